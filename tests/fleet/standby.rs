@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::haproxy::HaProxy;
 use crate::support::http::HttpServer;
 use crate::support::program::run;
-use crate::support::{config_get, eventually, free_port, getid};
+use crate::support::{config_get, eventually, free_port, getid, in_time};
 
 /// Servers of one fleet, whose claims are in a file of this machine.
 struct Fleet {
@@ -175,8 +175,8 @@ fn haproxy_follows_the_claim() {
     ];
     let proxy = HaProxy::of("fleet/haproxy.cfg", &ports);
     // It takes a server for good until it has asked it, and has none while the holder stands still.
-    let name = || in_time(|| told(&proxy, "INFO", "claim_instance_name:"));
-    let id = || in_time(|| told(&proxy, "GETID", ":")?.parse::<u64>().ok());
+    let name = || in_time("an answer", || told(&proxy, "INFO", "claim_instance_name:"));
+    let id = || in_time("an answer", || told(&proxy, "GETID", ":")?.parse::<u64>().ok());
     eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.gives_an_id()));
     assert!((0..20).all(|_| name() == "host-a"));
     let last = id();
@@ -192,14 +192,4 @@ fn told(proxy: &HaProxy, asked: &str, before: &str) -> Option<String> {
     wire.try_send(format!("{asked}\r\n")).ok()?;
     let mut lines = (0..1000).map_while(|_| wire.try_line().ok());
     lines.find_map(|line| line.strip_prefix(before).map(str::to_owned))
-}
-
-#[track_caller]
-fn in_time<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    let mut found = None;
-    eventually("an answer", || {
-        found = ask();
-        found.is_some()
-    });
-    found.unwrap()
 }

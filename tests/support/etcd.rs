@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::http::{Http, Response, request};
-use super::{eventually, free_port, program};
+use super::{free_port, in_time, program};
 
 /// Seconds are for a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_mins(1);
@@ -144,15 +144,12 @@ impl EtcdCluster {
     #[track_caller]
     pub fn leader(&self) -> usize {
         let status = |member: &EtcdMember| member.try_ask("", "/v3/maintenance/status", &serde_json::json!({})).json();
-        let mut found = None;
-        eventually("a leader", || {
+        in_time("a leader", || {
             let leader = status(&self.members[0])["leader"].clone();
             let leads = |member: &EtcdMember| status(member)["header"]["member_id"] == leader;
             // Between two leaders none is told.
-            found = if leader.is_null() { None } else { self.members.iter().position(leads) };
-            found.is_some()
-        });
-        found.expect("it was found")
+            if leader.is_null() { None } else { self.members.iter().position(leads) }
+        })
     }
 }
 

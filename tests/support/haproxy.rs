@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::{PATIENCE, Wire, eventually};
+use super::{PATIENCE, Wire, eventually, in_time};
 
 /// Ends with the value.
 pub struct HaProxy {
@@ -51,12 +51,7 @@ impl HaProxy {
     /// The server that a new connection's ID comes from, as soon as one gets an ID: a server that stands still for a
     /// moment is left for one.
     pub fn server_id(&self) -> u64 {
-        let mut id = None;
-        eventually("a server gives an ID", || {
-            id = self.an_id();
-            id.is_some()
-        });
-        id.expect("an ID") >> 19 & 3
+        in_time("a server gives an ID", || self.an_id()) >> 19 & 3
     }
 
     /// Whether a new connection gets an ID; one that `haproxy` closes does not.

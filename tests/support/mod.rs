@@ -40,8 +40,17 @@ pub fn folder() -> TempDir {
 /// Waits until `is_so`, and fails if that does not come.
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    in_time(what, || is_so().then_some(()));
+}
+
+/// The first answer there is; fails if none comes.
+#[track_caller]
+pub fn in_time<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
-    while !is_so() {
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
         assert!(Instant::now() < end, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
