@@ -21,8 +21,10 @@ const TOOLS: [&[&str]; 5] = [
 ];
 
 fn tool(words: &[&str], more: &[&str]) -> Command {
+    // The default of `ping` is for a machine that does not stand still.
+    let timeout: &[&str] = if more.contains(&"--timeout-ms") { &[] } else { &["--timeout-ms", "20000"] };
     let mut command = getid();
-    command.args(words).args(more).env_remove("REDISCLI_AUTH").stdin(Stdio::null());
+    command.args(words).args(more).args(timeout).env_remove("REDISCLI_AUTH").stdin(Stdio::null());
     command
 }
 
