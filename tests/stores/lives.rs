@@ -222,11 +222,24 @@ fn counts_through_faults(mut database: Option<&mut dyn Faulty>) {
 }
 
 /// After a kill, at most what `SEQUENCE INFO` had told as left; after a clean stop, nothing.
+///
+/// What a reservation has whose answer does not come is thrown away, and lies between. So it is judged in lives in
+/// which none failed, and not in the one that faults have just ended in.
 fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64) {
     let mut wire = server.connect();
     let mut last = value_in_time(&mut wire, "INCR orders");
     assert!(last > high);
-    for _ in 0..3 {
+    let again = |mut server: Server, signal: Signal| {
+        let is_killed = signal == Signal::SIGKILL;
+        assert!(end(&mut server, signal).success() != is_killed);
+        let server = start();
+        (server.connect(), server)
+    };
+    (wire, server) = again(server, Signal::SIGTERM);
+    let has_failed = |wire: &mut Wire| told(wire, "orders", "errors") > 0;
+    let (mut kills, mut stops) = (0, 0);
+    for _ in 0..20 {
+        last = value_in_time(&mut wire, "INCRBY orders 250").max(last);
         // Nobody counts: what was being reserved is there soon.
         let mut left = told(&mut wire, "orders", "left");
         eventually("nothing is reserved any more", || {
@@ -235,19 +248,30 @@ fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64)
             left = told(&mut wire, "orders", "left");
             left == before && told(&mut wire, "orders", "a_kill_skips") == left
         });
-        end(&mut server, Signal::SIGKILL);
-        server = start();
-        wire = server.connect();
+        let is_judged = !has_failed(&mut wire);
+        (wire, server) = again(server, Signal::SIGKILL);
         let next = value_in_time(&mut wire, "INCR orders");
-        assert!(last < next && next <= last + left + 1, "{next} after {last}, of which {left} were told as left");
+        assert!(last < next, "{next} after {last}");
+        if is_judged {
+            assert!(next <= last + left + 1, "{next} after {last}, of which {left} were told as left");
+            kills += 1;
+        }
         last = value_in_time(&mut wire, "INCRBY orders 30");
-        assert_eq!(last, next + 30);
-        assert!(end(&mut server, Signal::SIGTERM).success());
-        server = start();
-        wire = server.connect();
-        assert_eq!(value_in_time(&mut wire, "INCR orders"), last + 1, "a clean stop skips nothing");
-        last = value_in_time(&mut wire, "INCRBY orders 250");
+        let is_judged = !has_failed(&mut wire);
+        assert!(last == next + 30 || !is_judged, "{last} after {next}");
+        (wire, server) = again(server, Signal::SIGTERM);
+        let next = value_in_time(&mut wire, "INCR orders");
+        assert!(last < next, "{next} after {last}");
+        if is_judged {
+            assert_eq!(next, last + 1, "a clean stop skips nothing");
+            stops += 1;
+        }
+        last = next;
+        if kills.min(stops) >= 3 {
+            return;
+        }
     }
+    panic!("{kills} kills and {stops} clean stops of a server whose reservations were all answered");
 }
 
 /// Two servers count on one row. What one raises holds on the other by the time that the reply has named, also if the
