@@ -10,7 +10,10 @@ fn failed(binary: &str, tests: &[(&str, &str)]) -> String {
     let mut text = format!("     Running tests/{binary}/main.rs (target/debug/deps/{binary}-1)\n\nrunning 9 tests\n");
     text += "test other ... ok\n\nfailures:\n\n";
     for (name, said) in tests {
-        let _ = write!(text, "---- {name} stdout ----\nin the order 1 > 2\n\nthread '{name}' panicked at tests/a.rs:1:2:\n{said}\n");
+        let _ = write!(
+            text,
+            "---- {name} stdout ----\nin the order 1 > 2\n\nthread '{name}' panicked at tests/a.rs:1:2:\n{said}\n"
+        );
         text += "stack backtrace:\n   0: a<b>::twice\n\n\n";
     }
     text += "failures:\n";
