@@ -164,7 +164,8 @@ impl<T: Transport> Connection<T> {
         let mut limit = OutputLimit::new(Instant::now());
         let mut written = 0;
         let result = loop {
-            let pending = output.len() - written;
+            // TLS may have taken all of it and hold the last of it itself: it waits as well.
+            let pending = (output.len() - written).max(1);
             client.note_output(pending);
             let config = server.config.get();
             let look_again = match limit.check(Instant::now(), pending, &config) {
