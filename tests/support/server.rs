@@ -254,13 +254,9 @@ impl Server {
     /// Waits until so many clients take no replies, and the server holds back what is to be written to them.
     pub fn wait_stuck(&self, clients: usize) {
         let mut wire = self.connect();
-        let mut list = String::new();
-        let end = Instant::now() + PATIENCE;
-        while list.matches(" events=w ").count() != clients {
-            assert!(Instant::now() < end, "the server does not hold back what {clients} do not take:\n{list}");
-            list = wire.ask_bulk("CLIENT LIST");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        eventually("the server holds back what nobody takes", || {
+            wire.ask_bulk("CLIENT LIST").matches(" events=w ").count() == clients
+        });
     }
 
     /// Takes the places beyond `maxclients` that this machine has.
