@@ -491,7 +491,7 @@ fn what_may_not_be_meant_by_a_generator_is_a_warning() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: worker and datacenter are given by hand: servers with the same values give the same IDs",
+        "t.conf:1: generator a: datacenter and worker are given by hand: servers with the same values give the same IDs",
         "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);

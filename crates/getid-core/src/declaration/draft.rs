@@ -1,6 +1,7 @@
 //! A declaration while its words are read: all its mistakes are gathered.
 
 use alloc::borrow::ToOwned as _;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -272,8 +273,8 @@ impl Draft {
     }
 
     /// What is left of the options: values of fields. Says which worker fields were given, and the drawn ones.
-    fn read_values(&mut self) -> (Vec<String>, Vec<(String, u64)>) {
-        let (mut by_hand, mut drawn) = (Vec::new(), Vec::new());
+    fn read_values(&mut self) -> (BTreeSet<String>, BTreeMap<String, u64>) {
+        let (mut by_hand, mut drawn) = (BTreeSet::new(), BTreeMap::new());
         let values = core::mem::take(&mut self.options);
         for (name, text) in &values {
             let Some(field) = self.fields.iter_mut().find(|field| field.name == *name) else {
@@ -292,9 +293,11 @@ impl Draft {
                 (Role::Constant(_), Some(value)) => field.role = Role::Constant(value),
                 (Role::Server, Some(value)) => {
                     field.role = Role::Constant(value);
-                    by_hand.push(name.clone());
+                    by_hand.insert(name.clone());
                 }
-                (Role::Drawn, Some(value)) => drawn.push((name.clone(), value)),
+                (Role::Drawn, Some(value)) => {
+                    drawn.insert(name.clone(), value);
+                }
                 _ => self.errors.push(DeclarationError::NoConstant { name: name.clone() }),
             }
         }

@@ -1,6 +1,7 @@
 //! The value that a declaration becomes.
 
 use alloc::borrow::ToOwned as _;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -34,9 +35,10 @@ pub struct Declaration {
     pub(super) format: Option<Format>,
     pub(super) counter_start: u64,
     pub(super) one_server: Option<u32>,
-    pub(super) by_hand: Vec<String>,
+    /// By name, so that the order in which they were written makes no difference. Neither does it in `drawn`.
+    pub(super) by_hand: BTreeSet<String>,
     /// Fields that are drawn once, whose values are known.
-    pub(super) drawn: Vec<(String, u64)>,
+    pub(super) drawn: BTreeMap<String, u64>,
     /// How IDs of this name were written before, each in another way than now.
     pub(super) former: Vec<Format>,
 }
@@ -135,7 +137,7 @@ impl Declaration {
     }
 
     /// Worker fields of its kind whose values were given by hand: servers must differ in them.
-    pub fn by_hand(&self) -> &[String] {
+    pub fn by_hand(&self) -> &BTreeSet<String> {
         &self.by_hand
     }
 
@@ -174,7 +176,7 @@ impl Declaration {
 
     /// The value of a drawn field, if it is known.
     pub fn drawn_value(&self, name: &str) -> Option<u64> {
-        self.drawn.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+        self.drawn.get(name).copied()
     }
 
     /// Gives each drawn field whose value is not known one from `draw`, which is told name and width.
@@ -185,7 +187,7 @@ impl Declaration {
                 let value = draw(&name, bits) & low_bits_64(bits);
                 // A node that is not a network card's says so by this bit (RFC 9562, section 6.10).
                 let value = if name == "node" { value | 1 << 40 } else { value };
-                self.drawn.push((name, value));
+                self.drawn.insert(name, value);
             }
         }
     }
@@ -196,7 +198,7 @@ impl Declaration {
             self.drawn_fields().filter_map(|(name, _)| Some((name.to_owned(), old.drawn_value(name)?))).collect();
         for (name, value) in kept {
             if self.drawn_value(&name).is_none() {
-                self.drawn.push((name, value));
+                self.drawn.insert(name, value);
             }
         }
         self.former = self.former_behind(old);
