@@ -200,6 +200,7 @@ mod tests {
             (SequenceRefusal::Dropped { last: 7 }, 404),
             (SequenceRefusal::AtMax { max: 7 }, 409),
             (SequenceRefusal::WentBack, 503),
+            (SequenceRefusal::Lost { store: "sqlite:/s".into() }, 503),
             (SequenceRefusal::TooLarge { values: 7, max: 6 }, 400),
             (SequenceRefusal::Busy { waited_ms: 0 }, 503),
             (SequenceRefusal::Busy { waited_ms: 7 }, 503),

@@ -24,7 +24,10 @@ struct Asked {
     hash: u64,
     key: Key,
     fetch: Fetch,
+    /// What its row is begun with, where there is none and there was none.
     opens: Option<Spec>,
+    /// It is noted that its row was begun.
+    is_begun: bool,
 }
 
 /// What a batch's statement has come to.
@@ -33,15 +36,17 @@ type Answers = Result<Vec<Result<Reserved, Verdict>>, StoreError>;
 impl Sequences {
     /// Reserves for those that want it, as many as one statement may have. False: nobody did.
     pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<Pool>, slot: &SemaphorePermit<'_>) -> bool {
-        let batch = self.take_batch(pool);
+        let mut batch = self.take_batch(pool);
         if batch.is_empty() {
             return false;
         }
         self.counts.fetches.fetch_add(batch.len() as u64, Relaxed);
+        self.look_up_begun(&mut batch).await;
         let mut answers = self.reserve(pool, slot, &batch).await;
         if self.settings().creates_on_first_use && self.pools.len() == 1 {
             answers = self.create_missing(pool, slot, &batch, answers).await;
         }
+        self.note_begun(&mut batch, &answers).await;
         let had = self.note(pool, &batch, &answers).await;
         let is_one = batch.len() == 1;
         let mut each = match answers {
@@ -111,7 +116,9 @@ impl Sequences {
             if let Some(fetch) = entry.sequence.begin_fetch(now_ms, &policy) {
                 entry.flags.is_fetching = true;
                 self.fetching.fetch_add(1, Relaxed);
-                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens: may_open(pool, entry) });
+                let is_begun = entry.rare.as_ref().is_some_and(|rare| rare.is_begun);
+                let opens = if is_begun { None } else { may_open(pool, entry) };
+                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, is_begun });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -123,6 +130,35 @@ impl Sequences {
             self.wishes.ready.notify_one();
         }
         batch
+    }
+
+    /// A generator's counter that was begun once is not begun again: should its row be gone, the store was lost. Of
+    /// several stores each begins its row above all that was had ([`Sequences::reserve`]).
+    async fn look_up_begun(&self, batch: &mut [Asked]) {
+        if self.pools.len() > 1 {
+            return;
+        }
+        let mut may_begin: Vec<&mut Asked> = batch.iter_mut().filter(|asked| asked.opens.is_some()).collect();
+        let keys = may_begin.iter().map(|asked| asked.key.clone()).collect();
+        for (asked, is_begun) in may_begin.iter_mut().zip(self.notes.begun(keys).await) {
+            asked.is_begun = is_begun;
+            asked.opens = asked.opens.filter(|_| !is_begun);
+        }
+    }
+
+    /// Notes whose rows are there now, before a value of them is given.
+    async fn note_begun(&self, batch: &mut [Asked], answers: &Answers) {
+        let Ok(answers) = answers else { return };
+        if self.pools.len() > 1 {
+            return;
+        }
+        let asked = batch.iter_mut().zip(answers);
+        let begun = asked.filter(|(asked, answer)| asked.opens.is_some() && answer.is_ok());
+        let mut begun: Vec<&mut Asked> = begun.map(|(asked, _)| asked).collect();
+        let keys = begun.iter().map(|asked| asked.key.clone()).collect();
+        if self.notes.begin(keys).await {
+            begun.iter_mut().for_each(|asked| asked.is_begun = true);
+        }
     }
 
     async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Answers {
@@ -170,7 +206,8 @@ impl Sequences {
         let is_missing = |answer: &Result<Reserved, Verdict>| matches!(answer, Err(Verdict::NoSuch));
         let mut again = Vec::new();
         for (place, asked) in batch.iter().enumerate() {
-            if !answers.get(place).is_some_and(is_missing) || !asked.key.period().is_empty() {
+            let is_counter = asked.is_begun || !asked.key.period().is_empty();
+            if is_counter || !answers.get(place).is_some_and(is_missing) {
                 continue;
             }
             match self.create_one(pool, slot, &asked.key).await {
@@ -275,6 +312,9 @@ impl Sequences {
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return };
         entry.flags.is_fetching = false;
+        if asked.is_begun {
+            entry.rare().is_begun = true;
+        }
         let is_refusal = matches!(answer, Err(StoreError::Refused(_)));
         entry.flags.is_alone = is_refusal && (entry.flags.is_alone || !is_one);
         let (mut went_back, mut found_next) = (None, 0);
@@ -307,7 +347,7 @@ impl Sequences {
                 if let (Verdict::WentBack { .. }, Some(had_next)) = (&verdict, had) {
                     self.change_in_background(pool, &asked.key, RowChange::HadMore { had_next });
                 }
-                Fetched::Refused(self.refusal_of_fetch(entry, verdict))
+                Fetched::Refused(self.refusal_of_fetch(pool, entry, verdict))
             }
             Err(StoreError::Refused(said)) => Fetched::Failed { is_unknown: false, said: said.into() },
             Err(StoreError::Unknown(said)) => Fetched::Failed { is_unknown: true, said: said.into() },
@@ -344,12 +384,20 @@ impl Sequences {
         self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.period().is_empty()
     }
 
-    fn refusal_of_fetch(&self, entry: &mut Entry, verdict: Verdict) -> SequenceRefusal {
+    fn refusal_of_fetch(&self, pool: &Pool, entry: &mut Entry, verdict: Verdict) -> SequenceRefusal {
         let is_missing = matches!(verdict, Verdict::NoSuch);
         if !is_missing {
             self.table.note_known(entry);
         }
-        if is_missing && entry.rare.as_ref().is_some_and(|rare| rare.opens.is_some()) {
+        let rare = entry.rare.as_deref();
+        if is_missing && rare.is_some_and(|rare| rare.is_begun) {
+            let refusal = SequenceRefusal::Lost { store: pool.store.shown().into() };
+            if self.counts.may_warn(self.now_ms()) {
+                tracing::error!("{}", refusal.of(entry.key.name()));
+            }
+            return refusal;
+        }
+        if is_missing && rare.is_some_and(|rare| rare.opens.is_some()) {
             let what = "its period is not begun: it is more than an hour away by the store's clock. Is the clock of \
                         this machine, or of the store's, right?";
             return SequenceRefusal::BadRow(what.into());

@@ -8,7 +8,9 @@
 //! last ones, and then the store as well must have lost its own for harm to come of it. So must it where the notes
 //! cannot be written: sequences go on then, and the log says so.
 //!
-//! Not for the SQLite store of this server's own: whoever loses that loses these, too.
+//! Not so for the SQLite store of this server's own: whoever loses that may lose these, too. Of any store that is the
+//! only one it is noted, by name alone, which counters of generators were begun: their rows are begun without being
+//! asked for, and a store that was lost, or is another one, must not begin them at 1 again.
 //!
 //! Invariant: a note is never above what its row had when it was written, and is lowered before values are given back.
 
@@ -55,6 +57,16 @@ impl Notes {
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         vec![0; keys.len()]
     }
+
+    /// See the other one.
+    pub(super) async fn begun(&self, keys: Vec<Key>) -> Vec<bool> {
+        vec![false; keys.len()]
+    }
+
+    /// See the other one.
+    pub(super) async fn begin(&self, _keys: Vec<Key>) -> bool {
+        false
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -88,6 +100,21 @@ impl Notes {
             return nothing;
         }
         self.on_file(move |file| file.highest(&keys)).await.unwrap_or(nothing)
+    }
+
+    /// For each of these counters, whether this server has ever had values of it; false as well where the notes cannot
+    /// be read.
+    pub(super) async fn begun(&self, keys: Vec<Key>) -> Vec<bool> {
+        let nothing = vec![false; keys.len()];
+        if keys.is_empty() {
+            return nothing;
+        }
+        self.on_file(move |file| file.begun(&keys)).await.unwrap_or(nothing)
+    }
+
+    /// Notes that this server is about to have values of these counters; whether it is done.
+    pub(super) async fn begin(&self, keys: Vec<Key>) -> bool {
+        !keys.is_empty() && self.on_file(move |file| file.begin(&keys)).await.is_some()
     }
 
     /// Disks hang: not for long, and not on a thread that has other things to do.
@@ -141,7 +168,15 @@ CREATE TABLE IF NOT EXISTS had (
   generation INTEGER NOT NULL,
   created    INTEGER NOT NULL,
   PRIMARY KEY (store, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS begun (
+  name   TEXT NOT NULL,
+  period TEXT NOT NULL,
+  PRIMARY KEY (name, period)
 ) STRICT, WITHOUT ROWID";
+
+    /// Periods of one name that are noted: a server goes on to the next, and never back.
+    const PERIODS_KEPT: u32 = 8;
 
     pub(super) struct NotesFile {
         path: PathBuf,
@@ -213,6 +248,28 @@ CREATE TABLE IF NOT EXISTS had (
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT coalesce(max(next), 0) FROM had WHERE key = ?1")?;
                 keys.iter().map(|key| find.query_row(params![key.as_str()], |row| row.get(0))).collect()
+            })
+        }
+
+        pub(super) fn begun(&self, keys: &[Key]) -> Result<Vec<bool>, String> {
+            self.transact(|transaction| {
+                let mut find = transaction.prepare_cached("SELECT 1 FROM begun WHERE name = ?1 AND period = ?2")?;
+                keys.iter().map(|key| find.exists([key.name(), key.period()])).collect()
+            })
+        }
+
+        pub(super) fn begin(&self, keys: &[Key]) -> Result<(), String> {
+            self.transact(|transaction| {
+                let mut put = transaction.prepare_cached("INSERT OR IGNORE INTO begun VALUES (?1, ?2)")?;
+                // Periods of one reset are as long as each other, and in the order of their times.
+                let mut forget = transaction.prepare_cached(
+                    "DELETE FROM begun WHERE name = ?1 AND length(period) = length(?2) AND period NOT IN (SELECT period \
+                     FROM begun WHERE name = ?1 AND length(period) = length(?2) ORDER BY period DESC LIMIT ?3)",
+                )?;
+                keys.iter().try_for_each(|key| {
+                    put.execute([key.name(), key.period()])?;
+                    forget.execute(params![key.name(), key.period(), PERIODS_KEPT]).map(drop)
+                })
             })
         }
 
@@ -298,6 +355,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_counter_that_was_begun_is_known_in_another_life() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = || Notes::in_file(dir.path().join("notes"));
+        let keys = |texts: &[&str]| texts.iter().filter_map(|text| Key::parse(text)).collect::<Vec<_>>();
+        let some = ["short", "invoice@20261122"];
+        assert_eq!(notes().begun(keys(&some)).await, [false, false]);
+        assert!(notes().begin(keys(&some)).await);
+        assert!(notes().begin(keys(&some)).await, "twice");
+        let asked = keys(&["invoice", "invoice@20261122", "invoice@20261123", "short", "short@20261122"]);
+        assert_eq!(notes().begun(asked.clone()).await, [false, true, false, true, false]);
+        assert_eq!(Notes::default().begun(asked).await, [false; 5]);
+    }
+
+    #[tokio::test]
+    async fn the_newest_periods_of_a_name_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = Notes::in_file(dir.path().join("notes"));
+        let hours: Vec<Key> = (0..24).filter_map(|hour| Key::parse(&format!("a@20261122{hour:02}"))).collect();
+        let others: Vec<Key> = ["a", "a@2026", "b@2026112200"].into_iter().filter_map(Key::parse).collect();
+        assert!(notes.begin(others.clone()).await);
+        for hour in &hours {
+            assert!(notes.begin(vec![hour.clone()]).await);
+        }
+        assert_eq!(notes.begun(others).await, [true; 3]);
+        let kept = notes.begun(hours).await;
+        assert_eq!(kept.iter().position(|is_kept| *is_kept), Some(16), "{kept:?}");
+        assert!(kept[16..].iter().all(|is_kept| *is_kept), "{kept:?}");
+    }
+
+    #[tokio::test]
     async fn a_note_is_lowered_before_values_are_given_back() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = Notes::in_file(dir.path().join("notes"));
@@ -313,6 +400,9 @@ mod tests {
     async fn notes_that_cannot_be_written_say_so_and_hold_nothing_up() {
         let notes = Notes::in_file("/nowhere/at/all".into());
         assert_eq!(notes.check("a", had(1, 101, 0, 5)).await, [None]);
-        assert!(!notes.lower("a", vec![(Key::new("orders").expect("a name"), 40)]).await);
+        let orders = || Key::new("orders").expect("a name");
+        assert!(!notes.lower("a", vec![(orders(), 40)]).await);
+        assert_eq!(notes.begun(vec![orders()]).await, [false]);
+        assert!(!notes.begin(vec![orders()]).await);
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Entry {
 pub(super) struct Rare {
     /// A period's counter: what its row begins with.
     pub(super) opens: Option<Opens>,
+    /// It is noted that its row was begun: should the row be gone, it is not begun again.
+    pub(super) is_begun: bool,
     /// Increment and offset of the rows, with several stores.
     pub(super) rows: [Option<(u32, u32)>; STORES_MAX],
 }

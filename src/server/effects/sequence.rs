@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Key, Run, SequenceStatus, Spec, WaitPolicy};
+use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
 use super::Answer;
 use super::keys::pattern_of;
@@ -34,19 +34,20 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             let made = create(sequences, &key, spec, is_fresh).await;
             made.inspect(|_| act("SEQUENCE CREATE", &key))
         }
-        SequenceEffect::Info(key) => info(sequences, &key).await,
+        SequenceEffect::Info(key) => match counted_by(server, &key) {
+            Ok((counted, _)) => info(sequences, &counted, key.as_str()).await,
+            Err(text) => Err(text),
+        },
         SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
         SequenceEffect::Alter { key, words } => {
-            let altered = sequences.alter(&key, words).await.map(|_| changed(sequences, &key));
+            let altered = sequences.alter(&key, words).await.map(|_| changed(sequences));
             altered.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE ALTER", &key))
         }
         SequenceEffect::Raise { key, last } => {
-            let raised = sequences.raise(&key, last, true).await.map(holds);
-            raised.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE RAISE", &key))
+            raise(server, sequences, &key, last).await.inspect(|_| act("SEQUENCE RAISE", &key))
         }
         SequenceEffect::Confirm(key) => {
-            let confirmed = sequences.confirm(&key).await.map(|_| changed(sequences, &key));
-            confirmed.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE CONFIRM", &key))
+            confirm(server, sequences, &key).await.inspect(|_| act("SEQUENCE CONFIRM", &key))
         }
         SequenceEffect::Drop(key) => {
             let dropped = sequences.drop_sequence(&key).await.map(holds);
@@ -69,6 +70,36 @@ async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: boo
     }
 }
 
+/// What a name counts by: a generator's counter of now, with what its row is begun with, or the sequence itself.
+fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String> {
+    let counters = &server.settings.get().counters;
+    let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
+    let Some(declaration) = declared else { return Ok((key.clone(), None)) };
+    let counter = server.generators.counter(declaration).map_err(|refusal| refusal.of(key.as_str()))?;
+    Ok((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), Some(counter.opens.spec)))
+}
+
+async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> Outcome {
+    let (counted, begins) = counted_by(server, key)?;
+    let raised = match (sequences.raise(&counted, last, true).await, begins) {
+        // A generator's row is begun without being asked for, unless this server has had values of it: its store was
+        // lost then, and the operator says where it goes on.
+        (Err(SequenceError::Refused(SequenceRefusal::NoSuch)), Some(spec)) => {
+            let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+            let begun = sequences.create(counted, spec, Some(last), how).await;
+            begun.map(|_| Raised { holds_everywhere_in_s: holds_in_s(sequences) })
+        }
+        (raised, _) => raised,
+    };
+    raised.map(holds).map_err(|error| error.of(key.as_str()))
+}
+
+async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+    let (counted, _) = counted_by(server, key)?;
+    let confirmed = sequences.confirm(&counted).await.map(|_| changed(sequences));
+    confirmed.map_err(|error| error.of(key.as_str()))
+}
+
 /// What a change is answered: by when no server gives anything of before.
 fn holds(raised: Raised) -> Value {
     match raised.holds_everywhere_in_s {
@@ -77,7 +108,7 @@ fn holds(raised: Raised) -> Value {
     }
 }
 
-fn changed(sequences: &Sequences, _: &Key) -> Value {
+fn changed(sequences: &Sequences) -> Value {
     holds(Raised { holds_everywhere_in_s: holds_in_s(sequences) })
 }
 
@@ -87,9 +118,9 @@ fn holds_in_s(sequences: &Sequences) -> u64 {
     if is_shared { sequences.settings().confirm_s } else { 0 }
 }
 
-async fn info(sequences: &Arc<Sequences>, key: &Key) -> Outcome {
-    let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
-    let view = view.ok_or_else(|| SequenceError::Refused(getid_core::SequenceRefusal::NoSuch).of(key.as_str()))?;
+async fn info(sequences: &Arc<Sequences>, key: &Key, name: &str) -> Outcome {
+    let view = sequences.inspect(key).await.map_err(|error| error.of(name))?;
+    let view = view.ok_or_else(|| SequenceError::Refused(SequenceRefusal::NoSuch).of(name))?;
     let mut told = describe(&view, &sequences.stores(), sequences.clock_ms());
     told.push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
     Ok(Value::map(told))

@@ -3,7 +3,7 @@
 //!
 //! Syntax is judged in Redis's order and with its errors; what a sequence cannot be told, only then.
 
-use getid_core::{Key, VALUE_MAX};
+use getid_core::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
@@ -337,9 +337,13 @@ impl Call<'_> {
         if self.client.settings.sequences.is_some() { Ok(()) } else { Err(SEQUENCES_OFF.into()) }
     }
 
-    /// Whether this is not the name of a generator, which no sequence has.
+    /// Whether this is not the name of a generator, which no sequence has. One of the kind `sequence` is a sequence's,
+    /// written in another way.
     pub(super) fn check_no_generator(&self, name: &[u8]) -> Result<(), ErrorText> {
-        if self.client.settings.generators.find(name).is_none() {
+        let settings = &self.client.settings;
+        let counter = settings.counters.find(name).and_then(|place| settings.counters.get(place));
+        let is_serial = counter.is_some_and(|counter| matches!(counter.kind(), CounterKind::Serial(_)));
+        if settings.generators.find(name).is_none() && !is_serial {
             return Ok(());
         }
         Err(is_a_generator(&quoted(name)).into())
@@ -350,6 +354,15 @@ impl Call<'_> {
         let name = self.arg(at);
         self.check_no_generator(name)?;
         key_of(name).ok_or_else(|| not_a_name(name).into())
+    }
+
+    /// The same, or a generator that counts: its counter of now is what is asked about then.
+    pub(super) fn counter_at(&self, at: usize) -> Result<Key, ErrorText> {
+        let name = self.arg(at);
+        if self.client.settings.counters.find(name).is_some() {
+            return key_of(name).ok_or_else(|| not_a_name(name).into());
+        }
+        self.sequence_at(at)
     }
 }
 

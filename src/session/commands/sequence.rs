@@ -60,28 +60,27 @@ fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText>
 
 /// `SEQUENCE INFO name`
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
-    about(call, SequenceEffect::Info)
+    about(call, call.counter_at(2)?, SequenceEffect::Info)
 }
 
 /// `SEQUENCE CONFIRM name`
 pub(super) fn confirm(call: &mut Call<'_>) -> Outcome {
-    about(call, SequenceEffect::Confirm)
+    about(call, call.counter_at(2)?, SequenceEffect::Confirm)
 }
 
 /// `SEQUENCE DROP name`
 pub(super) fn drop_sequence(call: &mut Call<'_>) -> Outcome {
-    about(call, SequenceEffect::Drop)
+    about(call, call.sequence_at(2)?, SequenceEffect::Drop)
 }
 
-fn about(call: &Call<'_>, of: fn(Key) -> SequenceEffect) -> Outcome {
-    let key = call.sequence_at(2)?;
+fn about(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> Outcome {
     call.check_store()?;
     Ok(effect(of(key)))
 }
 
 /// `SEQUENCE RAISE name last`
 pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
-    let key = call.sequence_at(2)?;
+    let key = call.counter_at(2)?;
     let last = last_value(call.arg(3))?;
     call.check_store()?;
     Ok(effect(SequenceEffect::Raise { key, last }))

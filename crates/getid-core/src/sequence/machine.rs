@@ -492,7 +492,9 @@ impl<T> Sequence<T> {
         self.wished = 0;
         match refusal {
             // The row that it was reserved from is there no more, or is not to be trusted.
-            SequenceRefusal::NoSuch | SequenceRefusal::WentBack if !planted(Fault::VerdictKeepsValues) => {
+            SequenceRefusal::NoSuch | SequenceRefusal::Lost { .. } | SequenceRefusal::WentBack
+                if !planted(Fault::VerdictKeepsValues) =>
+            {
                 self.throw_away();
             }
             SequenceRefusal::Dropped { .. } => {

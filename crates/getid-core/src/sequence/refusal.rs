@@ -21,6 +21,11 @@ pub enum SequenceRefusal {
     },
     /// Its row was found lower than what had been given.
     WentBack,
+    /// A generator's counter was begun, and its row is there no more.
+    Lost {
+        /// The store's address without a password.
+        store: Arc<str>,
+    },
     /// One request asks for more than a reservation may have.
     TooLarge {
         /// How many values.
@@ -56,8 +61,8 @@ impl SequenceRefusal {
 
     /// Whether it is the store's or the operator's to mend, and nothing is wrong with the request.
     pub fn is_misconf(&self) -> bool {
-        use SequenceRefusal::{Closed, Store, Unconfirmed, WentBack};
-        matches!(self, WentBack | Store(_) | Unconfirmed { .. } | Closed)
+        use SequenceRefusal::{Closed, Lost, Store, Unconfirmed, WentBack};
+        matches!(self, WentBack | Lost { .. } | Store(_) | Unconfirmed { .. } | Closed)
     }
 }
 
@@ -88,6 +93,12 @@ impl fmt::Display for Named<'_> {
                 "MISCONF sequence '{name}': its store went back below what had been given, as a backup does that is put \
                  back. 'SEQUENCE INFO {name}' tells how far; 'SEQUENCE RAISE {name} N', above all that was given, or \
                  'SEQUENCE CONFIRM {name}' lets it go on"
+            ),
+            SequenceRefusal::Lost { store } => write!(
+                f,
+                "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the store \
+                 was lost, or is another one. Put the right one back; else 'SEQUENCE RAISE {name} N', above all that \
+                 was given, lets it go on"
             ),
             SequenceRefusal::TooLarge { values, max } => {
                 write!(f, "ERR {values} values of sequence '{name}' are too many for one request: it may ask for {max}")

@@ -366,7 +366,8 @@ pub(crate) fn an_answer_that_nobody_waits_for_is_not_used() {
 
 #[test]
 pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
-    for refusal in [SequenceRefusal::NoSuch, SequenceRefusal::WentBack] {
+    let lost = SequenceRefusal::Lost { store: "sqlite:/s".into() };
+    for refusal in [SequenceRefusal::NoSuch, lost, SequenceRefusal::WentBack] {
         let mut sequence = holding(2, 100);
         sequence.draw(ones(60), &mut Vec::new());
         sequence.begin_fetch(10, &POLICY).expect("a fetch");
