@@ -1,5 +1,6 @@
 //! What must hold, one scene each, by its name.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -538,6 +539,51 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
             }
         }
     }
+}
+
+/// Of two stores of this server's own one is lost: its row is begun above all that both had.
+#[tokio::test(start_paused = true)]
+async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
+    let dir = crate::support::folder();
+    let notes = || Notes::in_file(dir.path().join("notes"));
+    let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
+    let mut seen = BTreeSet::new();
+    let kept = Database::new(7);
+    for life in 0..4 {
+        let other = Database::new(8 + life);
+        let server = Server::start_with(vec![kept.store(false), other.store(false)], settings(), notes());
+        sleep(Duration::from_millis(100)).await;
+        for _ in 0..200 {
+            server.sequences.open_period(hash_of(b"num"), "num", opens).unwrap();
+            let value = server.incr("num").await.unwrap();
+            assert!(seen.insert(value), "{value} twice, in life {life}");
+        }
+        server.kill();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_whose_row_is_lost_while_it_is_used_is_refused() {
+    let database = database(&[]);
+    let dir = crate::support::folder();
+    let server = Server::start_with(vec![database.store(true)], settings(), Notes::in_file(dir.path().join("notes")));
+    let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
+    let draw = || {
+        server.sequences.open_period(hash_of(b"num"), "num", opens).unwrap();
+        server.draw("num", &[Ask { values: 1, times: 10_000 }])
+    };
+    assert_eq!(draw().await.1, Ok(()));
+    sleep(Duration::from_secs(1)).await;
+    database.state().rows.clear();
+    let mut refused = None;
+    for _ in 0..100 {
+        if let Err(refusal) = draw().await.1 {
+            refused = Some(refusal);
+            break;
+        }
+    }
+    assert!(matches!(refused, Some(SequenceRefusal::Lost { .. })), "{refused:?}");
+    assert!(database.state().rows.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

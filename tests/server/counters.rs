@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 
@@ -146,4 +147,72 @@ fn they_are_added_and_taken_away_while_the_server_runs() {
     write("");
     server.signal(Signal::SIGHUP);
     eventually("the generator is gone", || ask(&server, "GETID num").contains("wrong number of arguments"));
+}
+
+/// Takes the sequences' SQLite file out of the folder, with its log; what else is there stays.
+fn lose_store(dir: &Path) {
+    let files = fs::read_dir(dir).unwrap().map(|found| found.unwrap().path());
+    let of_store =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sequences-"));
+    let lost: Vec<PathBuf> = files.filter(of_store).collect();
+    assert!(!lost.is_empty(), "there was no store");
+    lost.iter().for_each(|path| fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn a_store_that_is_lost_gives_an_error_and_never_a_fresh_1() {
+    let words = "--generator num sequence --generator year serial {yyyy}-{n:6} zone UTC --generator tiny serial {n:6}";
+    for create in ["explicit", "on-first-use"] {
+        let dir = folder();
+        let words: Vec<&str> = words.split(' ').chain(["--sequence-create", create]).collect();
+        let server = Server::start_in(dir.path(), &words);
+        let ask_all = |server: &Server| ["num", "year", "tiny"].map(|name| ask(server, &format!("GETID {name}")));
+        let [num, year, tiny] = ask_all(&server);
+        assert!(num == ":1" && year.ends_with("-000001") && tiny == "000001", "{num} {year} {tiny}");
+        server.kill();
+        let server = Server::start_in(dir.path(), &words);
+        assert!(ask_all(&server).iter().all(|said| !said.starts_with('-')), "the store is there");
+        server.kill();
+        lose_store(dir.path());
+
+        let mut server = Server::start_in(dir.path(), &words);
+        for said in ask_all(&server) {
+            assert!(said.starts_with("-MISCONF") && said.contains("has no row of it"), "{said}");
+        }
+        server.wait_log("has no row of it");
+        for name in ["num", "year", "tiny"] {
+            let said = ask(&server, &format!("SEQUENCE INFO {name}"));
+            assert!(said.starts_with(&format!("-ERR generator '{name}' has no row")), "{said}");
+            assert_eq!(ask(&server, &format!("SEQUENCE RAISE {name} 500")), "+OK");
+        }
+        let [num, year, tiny] = ask_all(&server);
+        assert!(num == ":501" && year.ends_with("-000501") && tiny == "000501", "{num} {year} {tiny}");
+        // One that nobody had asked before begins at 1, in this store as in any other.
+        let more: Vec<&str> = words.iter().copied().chain(["--generator", "new", "sequence"]).collect();
+        assert!(server.stop().success());
+        let server = Server::start_in(dir.path(), &more);
+        assert_eq!(ask(&server, "GETID new"), ":1");
+        assert_eq!(ask(&server, "GETID num"), ":502");
+    }
+}
+
+#[test]
+fn the_name_of_a_serial_is_not_a_sequences() {
+    let server = Server::start(&["--generator", "tiny", "serial", "{n:6}", "--generator", "num", "sequence"]);
+    let said = ask(&server, "SEQUENCE CONFIRM tiny");
+    assert!(said.starts_with("-ERR generator 'tiny' has no row"), "{said}");
+    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above what another program gave");
+    assert_eq!(ask(&server, "GETID tiny"), "000042");
+    assert!(ask(&server, "SEQUENCE INFO tiny").contains("name tiny last :42"));
+    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 7"), "-ERR a sequence never goes back: 'tiny' is at 42");
+    let refused = "CREATE tiny|ALTER tiny cache 5|DROP tiny|NEXT tiny|ADOPT tiny".split('|');
+    let refused = refused.map(|words| format!("SEQUENCE {words}")).chain(["SET tiny 9", "GET tiny"].map(Into::into));
+    for request in refused {
+        let said = ask(&server, &request);
+        assert!(said.starts_with("-WRONGTYPE") && said.contains("GETID tiny"), "{request}: {said}");
+    }
+    // A generator of the kind sequence writes one, which has its name.
+    assert_eq!(ask(&server, "SEQUENCE CREATE num START 7"), "+OK");
+    assert_eq!(ask(&server, "GETID num"), ":7");
+    assert_eq!(ask(&server, "GET num"), "7");
 }

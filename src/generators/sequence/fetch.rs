@@ -26,6 +26,8 @@ struct Asked {
     fetch: Fetch,
     /// What its row is begun with, where there is none and there was none.
     opens: Option<Spec>,
+    /// It is a generator's counter: of a period, or of all time.
+    is_counter: bool,
     /// It is noted that its row was begun.
     is_begun: bool,
 }
@@ -116,9 +118,12 @@ impl Sequences {
             if let Some(fetch) = entry.sequence.begin_fetch(now_ms, &policy) {
                 entry.flags.is_fetching = true;
                 self.fetching.fetch_add(1, Relaxed);
-                let is_begun = entry.rare.as_ref().is_some_and(|rare| rare.is_begun);
-                let opens = if is_begun { None } else { may_open(pool, entry) };
-                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, is_begun });
+                let rare = entry.rare.as_deref();
+                let is_counter = rare.is_some_and(|rare| rare.opens.is_some());
+                let is_begun = rare.is_some_and(|rare| rare.is_begun);
+                let opens = may_open(pool, entry).filter(|_| !is_begun);
+                let opens = opens.map(|spec| self.spec_of_store(&spec, pool.index));
+                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, is_counter, is_begun });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -138,9 +143,9 @@ impl Sequences {
         if self.pools.len() > 1 {
             return;
         }
-        let mut may_begin: Vec<&mut Asked> = batch.iter_mut().filter(|asked| asked.opens.is_some()).collect();
-        let keys = may_begin.iter().map(|asked| asked.key.clone()).collect();
-        for (asked, is_begun) in may_begin.iter_mut().zip(self.notes.begun(keys).await) {
+        let mut counters: Vec<_> = batch.iter_mut().filter(|asked| asked.is_counter && !asked.is_begun).collect();
+        let keys = counters.iter().map(|asked| asked.key.clone()).collect();
+        for (asked, is_begun) in counters.iter_mut().zip(self.notes.begun(keys).await) {
             asked.is_begun = is_begun;
             asked.opens = asked.opens.filter(|_| !is_begun);
         }
@@ -153,8 +158,8 @@ impl Sequences {
             return;
         }
         let asked = batch.iter_mut().zip(answers);
-        let begun = asked.filter(|(asked, answer)| asked.opens.is_some() && answer.is_ok());
-        let mut begun: Vec<&mut Asked> = begun.map(|(asked, _)| asked).collect();
+        let begun = asked.filter(|(asked, answer)| asked.is_counter && !asked.is_begun && answer.is_ok());
+        let mut begun: Vec<_> = begun.map(|(asked, _)| asked).collect();
         let keys = begun.iter().map(|asked| asked.key.clone()).collect();
         if self.notes.begin(keys).await {
             begun.iter_mut().for_each(|asked| asked.is_begun = true);
@@ -178,10 +183,14 @@ impl Sequences {
         // Everybody locks rows in the same order.
         asks.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
         let (places, mut asks): (Vec<usize>, Vec<Reserve>) = asks.into_iter().unzip();
+        let are_counters: Vec<bool> =
+            places.iter().map(|place| batch.get(*place).is_some_and(|asked| asked.is_counter)).collect();
         let answers = pool
             .run(slot, |mut connection| {
                 Box::pin(async move {
-                    let answers = match floors_of_periods(&mut *connection, &mut asks).await {
+                    let counters = asks.iter_mut().zip(are_counters).filter(|(_, is_counter)| *is_counter);
+                    let counters = counters.map(|(ask, _)| ask);
+                    let answers = match floors_of_periods(&mut *connection, counters).await {
                         Ok(()) => connection.reserve(&asks).await,
                         Err(error) => Err(error),
                     };
@@ -261,12 +270,18 @@ impl Sequences {
         }
     }
 
-    /// Notes what was reserved, where others may lose it: what this server had of each before, if its row is lower, be
+    /// Whether reservations of this store are noted: others may lose what it has, or a life must know what another
+    /// store has given.
+    pub(super) fn is_noted(&self, pool: &Pool) -> bool {
+        pool.store.is_shared() || self.pools.len() > 1
+    }
+
+    /// Notes what was reserved, where that is to be known in another life: what this server had of each before, if its row is lower, be
     /// it one that another server has marked for that.
     async fn note(&self, pool: &Pool, batch: &[Asked], answers: &Answers) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Ok(answers) = answers else { return nothing };
-        let Some(about) = pool.about().filter(|_| pool.store.is_shared()) else { return nothing };
+        let Some(about) = pool.about().filter(|_| self.is_noted(pool)) else { return nothing };
         let reserved = |place: usize| answers.get(place).and_then(|answer| answer.as_ref().ok());
         let had = (0..batch.len()).filter_map(|place| {
             // At the max it has nothing of the row: others may give back what they have.
@@ -570,8 +585,11 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
 
 /// A counter goes on above those of other periods of its name: what began again each day, and each month from now on,
 /// would give the texts of those days again.
-async fn floors_of_periods(connection: &mut dyn Connection, asks: &mut [Reserve]) -> Result<(), StoreError> {
-    for ask in asks.iter_mut().filter(|ask| ask.opens.is_some()) {
+async fn floors_of_periods<'a>(
+    connection: &mut dyn Connection,
+    counters: impl Iterator<Item = &'a mut Reserve>,
+) -> Result<(), StoreError> {
+    for ask in counters {
         ask.floor = ask.floor.max(connection.highest_of_other_periods(&ask.key).await?);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What this server had of each row of a shared store, so that a store that went back is noticed.
+//! What this server had of each row of a shared store, or of one of several, so that a store that went back is noticed.
 //!
 //! A database that fails over may lose what it had committed, and a backup may be put back. Nobody but those who had
 //! the values can tell. So each reservation is noted here, by the store's own uuid, after the commit that it names and

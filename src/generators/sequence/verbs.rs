@@ -264,7 +264,7 @@ impl Sequences {
             };
             let row = row.map_err(|verdict| refused = Some(verdict));
             is_raised |= row.is_ok();
-            if let (Ok(row), Some(about)) = (row, pool.about().filter(|_| pool.store.is_shared())) {
+            if let (Ok(row), Some(about)) = (row, pool.about().filter(|_| self.is_noted(pool))) {
                 let had = Had {
                     key: key.clone(),
                     found_next: row.next,

@@ -35,7 +35,10 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             made.inspect(|_| act("SEQUENCE CREATE", &key))
         }
         SequenceEffect::Info(key) => match counted_by(server, &key) {
-            Ok((counted, _)) => info(sequences, &counted, key.as_str()).await,
+            Ok((counted, begins)) => {
+                let told = info(sequences, &counted).await;
+                told.map_err(|error| text_of(&error, &key, begins))
+            }
             Err(text) => Err(text),
         },
         SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
@@ -91,13 +94,24 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
         }
         (raised, _) => raised,
     };
-    raised.map(holds).map_err(|error| error.of(key.as_str()))
+    raised.map(holds).map_err(|error| text_of(&error, key, begins))
 }
 
 async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
-    let (counted, _) = counted_by(server, key)?;
+    let (counted, begins) = counted_by(server, key)?;
     let confirmed = sequences.confirm(&counted).await.map(|_| changed(sequences));
-    confirmed.map_err(|error| error.of(key.as_str()))
+    confirmed.map_err(|error| text_of(&error, key, begins))
+}
+
+/// An error about a sequence, or about a generator's counter, whose row `begins` without being made.
+fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
+    match (error, begins) {
+        (SequenceError::Refused(SequenceRefusal::NoSuch), Some(_)) => format!(
+            "ERR generator '{key}' has no row in its store now: a first GETID begins it, and 'SEQUENCE RAISE {key} N' \
+             begins it above N"
+        ),
+        _ => error.of(key.as_str()),
+    }
 }
 
 /// What a change is answered: by when no server gives anything of before.
@@ -118,9 +132,8 @@ fn holds_in_s(sequences: &Sequences) -> u64 {
     if is_shared { sequences.settings().confirm_s } else { 0 }
 }
 
-async fn info(sequences: &Arc<Sequences>, key: &Key, name: &str) -> Outcome {
-    let view = sequences.inspect(key).await.map_err(|error| error.of(name))?;
-    let view = view.ok_or_else(|| SequenceError::Refused(SequenceRefusal::NoSuch).of(name))?;
+async fn info(sequences: &Arc<Sequences>, key: &Key) -> Result<Value, SequenceError> {
+    let view = sequences.inspect(key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
     let mut told = describe(&view, &sequences.stores(), sequences.clock_ms());
     told.push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
     Ok(Value::map(told))
