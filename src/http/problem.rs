@@ -200,12 +200,11 @@ mod tests {
             (SequenceRefusal::Dropped { last: 7 }, 404),
             (SequenceRefusal::AtMax { max: 7 }, 409),
             (SequenceRefusal::WentBack, 503),
-            (SequenceRefusal::Lost { store: "sqlite:/s".into() }, 503),
             (SequenceRefusal::TooLarge { values: 7, max: 6 }, 400),
             (SequenceRefusal::Busy { waited_ms: 0 }, 503),
             (SequenceRefusal::Busy { waited_ms: 7 }, 503),
             (SequenceRefusal::Unconfirmed { confirm_s: 7, said: "gone".into() }, 503),
-            (SequenceRefusal::Store("gone".into()), 503),
+            (SequenceRefusal::Lost { store: "gone".into() }, 503),
             (SequenceRefusal::Closed, 503),
         ];
         for (refusal, expected) in of_sequences {

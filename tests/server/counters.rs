@@ -156,7 +156,9 @@ fn lose_store(dir: &Path) {
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sequences-"));
     let lost: Vec<PathBuf> = files.filter(of_store).collect();
     assert!(!lost.is_empty(), "there was no store");
-    lost.iter().for_each(|path| fs::remove_file(path).unwrap());
+    for path in lost {
+        fs::remove_file(path).unwrap();
+    }
 }
 
 #[test]

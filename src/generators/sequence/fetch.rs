@@ -159,10 +159,12 @@ impl Sequences {
         }
         let asked = batch.iter_mut().zip(answers);
         let begun = asked.filter(|(asked, answer)| asked.is_counter && !asked.is_begun && answer.is_ok());
-        let mut begun: Vec<_> = begun.map(|(asked, _)| asked).collect();
+        let begun: Vec<_> = begun.map(|(asked, _)| asked).collect();
         let keys = begun.iter().map(|asked| asked.key.clone()).collect();
         if self.notes.begin(keys).await {
-            begun.iter_mut().for_each(|asked| asked.is_begun = true);
+            for asked in begun {
+                asked.is_begun = true;
+            }
         }
     }
 
