@@ -278,8 +278,8 @@ impl Sequences {
         pool.store.is_shared() || self.pools.len() > 1
     }
 
-    /// Notes what was reserved, where that is to be known in another life: what this server had of each before, if its row is lower, be
-    /// it one that another server has marked for that.
+    /// Notes what was reserved, where that is to be known in another life: what this server had of each before, if its
+    /// row is lower, be it one that another server has marked for that.
     async fn note(&self, pool: &Pool, batch: &[Asked], answers: &Answers) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Ok(answers) = answers else { return nothing };

@@ -107,8 +107,8 @@ async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
 fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
     match (error, begins) {
         (SequenceError::Refused(SequenceRefusal::NoSuch), Some(_)) => format!(
-            "ERR generator '{key}' has no row in its store now: a first GETID begins it, and 'SEQUENCE RAISE {key} N' \
-             begins it above N"
+            "ERR generator '{key}' has no row in its store now: a first GETID begins it, unless this server has had \
+             values of it; 'SEQUENCE RAISE {key} N' begins it above N"
         ),
         _ => error.of(key.as_str()),
     }
