@@ -34,13 +34,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             let made = create(sequences, &key, spec, is_fresh).await;
             made.inspect(|_| act("SEQUENCE CREATE", &key))
         }
-        SequenceEffect::Info(key) => match counted_by(server, &key) {
-            Ok((counted, begins)) => {
-                let told = info(sequences, &counted).await;
-                told.map_err(|error| text_of(&error, &key, begins))
-            }
-            Err(text) => Err(text),
-        },
+        SequenceEffect::Info(key) => info(server, sequences, &key).await,
         SequenceEffect::List { pattern, after, count } => list(sequences, pattern, after, count).await,
         SequenceEffect::Alter { key, words } => {
             let altered = sequences.alter(&key, words).await.map(|_| changed(sequences));
@@ -84,17 +78,16 @@ fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String>
 
 async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> Outcome {
     let (counted, begins) = counted_by(server, key)?;
-    let raised = match (sequences.raise(&counted, last, true).await, begins) {
+    let outcome = match (sequences.raise(&counted, last, true).await, begins) {
         // A generator's row is begun without being asked for, unless this server has had values of it: its store was
         // lost then, and the operator says where it goes on.
         (Err(SequenceError::Refused(SequenceRefusal::NoSuch)), Some(spec)) => {
             let how = CreateHow { above_dropped: true, ..CreateHow::default() };
-            let begun = sequences.create(counted, spec, Some(last), how).await;
-            begun.map(|_| Raised { holds_everywhere_in_s: holds_in_s(sequences) })
+            sequences.create(counted, spec, Some(last), how).await.map(|_| changed(sequences))
         }
-        (raised, _) => raised,
+        (raised, _) => raised.map(holds),
     };
-    raised.map(holds).map_err(|error| text_of(&error, key, begins))
+    outcome.map_err(|error| text_of(&error, key, begins))
 }
 
 async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
@@ -132,8 +125,11 @@ fn holds_in_s(sequences: &Sequences) -> u64 {
     if is_shared { sequences.settings().confirm_s } else { 0 }
 }
 
-async fn info(sequences: &Arc<Sequences>, key: &Key) -> Result<Value, SequenceError> {
-    let view = sequences.inspect(key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
+async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+    let (counted, begins) = counted_by(server, key)?;
+    let view = sequences.inspect(&counted).await;
+    let view = view.and_then(|view| view.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch)));
+    let view = view.map_err(|error| text_of(&error, key, begins))?;
     let mut told = describe(&view, &sequences.stores(), sequences.clock_ms());
     told.push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
     Ok(Value::map(told))
