@@ -7,7 +7,7 @@
 //!
 //! What it does not answer: what standbys' reads cost (ten a second each), and what a store does while it fails over.
 //!
-//! `cargo build --release --example claims`, then `claims URL SERVERS BEATS_PER_SECOND SECONDS`; 0 a second is as
+//! `cargo build --profile dist --example claims`, then `claims URL SERVERS BEATS_PER_SECOND SECONDS`; 0 a second is as
 //! fast as it goes. It prints one line of JSON. `benches/claims` starts an etcd, does that, and measures its CPU time.
 
 use std::process::ExitCode;

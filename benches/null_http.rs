@@ -7,7 +7,7 @@
 //!
 //! What it does not answer: what a server could do without hyper or axum.
 //!
-//! `cargo build --release --example null_http`, then
+//! `cargo build --profile dist --example null_http`, then
 //! `null_http --ids 100` prints the TCP port that the system picked, and answers `POST /v1/ids/{name}` with so many IDs
 //! until it is killed. `benches/compare --only HTTP` does all that.
 

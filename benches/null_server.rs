@@ -8,7 +8,7 @@
 //! What it does not answer: what a server could do by other means than a read and a write per wake-up (`io_uring`,
 //! busy polling, a kernel bypass).
 //!
-//! `cargo build --release --example null_server`, then
+//! `cargo build --profile dist --example null_server`, then
 //! `null_server --request '*1\r\n$5\r\nGETID\r\n' --reply ':144182182078841378\r\n' [--unixsocket PATH]`
 //! prints the TCP port that the system picked, and serves until it is killed. `benches/compare` does all that.
 

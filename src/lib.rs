@@ -11,7 +11,7 @@ pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod records;
-pub mod resp;
+pub use getid_redis::resp;
 pub mod server;
 pub mod session;
 pub mod sql;
