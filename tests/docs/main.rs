@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
-mod ci;
 mod container;
 mod examples;
 mod fleet_examples;
