@@ -7,11 +7,16 @@
 
 use std::time::Duration;
 
-use crate::shell::{Conversation, as_arrays, conversations};
+use crate::shell::{Conversation, Options, Shell, conversations};
 use crate::support::{Server, talk};
+use crate::table;
 
-/// How long nothing may follow a last reply.
+/// How long nothing may follow a last reply where no request can be sent to find out.
 const SILENCE: Duration = Duration::from_millis(10);
+
+/// Has a reply in every state of a session: what comes before it is all that a conversation gets.
+const LAST: &[u8] = b"RESET\r\n";
+const LAST_REPLY: &[u8] = b"+RESET\r\n";
 
 /// Conversations that are about what only the fake shell does.
 const ONLY_FAKE: [&str; 8] = [
@@ -29,89 +34,75 @@ const ONLY_FAKE: [&str; 8] = [
 ];
 
 #[test]
-fn conversations_are_held_over_a_socket() {
-    let plain = Server::start(&["--sequence-store", "none"]);
-    let password = Server::start(&["--requirepass", "secret"]);
-    let mut held = 0;
-    let mut failures = String::new();
-    for conversation in conversations() {
-        let title = conversation.title.split_once(": ").unwrap().1;
-        let title = title.split(" [").next().unwrap();
-        let options = &conversation.options;
-        if options.refuses
-            || options.renamed
-            || options.generators
-            || options.sequences
-            || options.request_bytes_max != 1 << 30
-            || ONLY_FAKE.contains(&title)
-        {
-            continue;
-        }
-        let server = if options.password { &password } else { &plain };
-        let mut ways = vec![(conversation.sent.concat(), usize::MAX), (conversation.sent.concat(), 7)];
-        if !conversation.is_raw {
-            ways.push((as_arrays(&conversation.sent), usize::MAX));
-        }
-        // Users that are left behind would be in the others' way.
-        let has = |word: &[u8]| conversation.sent.concat().windows(word.len()).any(|bytes| bytes == word);
-        let leaves_users = has(b"ACL SETUSER") && !has(b"ACL DELUSER");
-        for (sent, piece) in ways {
-            held += 1;
-            let own =
-                leaves_users.then(|| Server::start(if options.password { &["--requirepass", "secret"] } else { &[] }));
-            if let Err(text) = check(own.as_ref().unwrap_or(server), &conversation, &sent, piece) {
-                failures += &text;
-                break;
-            }
-        }
-    }
-    assert!(failures.is_empty(), "{failures}");
-    assert!(held > 150, "only {held} were held");
-}
-
-fn check(server: &Server, conversation: &Conversation, sent: &[u8], piece: usize) -> Result<(), String> {
-    let (got, closed) = talk(server.port, sent, piece, (conversation.expected.len(), conversation.closes), SILENCE);
-    let (expected, found) = (formed(&conversation.expected), formed(&got));
-    if expected == found && closed == conversation.closes {
-        return Ok(());
-    }
-    Err(format!(
-        "{}, in pieces of {piece} (closed: {closed})\n--- expected\n{}\n--- got\n{}\n\n",
-        conversation.title,
-        expected.join("\n"),
-        found.join("\n")
-    ))
-}
-
-#[test]
-fn odd_and_malformed_input_over_a_socket() {
-    // The rows say what Redis says by its own limits.
-    let plain = Server::start(&["--client-query-buffer-limit", "1gb", "--proto-max-bulk-len", "512mb"]);
+fn the_server_answers_as_the_session_and_the_decoder() {
+    // The rows name the limits of Redis.
+    let redis_limits = ["--client-query-buffer-limit", "1gb", "--proto-max-bulk-len", "512mb"];
+    let plain = Server::start(&[&["--sequence-store", "none"][..], &redis_limits].concat());
     let password = Server::start(&["--requirepass", "secret"]);
     let small = Server::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
-    let mut failures = Vec::new();
-    let rows = crate::table::rows();
-    assert!(rows.len() > 60, "only {} rows", rows.len());
-    for row in rows {
-        let server = match row.server {
-            crate::table::Server::Plain => &plain,
-            crate::table::Server::Password => &password,
-            crate::table::Server::Small => &small,
-        };
-        let pieces: &[usize] = if row.input.len() <= 100 { &[usize::MAX, 1] } else { &[usize::MAX] };
-        for &piece in pieces {
-            let (reply, closes) =
-                talk(server.port, &row.input, piece, (row.outcome.reply.len(), row.outcome.closes), SILENCE);
-            let found = crate::table::Outcome { reply, closes };
-            if found != row.outcome {
-                failures.push(format!(
-                    "{} {} in pieces of {piece}\n  expected {:?}\n  got      {found:?}",
-                    row.place, row.name, row.outcome
-                ));
-            }
-        }
+    let mut failures = String::new();
+    let held: Vec<_> = conversations().into_iter().filter(is_for_a_server).collect();
+    assert!(held.len() > 100, "only {} conversations", held.len());
+    for (at, conversation) in held.iter().enumerate() {
+        let server = if conversation.options.password { &password } else { &plain };
+        let sent = conversation.sent.concat();
+        let expected = table::Outcome { reply: conversation.expected.clone(), closes: conversation.closes };
+        failures += &check(server, &conversation.options, (&sent, piece(at)), &expected, &conversation.title);
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let rows = table::rows();
+    assert!(rows.len() > 60, "only {} rows", rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let (server, password) = match row.server {
+            table::Server::Plain => (&plain, false),
+            table::Server::Password => (&password, true),
+            table::Server::Small => (&small, false),
+        };
+        let piece = if row.input.len() <= 100 { piece(at) } else { usize::MAX };
+        let options = Options { password, ..Options::default() };
+        failures += &check(server, &options, (&row.input, piece), &row.outcome, &format!("{} {}", row.place, row.name));
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn is_for_a_server(conversation: &Conversation) -> bool {
+    let title = conversation.title.split_once(": ").unwrap().1;
+    let options = &conversation.options;
+    let needs_other_settings = options.refuses || options.renamed || options.generators || options.sequences;
+    !needs_other_settings && !ONLY_FAKE.contains(&title.split(" [").next().unwrap())
+}
+
+/// Every cut is tried in process; here, one input in eight comes in pieces.
+fn piece(at: usize) -> usize {
+    if at % 8 == 0 { 7 } else { usize::MAX }
+}
+
+/// Sends `sent` in pieces and compares the outcome; returns the difference.
+fn check(
+    server: &Server,
+    options: &Options,
+    (sent, piece): (&[u8], usize),
+    expected: &table::Outcome,
+    title: &str,
+) -> String {
+    let (mut sent, mut reply) = (sent.to_vec(), expected.reply.clone());
+    // Not behind a part of a request, which it would complete.
+    let whole = Shell::new(options).talk(&[&sent, LAST].concat(), usize::MAX);
+    let ends_with_last = !expected.closes && whole.ends_with(LAST_REPLY);
+    if ends_with_last {
+        sent.extend_from_slice(LAST);
+        reply.extend_from_slice(LAST_REPLY);
+    }
+    let silence = if ends_with_last { Duration::from_millis(1) } else { SILENCE };
+    let (got, closed) = talk(server.port, &sent, piece, (reply.len(), expected.closes), silence);
+    let (expected_lines, found) = (formed(&reply), formed(&got));
+    if expected_lines == found && closed == expected.closes {
+        return String::new();
+    }
+    format!(
+        "{title}, in pieces of {piece} (closed: {closed})\n--- expected\n{}\n--- got\n{}\n\n",
+        expected_lines.join("\n"),
+        found.join("\n")
+    )
 }
 
 /// Lines, with what differs from run to run replaced: IDs, and the number of a client.
