@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
+mod access;
 mod acl;
 mod acl_live;
 mod allocations;
