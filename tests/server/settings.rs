@@ -291,21 +291,25 @@ fn hz_is_how_soon_rates_follow() {
     let server = Server::start(&["--hz", "1"]);
     let mut wire = server.connect();
     set(&mut wire, "hz 500");
-    // A rate fades in sixteen samples: twice in 32 s by the old setting, which is longer than this waits.
-    let mut seen = Vec::new();
-    eventually("rates come and go", || {
-        let comes = seen.len() % 2 == 0;
-        if comes {
-            wire.send("PING\r\n".repeat(100));
-            assert!((0..100).all(|_| wire.line() == "+PONG"));
-        } else {
-            // INFO is a request too: none for sixteen samples.
-            std::thread::sleep(Duration::from_millis(60));
+    // A rate is the mean of sixteen samples: by the old setting it comes and goes twice in 34 s, and this waits for 20.
+    let mut has_rate = |pings: usize| {
+        wire.send(format!("{}INFO stats\r\n", "PING\r\n".repeat(pings)));
+        assert!((0..=pings).all(|_| wire.line().starts_with(['+', '$'])));
+        !wire.lines_until_empty().contains("instantaneous_ops_per_sec:0\r\n")
+    };
+    let first_pause = Duration::from_millis(50);
+    let (mut changes, mut pause) = (0, first_pause);
+    eventually("a rate comes and goes twice", || {
+        let comes = changes % 2 == 0;
+        if !comes {
+            // INFO counts as a request: it has to leave the samples, however late they are taken.
+            std::thread::sleep(pause);
+            pause *= 2;
         }
-        if comes == (wire.info("instantaneous_ops_per_sec") != "0") {
-            seen.push(comes);
+        if has_rate(if comes { 10_000 } else { 0 }) == comes {
+            (changes, pause) = (changes + 1, first_pause);
         }
-        seen.len() == 4
+        changes == 4
     });
     assert_eq!(wire.info("hz"), "500");
 }

@@ -38,6 +38,8 @@ fn check_part(part: u64, parts: u64) {
     assert!(total.lives > 5 * stories / parts && total.ids > 500 * stories, "{total:?}");
     if stories >= ENOUGH {
         let enough = [
+            total.lives > 10_000 / parts,
+            total.ids > 500_000,
             total.named_ids > 300_000,
             total.reloads > 1000,
             total.crashes > 1000,
