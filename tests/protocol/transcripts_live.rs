@@ -33,35 +33,60 @@ const ONLY_FAKE: [&str; 8] = [
     "renamed commands go by their new names only",
 ];
 
+/// What is sent to one of the servers.
+struct Input {
+    title: String,
+    server: table::Server,
+    /// The same server's session.
+    options: Options,
+    sent: Vec<u8>,
+    expected: table::Outcome,
+}
+
 #[test]
 fn the_server_answers_as_the_session_and_the_decoder() {
-    // The rows name the limits of Redis.
-    let redis_limits = ["--client-query-buffer-limit", "1gb", "--proto-max-bulk-len", "512mb"];
-    let plain = Server::start(&[&["--sequence-store", "none"][..], &redis_limits].concat());
-    let password = Server::start(&["--requirepass", "secret"]);
-    let small = Server::start(&["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]);
-    let mut failures = String::new();
-    let held: Vec<_> = conversations().into_iter().filter(is_for_a_server).collect();
-    assert!(held.len() > 100, "only {} conversations", held.len());
-    for (at, conversation) in held.iter().enumerate() {
-        let server = if conversation.options.password { &password } else { &plain };
-        let sent = conversation.sent.concat();
-        let expected = table::Outcome { reply: conversation.expected.clone(), closes: conversation.closes };
-        failures += &check(server, &conversation.options, (&sent, piece(at)), &expected, &conversation.title);
-    }
-    let rows = table::rows();
-    assert!(rows.len() > 60, "only {} rows", rows.len());
-    for (at, row) in rows.iter().enumerate() {
-        let (server, password) = match row.server {
-            table::Server::Plain => (&plain, false),
-            table::Server::Password => (&password, true),
-            table::Server::Small => (&small, false),
-        };
-        let piece = if row.input.len() <= 100 { piece(at) } else { usize::MAX };
-        let options = Options { password, ..Options::default() };
-        failures += &check(server, &options, (&row.input, piece), &row.outcome, &format!("{} {}", row.place, row.name));
-    }
+    let inputs = inputs();
+    let servers = [
+        // The table names the limits of Redis.
+        (
+            table::Server::Plain,
+            &["--sequence-store", "none", "--client-query-buffer-limit", "1gb", "--proto-max-bulk-len", "512mb"][..],
+        ),
+        (table::Server::Password, &["--requirepass", "secret"]),
+        (table::Server::Small, &["--client-query-buffer-limit", "1mb", "--proto-max-bulk-len", "1mb"]),
+    ];
+    let failures = std::thread::scope(|scope| {
+        let threads = servers.map(|(kind, words)| {
+            let own = inputs.iter().filter(move |input| input.server == kind);
+            scope.spawn(move || {
+                let server = Server::start(words);
+                own.enumerate().map(|(at, input)| check(&server, input, at)).collect::<String>()
+            })
+        });
+        threads.map(|thread| thread.join().expect("a thread")).concat()
+    });
     assert!(failures.is_empty(), "{failures}");
+}
+
+fn inputs() -> Vec<Input> {
+    let held = conversations().into_iter().filter(is_for_a_server).map(|conversation| Input {
+        server: if conversation.options.password { table::Server::Password } else { table::Server::Plain },
+        sent: conversation.sent.concat(),
+        expected: table::Outcome { reply: conversation.expected, closes: conversation.closes },
+        options: conversation.options,
+        title: conversation.title,
+    });
+    let held: Vec<_> = held.collect();
+    let rows = table::rows();
+    assert!(held.len() > 100 && rows.len() > 60, "only {} conversations and {} rows", held.len(), rows.len());
+    let rows = rows.into_iter().map(|row| Input {
+        title: format!("{} {}", row.place, row.name),
+        server: row.server,
+        options: Options { password: row.server == table::Server::Password, ..Options::default() },
+        sent: row.input,
+        expected: row.outcome,
+    });
+    held.into_iter().chain(rows).collect()
 }
 
 fn is_for_a_server(conversation: &Conversation) -> bool {
@@ -71,22 +96,14 @@ fn is_for_a_server(conversation: &Conversation) -> bool {
     !needs_other_settings && !ONLY_FAKE.contains(&title.split(" [").next().unwrap())
 }
 
-/// Every cut is tried in process; here, one input in eight comes in pieces.
-fn piece(at: usize) -> usize {
-    if at % 8 == 0 { 7 } else { usize::MAX }
-}
-
-/// Sends `sent` in pieces and compares the outcome; returns the difference.
-fn check(
-    server: &Server,
-    options: &Options,
-    (sent, piece): (&[u8], usize),
-    expected: &table::Outcome,
-    title: &str,
-) -> String {
-    let (mut sent, mut reply) = (sent.to_vec(), expected.reply.clone());
+/// Sends an input and compares what comes back; returns the difference.
+fn check(server: &Server, input: &Input, at: usize) -> String {
+    let Input { title, expected, .. } = input;
+    let (mut sent, mut reply) = (input.sent.clone(), expected.reply.clone());
+    // Every cut is tried in process; here, one short input in eight comes in pieces.
+    let piece = if at.is_multiple_of(8) && sent.len() < 4096 { 7 } else { usize::MAX };
     // Not behind a part of a request, which it would complete.
-    let whole = Shell::new(options).talk(&[&sent, LAST].concat(), usize::MAX);
+    let whole = Shell::new(&input.options).talk(&[&sent, LAST].concat(), usize::MAX);
     let ends_with_last = !expected.closes && whole.ends_with(LAST_REPLY);
     if ends_with_last {
         sent.extend_from_slice(LAST);
