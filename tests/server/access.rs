@@ -227,9 +227,12 @@ fn users_outlive_other_changes_and_are_written_into_the_configuration() {
 #[test]
 fn an_acl_file_is_loaded_saved_and_loaded_again() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("users.acl");
+    // In a folder that is not the one of the state, which the server writes to at any time.
+    let folder = dir.path().join("acl");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("users.acl");
     fs::write(&file, "user root on >root +@all ~* &*\nuser app on >pw -@all +getid\n").unwrap();
-    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl", "--requirepass", "secret"]);
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "acl/users.acl", "--requirepass", "secret"]);
     server.wait_log(
         "requirepass is ignored: aclfile defines the default user, which lets everyone in without a password",
     );
@@ -242,13 +245,16 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     fs::write(&file, "user root on nopass +nope\n# comment\nuser root on\n").unwrap();
     assert_eq!(
         admin.ask("ACL LOAD"),
-        "-ERR users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. users.acl:2 \
+        "-ERR acl/users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. acl/users.acl:2 \
          should start with user keyword followed by the username. WARNING: Duplicate user 'root' found on line 3. WARNING: \
          ACL errors detected, no change to the previously active ACL rules was performed"
     );
     app.id();
     fs::remove_file(&file).unwrap();
-    assert_eq!(admin.ask("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+    assert_eq!(
+        admin.ask("ACL LOAD"),
+        "-ERR Error loading ACLs, opening file 'acl/users.acl': No such file or directory"
+    );
 
     // What is in force is written, for its owner alone.
     assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
@@ -264,7 +270,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let others = fs::read_dir(dir.path())
+    let others = fs::read_dir(&folder)
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
     assert_eq!(others.count(), 0);
@@ -280,13 +286,13 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     assert_eq!(reply(&mut admin, "ACL USERS"), ["default", "root"]);
 
     // A folder that is gone.
-    fs::remove_dir_all(dir.path()).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
     assert!(
         admin
             .ask("ACL SAVE")
             .starts_with("-ERR There was an error trying to save the ACLs. Please check the server logs")
     );
-    server.wait_log("ACL SAVE: 'users.acl' was not written: No such file or directory");
+    server.wait_log("ACL SAVE: 'acl/users.acl' was not written: No such file or directory");
 }
 
 #[test]
