@@ -610,7 +610,8 @@ fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
 /// So many cases of a property that costs much, or as many as `PROPTEST_CASES` says.
 fn cases(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
-    if std::env::var_os("PROPTEST_CASES").is_some() { default } else { ProptestConfig { cases, ..default } }
+    let is_set = std::env::var_os("PROPTEST_CASES").is_some();
+    ProptestConfig { cases: if is_set { default.cases } else { cases }, ..default }
 }
 
 /// A value that a directive may have: its built-in one, or another.

@@ -385,6 +385,8 @@ fn rule() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #![proptest_config(crate::cases(100))]
+
     /// What a user says of itself makes the same user.
     #[test]
     fn a_description_applied_is_the_same_user(rules in prop::collection::vec(rule(), 0..20)) {
