@@ -63,7 +63,7 @@ fn request_of(command: &Command) -> Option<String> {
     Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
 }
 
-/// A change of users reaches the connections of all threads: rules hold at once, deleted users are cut off, others stay.
+/// A change of users reaches the connections of all threads: rules hold at once, deleted users are cut off.
 #[test]
 fn a_change_of_users_reaches_every_thread() {
     let server = Server::start(&["--io-threads", "2"]);
@@ -561,8 +561,8 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     assert!(wire.ask("PING").starts_with("-NOAUTH"));
 }
 
-/// Each user of the page, by TCP and by the Unix socket at a place that is kept for operators: no user gets more than the
-/// page says, and nothing has changed.
+/// Each user of the page, by TCP and by the Unix socket at a place that is kept for operators: no user gets more than
+/// the page says, and nothing has changed.
 #[test]
 fn no_documented_user_becomes_another() {
     const PLACES: u64 = 8;
