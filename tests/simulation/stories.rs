@@ -1,4 +1,4 @@
-//! Thousands of lives.
+//! Lives from seeds, many in a row.
 
 use getid_core::checks::{Rare, seen};
 
