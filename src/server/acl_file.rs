@@ -54,3 +54,23 @@ pub(super) fn save_users(path: &Path, users: &Users) -> io::Result<()> {
     let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
     files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_that_could_not_be_loaded_again_are_not_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users.acl");
+        std::fs::write(&path, "user app on\n").unwrap();
+        let mut users = Users::default();
+        let key_pattern = format!("~{}", "k".repeat(60_000));
+        for number in 0..ACL_FILE_BYTES_MAX / key_pattern.len() + 1 {
+            users.define(format!("u{number}").as_bytes(), &[&key_pattern]).unwrap();
+        }
+        let error = save_users(&path, &users).unwrap_err().to_string();
+        assert_eq!(error, "it would be larger than 16777216 bytes and could not be loaded");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "user app on\n");
+    }
+}

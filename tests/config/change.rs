@@ -116,6 +116,30 @@ fn the_documented_file_says_of_each_directive_whether_it_can_change() {
 }
 
 #[test]
+fn values_are_shown_as_they_were_set() {
+    for (name, value, shown) in [
+        ("slowlog-log-slower-than", "-1", "-1"),
+        ("latency-monitor-threshold", "100", "100"),
+        ("client-output-buffer-limit", "pubsub 1kb 2 3", "normal 0 0 0 slave 268435456 67108864 60 pubsub 1024 2 3"),
+        ("id-max-clock-jump-ms", "0", "0"),
+        ("tls-cert-file", "/no/such/file", "/no/such/file"),
+        ("tls-protocols", "tlsv1.3 TLSv1.2 TLSv1.3", "TLSv1.3 TLSv1.2"),
+        ("tls-ciphers", "DEFAULT:!MEDIUM", ""),
+        ("tls-ciphers", "ECDHE-RSA-AES128-GCM-SHA256:!aNULL", "ECDHE-RSA-AES128-GCM-SHA256"),
+        ("client-query-buffer-limit", "2mb", "2097152"),
+        ("http-open", "metrics PROBES", "probes metrics"),
+        ("http-open", "", ""),
+        ("http-host", "IDs.example.com ids", "ids.example.com ids"),
+        ("protected-mode", "no", "no"),
+        ("protected-mode", "Guarded", "guarded"),
+        ("protected-mode", "yes", "yes"),
+    ] {
+        let config = Config::default().set(&pairs(&[(name, value)])).unwrap().config;
+        assert_eq!(Directive::find(name).unwrap().get(&config).unwrap(), shown, "{name} {value}");
+    }
+}
+
+#[test]
 fn classes_that_are_not_named_keep_their_limits() {
     let change = pairs(&[("client-output-buffer-limit", "pubsub 1kb 2 3 slave 4 5 6")]);
     let config = Config::default().set(&change).unwrap().config;
@@ -500,6 +524,16 @@ fn users_from_elsewhere_are_not_written_whatever_becomes_of_them() {
     }
 }
 
+/// A file that would be too large to be read at the next start is not written.
+#[test]
+fn users_that_could_not_be_loaded_again_are_not_written() {
+    let given = files(&[("t.conf", "# nothing\n")]);
+    let user = |number| UserLine { name: format!("u{number}"), rules: vec![format!("~{}", "k".repeat(60_000))] };
+    let config = Config { users: (0..18).map(user).collect(), ..Config::default() };
+    let error = config.rewritten(Path::new("t.conf"), &sources("t.conf", &[], &[]), &given).unwrap_err();
+    assert!(error.contains("is larger than 1048576 bytes"), "{error}");
+}
+
 #[test]
 fn a_file_that_was_broken_meanwhile_is_left_alone() {
     let config = Config::default();
@@ -571,6 +605,13 @@ fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
     let from = FilesFrom(folder.path().to_owned());
     assert_eq!(from.read(Path::new("real.conf"), 100).unwrap(), b"new");
     assert_eq!(from.matching("r*.conf").unwrap(), [real]);
+}
+
+/// So many cases of a property that costs much, or as many as `PROPTEST_CASES` says.
+fn cases(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let is_set = std::env::var_os("PROPTEST_CASES").is_some();
+    ProptestConfig { cases: if is_set { default.cases } else { cases }, ..default }
 }
 
 /// A value that a directive may have: its built-in one, or another.
@@ -665,6 +706,8 @@ fn rewrites(path: &'static str, text: &str, change: &[(String, String)]) {
 }
 
 proptest! {
+    #![proptest_config(cases(48))]
+
     #[test]
     fn a_rewritten_conf_file_gives_what_was_in_force(text in file_text(false), change in changes()) {
         rewrites("t.conf", &text, &change);
@@ -673,7 +716,7 @@ proptest! {
 
 // Each reads and writes several documents.
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(12))]
 
     #[test]
     fn a_rewritten_toml_file_gives_what_was_in_force(text in file_text(true), change in changes()) {
@@ -725,7 +768,7 @@ fn generators_text(generators: &BTreeMap<String, Words>, style: usize) -> String
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(cases(64))]
 
     /// In whatever way the file declares others by now, and whatever stays keeps its comment.
     #[test]

@@ -6,21 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use getid::claim::{Identity, NoClaim};
 use getid::system::clock::Clock;
-use getid_core::checks::{Fault, plant};
+use getid_core::checks::Fault;
 use getid_core::{Id, Layout, Limits, RandomCycle, Reservation, SavePoint, Scheme};
 use shuttle::future::block_on;
 use shuttle::thread;
 
 use crate::roomy::roomy_issuer;
 use crate::time::{Issuer, Next};
-use crate::{MS, SharedClock, WALL_UNIX_MS};
-
-/// Faults of how threads share a lane.
-const OF_SHARING: [Fault; 4] =
-    [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LanePassesTheQueue, Fault::LaneIsNotCounted];
-
-/// Orders of threads that are tried for each scene.
-const ORDERS: usize = 1000;
+use crate::{MS, SharedClock, WALL_UNIX_MS, check_orders, must_find, orders};
 
 /// It stands still unless it is moved.
 #[derive(Clone)]
@@ -176,23 +169,16 @@ const SCENES: [(&str, fn()); 3] = [
 fn the_real_issuer_under_many_orders_of_threads() {
     for (name, scene) in SCENES {
         println!("{name}");
-        shuttle::check_random(scene, ORDERS);
+        check_orders(scene, orders());
     }
 }
 
 #[test]
 fn faults_of_sharing_are_found() {
-    for fault in OF_SHARING {
-        let found = SCENES.iter().find(|(_, scene)| {
-            let played = std::panic::catch_unwind(|| {
-                let _planted = plant(fault);
-                shuttle::check_random(*scene, ORDERS);
-            });
-            played.is_err()
-        });
-        let (name, _) = found.unwrap_or_else(|| panic!("{fault:?} was not found"));
-        println!("{fault:?}: found by '{name}'");
+    for fault in [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LaneIsNotCounted] {
+        must_find(fault, draws_beside_the_keeper);
     }
+    must_find(Fault::LanePassesTheQueue, nobody_passes_who_waits);
 }
 
 /// Any 1024 IDs in a row carry each random value once, whichever threads drew them and however often the keeper closed

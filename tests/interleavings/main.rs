@@ -25,6 +25,7 @@ use getid::{claim, system};
 
 use getid::claim::Identity;
 use getid::system::clock::Clock;
+use getid_core::checks::{Fault, plant};
 use getid_core::{Blocked, Layout, Limits, Mint, Reading, Reservation, SavePoint, Tick};
 use roomy::roomy_issuer;
 
@@ -45,6 +46,25 @@ mod sync {
     pub(crate) fn thread_number() -> usize {
         shuttle::current::me().into()
     }
+}
+
+/// Orders of threads that are tried for each scene; `GETID_SIM_ORDERS` is another number.
+fn orders() -> usize {
+    std::env::var("GETID_SIM_ORDERS").map_or(100, |text| text.parse().expect("GETID_SIM_ORDERS: a number"))
+}
+
+/// Plays a scene under so many orders of threads, from a seed: `SHUTTLE_RANDOM_SEED`, or the same in each run.
+fn check_orders(scene: fn(), orders: usize) {
+    shuttle::check_random_with_seed(scene, 1, orders);
+}
+
+/// Plays the scene that is for a fault with the fault planted, which must fail it.
+fn must_find(fault: Fault, scene: fn()) {
+    let played = std::panic::catch_unwind(|| {
+        let _planted = plant(fault);
+        check_orders(scene, 1000);
+    });
+    assert!(played.is_err(), "{fault:?} was not found");
 }
 
 const MS: u64 = 1_000_000;
@@ -211,7 +231,7 @@ mod queue {
     use std::task::Poll;
 
     use getid::claim::{Identity, NoClaim};
-    use getid_core::checks::{Fault, plant};
+    use getid_core::checks::Fault;
     use getid_core::{Declaration, Layout, Limits, NamedGenerator, Refusal, Reservation, SavePoint, no_dates};
     use shuttle::future::block_on;
     use shuttle::thread;
@@ -527,31 +547,22 @@ mod queue {
     fn the_real_issuer_under_many_orders_of_threads() {
         for (name, scene) in SCENES {
             println!("{name}");
-            shuttle::check_random(scene, 500);
+            super::check_orders(scene, super::orders());
         }
     }
 
     /// A test that a fault does not fail is none.
     #[test]
     fn faults_of_the_queue_are_found() {
-        for fault in [
-            Fault::PassesTheQueue,
-            Fault::ServesWholeDraws,
-            Fault::LeaverKeepsItsPlace,
-            Fault::FirstDoesNotWake,
-            Fault::LineAddedAtClock,
-        ] {
-            let is_found = SCENES.iter().any(|(name, scene)| {
-                let found = std::panic::catch_unwind(|| {
-                    let _planted = plant(fault);
-                    shuttle::check_random(scene, 500);
-                });
-                found.is_err() && {
-                    println!("{fault:?}: found by '{name}'");
-                    true
-                }
-            });
-            assert!(is_found, "{fault:?} was not found");
+        let faults: [(Fault, fn()); 5] = [
+            (Fault::PassesTheQueue, nobody_passes_the_queue),
+            (Fault::ServesWholeDraws, a_slice_is_small),
+            (Fault::LeaverKeepsItsPlace, a_leaver_leaves),
+            (Fault::FirstDoesNotWake, everybody_is_served),
+            (Fault::LineAddedAtClock, a_change_that_is_taken_back),
+        ];
+        for (fault, scene) in faults {
+            super::must_find(fault, scene);
         }
     }
 }

@@ -6,11 +6,12 @@
 
 use std::collections::HashSet;
 
+use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use crate::support::redis::RedisServer;
 use crate::support::{Random, Wire};
 use getid::acl::User;
-use getid::command::{Command, TABLE};
+use getid::command::Command;
 
 const USERS: usize = 400;
 
@@ -22,10 +23,6 @@ fn ask(redis: &mut Wire, request: &str) -> Vec<u8> {
 fn words(redis: &mut Wire, request: &str) -> Vec<String> {
     let text = String::from_utf8(ask(redis, request)).unwrap();
     text.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$'])).map(str::to_owned).collect()
-}
-
-fn rows() -> impl Iterator<Item = &'static Command> {
-    TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
 #[test]

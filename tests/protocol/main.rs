@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
+mod access;
 mod acl;
 mod acl_live;
 mod allocations;
@@ -22,3 +23,10 @@ mod support;
 mod table;
 mod table_rows;
 mod transcripts_live;
+
+/// So many cases of a property, or as many as `PROPTEST_CASES` says.
+fn cases(cases: u32) -> proptest::prelude::ProptestConfig {
+    let default = proptest::prelude::ProptestConfig::default();
+    let is_set = std::env::var_os("PROPTEST_CASES").is_some();
+    proptest::prelude::ProptestConfig { cases: if is_set { default.cases } else { cases }, ..default }
+}

@@ -46,7 +46,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(crate::cases(40))]
 
     /// A pipeline, which counts what repeats itself, is answered as requests that come one by one.
     #[test]
@@ -129,12 +129,12 @@ fn turns_have_their_bounds_whatever_they_ask() {
     );
     let lines =
         [wide, "tweets twitter".into(), "v4 uuid4".into(), "slow layout time:31@10s server-id:8 epoch 0".into()];
-    let turns = |request: &str| largest_turn(settings_of(&lines), request.repeat(20_000).as_bytes());
+    let turns = |request: &str| largest_turn(settings_of(&lines), request.repeat(10_000).as_bytes());
     for (request, ids_most) in [("GETID wide\r\n", 1366), ("GETID tweets\r\n", TURN_IDS_MAX), ("GETID v4\r\n", 4096)] {
         let (turns, ids, bytes) = turns(request);
         assert!(ids <= ids_most && ids * 11 > ids_most * 10, "{request}: {ids} IDs a turn");
         assert!(bytes <= bytes_most, "{request}: {bytes} bytes a turn");
-        assert_eq!(turns, 20_000_u32.div_ceil(ids), "{request}");
+        assert_eq!(turns, 10_000_u32.div_ceil(ids), "{request}");
     }
     // 100 IDs of the widest, with the bound reached just before them.
     let (_, _, bytes) = turns("GETID tweets\r\nMGETID 100 wide\r\n");

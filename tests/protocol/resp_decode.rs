@@ -171,7 +171,7 @@ fn sorted(mut cuts: Vec<prop::sample::Index>, len: usize) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(crate::cases(200))]
 
     #[test]
     fn requests_come_out_as_they_went_in(

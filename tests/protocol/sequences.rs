@@ -44,7 +44,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(crate::cases(40))]
 
     /// A pipeline, which counts what repeats itself, is answered as requests that come one by one; so is one that is
     /// cut anywhere.

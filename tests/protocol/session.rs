@@ -158,7 +158,7 @@ const IDS_A_TURN: u32 = TURN_IDS_MAX + 100 - 1;
 const ID_BYTES_MAX: usize = 26;
 
 #[test]
-fn a_million_commands_come_in_bounded_turns() {
+fn a_hundred_thousand_commands_come_in_bounded_turns() {
     // Each so many times in a row; IDs are dear in a debug build, so MGETID has few.
     let requests: [(&[u8], u32, u32); 4] = [
         (b"*1\r\n$5\r\nGETID\r\n", 2000, 1),
@@ -176,7 +176,7 @@ fn a_million_commands_come_in_bounded_turns() {
             ids += u64::from(times * count);
         }
     }
-    let rounds = 1_000_000 / commands + 1;
+    let rounds = 100_000 / commands + 1;
     let mut shell = Shell::new(&Options::default());
     let (mut turns, mut drawn, mut ran) = (0, 0, 0);
     for _ in 0..rounds {
@@ -354,7 +354,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::cases(64))]
 
     #[test]
     fn each_command_gets_one_reply_in_order(steps in prop::collection::vec(step(), 1..80), cut in 1..200_usize) {
@@ -602,11 +602,11 @@ fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
 fn a_turn_that_nobody_hears_has_a_bound_too() {
     let mut shell = Shell::new(&Options::default());
     shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
-    for (request, count) in [("COMMAND\r\n", 100), ("AUTH nobody nothing\r\n", 10_000)] {
+    for (request, count) in [("COMMAND\r\n", 40), ("AUTH nobody nothing\r\n", 4000)] {
         let turns = shell.turns;
         assert_eq!(shell.talk(request.repeat(count).as_bytes(), usize::MAX), b"");
         let turns = shell.turns - turns;
-        assert!(turns >= 9, "{count} of {request:?} took {turns} turns");
+        assert!(turns >= 3, "{count} of {request:?} took {turns} turns");
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The machine of one sequence has its own simulation in `getid-core`; here are the registry, the queue, deadlines,
 //! connections, what other servers change, and the stop. A story that fails prints its seed:
-//! `GETID_SIM_SEED=123 cargo test --test sequences -- --nocapture one_seed`.
+//! `GETID_SIM_SEED=123 cargo test --test sequences -- --nocapture one_seed`. `GETID_SEQUENCE_STORIES` sets how many
+//! stories are played.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

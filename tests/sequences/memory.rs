@@ -9,7 +9,7 @@ use crate::database::Database;
 use crate::world::{Server, draw};
 
 /// So many in use, bytes each at most.
-const SEQUENCES: usize = 100_000;
+const SEQUENCES: usize = 20_000;
 const BYTES_EACH: u64 = 300;
 
 #[test]

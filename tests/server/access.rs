@@ -1,4 +1,5 @@
-//! Users of a whole server: who gets in, what they may do, and what is kept of it.
+//! Users of a whole server: what connections, threads and files make of them. What a session allows whom is in
+//! `tests/protocol/access.rs`.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -10,12 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Server, Wire, refused};
-use getid::acl::{Origin, Users};
+use crate::support::{self, Server, Wire, eventually, refused};
+use getid::acl::Users;
 use getid::command::{Command, Flags, TABLE};
-use getid::config::RealFiles;
-use getid::config::{Config, Sources};
-use getid::session::{Session, Settings, Turn};
 use socket2::{Domain, Socket, Type};
 
 /// `printf pw | sha256sum`
@@ -65,91 +63,26 @@ fn request_of(command: &Command) -> Option<String> {
     Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
 }
 
-/// Every command of the table over the wire: three are answered, the others refused, but those that nobody can be
-/// denied.
+/// A change of users reaches the connections of all threads: rules hold at once, deleted users are cut off.
 #[test]
-fn the_minimal_user_can_do_exactly_that() {
-    let server = Server::start(&["--user", "app on >pw -@all +getid +mgetid +ping"]);
-    let mut wire = server.connect();
-    let mut tried = 0;
-    for command in rows() {
-        let Some(request) = request_of(command) else { continue };
-        tried += 1;
-        if command.flags.has(Flags::NO_AUTH) {
-            continue;
-        }
-        assert_eq!(wire.ask("AUTH app pw"), "+OK");
-        let first = wire.ask(&request);
-        let is_allowed = ["getid", "mgetid", "ping"].contains(&command.full_name);
-        let denied = format!("-NOPERM this user has no permissions to run the '{}' command", command.full_name);
-        let denied = if command.full_name == "exec" {
-            format!("-EXECABORT Transaction discarded because of: {}", &denied[1..])
-        } else {
-            denied
-        };
-        assert_eq!(first == denied, !is_allowed, "{request}: {first}");
-        if is_allowed {
-            assert!([":", "+PONG", "*1"].iter().any(|good| first.starts_with(good)), "{request}: {first}");
-            if first == "*1" {
-                wire.line();
-                wire.line();
-            }
-        }
-    }
-    assert!(tried > 50, "only {tried} commands");
-    // GETID takes a way of its own, as arrays and in pipelines.
-    wire.send(b"*1\r\n$5\r\nGETID\r\n".repeat(3));
-    assert!((0..3).all(|_| wire.line().starts_with(':')));
-    // And those that nobody can be denied.
-    assert!(wire.ask("AUTH app wrong").starts_with("-WRONGPASS"));
-    assert!(wire.ask("HELLO 2 AUTH app wrong").starts_with("-WRONGPASS"));
-    assert_eq!(wire.ask("RESET"), "+RESET");
-    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "default");
-    assert_eq!(wire.ask("AUTH app pw"), "+OK");
-    assert_eq!(wire.ask("QUIT"), "+OK");
-}
-
-/// Who may not run GETID may not by its fast path either, from the moment the rules say so.
-#[test]
-fn getid_can_be_taken_away_and_given_back() {
-    let getids = b"*1\r\n$5\r\nGETID\r\n".repeat(2);
-    let server = Server::start(&[]);
+fn a_change_of_users_reaches_every_thread() {
+    let server = Server::start(&["--io-threads", "2"]);
     let mut admin = server.connect();
-    assert_eq!(admin.ask("ACL SETUSER app on >pw +@all -getid"), "+OK");
-    let mut wire = server.connect();
-    assert_eq!(wire.ask("AUTH app pw"), "+OK");
-    wire.send(&getids);
-    for _ in 0..2 {
-        assert_eq!(wire.line(), "-NOPERM this user has no permissions to run the 'getid' command");
-    }
-    assert_eq!(admin.ask("ACL SETUSER app +getid"), "+OK");
-    wire.send(&getids);
-    assert!((0..2).all(|_| wire.line().starts_with(':')));
-    assert_eq!(admin.ask("ACL SETUSER app -@all"), "+OK");
-    wire.send(&getids);
-    assert!((0..2).all(|_| wire.line().starts_with("-NOPERM")));
-    // A transaction that was queued when it was allowed.
-    assert_eq!(admin.ask("ACL SETUSER app +@all"), "+OK");
-    assert_eq!([wire.ask("MULTI"), wire.ask("GETID"), wire.ask("PING")], ["+OK", "+QUEUED", "+QUEUED"]);
-    assert_eq!(admin.ask("ACL SETUSER app -getid"), "+OK");
-    let exec = reply(&mut wire, "EXEC");
-    assert!(exec[0].starts_with("-NOPERM ACLs rules changed between") && exec[1] == "+PONG", "{exec:?}");
-}
-
-#[test]
-fn a_deleted_user_is_cut_off_and_others_stay() {
-    let server = Server::start(&[]);
-    let mut admin = server.connect();
-    let [mut gone, mut own, mut stays] = [server.connect(), server.connect(), server.connect()];
     for name in ["a", "b", "c"] {
         assert_eq!(admin.ask(&format!("ACL SETUSER {name} on nopass +@all")), "+OK");
     }
-    for (wire, name) in [(&mut gone, "a"), (&mut own, "b"), (&mut stays, "c")] {
+    let mut login = |name: &str| {
+        let mut wire = server.connect();
         assert_eq!(wire.ask(&format!("AUTH {name} x")), "+OK");
-    }
+        wire
+    };
+    let mut gone: Vec<Wire> = (0..6).map(|_| login("a")).collect();
+    let [mut own, mut stays] = ["b", "c"].map(&mut login);
+    assert_eq!(admin.ask("ACL SETUSER a -time"), "+OK");
+    assert!(gone.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
     assert_eq!(admin.ask("ACL DELUSER a nobody"), ":1");
-    assert_eq!(gone.rest(), "");
-    // Who deletes itself gets its answer first.
+    assert!(gone.iter_mut().all(|wire| wire.rest().is_empty()));
+    // A user that deletes itself gets its answer first.
     own.send("ACL DELUSER b\r\n");
     assert_eq!(own.rest(), ":1\r\n");
     assert_eq!(stays.ask("PING"), "+PONG");
@@ -157,27 +90,14 @@ fn a_deleted_user_is_cut_off_and_others_stay() {
     assert_eq!(stays.rest(), "");
     assert_eq!(admin.ask("ACL DELUSER default"), "-ERR The 'default' user cannot be removed");
     assert_eq!(admin.ask("PING"), "+PONG");
-}
-
-#[test]
-fn the_default_user_decides_who_needs_a_password() {
-    let server = Server::start(&["--requirepass", "secret"]);
-    let [mut admin, mut early] = [server.connect(), server.connect()];
-    assert!(early.ask("PING").starts_with("-NOAUTH"));
-    assert_eq!(admin.ask("AUTH secret"), "+OK");
-    assert_eq!(admin.ask("ACL SETUSER default nopass"), "+OK");
-    // As in Redis: nobody needs to log in, but HELLO wants it all the same.
-    assert_eq!(early.ask("PING"), "+PONG");
-    assert!(early.ask("HELLO").starts_with("-NOAUTH HELLO must be called"));
-    assert!(early.ask("AUTH x").starts_with("-ERR AUTH <password> called without any password configured"));
-    assert_eq!(admin.ask("ACL SETUSER default off"), "+OK");
-    assert!(early.ask("PING").starts_with("-NOAUTH"));
-    assert_eq!(admin.ask("PING"), "+PONG");
-    assert!(server.connect().ask("PING").starts_with("-NOAUTH"));
-    assert!(early.ask("AUTH default x").starts_with("-WRONGPASS"));
-    assert_eq!(admin.ask("ACL SETUSER default on >new"), "+OK");
-    assert!(early.ask("AUTH default secret").starts_with("-WRONGPASS"));
-    assert_eq!(early.ask("AUTH default new"), "+OK");
+    // Passwords are random.
+    let (one, other) = (admin.ask_bulk("ACL GENPASS"), admin.ask_bulk("ACL GENPASS"));
+    assert!(one.len() == 64 && one != other && one.bytes().all(|digit| b"0123456789abcdef".contains(&digit)), "{one}");
+    assert_eq!([5, 4096].map(|bits| admin.ask_bulk(&format!("ACL GENPASS {bits}")).len()), [2, 1024]);
+    for command in ["ACL SAVE", "ACL LOAD"] {
+        let text = admin.ask(command);
+        assert!(text.starts_with("-ERR This Redis instance is not configured to use an ACL file."), "{text}");
+    }
 }
 
 #[test]
@@ -245,19 +165,6 @@ fn refusals_are_logged_and_counted() {
 }
 
 #[test]
-fn genpass_gives_other_digits_each_time() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    let (one, other) = (wire.ask_bulk("ACL GENPASS"), wire.ask_bulk("ACL GENPASS"));
-    assert!(one.len() == 64 && one != other && one.bytes().all(|digit| b"0123456789abcdef".contains(&digit)), "{one}");
-    assert_eq!(wire.ask_bulk("ACL GENPASS 5").len(), 2);
-    assert_eq!(wire.ask_bulk("ACL GENPASS 4096").len(), 1024);
-    assert!(wire.ask("ACL GENPASS 4097").starts_with("-ERR ACL GENPASS argument must be the number of bits"));
-    assert!(wire.ask("ACL GENPASS 0").starts_with("-ERR ACL GENPASS argument"));
-    assert!(wire.ask("ACL GENPASS x").starts_with("-ERR value is not an integer"));
-}
-
-#[test]
 fn user_lines_are_read_from_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("getid.conf");
@@ -276,18 +183,16 @@ fn user_lines_are_read_from_a_file() {
     assert!(!server.log_so_far().contains("secret") && !server.log_so_far().contains(PW));
 }
 
-/// What `ACL SETUSER` made lives on whatever else is set, and in the file after `CONFIG REWRITE`.
+/// Users that `ACL SETUSER` made outlive other changes, and `CONFIG REWRITE` writes them.
 #[test]
 fn users_outlive_other_changes_and_are_written_into_the_configuration() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("getid.conf");
-    fs::write(&config, "requirepass secret\n").unwrap();
+    fs::write(&config, "# mine\nuser bob on nopass +getid\nrequirepass secret\n").unwrap();
     let mut server = start_with(dir.path(), &config);
     let mut admin = server.connect();
     assert_eq!(admin.ask("AUTH secret"), "+OK");
     assert_eq!(admin.ask("ACL SETUSER app on >pw (+mgetid +ping) +getid &c"), "+OK");
-    assert_eq!(admin.ask("CONFIG SET timeout 1000"), "+OK");
-    assert_eq!(admin.ask("CONFIG SET requirepass other"), "+OK");
     let check = |server: &Server| {
         let mut wire = server.connect();
         assert!(wire.ask("AUTH secret").starts_with("-WRONGPASS"));
@@ -298,10 +203,18 @@ fn users_outlive_other_changes_and_are_written_into_the_configuration() {
         wire.id();
         assert_eq!(wire.ids(1).len(), 1);
         assert!(wire.ask("TIME").starts_with("-NOPERM"));
+        wire
     };
-    check(&server);
+    assert_eq!(admin.ask("CONFIG SET timeout 1000 requirepass other id-mgetid-max 7"), "+OK");
+    let mut app = check(&server);
+    assert_eq!(admin.ask("CONFIG SET proto-max-bulk-len 2mb"), "+OK");
+    app.id();
     let listed = reply(&mut admin, "ACL LIST");
     assert_eq!(admin.ask("CONFIG REWRITE"), "+OK");
+    let text = fs::read_to_string(&config).unwrap();
+    assert!(text.starts_with("# mine\nuser bob on nopass +getid\nrequirepass other\n"), "{text}");
+    assert!(text.contains(&format!("\nuser app on sanitize-payload \"#{PW}\" ")), "{text}");
+    assert!(!text.contains(">pw") && !text.contains("user default"), "{text}");
     server.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(server.wait().success());
     let server = start_with(dir.path(), &config);
@@ -314,9 +227,12 @@ fn users_outlive_other_changes_and_are_written_into_the_configuration() {
 #[test]
 fn an_acl_file_is_loaded_saved_and_loaded_again() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("users.acl");
+    // In a folder that is not the one of the state, which the server writes to at any time.
+    let folder = dir.path().join("acl");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("users.acl");
     fs::write(&file, "user root on >root +@all ~* &*\nuser app on >pw -@all +getid\n").unwrap();
-    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl", "--requirepass", "secret"]);
+    let mut server = Server::start_in(dir.path(), &["--aclfile", "acl/users.acl", "--requirepass", "secret"]);
     server.wait_log(
         "requirepass is ignored: aclfile defines the default user, which lets everyone in without a password",
     );
@@ -329,13 +245,16 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     fs::write(&file, "user root on nopass +nope\n# comment\nuser root on\n").unwrap();
     assert_eq!(
         admin.ask("ACL LOAD"),
-        "-ERR users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. users.acl:2 \
+        "-ERR acl/users.acl:1: Error in applying operation '+nope': Unknown command or category name in ACL. acl/users.acl:2 \
          should start with user keyword followed by the username. WARNING: Duplicate user 'root' found on line 3. WARNING: \
          ACL errors detected, no change to the previously active ACL rules was performed"
     );
     app.id();
     fs::remove_file(&file).unwrap();
-    assert_eq!(admin.ask("ACL LOAD"), "-ERR Error loading ACLs, opening file 'users.acl': No such file or directory");
+    assert_eq!(
+        admin.ask("ACL LOAD"),
+        "-ERR Error loading ACLs, opening file 'acl/users.acl': No such file or directory"
+    );
 
     // What is in force is written, for its owner alone.
     assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
@@ -351,7 +270,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let others = fs::read_dir(dir.path())
+    let others = fs::read_dir(&folder)
         .unwrap()
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
     assert_eq!(others.count(), 0);
@@ -367,13 +286,13 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     assert_eq!(reply(&mut admin, "ACL USERS"), ["default", "root"]);
 
     // A folder that is gone.
-    fs::remove_dir_all(dir.path()).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
     assert!(
         admin
             .ask("ACL SAVE")
             .starts_with("-ERR There was an error trying to save the ACLs. Please check the server logs")
     );
-    server.wait_log("ACL SAVE: 'users.acl' was not written: No such file or directory");
+    server.wait_log("ACL SAVE: 'acl/users.acl' was not written: No such file or directory");
 }
 
 #[test]
@@ -397,54 +316,6 @@ fn a_link_to_an_acl_file_stays_one() {
     fs::remove_file(&link).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert_eq!(fs::metadata(&link).unwrap().permissions().mode() & 0o777, 0o600);
-}
-
-/// Sets users `u<n>` with a key pattern of 60,000 bytes each.
-fn set_large_users(wire: &mut Wire, count: usize) {
-    for number in 0..count {
-        let (name, rule) = (format!("u{number}"), format!("~{}", "k".repeat(60_000)));
-        let [name_bytes, rule_bytes] = [&name, &rule].map(String::len);
-        wire.send(format!(
-            "*4\r\n$3\r\nACL\r\n$7\r\nSETUSER\r\n${name_bytes}\r\n{name}\r\n${rule_bytes}\r\n{rule}\r\n"
-        ));
-        assert_eq!(wire.line(), "+OK");
-    }
-}
-
-#[test]
-fn users_that_could_not_be_loaded_again_are_not_saved() {
-    let dir = tempfile::tempdir().unwrap();
-    let [file, conf] = ["users.acl", "t.conf"].map(|name| dir.path().join(name));
-    fs::write(&file, "user app on\n").unwrap();
-    let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);
-    let mut admin = server.connect();
-    set_large_users(&mut admin, 280);
-    assert!(admin.ask("ACL SAVE").starts_with("-ERR There was an error trying to save the ACLs."));
-    server.wait_log("ACL SAVE: 'users.acl' was not written: it would be larger than 16777216 bytes");
-    assert_eq!(fs::read_to_string(&file).unwrap(), "user app on\n");
-
-    drop(server);
-    fs::write(&conf, "# nothing\n").unwrap();
-    let server = start_with(dir.path(), &conf);
-    let mut admin = server.connect();
-    set_large_users(&mut admin, 18);
-    let refusal = admin.ask("CONFIG REWRITE");
-    assert!(refusal.starts_with("-ERR Rewriting config file: "), "{refusal}");
-    assert!(refusal.contains("is larger than 1048576 bytes"), "{refusal}");
-    assert_eq!(fs::read_to_string(&conf).unwrap(), "# nothing\n");
-}
-
-#[test]
-fn without_an_acl_file_there_is_nothing_to_load_or_save() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    for command in ["ACL SAVE", "ACL LOAD"] {
-        let text = wire.ask(command);
-        assert!(
-            text.starts_with("-ERR This Redis instance is not configured to use an ACL file. You may want to"),
-            "{text}"
-        );
-    }
 }
 
 #[test]
@@ -475,200 +346,13 @@ fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
     assert!(command.status().unwrap().success());
 }
 
-/// Rules go by the original names, as in Redis.
-#[test]
-fn a_renamed_command_is_allowed_by_its_first_name() {
-    let server = Server::start(&["--rename-command", "ECHO", "secho"]);
-    let mut wire = server.connect();
-    assert_eq!(wire.ask("ACL SETUSER u on nopass +echo"), "+OK");
-    assert_eq!(
-        wire.ask("ACL SETUSER u +secho"),
-        "-ERR Error in ACL SETUSER modifier '+secho': Unknown command or category name in ACL"
-    );
-    assert_eq!(wire.ask("ACL DRYRUN u secho x"), "+OK");
-    assert_eq!(wire.ask("ACL DRYRUN u echo x"), "-ERR Command 'echo' not found");
-    assert!(reply(&mut wire, "ACL CAT connection").contains(&"echo".to_owned()));
-    assert_eq!(wire.ask("AUTH u x"), "+OK");
-    assert_eq!(wire.ask_bulk("SECHO hi"), "hi");
-}
-
-/// With several threads a change reaches the connections of all.
-#[test]
-fn a_change_reaches_every_thread() {
-    let server = Server::start(&["--io-threads", "2"]);
-    let mut admin = server.connect();
-    assert_eq!(admin.ask("ACL SETUSER app on nopass +@all"), "+OK");
-    let mut wires: Vec<Wire> = (0..6).map(|_| server.connect()).collect();
-    assert!(wires.iter_mut().all(|wire| wire.ask("AUTH app x") == "+OK"));
-    assert_eq!(admin.ask("ACL SETUSER app -time"), "+OK");
-    assert!(wires.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
-    assert_eq!(admin.ask("ACL DELUSER app"), ":1");
-    assert!(wires.iter_mut().all(|wire| wire.rest().is_empty()));
-}
-
-/// What is refused to other machines without a login; by hand, so that a command that is new is thought of.
-const GUARDED: &[&str] = &[
-    "config|set",
-    "config|rewrite",
-    "config|resetstat",
-    "acl|deluser",
-    "acl|dryrun",
-    "acl|genpass",
-    "acl|getuser",
-    "acl|help",
-    "acl|list",
-    "acl|load",
-    "acl|log",
-    "acl|save",
-    "acl|setuser",
-    "acl|users",
-    "shutdown",
-    "monitor",
-    "client|kill",
-    "client|pause",
-    "client|unpause",
-    "client|unblock",
-    "client|list",
-    "client|no-evict",
-    "slowlog|reset",
-    "latency|reset",
-    "set",
-    "getset",
-    "getdel",
-    "del",
-    "unlink",
-    "workerid|revoke",
-    "sequence|create",
-    "sequence|alter",
-    "sequence|raise",
-    "sequence|confirm",
-    "sequence|drop",
-    "sequence|adopt",
-];
-
-/// What a server with these words goes by.
-fn settings_of(words: &str) -> Arc<Settings> {
-    let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
-        let (name, value) = option.trim().split_once(' ').unwrap();
-        [format!("--{name}"), value.to_owned()]
-    });
-    let sources = Sources { words: words.collect(), ..Sources::default() };
-    let (config, _) = Config::load(&sources, &RealFiles).unwrap();
-    Arc::new(getid::server::settings::session_settings(&config).unwrap())
-}
-
-/// A session as the server makes it, without sockets: requests in, replies out, effects left alone.
-struct Bare {
-    session: Session,
-    turn: Turn,
-}
-
-impl Bare {
-    fn new(settings: &Arc<Settings>, origin: Origin) -> Bare {
-        Bare { session: Session::new(1, Arc::clone(settings)).from(origin), turn: Turn::default() }
-    }
-
-    /// The replies to these lines, each to its end; an effect is none.
-    fn ask(&mut self, lines: &str) -> String {
-        let input = lines.replace('\n', "\r\n") + "\r\n";
-        let (mut used, mut output) = (0, Vec::new());
-        loop {
-            used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
-            self.session.write(&self.turn, Err("NOIDS"), &mut output);
-            self.session.permit_logins(self.turn.logins_held);
-            if !self.turn.more || self.turn.close {
-                return String::from_utf8_lossy(&output).into_owned();
-            }
-        }
-    }
-}
-
-/// Every command from here and from elsewhere, under each protection, with each kind of login: directly, in `MULTI`,
-/// and after what could lose the guard on the way.
-#[test]
-fn what_changes_the_server_needs_a_login_from_elsewhere() {
-    // Values of sequences are for nobody here: what is kept from whom is decided before.
-    let users = "--sequence-store none --user ops on >pw +@all ~* &* --user open on nopass +@all ~* &*";
-    let modes = [
-        ("", true),
-        ("--bind 0.0.0.0", true),
-        ("--bind 0.0.0.0 --protected-mode yes", true),
-        ("--protected-mode yes", true),
-        ("--bind 0.0.0.0 --protected-mode no", false),
-        ("--protected-mode no", false),
-    ];
-    let logins = [
-        ("PING", false),
-        ("AUTH default x", false),
-        ("HELLO 3 AUTH default x", false),
-        ("AUTH open x", false),
-        ("AUTH ops wrong", false),
-        ("AUTH ops pw\nRESET", false),
-        ("AUTH ops pw\nAUTH open x", false),
-        ("HELLO 2 AUTH ops pw\nHELLO 3 AUTH open x", false),
-        ("MULTI\nAUTH open x\nEXEC", false),
-        ("AUTH ops pw", true),
-        ("HELLO 3 AUTH ops pw", true),
-        ("AUTH open x\nHELLO 3 AUTH ops pw", true),
-        ("AUTH ops pw\nAUTH ops wrong", true),
-        ("MULTI\nAUTH ops pw\nEXEC", true),
-    ];
-    let mut tried = 0;
-    for (mode, guards) in modes {
-        let settings = settings_of(&format!("{mode} {users}"));
-        for origin in [Origin::ThisMachine, Origin::Elsewhere] {
-            for (login, has_proved) in logins {
-                for command in rows() {
-                    let Some(request) = request_of(command) else { continue };
-                    let is_kept =
-                        guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
-                    let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
-                    for lines in [request.clone(), format!("MULTI\n{request}")] {
-                        let mut bare = Bare::new(&settings, origin);
-                        bare.ask(login);
-                        let said = bare.ask(&lines);
-                        // Some are refused in MULTI whoever sends them.
-                        let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
-                        assert_eq!(is_refused, is_kept, "{case}: {said}");
-                        assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
-                        tried += 1;
-                    }
-                }
-            }
-        }
-    }
-    assert!(tried > 20_000, "only {tried}");
-    assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
-}
-
-/// A login is to a user, not to a name: who was deleted and made again in the meantime is another.
-#[test]
-fn a_login_does_not_pass_to_the_next_user_of_that_name() {
-    let settings = settings_of("--user x on >pw +@all");
-    let with = |users: Users| Arc::new(Settings { users: Arc::new(users), ..Settings::clone(&settings) });
-    let set = |users: &Users, rule: &str| users.with_user(b"x", &["on", rule, "+@all"]).unwrap();
-    let mut bare = Bare::new(&settings, Origin::ThisMachine);
-    assert_eq!(bare.ask("AUTH x pw\nACL WHOAMI"), "+OK\r\n$1\r\nx\r\n");
-    let changed = set(&settings.users, ">more");
-    bare.session.set_settings(with(changed.clone()));
-    assert_eq!(bare.ask("ACL WHOAMI"), "$1\r\nx\r\n");
-    let again = set(&changed.without(&["x"]).0, ">pw");
-    bare.session.set_settings(with(again.clone()));
-    assert!(bare.session.has_lost_user());
-    assert_eq!(bare.ask("ACL WHOAMI"), "");
-    assert!(bare.turn.close);
-    // Not even when its own user comes back.
-    bare.session.set_settings(with(changed));
-    assert_eq!(bare.ask("AUTH x pw"), "");
-}
-
 /// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or
 /// never was the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
 #[test]
 fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     let server = Server::start(&["--io-threads", "2", "--user", "x on >pw +@all"]);
     let mut admin = server.connect();
-    for round in 0..60 {
+    for round in 0..20 {
         let mut wires: Vec<Wire> = (0..4).map(|_| server.connect()).collect();
         for (at, wire) in wires.iter_mut().enumerate() {
             // Some are in, some come in just now.
@@ -699,7 +383,7 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
 fn a_monitor_of_a_deleted_user_ends() {
     let server = Server::start(&["--io-threads", "2"]);
     let mut admin = server.connect();
-    for _ in 0..40 {
+    for _ in 0..15 {
         assert_eq!(admin.ask("ACL SETUSER x on >pw +@all"), "+OK");
         let mut wire = server.connect();
         wire.send("AUTH x pw\r\nMONITOR\r\n");
@@ -748,28 +432,28 @@ fn guessing_is_slow_for_who_guesses() {
     for wire in &mut waiting {
         wire.send("AUTH guess\r\n".repeat(100));
     }
-    // However slow the machine is: so many others come in, and the attackers have had more time than their free guesses
-    // last.
-    let mut others = 0;
-    while others < 20 || began.elapsed() < Duration::from_millis(1500) {
+    // Until the attackers have used up what an address may guess at once; others log in meanwhile.
+    let ask_from_elsewhere = || {
         let mut stream = connect_from(&server, [127, 0, 0, 2]);
-        stream.write_all(b"AUTH secret\r\nPING\r\n").unwrap();
-        let mut said = [0; 12];
-        stream.read_exact(&mut said).unwrap();
-        assert_eq!(&said, b"+OK\r\n+PONG\r\n");
+        stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert!(said.starts_with("+OK\r\n$"), "{said}");
+        let tried = said.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap();
+        tried.parse::<u64>().unwrap()
+    };
+    let mut others = 0;
+    eventually("an address has used up its guesses", || {
         others += 1;
-    }
+        ask_from_elsewhere() >= 1000 && others >= 20
+    });
     over.store(true, Relaxed);
     for thread in attackers {
         thread.join().unwrap();
     }
-    let mut stream = connect_from(&server, [127, 0, 0, 2]);
-    stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
-    let mut info = String::new();
-    stream.read_to_string(&mut info).unwrap();
-    let tried: u64 = info.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap().parse().unwrap();
+    let tried = ask_from_elsewhere();
     let seconds = began.elapsed().as_secs() + 1;
-    assert!(tried > 100 && tried <= 1000 + 1000 * seconds, "{tried} guesses in {seconds} s");
+    assert!(tried <= 1000 + 1000 * seconds, "{tried} guesses in {seconds} s");
     server.wait_log("login failed");
     let lines = server.count_log("login failed");
     let seconds = usize::try_from(began.elapsed().as_secs()).unwrap() + 1;
@@ -783,10 +467,10 @@ fn the_answers_to_wrong_logins_come_late() {
     let server = Server::start(&["--requirepass", "secret", "--shutdown-timeout", "60"]);
     let mut wire = server.connect();
     let began = Instant::now();
-    wire.send("AUTH x\r\n".repeat(7));
-    assert!((0..7).all(|_| wire.line().starts_with("-WRONGPASS")));
-    // 10, 20, 40 ... 640 ms.
-    assert!(began.elapsed() >= Duration::from_millis(1270), "{:?}", began.elapsed());
+    wire.send("AUTH x\r\n".repeat(4));
+    assert!((0..4).all(|_| wire.line().starts_with("-WRONGPASS")));
+    // 10, 20, 40 and 80 ms.
+    assert!(began.elapsed() >= Duration::from_millis(150), "{:?}", began.elapsed());
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     wire.send("PING\r\nAUTH x\r\n");
     assert_eq!(wire.line(), "+PONG");
@@ -794,23 +478,6 @@ fn the_answers_to_wrong_logins_come_late() {
     // A stop does not wait for them.
     wire.send("AUTH x\r\n".repeat(100));
     assert!(server.stop().success());
-}
-
-/// A transaction is no way round: its logins need leave together, and there may be a few.
-#[test]
-fn logins_in_a_transaction_are_few() {
-    let server = Server::start(&["--user", "app on >pw +@all"]);
-    let mut wire = server.connect();
-    wire.send(format!("MULTI\r\n{}EXEC\r\n", "AUTH app x\r\n".repeat(16)));
-    assert!((0..17).all(|_| wire.line().starts_with('+')));
-    assert_eq!(wire.line(), "*16");
-    assert!((0..16).all(|_| wire.line().starts_with("-WRONGPASS")));
-    wire.send(format!("MULTI\r\n{}EXEC\r\n", "HELLO 2 AUTH app x\r\n".repeat(17)));
-    assert!((0..17).all(|_| wire.line().starts_with('+')));
-    assert_eq!(wire.line(), "-ERR transaction has too many logins: it may have 16");
-    assert!(wire.line().starts_with("-EXECABORT"));
-    assert_eq!(wire.ask("AUTH app pw"), "+OK");
-    assert_eq!(wire.ask_bulk("ACL WHOAMI"), "app");
 }
 
 /// The users that docs/access.md shows, each with its password.
@@ -894,11 +561,11 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     assert!(wire.ask("PING").starts_with("-NOAUTH"));
 }
 
-/// Each user of the page by each way in, to a place among the others and to one that is kept for operators: nobody gets
-/// more than the page says, and nothing has changed.
+/// Each user of the page, by TCP and by the Unix socket at a place that is kept for operators: no user gets more than
+/// the page says, and nothing has changed.
 #[test]
 fn no_documented_user_becomes_another() {
-    const PLACES: usize = 8;
+    const PLACES: u64 = 8;
     let users = documented_users();
     assert!(users.len() >= 2, "{users:?}");
     let dir = tempfile::tempdir().unwrap();
@@ -916,27 +583,23 @@ fn no_documented_user_becomes_another() {
     assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
     let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
     assert!(list.concat().contains(&telltales()[4]) && settings.iter().any(|value| value == SECRETS[1]));
-    let mut others: Vec<Wire> = Vec::new();
-    for place in ["a place", "an operator's place"] {
-        {
-            let (mut tcp, mut unix) = (server.connect(), Wire::connect_unix(&socket));
-            let ways = [format!("TCP, {place}"), format!("Unix socket, {place}")];
-            a_stranger_may_do_nothing(&mut tcp, &ways[0]);
-            a_stranger_may_do_nothing(&mut unix, &ways[1]);
-            let connected: usize = admin.info("connected_clients").parse().unwrap();
-            assert_eq!(connected > PLACES, place != "a place", "{connected}");
-            for (name, password, line) in &users {
-                tries_to_become_another(&mut tcp, &ways[0], [name, password, line]);
-                tries_to_become_another(&mut unix, &ways[1], [name, password, line]);
-            }
-        }
-        admin.wait_info("connected_clients", &(1 + others.len()).to_string());
-        // From now on only the operators' places are left.
-        while others.len() < PLACES - 1 {
-            others.push(server.connect());
-            assert!(others.last_mut().unwrap().ask("PING").starts_with("-NOAUTH"));
-        }
+    let is_kept_place = |admin: &mut Wire| admin.info_number("connected_clients") > PLACES;
+    let (mut tcp, way) = (server.connect(), "TCP");
+    a_stranger_may_do_nothing(&mut tcp, way);
+    assert!(!is_kept_place(&mut admin));
+    for (name, password, line) in &users {
+        tries_to_become_another(&mut tcp, way, [name, password, line]);
     }
+    // From now on only the operators' places are left.
+    let mut others: Vec<Wire> = (0..PLACES - 2).map(|_| server.connect()).collect();
+    assert!(others.iter_mut().all(|wire| wire.ask("PING").starts_with("-NOAUTH")));
+    let (mut unix, way) = (Wire::connect_unix(&socket), "Unix socket, an operator's place");
+    a_stranger_may_do_nothing(&mut unix, way);
+    assert!(is_kept_place(&mut admin));
+    for (name, password, line) in &users {
+        tries_to_become_another(&mut unix, way, [name, password, line]);
+    }
+    drop(others);
     assert_eq!(reply(&mut admin, "ACL LIST"), list);
     assert_eq!(reply(&mut admin, "CONFIG GET *"), settings);
 }

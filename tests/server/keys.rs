@@ -37,9 +37,17 @@ fn talk(wire: &mut Wire, conversation: &str) {
     }
 }
 
+/// Operators and libraries at one server, each with names of its own.
 #[test]
-fn an_operator_makes_changes_raises_and_drops_sequences() {
+fn operators_and_libraries_are_answered_as_they_expect() {
     let server = Server::start(&[]);
+    an_operator_makes_changes_raises_and_drops_sequences(&server);
+    deleting_has_to_be_allowed(&server);
+    libraries_of_java(&server);
+    stackexchange_redis_finds_a_server_that_is_alone(&server);
+}
+
+fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
     let mut wire = server.connect();
     talk(
         &mut wire,
@@ -89,13 +97,12 @@ fn an_operator_makes_changes_raises_and_drops_sequences() {
     assert!(stores.contains("sqlite:") && stores.contains("$2 up"), "{stores}");
 }
 
-#[test]
-fn deleting_is_for_who_has_allowed_it() {
-    let server = Server::start(&["--sequence-delete", "yes"]);
+fn deleting_has_to_be_allowed(server: &Server) {
     let mut wire = server.connect();
     talk(
         &mut wire,
-        "SET a 10 => +OK
+        "CONFIG SET sequence-delete yes => +OK
+         SET a 10 => +OK
          SET b 20 => +OK
          DEL a nope => :1
          GETDEL b => $2 20
@@ -110,9 +117,7 @@ fn deleting_is_for_who_has_allowed_it() {
 
 /// Bytes as these libraries send them: Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`,
 /// `CosId`.
-#[test]
-fn what_libraries_of_java_send_is_answered_as_they_expect() {
-    let server = Server::start(&[]);
+fn libraries_of_java(server: &Server) {
     let mut spring = server.connect();
     talk(
         &mut spring,
@@ -163,9 +168,7 @@ fn what_libraries_of_java_send_is_answered_as_they_expect() {
 }
 
 /// What StackExchange.Redis sends when it connects, and on its second connection, which listens.
-#[test]
-fn stackexchange_redis_finds_a_server_that_is_alone() {
-    let server = Server::start(&[]);
+fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
     let mut first = server.connect();
     talk(
         &mut first,

@@ -1,7 +1,7 @@
 //! A server's lives, simulated: the real issuer and keeper under a paused runtime, with a clock that steps, drifts and
 //! freezes and a disk that tears, stalls and fails.
 //!
-//! `stories` runs thousands of lives from seeds; `scenes` plays the ones that have a name; `mutations` plants faults
+//! `stories` runs lives from seeds; `scenes` plays the ones that have a name; `mutations` plants faults
 //! and wants each of them found. The oracle sees every ID of every life.
 //!
 //! A failure prints its seed. To replay one story alone:
@@ -10,7 +10,7 @@
 //! GETID_SIM_SEED=123 cargo test --test simulation -- --nocapture one_seed
 //! ```
 //!
-//! To run more of them (the default is 1000 stories, over 10,000 lives):
+//! To run more of them (the default is 40 stories, some 400 lives; from 1,000 on, each rare event must have come):
 //!
 //! ```text
 //! GETID_SIM_STORIES=100000 cargo test --test simulation stories

@@ -69,6 +69,26 @@ fn scene(fault: Fault) -> Option<fn()> {
     })
 }
 
+/// The first story that finds a fault, as far as is known: it is played before all others.
+fn likely_seed(fault: Fault) -> u64 {
+    match fault {
+        Fault::LaterEpochAccepted | Fault::NoMask | Fault::LinesAreFresh => 1,
+        Fault::NoWatermarkCheck => 2,
+        Fault::NoSlew | Fault::StartForgetsReference => 4,
+        Fault::StartsAtWatermark | Fault::StartsAtClock | Fault::LineAddedAtClock => 8,
+        Fault::RetakeForgetsLines | Fault::RedeclaredGoesOn => 12,
+        Fault::PositionRoundsDown => 13,
+        Fault::StartForgetsWatermark => 14,
+        Fault::LineStartsInsideAUnit
+        | Fault::LineStartsAtClock
+        | Fault::LinePositionRoundsDown
+        | Fault::LinesAreNotCovered
+        | Fault::LineBeforeDeclared
+        | Fault::WantedSaveDeclares => 3,
+        _ => 0,
+    }
+}
+
 fn is_found(fault: Fault) -> Result<String, String> {
     let began = Instant::now();
     if let Some(scene) = scene(fault) {
@@ -80,7 +100,7 @@ fn is_found(fault: Fault) -> Result<String, String> {
         };
     }
     let _planted = plant(fault);
-    for seed in 0..STORIES {
+    for seed in std::iter::once(likely_seed(fault)).chain(0..STORIES) {
         match catch_unwind(AssertUnwindSafe(|| play(seed))) {
             Ok(Ok(_)) => {}
             Ok(Err(why)) => return Ok(format!("by seed {seed} in {:?}: {why}", began.elapsed())),

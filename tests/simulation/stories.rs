@@ -1,11 +1,14 @@
-//! Thousands of lives.
+//! Lives from seeds, many in a row.
 
 use getid_core::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 
-/// Stories within `cargo test`: over 10,000 lives.
-const STORIES: u64 = 1000;
+/// Stories of `cargo test`: some 400 lives.
+const STORIES: u64 = 40;
+
+/// Stories in which each rare event must come often: over 10,000 lives.
+const ENOUGH: u64 = 1000;
 
 /// Plays stories until one fails; says what they came to.
 fn play_all(seeds: impl Iterator<Item = u64>) -> Tally {
@@ -31,8 +34,9 @@ fn check_part(part: u64, parts: u64) {
     println!("{total:?}");
     let rare: Vec<_> = Rare::ALL.iter().map(|&rare| (rare, seen()[rare as usize] - before[rare as usize])).collect();
     println!("{rare:?}");
-    if stories >= STORIES {
-        // Stories in which nothing happens would prove nothing.
+    // Stories in which nothing happens would prove nothing.
+    assert!(total.lives > 5 * stories / parts && total.ids > 500 * stories, "{total:?}");
+    if stories >= ENOUGH {
         let enough = [
             total.lives > 10_000 / parts,
             total.ids > 500_000,
@@ -73,7 +77,7 @@ fn no_id_twice_and_always_ascending_part_2() {
 
 #[test]
 fn a_seed_says_everything() {
-    for seed in 0..20 {
+    for seed in 0..4 {
         assert_eq!(play(seed), play(seed), "seed {seed}");
     }
 }

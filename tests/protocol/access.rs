@@ -1,0 +1,256 @@
+//! Users and sessions, without sockets: what a session of a whole server's settings answers to each command.
+//!
+//! What connections, threads and files make of users is in `tests/server/access.rs`.
+
+use std::sync::Arc;
+
+use crate::acl::rows;
+use crate::shell::{Options, Shell};
+use getid::acl::{Origin, Users};
+use getid::command::{Command, Flags};
+use getid::config::{Config, RealFiles, Sources};
+use getid::session::{Session, Settings, Turn};
+
+/// A request that the command's arity admits; `None` for a container, which only its subcommands can run.
+fn request_of(command: &Command) -> Option<String> {
+    let words = command.full_name.matches('|').count() + 1;
+    if !command.subcommands.is_empty() && !command.accepts(1) {
+        return None;
+    }
+    let wanted = command.arity.unsigned_abs() as usize;
+    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
+}
+
+/// Commands that another machine cannot run without a login; by hand, so that each new command is considered.
+const GUARDED: &[&str] = &[
+    "config|set",
+    "config|rewrite",
+    "config|resetstat",
+    "acl|deluser",
+    "acl|dryrun",
+    "acl|genpass",
+    "acl|getuser",
+    "acl|help",
+    "acl|list",
+    "acl|load",
+    "acl|log",
+    "acl|save",
+    "acl|setuser",
+    "acl|users",
+    "shutdown",
+    "monitor",
+    "client|kill",
+    "client|pause",
+    "client|unpause",
+    "client|unblock",
+    "client|list",
+    "client|no-evict",
+    "slowlog|reset",
+    "latency|reset",
+    "set",
+    "getset",
+    "getdel",
+    "del",
+    "unlink",
+    "workerid|revoke",
+    "sequence|create",
+    "sequence|alter",
+    "sequence|raise",
+    "sequence|confirm",
+    "sequence|drop",
+    "sequence|adopt",
+];
+
+/// The session settings of a server with these words on its command line.
+fn settings_of(words: &str) -> Arc<Settings> {
+    let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
+        let (name, value) = option.trim().split_once(' ').unwrap();
+        [format!("--{name}"), value.to_owned()]
+    });
+    let sources = Sources { words: words.collect(), ..Sources::default() };
+    let (config, _) = Config::load(&sources, &RealFiles).unwrap();
+    Arc::new(getid::server::settings::session_settings(&config).unwrap())
+}
+
+fn with_users(settings: &Settings, users: &Users) -> Arc<Settings> {
+    Arc::new(Settings { users: Arc::new(users.clone()), ..settings.clone() })
+}
+
+/// A session as the server makes it: requests in, replies out, effects left alone, and each draw refused by `NOIDS`.
+struct Bare {
+    session: Session,
+    turn: Turn,
+}
+
+impl Bare {
+    fn new(settings: &Arc<Settings>, origin: Origin) -> Bare {
+        Bare { session: Session::new(1, Arc::clone(settings)).from(origin), turn: Turn::default() }
+    }
+
+    /// The replies to these lines, each to its end; an effect is none.
+    fn ask(&mut self, lines: &str) -> String {
+        let input = lines.replace('\n', "\r\n") + "\r\n";
+        let (mut used, mut output) = (0, Vec::new());
+        loop {
+            used += self.session.read(&input.as_bytes()[used..], &mut self.turn);
+            self.session.write(&self.turn, Err("NOIDS"), &mut output);
+            self.session.permit_logins(self.turn.logins_held);
+            if !self.turn.more || self.turn.close {
+                return String::from_utf8_lossy(&output).into_owned();
+            }
+        }
+    }
+}
+
+/// Every command from here and from elsewhere, with and without the guard; every protection with every kind of login.
+/// Each directly and in `MULTI`.
+#[test]
+fn what_changes_the_server_needs_a_login_from_elsewhere() {
+    // Values of sequences are left out: permissions are decided before.
+    let users = "--sequence-store none --user ops on >pw +@all ~* &* --user open on nopass +@all ~* &*";
+    let modes = [
+        ("", true),
+        ("--protected-mode no", false),
+        ("--bind 0.0.0.0", true),
+        ("--bind 0.0.0.0 --protected-mode yes", true),
+        ("--protected-mode yes", true),
+        ("--bind 0.0.0.0 --protected-mode no", false),
+    ];
+    let logins = [
+        ("AUTH open x", false),
+        ("AUTH ops pw", true),
+        ("PING", false),
+        ("AUTH default x", false),
+        ("HELLO 3 AUTH default x", false),
+        ("AUTH ops wrong", false),
+        ("AUTH ops pw\nRESET", false),
+        ("AUTH ops pw\nAUTH open x", false),
+        ("HELLO 2 AUTH ops pw\nHELLO 3 AUTH open x", false),
+        ("MULTI\nAUTH open x\nEXEC", false),
+        ("HELLO 3 AUTH ops pw", true),
+        ("AUTH open x\nHELLO 3 AUTH ops pw", true),
+        ("AUTH ops pw\nAUTH ops wrong", true),
+        ("MULTI\nAUTH ops pw\nEXEC", true),
+    ];
+    let mut tried = 0;
+    for (at_mode, (mode, guards)) in modes.into_iter().enumerate() {
+        let settings = settings_of(&format!("{mode} {users}"));
+        for origin in [Origin::ThisMachine, Origin::Elsewhere] {
+            for (at_login, (login, has_proved)) in logins.into_iter().enumerate() {
+                let tries_all = at_mode < 2 && at_login < 2;
+                let few = ["config|set", "shutdown", "ping", "info"];
+                for command in rows().filter(|command| tries_all || few.contains(&command.full_name)) {
+                    let Some(request) = request_of(command) else { continue };
+                    let is_kept =
+                        guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
+                    let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
+                    for lines in [request.clone(), format!("MULTI\n{request}")] {
+                        let mut bare = Bare::new(&settings, origin);
+                        bare.ask(login);
+                        let said = bare.ask(&lines);
+                        // Some are refused in MULTI to everybody.
+                        let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
+                        assert_eq!(is_refused, is_kept, "{case}: {said}");
+                        assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
+                        tried += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(tried > 2000, "only {tried}");
+    assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
+}
+
+/// Every command of the table: three are run, those that cannot be denied are left out, and all others are refused.
+#[test]
+fn a_user_runs_what_its_rules_allow_and_nothing_else() {
+    let mut shell = Shell::new(&Options::default());
+    let mut ask =
+        |lines: &str| String::from_utf8(shell.talk(format!("{lines}\r\n").as_bytes(), usize::MAX)).expect("text");
+    assert_eq!(ask("ACL SETUSER app on >pw -@all +getid +mgetid +ping"), "+OK\r\n");
+    let mut tried = 0;
+    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+        let Some(request) = request_of(command) else { continue };
+        tried += 1;
+        assert_eq!(ask("AUTH app pw"), "+OK\r\n");
+        let said = ask(&request);
+        let denied = format!("NOPERM this user has no permissions to run the '{}' command\r\n", command.full_name);
+        match command.full_name {
+            "getid" => assert!(said.starts_with(':'), "{said}"),
+            "mgetid" => assert!(said.starts_with("*1\r\n$18\r\n"), "{said}"),
+            "ping" => assert_eq!(said, "+PONG\r\n"),
+            "exec" => assert_eq!(said, format!("-EXECABORT Transaction discarded because of: {denied}")),
+            _ => assert_eq!(said, format!("-{denied}"), "{request}"),
+        }
+    }
+    assert!(tried > 50, "only {tried} commands");
+}
+
+/// GETID has a path of its own, as an array and in pipelines: a change of the rules holds there from the next read on.
+#[test]
+fn getid_can_be_taken_away_and_given_back() {
+    let settings = settings_of("--user app on >pw +@all -getid");
+    let getids = "*1\n$5\nGETID\n*1\n$5\nGETID";
+    let mut bare = Bare::new(&settings, Origin::ThisMachine);
+    assert_eq!(bare.ask("AUTH app pw"), "+OK\r\n");
+    let denied = "-NOPERM this user has no permissions to run the 'getid' command\r\n".repeat(2);
+    assert_eq!(bare.ask(getids), denied);
+    let mut users = Users::clone(&settings.users);
+    for (rule, expected) in [("+getid", "-NOIDS\r\n-NOIDS\r\n"), ("-@all", &*denied)] {
+        users = users.with_user(b"app", &[rule]).unwrap();
+        bare.session.set_settings(with_users(&settings, &users));
+        assert_eq!(bare.ask(getids), expected, "{rule}");
+    }
+}
+
+#[test]
+fn the_default_user_decides_whether_a_password_is_needed() {
+    let settings = settings_of("--requirepass secret");
+    let [mut admin, mut early] = [(); 2].map(|()| Bare::new(&settings, Origin::ThisMachine));
+    assert_eq!(admin.ask("AUTH secret"), "+OK\r\n");
+    let noauth = "-NOAUTH Authentication required.\r\n";
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    let without_password = "-ERR AUTH <password> called without any password configured for the default user. Are you \
+                            sure your configuration is correct?\r\n";
+    assert_eq!(early.ask("PING"), noauth);
+    let mut users = Users::clone(&settings.users);
+    for (rules, asked) in [
+        // As in Redis: nobody needs to log in, but HELLO requires it all the same.
+        (&["nopass"][..], &[("PING", "+PONG\r\n"), ("AUTH x", without_password)][..]),
+        (&["off"], &[("PING", noauth), ("AUTH default x", wrong)]),
+        (&["on", ">new"], &[("AUTH default secret", wrong), ("AUTH default new", "+OK\r\n"), ("PING", "+PONG\r\n")]),
+    ] {
+        users = users.with_user(b"default", rules).unwrap();
+        let changed = with_users(&settings, &users);
+        admin.session.set_settings(Arc::clone(&changed));
+        early.session.set_settings(Arc::clone(&changed));
+        assert_eq!(admin.ask("PING"), "+PONG\r\n", "{rules:?}");
+        if rules == ["nopass"] {
+            assert!(early.ask("HELLO").starts_with("-NOAUTH HELLO must be called"));
+        }
+        for (request, expected) in asked {
+            assert_eq!(early.ask(request), *expected, "{rules:?}: {request}");
+        }
+    }
+}
+
+/// A login is to a user and not to a name: a user that is deleted and made again is another.
+#[test]
+fn a_login_does_not_pass_to_the_next_user_of_that_name() {
+    let settings = settings_of("--user x on >pw +@all");
+    let set = |users: &Users, rule: &str| users.with_user(b"x", &["on", rule, "+@all"]).unwrap();
+    let mut bare = Bare::new(&settings, Origin::ThisMachine);
+    assert_eq!(bare.ask("AUTH x pw\nACL WHOAMI"), "+OK\r\n$1\r\nx\r\n");
+    let changed = set(&settings.users, ">more");
+    bare.session.set_settings(with_users(&settings, &changed));
+    assert_eq!(bare.ask("ACL WHOAMI"), "$1\r\nx\r\n");
+    let again = set(&changed.without(&["x"]).0, ">pw");
+    bare.session.set_settings(with_users(&settings, &again));
+    assert!(bare.session.has_lost_user());
+    assert_eq!(bare.ask("ACL WHOAMI"), "");
+    assert!(bare.turn.close);
+    // Not even when its own user is put back.
+    bare.session.set_settings(with_users(&settings, &changed));
+    assert_eq!(bare.ask("AUTH x pw"), "");
+}
