@@ -10,7 +10,7 @@
 //! GETID_SIM_SEED=123 cargo test --test simulation -- --nocapture one_seed
 //! ```
 //!
-//! To run more of them (the default is 40 stories, some 400 lives; from 1,000 on, each rare event must have come):
+//! To run more of them (the default is 200 stories, some 2,000 lives; from 1,000 on, each rare event must have come):
 //!
 //! ```text
 //! GETID_SIM_STORIES=100000 cargo test --test simulation stories

@@ -4,8 +4,8 @@ use getid_core::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 
-/// Stories of `cargo test`: some 400 lives.
-const STORIES: u64 = 40;
+/// Stories of `cargo test`: some 2,000 lives.
+const STORIES: u64 = 200;
 
 /// Stories in which each rare event must come often: over 10,000 lives.
 const ENOUGH: u64 = 1000;
