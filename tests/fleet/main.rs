@@ -1,8 +1,10 @@
 //! The fleet: servers that share claims in a store, and the stores that keep them.
 //!
-//! A real database or etcd is needed by many of these, so they are ignored by default:
+//! A real database or etcd is needed by many of these, so they are ignored by default. `gate` has one short test of each
+//! store, for the landing gate:
 //!
 //! ```text
+//! cargo test --test fleet -- --ignored gate::
 //! cargo test --test fleet -- --ignored
 //! ```
 
@@ -14,6 +16,8 @@ mod contract;
 #[cfg(feature = "fleet")]
 mod etcd;
 mod faulty;
+#[cfg(all(feature = "fleet", feature = "sqlite", feature = "mysql", feature = "postgres"))]
+mod gate;
 #[cfg(all(feature = "sqlite", feature = "mysql", feature = "postgres"))]
 mod sql;
 #[cfg(all(feature = "fleet", feature = "http", feature = "sqlite"))]

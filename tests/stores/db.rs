@@ -1,14 +1,18 @@
 //! A store as the tests use it: one call, one answer, no `await`.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Verdict,
+    About, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict,
+    open,
 };
+use getid::text::store_url::StoreUrl;
 use getid_core::{Key, Spec};
 use tokio::runtime::Runtime;
 
+use crate::support::backend::SqlBackend;
 use crate::support::scenarios;
 
 /// A database that scenarios may do anything with.
@@ -22,9 +26,53 @@ pub(crate) trait Place: Sync {
     /// Runs statements past getid, each with its semicolon; what the database said where it refused. Nobody is
     /// connected.
     fn sql(&self, statements: &str) -> Result<(), String>;
+}
 
-    /// Inserts live rows with the default options, named `many-0000001` and on; how many. Nobody is connected.
-    fn insert_many(&self) -> u32;
+/// The database of a server that scenarios share.
+pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend);
+
+impl Place for Shared<'_> {
+    fn clear(&self) {
+        self.0.clear();
+    }
+
+    fn store(&self) -> Box<dyn Store> {
+        store(&self.0.url(), Table::Native)
+    }
+
+    fn sql(&self, statements: &str) -> Result<(), String> {
+        self.0.edit(statements)
+    }
+}
+
+pub(crate) fn store(url: &str, table: Table) -> Box<dyn Store> {
+    open(&StoreUrl::parse(url).unwrap(), table, Path::new("."), 0).unwrap()
+}
+
+/// A connection to getid's own tables.
+#[track_caller]
+pub(crate) fn db(url: &str) -> Db {
+    Db::opened(&*store(url, Table::Native))
+}
+
+/// Why a store cannot be opened. No password is in it.
+#[track_caller]
+pub(crate) fn refusal(url: &str, table: Table) -> String {
+    let error = match Db::of(&*store(url, table)) {
+        Ok(_) => panic!("{url} is opened"),
+        Err(error) => format!("{error} {error:?}"),
+    };
+    assert!(!error.contains("secret"), "{error}");
+    error
+}
+
+/// Opening the store is refused with these words.
+#[track_caller]
+pub(crate) fn says(url: &str, expected: &[&str]) {
+    let said = refusal(url, Table::Native);
+    for expected in expected {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
 }
 
 /// How long a statement may take before its test fails. Not a measure of speed: a disk may be busy.

@@ -1,9 +1,11 @@
 //! The stores of sequences: one suite of scenarios for all of them, and what each database adds to that.
 //!
-//! `contract` is what `getid::sql` promises of every store with getid's own tables. SQLite's is always tried. A
-//! database server's only where its programs are, so those tests are ignored by default:
+//! `contract` is what `getid::sql` promises of every store with getid's own tables, and `faults` what a database server
+//! does when it fails. SQLite's contract is always tried. A database server's only where its programs are, so those
+//! tests are ignored by default. `gate` has one short test of each, for the landing gate:
 //!
 //! ```text
+//! cargo test --test stores -- --ignored gate::
 //! cargo test --test stores -- --ignored
 //! ```
 
@@ -14,6 +16,10 @@
 mod child;
 mod contract;
 mod db;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod faults;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod gate;
 mod lives;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -1,428 +1,72 @@
-//! What MySQL adds to the contract, tried with a real MariaDB: it is killed, paused, cut off; its settings, its rights
-//! and its errors. `others` has the tables of Leaf and Tinyid.
+//! What MySQL adds, tried with a real MariaDB: its settings, its rights and its errors. `others` has the tables of Leaf
+//! and Tinyid.
 
 mod others;
 
-use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::Poll;
-use std::time::{Duration, Instant};
 
-use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
-use getid::text::store_url::StoreUrl;
+use getid::sql::{Reserve, StoreError, Table, Verdict};
 
-use crate::contract;
-use crate::db::{Creation, Db, Place, ask, create, creation, is_over_time, range};
+use crate::db::{ask, create, db, is_over_time, range, says, store};
+use crate::faults::{self, Given};
+use crate::support::backend::{Backend, while_locked};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
+use crate::support::scenarios::{asked_for, scenarios};
 use crate::support::tls::Authority;
-use crate::support::{self, PATIENCE, eventually};
+use crate::support::{self, eventually};
 
-/// A database of its own, in a server of its own.
-struct Database {
-    server: MariadbServer,
-}
+type Scenario = fn(&MariadbServer);
 
-impl Place for Database {
-    fn clear(&self) {
-        self.server.sql("DROP TABLE IF EXISTS getid_sequence; DROP TABLE IF EXISTS getid_store;");
-    }
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    Scenario;
+    a_table_that_is_locked,
+    a_deadlock_is_refused,
+    no_value_twice_in_a_table_without_transactions,
+    a_trigger_that_changes_rows_is_noticed,
+    rights_and_tables_that_are_missing_are_named,
+    who_is_not_let_in_is_told_why,
+];
 
-    fn store(&self) -> Box<dyn Store> {
-        store(&self.server.url(), Table::Native)
-    }
-
-    fn sql(&self, statements: &str) -> Result<(), String> {
-        self.server.try_sql(statements).map(drop)
-    }
-
-    fn insert_many(&self) -> u32 {
-        self.server.sql(
-            "INSERT INTO getid_sequence (name, next, start, increment, offset_, cache, max_value, created, updated) \
-             SELECT CONCAT('many-', LPAD(seq, 7, '0')), 1, 1, 1, 1, 100, 9000000000000000000, 1, 1 \
-             FROM seq_1_to_1000000",
-        );
-        1_000_000
-    }
-}
-
-fn store(url: &str, table: Table) -> Box<dyn Store> {
-    open(&StoreUrl::parse(url).unwrap(), table, Path::new("."), 0).unwrap()
-}
-
-#[track_caller]
-fn db(url: &str) -> Db {
-    Db::opened(&*store(url, Table::Native))
-}
-
-/// Why it cannot be opened. Whatever it is, no password is in it.
-#[track_caller]
-fn refusal(url: &str, table: Table) -> String {
-    let error = match Db::of(&*store(url, table)) {
-        Ok(_) => panic!("{url} is opened"),
-        Err(error) => format!("{error} {error:?}"),
-    };
-    assert!(!error.contains("secret"), "{error}");
-    error
-}
-
-#[track_caller]
-fn says(url: &str, expected: &[&str]) {
-    let said = refusal(url, Table::Native);
-    for expected in expected {
-        assert!(said.contains(expected), "{expected}: {said}");
+/// Tries a server with these scenarios, each in an empty database.
+fn check_all(server: &MariadbServer, scenarios: &[(&str, Scenario)]) {
+    for scenario in asked_for(&server.url(), scenarios) {
+        server.clear();
+        scenario(server);
     }
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn mysql_keeps_the_contract() {
-    contract::check_all(&Database { server: MariadbServer::start(&[]) });
-}
-
-/// What was reserved in a test by all who took part, each value once.
-#[derive(Default)]
-struct Given {
-    values: Mutex<BTreeSet<i64>>,
-}
-
-impl Given {
-    #[track_caller]
-    fn add(&self, first: i64, last: i64) {
-        self.add_all(first..=last);
-    }
-
-    #[track_caller]
-    fn add_all(&self, mut new: impl Iterator<Item = i64>) {
-        let mut values = self.values.lock().unwrap();
-        let twice = new.find(|value| !values.insert(*value));
-        assert_eq!(twice, None, "it was given before");
-    }
-
-    fn max(&self) -> i64 {
-        self.values.lock().unwrap().last().copied().unwrap_or(0)
-    }
-
-    fn count(&self) -> usize {
-        self.values.lock().unwrap().len()
-    }
-}
-
-/// One who reserves three at a time until `stop`, and connects again whenever the outcome is unknown; how often it was.
-fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
-    let mut unknown = 0;
-    while !stop.load(Ordering::Relaxed) {
-        let Ok(mut db) = Db::of(&*store(url, Table::Native)) else {
-            std::thread::sleep(Duration::from_millis(5));
-            continue;
-        };
-        while !stop.load(Ordering::Relaxed) {
-            match db.try_reserve(&[ask("orders", 3)]) {
-                Ok(answers) => {
-                    let (first, last) = range(answers[0].as_ref().unwrap());
-                    given.add(first, last);
-                }
-                Err(StoreError::Unknown(_)) => {
-                    unknown += 1;
-                    break;
-                }
-                Err(error) if is_over_time(&error) => {}
-                Err(StoreError::Refused(said)) => panic!("{said}"),
-            }
-        }
-    }
-    unknown
+fn faults() {
+    faults::check_all(&mut MariadbServer::start(&[]));
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn the_database_is_killed_under_load() {
-    let mut server = MariadbServer::start(&[]);
-    let url = server.url();
-    db(&url).create("orders", "");
-    let (given, stop) = (Given::default(), AtomicBool::new(false));
-    let lost = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..3).map(|_| scope.spawn(|| works_through(&url, &given, &stop))).collect();
-        for round in 0..4 {
-            let before = given.max();
-            eventually("values under load", || given.max() > before + 300);
-            server.kill();
-            let at_end = given.max();
-            server.start_again();
-            let next: i64 = server.sql("SELECT next FROM getid_sequence WHERE name = 'orders'").parse().unwrap();
-            assert!(next > at_end, "round {round}: {at_end} was given, and the row is at {next}");
-        }
-        let before = given.max();
-        eventually("values after the last start", || given.max() > before + 300);
-        stop.store(true, Ordering::Relaxed);
-        workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u32>()
-    });
-    assert!(lost >= 4, "each kill cut statements: {lost}");
-    // What is missing is of statements whose outcome nobody knows: of each, one reservation at most.
-    let missing = given.max() - i64::try_from(given.count()).unwrap();
-    assert!(missing <= i64::from(lost) * 3, "{missing} values are missing after {lost} unknown outcomes");
-}
-
-/// Between a client on TCP and the database's socket; it can drop what one of them says.
-struct Proxy {
-    port: u16,
-    /// From now on a reply ends the connection instead of being passed on.
-    drops_replies: Arc<AtomicBool>,
-    /// The same with requests.
-    drops_requests: Arc<AtomicBool>,
-    cut: Arc<AtomicU16>,
-}
-
-impl Proxy {
-    fn to(server: &MariadbServer) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let proxy = Proxy { port, drops_replies: Arc::default(), drops_requests: Arc::default(), cut: Arc::default() };
-        let (replies, requests, cut) =
-            (Arc::clone(&proxy.drops_replies), Arc::clone(&proxy.drops_requests), Arc::clone(&proxy.cut));
-        let socket: PathBuf = server.socket();
-        // It ends with the process: tests of a binary are few.
-        std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let Ok(server) = UnixStream::connect(&socket) else { continue };
-                client.set_nodelay(true).unwrap();
-                let (client_to, server_to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                let end = || {
-                    let (client, server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                    move || {
-                        let _ = client.shutdown(std::net::Shutdown::Both);
-                        let _ = server.shutdown(std::net::Shutdown::Both);
-                    }
-                };
-                let (ends_requests, ends_replies) = (end(), end());
-                let (drops, cuts) = (Arc::clone(&requests), Arc::clone(&cut));
-                std::thread::spawn(move || pass(client, server_to, &drops, &cuts, ends_requests));
-                let (drops, cuts) = (Arc::clone(&replies), Arc::clone(&cut));
-                std::thread::spawn(move || pass(server, client_to, &drops, &cuts, ends_replies));
-            }
-        });
-        proxy
-    }
-
-    fn url(&self) -> String {
-        format!("mysql://getid:{PASSWORD}@127.0.0.1:{}/ids", self.port)
-    }
-}
-
-/// Passes bytes on until one side ends, or `drops` says that it is to end here.
-fn pass(mut from: impl Read, mut to: impl Write, drops: &AtomicBool, cut: &AtomicU16, end: impl Fn()) {
-    let mut bytes = [0; 16 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut bytes) {
-        if drops.load(Ordering::SeqCst) {
-            cut.fetch_add(1, Ordering::SeqCst);
-            break;
-        }
-        if to.write_all(&bytes[..read]).is_err() {
-            break;
-        }
-    }
-    end();
-}
-
-/// The database has committed, and nobody hears of it.
-#[test]
-#[ignore = "needs mariadb"]
-fn the_reply_to_a_commit_is_lost() {
-    let server = MariadbServer::start(&[]);
-    db(&server.url()).create("orders", "");
-    let proxy = Proxy::to(&server);
-    let url = proxy.url();
-    let given = Given::default();
-    for round in 1..=5_u16 {
-        let mut client = db(&url);
-        let answers = client.try_reserve(&[ask("orders", 10)]).unwrap();
-        let (first, last) = range(answers[0].as_ref().unwrap());
-        given.add(first, last);
-        let version = answers[0].as_ref().unwrap().row.version;
-        proxy.drops_replies.store(true, Ordering::SeqCst);
-        let error = client.try_reserve(&[ask("orders", 10)]).unwrap_err();
-        assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-        assert_eq!(proxy.cut.load(Ordering::SeqCst), round, "it was a reply that got lost");
-        proxy.drops_replies.store(false, Ordering::SeqCst);
-        let error = client.try_reserve(&[ask("orders", 10)]).unwrap_err();
-        assert!(matches!(error, StoreError::Unknown(_)), "the connection is used no more: {error:?}");
-        // The reply is one for the whole packet, so it is behind the COMMIT.
-        let next: i64 = server.sql("SELECT next FROM getid_sequence").parse().unwrap();
-        assert_eq!(next, last + 11, "what nobody heard of was committed");
-        let got = db(&url).reserve("orders", 10).unwrap();
-        assert_eq!((got.first, got.row.version), (last + 11, version + 2), "and is not given again");
-        given.add(got.first, got.last);
-        // What was left of the one before that is not given back by a version that is old.
-        assert!(!db(&server.url()).give_back(&answers[0].as_ref().unwrap().row, first + 5));
-    }
-}
-
-/// The request is lost, which looks the same from here.
-#[test]
-#[ignore = "needs mariadb"]
-fn a_request_is_lost() {
-    let server = MariadbServer::start(&[]);
-    db(&server.url()).create("orders", "");
-    let proxy = Proxy::to(&server);
-    let url = proxy.url();
-    let mut client = db(&url);
-    assert_eq!(range(&client.reserve("orders", 10).unwrap()), (1, 10));
-    proxy.drops_requests.store(true, Ordering::SeqCst);
-    let error = client.try_reserve(&[ask("orders", 10)]).unwrap_err();
-    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-    let error = client.try_create(&create("others", "")).unwrap_err();
-    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-    proxy.drops_requests.store(false, Ordering::SeqCst);
-    assert_eq!(range(&db(&url).reserve("orders", 10).unwrap()), (11, 20));
-    assert_eq!(db(&url).row("others"), None);
-}
-
-/// A database that stands still: who waited has let go, and its statement is done later.
-#[test]
-#[ignore = "needs mariadb"]
-fn the_database_stands_still() {
-    let server = MariadbServer::start(&[]);
-    let url = server.url();
-    db(&url).create("orders", "");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let store = store(&url, Table::Native);
-        let mut connection = store.connect().await.unwrap();
-        let asks = [ask("orders", 10)];
-        let first = connection.reserve(&asks).await.unwrap().remove(0).unwrap();
-        assert_eq!(range(&first), (1, 10));
-        server.pause();
-        let late = tokio::time::timeout(Duration::from_secs(2), connection.reserve(&asks)).await;
-        assert!(late.is_err(), "nobody answers");
-        // At once: the database stands still all the while.
-        let error = tokio::time::timeout(PATIENCE, connection.reserve(&asks)).await.unwrap().unwrap_err();
-        assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-        let error = tokio::time::timeout(PATIENCE, connection.row(&asks[0].key)).await.unwrap().unwrap_err();
-        assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-        let late = tokio::time::timeout(Duration::from_secs(1), store.connect()).await;
-        assert!(late.is_err(), "a new one does not come in either");
-        drop(connection);
-        server.resume();
-        let mut connection = tokio::time::timeout(PATIENCE, store.connect()).await.unwrap().unwrap();
-        let next = connection.reserve(&asks).await.unwrap().remove(0).unwrap();
-        assert!([11, 21].contains(&next.first), "the lost statement was done or not: {next:?}");
-        let after = connection.reserve(&asks).await.unwrap().remove(0).unwrap();
-        assert!(after.first > next.last);
-    });
-}
-
-/// Polls a future so often at most.
-async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
-    let (mut future, mut left) = (std::pin::pin!(future), times);
-    std::future::poll_fn(|cx| {
-        if left == 0 {
-            return Poll::Ready(None);
-        }
-        left -= 1;
-        if let Poll::Ready(value) = future.as_mut().poll(cx) {
-            return Poll::Ready(Some(value));
-        }
-        if left == 0 {
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// Whoever lets go of an answer, at whatever point, leaves a connection that says nothing inside of what is half-way.
-#[test]
-#[ignore = "needs mariadb"]
-fn a_statement_that_was_let_go() {
-    let server = MariadbServer::start(&[]);
-    let url = server.url();
-    db(&url).create("orders", "");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let store = store(&url, Table::Native);
-        let (mut made, mut let_go) = (0, 0);
-        // A packet that has come wakes it: so it is let go before the first, behind the first, and so on.
-        for (at, polls) in (1..12).cycle().take(33).enumerate() {
-            let mut connection = store.connect().await.unwrap();
-            let new = create(&format!("s{at}"), "");
-            let created = polled(polls, connection.create(&new)).await;
-            let after = connection.reserve(&[ask("orders", 1)]).await;
-            match creation(created, &after) {
-                Creation::Made => made += 1,
-                Creation::LetGo => let_go += 1,
-                Creation::Refused => {}
-            }
-        }
-        let mut connection = store.connect().await.unwrap();
-        assert!(made > 0 && let_go > 2, "{made} were made, {let_go} were let go");
-        assert!(connection.count().await.unwrap() > made, "and 'orders'");
-        assert!(connection.reserve(&[ask("orders", 1)]).await.unwrap()[0].is_ok(), "no lock stays behind");
-    });
+fn errors() {
+    check_all(&MariadbServer::start(&[]), SCENARIOS);
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn a_connection_that_somebody_kills_is_unknown() {
-    let server = MariadbServer::start(&[]);
+fn tables_of_others() {
+    check_all(&MariadbServer::start(&[]), others::SCENARIOS);
+}
+
+/// Somebody alters the table.
+fn a_table_that_is_locked(server: &MariadbServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
-    let id = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'getid'");
-    server.sql(&format!("KILL CONNECTION {id}"));
-    let error = client.try_reserve(&[ask("orders", 1)]).unwrap_err();
-    assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
-    assert_eq!(range(&db(&server.url()).reserve("orders", 1).unwrap()), (1, 1));
-}
-
-/// Another transaction has the row: this one waits for a second, and can go on.
-#[test]
-#[ignore = "needs mariadb"]
-fn a_row_that_somebody_else_has_locked() {
-    // (The server's own default is 50 s.)
-    let server = MariadbServer::start(&[]);
-    let mut client = db(&server.url());
-    client.create("orders", "");
-    client.create("others", "");
-    std::thread::scope(|scope| {
-        let holder = "FROM information_schema.processlist WHERE info = 'DO SLEEP(45)'";
-        let hold = |locks: &'static str| {
-            let held = scope.spawn(|| assert!(server.try_sql(locks).is_err(), "it is ended here below"));
-            eventually("the lock", || server.sql(&format!("SELECT count(*) {holder}")) == "1");
-            held
-        };
-        let end = || {
-            server.sql(&format!("KILL CONNECTION {}", server.sql(&format!("SELECT id {holder}"))));
-            eventually("its end", || server.sql(&format!("SELECT count(*) {holder}")) == "0");
-        };
-        let held = hold("BEGIN; UPDATE getid_sequence SET cache = 5 WHERE name = 'others'; DO SLEEP(45)");
-        let waits = Instant::now();
-        let error = client.try_reserve(&[ask("orders", 1), ask("others", 1)]).unwrap_err();
-        assert!(waits.elapsed() < PATIENCE, "{:?}", waits.elapsed());
-        assert!(matches!(&error, StoreError::Refused(said) if said.contains("(error 1205)")), "{error:?}");
-        assert!(error.to_string().contains("another transaction has held the row"), "{error}");
-        assert_eq!(range(&client.reserve("orders", 1).unwrap()), (1, 1), "nothing of the batch was done");
-        end();
-        held.join().unwrap();
-        // A whole table, as by whoever alters it.
-        let held = hold("LOCK TABLES getid_sequence WRITE; DO SLEEP(45)");
-        let waits = Instant::now();
+    while_locked(server, "LOCK TABLES getid_sequence WRITE", || {
         let error = client.try_reserve(&[ask("orders", 1)]).unwrap_err();
-        assert!(waits.elapsed() < PATIENCE, "{:?}", waits.elapsed());
         assert!(matches!(&error, StoreError::Refused(_)), "{error:?}");
-        end();
-        held.join().unwrap();
     });
-    assert_eq!(range(&client.reserve("others", 1).unwrap()), (1, 1));
+    assert_eq!(range(&client.reserve("orders", 1).unwrap()), (1, 1));
 }
 
 /// Two that wait for each other: the database ends one of them, and nothing of that one has happened.
-#[test]
-#[ignore = "needs mariadb"]
-fn a_deadlock_is_refused() {
-    let server = MariadbServer::start(&["--innodb-print-all-deadlocks=1"]);
+fn a_deadlock_is_refused(server: &MariadbServer) {
     let mut client = db(&server.url());
     for name in ["a", "b", "c1", "c2", "c3", "c4"] {
         client.create(name, "");
@@ -573,10 +217,7 @@ fn settings_that_lose_commits_are_warned_of() {
 }
 
 /// Without transactions, what two servers do at a time mixes; a range that may not be ours is given to nobody.
-#[test]
-#[ignore = "needs mariadb"]
-fn no_value_twice_in_a_table_without_transactions() {
-    let server = MariadbServer::start(&[]);
+fn no_value_twice_in_a_table_without_transactions(server: &MariadbServer) {
     let url = server.url();
     db(&url).create("orders", "");
     server.sql("ALTER TABLE getid_sequence ENGINE=MyISAM");
@@ -599,10 +240,7 @@ fn no_value_twice_in_a_table_without_transactions() {
 }
 
 /// A trigger that writes something else than what was asked: what comes of it is given to nobody.
-#[test]
-#[ignore = "needs mariadb"]
-fn a_trigger_that_changes_rows_is_noticed() {
-    let server = MariadbServer::start(&[]);
+fn a_trigger_that_changes_rows_is_noticed(server: &MariadbServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
     server.sql("CREATE TRIGGER meddle BEFORE UPDATE ON getid_sequence FOR EACH ROW SET NEW.next = OLD.next");
@@ -610,11 +248,9 @@ fn a_trigger_that_changes_rows_is_noticed() {
     assert!(matches!(&answer, Err(Verdict::BadRow(said)) if said.contains("'orders'")), "{answer:?}");
 }
 
-#[test]
-#[ignore = "needs mariadb"]
-fn rights_and_tables_that_are_missing_are_named() {
-    let server = MariadbServer::start(&[]);
-    server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
+fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
+    server
+        .sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let url = server.url_of("app:app-secret", "ids", "");
     let schema = "`getid sequence schema --store 'mysql://app:***@";
     says(&url, &["getid_store is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
@@ -640,19 +276,18 @@ fn rights_and_tables_that_are_missing_are_named() {
     says(&owner, &["getid_store in the database 'ids' has lost its row", "INSERT INTO getid_store SELECT 1, '"]);
     let error = client.try_create(&create("others", "")).unwrap_err();
     assert!(matches!(&error, StoreError::Unknown(said) if said.contains("lost its row")), "{error:?}");
+    // Its transaction ends with it.
+    drop(client);
     server.sql("ALTER TABLE getid_store RENAME TO gone");
     says(&owner, &["'ids' has the table getid_sequence, and has lost getid_store", "backup"]);
     server.sql("ALTER TABLE gone RENAME TO getid_store; DROP TABLE getid_sequence");
     says(&owner, &["'ids' has the table getid_store, and has lost getid_sequence", "backup"]);
 }
 
-#[test]
-#[ignore = "needs mariadb"]
-fn who_is_not_let_in_is_told_why() {
-    let server = MariadbServer::start(&["--max-connections=10"]);
+fn who_is_not_let_in_is_told_why(server: &MariadbServer) {
     server.sql(
-        "CREATE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE DATABASE shut; \
-         CREATE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE USER one@localhost IDENTIFIED BY 'one-secret' \
+        "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; \
+         CREATE OR REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY 'one-secret' \
          WITH MAX_USER_CONNECTIONS 1; GRANT ALL ON ids.* TO one@localhost",
     );
     let socket = server.socket().display().to_string();
@@ -682,8 +317,8 @@ fn who_is_not_let_in_is_told_why() {
     std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
     db(&server.url_of("getid", "ids", &format!("&password-file={}", file.display())));
     // A server without TLS, and somebody else who listens there.
-    let proxy = Proxy::to(&server);
-    says(&format!("{}?tls=yes", proxy.url()), &["offers no TLS", "tls=no"]);
+    let (_proxy, url) = server.proxy();
+    says(&format!("{url}?tls=yes"), &["offers no TLS", "tls=no"]);
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = redis.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -714,8 +349,8 @@ fn tls_as_the_address_says() {
         &format!("--ssl-cert={}", path("server.crt")),
         &format!("--ssl-key={}", path("server.key")),
     ]);
-    server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO app@localhost");
-    let proxy = Proxy::to(&server);
+    server.sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret' REQUIRE SSL; GRANT ALL ON ids.* TO app@localhost");
+    let (proxy, _) = server.proxy();
     let url = |options: &str| format!("mysql://app:app-secret@127.0.0.1:{}/ids?{options}", proxy.port);
     for options in ["tls=yes".to_owned(), format!("tls=verify&ca-file={}", path("ca.crt"))] {
         // The user may not come in without it.

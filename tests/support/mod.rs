@@ -2,6 +2,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports, unused_macros, reason = "each binary uses a part")]
 
+pub mod backend;
 pub mod etcd;
 pub mod fake_clock;
 pub mod haproxy;

@@ -3,22 +3,18 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, Written};
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
 use super::{DEADLINE, records};
-use crate::contract::{Records, row, stamp};
+use crate::contract::{Records, key, row, stamp};
 use crate::support::{PATIENCE, free_port};
-
-/// A deadline that passes.
-const SHORT: Duration = Duration::from_secs(2);
-
-/// One that passes where nobody answers, and not because a machine stands still for a while.
-const LONGER: Duration = Duration::from_secs(6);
 
 /// What a gateway does with a request.
 enum Does {
@@ -47,7 +43,8 @@ struct Request {
 /// A gateway on a port of its own. It ends with the process: tests of a binary are few.
 struct Gateway {
     port: u16,
-    seen: Receiver<String>,
+    /// Paths of the requests since `seen` was last called.
+    seen: Arc<Mutex<Vec<String>>>,
     /// Something comes for each connection that it ended.
     ended: Receiver<()>,
 }
@@ -56,18 +53,19 @@ impl Gateway {
     fn new(script: impl FnMut(&Request) -> Does + Send + 'static) -> Gateway {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let ((sender, seen), (end, ended)) = (channel(), channel());
-        let script = Arc::new(Mutex::new(script));
+        let (end, ended) = channel();
+        let (seen, script) = (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Mutex::new(script)));
+        let paths = Arc::clone(&seen);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (script, sender, end) = (Arc::clone(&script), sender.clone(), end.clone());
+                let (script, paths, end) = (Arc::clone(&script), Arc::clone(&paths), end.clone());
                 std::thread::spawn(move || {
                     let mut number = 0;
                     let mut stream = BufReader::new(stream.unwrap());
                     while let Some(mut request) = read(&mut stream) {
                         number += 1;
                         request.number = number;
-                        let _ = sender.send(request.path.clone());
+                        paths.lock().unwrap().push(request.path.clone());
                         let does = (script.lock().unwrap())(&request);
                         if !act(stream.get_mut(), does) {
                             break;
@@ -83,7 +81,7 @@ impl Gateway {
 
     /// The paths that were asked for until now.
     fn seen(&self) -> Vec<String> {
-        self.seen.try_iter().collect()
+        std::mem::take(&mut *self.seen.lock().unwrap())
     }
 
     fn store(&self) -> Records {
@@ -94,10 +92,31 @@ impl Gateway {
         records(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", self.port), DEADLINE)
     }
 
-    /// The store of a deadline that passes.
-    fn hurried(&self) -> Records {
-        records(&format!("etcd://127.0.0.1:{}/p", self.port), SHORT)
+    /// The outcome of `call`, whose clock stands still until the gateway has a request and then goes on by `passes`.
+    fn late<T>(&self, passes: Duration, call: impl Future<Output = T>) -> T {
+        paused().block_on(async {
+            // The clock of a paused runtime stands still while one of its threads works.
+            let (release, released) = channel::<()>();
+            tokio::task::spawn_blocking(move || released.recv());
+            let mut call = pin!(call);
+            while self.seen.lock().unwrap().is_empty() {
+                tokio::select! {
+                    biased;
+                    outcome = &mut call => return outcome,
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            tokio::time::advance(passes).await;
+            let outcome = call.await;
+            drop(release);
+            outcome
+        })
     }
+}
+
+/// A runtime whose clock goes on by itself to the next timer as soon as nothing else is to be done.
+fn paused() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
 fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
@@ -190,7 +209,7 @@ fn a_write_is_one_request_and_it_is_kept_open() {
         let mut expect = None;
         for beat in 1..=5 {
             let new = row(1, beat, "text");
-            let written = store.0.write(&crate::contract::key("claim/1"), expect, &new).await;
+            let written = store.0.write(&key("claim/1"), expect, &new).await;
             assert_eq!(written, Ok(Written::Done));
             expect = Some(new.stamp);
         }
@@ -200,12 +219,12 @@ fn a_write_is_one_request_and_it_is_kept_open() {
 
 #[test]
 fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
-    let other = Gateway::new(|_| done());
+    let (other, claim) = (Gateway::new(|_| done()), key("claim/1"));
     for does in [|| Does::Ends, || Does::Nothing, || Does::Endless] {
         let gateway = Gateway::new(move |_| does());
         let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
-        let store = records(&url, LONGER);
-        let error = store.write("claim/1", None, &new()).unwrap_err();
+        let store = records(&url, DEADLINE);
+        let error = gateway.late(DEADLINE, store.0.write(&claim, None, &new())).unwrap_err();
         assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
         assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
         assert_eq!((gateway.seen(), other.seen()), (vec![WRITE.to_owned()], vec![]));
@@ -217,12 +236,13 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
 
 #[test]
 fn a_read_goes_on_to_the_next_member() {
-    let other = Gateway::new(|_| empty());
+    let (other, claim) = (Gateway::new(|_| empty()), key("claim/1"));
     for does in [|| Does::Ends, || Does::Nothing, || error(503, 14, "etcdserver: request timed out")] {
         let gateway = Gateway::new(move |_| does());
-        let deadline = LONGER * 2;
-        let store = records(&format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port), deadline);
-        assert_eq!(store.read("claim/1"), Ok(None));
+        let url = format!("etcd://127.0.0.1:{},127.0.0.1:{}/p", gateway.port, other.port);
+        let store = records(&url, DEADLINE);
+        // The first of two members has half of the time.
+        assert_eq!(gateway.late(DEADLINE / 2, store.0.read(&claim)), Ok(None));
         assert_eq!((gateway.seen(), other.seen()), (vec![READ.to_owned()], vec![READ.to_owned()]));
         // The one that answered is asked first from then on.
         assert_eq!(store.read("claim/1"), Ok(None));
@@ -253,7 +273,7 @@ fn a_connection_that_was_ended_meanwhile_is_not_used() {
         let store = gateway.store();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for _ in 0..20 {
-            let key = crate::contract::key("claim/1");
+            let key = key("claim/1");
             let written = runtime.block_on(store.0.write(&key, None, &new()));
             assert_eq!(written, Ok(Written::Done));
             gateway.ended.recv_timeout(PATIENCE).unwrap();
@@ -269,17 +289,19 @@ fn body_of(does: Does) -> String {
 
 #[test]
 fn what_takes_too_long_ends() {
-    let gateway = Gateway::new(|_| Does::Nothing);
-    let store = gateway.hurried();
-    let error = store.read("claim/1").unwrap_err();
+    let (gateway, claim) = (Gateway::new(|_| Does::Nothing), key("claim/1"));
+    let store = gateway.store();
+    let error = gateway.late(DEADLINE, store.0.read(&claim)).unwrap_err();
     assert!(matches!(&error, RecordStoreError::Away(text) if text.contains("has not answered in time")), "{error:?}");
-    let error = store.write("claim/1", None, &new()).unwrap_err();
+    gateway.seen();
+    let error = gateway.late(DEADLINE, store.0.write(&claim, None, &new())).unwrap_err();
     assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
-    assert!(store.about().is_err());
-    // Somebody listens and nobody accepts: the queue is full at some time, and no call hangs.
+    gateway.seen();
+    assert!(gateway.late(DEADLINE, store.0.about()).is_err());
+    // Somebody listens and nobody accepts.
     let full = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port());
-    assert!(records(&url, SHORT).read("claim/1").is_err());
+    let store = records(&format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port()), DEADLINE);
+    assert!(paused().block_on(store.0.read(&claim)).is_err());
 }
 
 #[test]

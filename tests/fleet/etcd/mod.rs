@@ -13,8 +13,8 @@ use rcgen::ExtendedKeyUsagePurpose;
 
 use crate::contract::{Place, Records, check_all, row};
 use crate::support::etcd::{EtcdCluster, PASSWORD};
+use crate::support::eventually;
 use crate::support::tls::Files;
-use crate::support::{PATIENCE, eventually};
 
 /// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ fn refusal(url: &str) -> String {
     errors[0].to_string()
 }
 
-struct Cluster(EtcdCluster);
+pub(crate) struct Cluster(pub(crate) EtcdCluster);
 
 impl Place for Cluster {
     fn clear(&self) {
@@ -51,12 +51,6 @@ impl Place for Cluster {
     fn store(&self) -> Arc<dyn RecordStore> {
         open(&self.0.url(), DEADLINE)
     }
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn etcd_keeps_the_contract() {
-    check_all(&Cluster(EtcdCluster::one(&[])));
 }
 
 #[test]
@@ -250,12 +244,10 @@ fn members_are_killed_and_paused_under_writes() {
     cluster.members[1].kill();
     cluster.members[2].kill();
     let store = records(&cluster.url(), Duration::from_secs(2));
-    let end = std::time::Instant::now() + PATIENCE;
     let error = store.read("claim/1").unwrap_err();
     assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
     let error = store.write("other/1", None, &row(2, 1, "")).unwrap_err();
     assert!(matches!(error, RecordStoreError::Unknown(_) | RecordStoreError::Away(_)), "{error:?}");
-    assert!(std::time::Instant::now() < end, "a call ends");
     cluster.start_again();
     write("after it came back");
     let found = records(&cluster.url(), DEADLINE).read("claim/1").unwrap().unwrap();

@@ -1,110 +1,33 @@
-//! What MySQL adds, tried with a real MariaDB: it is killed, paused, cut off; its settings, its rights and its errors.
+//! What MySQL adds, tried with a real MariaDB: its settings, its rights and its errors.
 
-use std::path::Path;
-use std::sync::Arc;
+use getid::records::RecordStoreError;
 
-use getid::records::{RecordStore, RecordStoreError};
-
-use super::{DEADLINE, SHORT, cut_after_sending, cut_cable, is_away, killed_under_writes, open, records, says};
-use crate::contract::{Place, Records, check_all, row, stamp};
-use crate::support::mariadb::{MariadbServer, PASSWORD};
-use crate::support::proxy::{Proxy, Target};
-use crate::support::{eventually, free_port};
-
-struct Database(MariadbServer);
-
-impl Place for Database {
-    fn clear(&self) {
-        self.0.sql("DROP TABLE IF EXISTS getid_record");
-    }
-
-    fn store(&self) -> Arc<dyn RecordStore> {
-        open(&self.0.url(), Path::new("."), DEADLINE)
-    }
-}
-
-fn through(proxy: &Proxy) -> String {
-    format!("mysql://getid:{PASSWORD}@127.0.0.1:{}/ids", proxy.port)
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn mysql_keeps_the_contract() {
-    check_all(&Database(MariadbServer::start(&[])));
-}
+use super::{Shared, check_faults, records, says};
+use crate::contract::{check_all, row, stamp};
+use crate::support::backend::Backend as _;
+use crate::support::eventually;
+use crate::support::mariadb::MariadbServer;
 
 /// Where statements are replicated as they are, another isolation is set.
 #[test]
 #[ignore = "needs mariadb"]
 fn mysql_that_logs_statements_keeps_the_contract() {
-    check_all(&Database(MariadbServer::start(&["--log-bin=bin", "--binlog-format=STATEMENT", "--server-id=1"])));
+    let server = MariadbServer::start(&["--log-bin=bin", "--binlog-format=STATEMENT", "--server-id=1"]);
+    check_all(&Shared::new(&server));
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn mysql_is_killed_under_writes() {
+fn faults_and_errors_of_mysql() {
     let mut server = MariadbServer::start(&[]);
-    let url = server.url();
-    killed_under_writes(&url, || {
-        server.kill();
-        server.start_again();
-    });
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn the_way_to_mysql_is_cut() {
-    let server = MariadbServer::start(&[]);
-    let proxy = Proxy::to(Target::Socket(server.socket()));
-    cut_after_sending(&proxy, &through(&proxy));
-    server.sql("DROP TABLE getid_record");
-    cut_cable(&proxy, &through(&proxy));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn a_row_that_somebody_has_locked() {
-    let server = MariadbServer::start(&[]);
-    let store = records(&server.url());
-    store.put("claim/1", None, &row(1, 1, "1"));
-    std::thread::scope(|scope| {
-        scope
-            .spawn(|| server.sql("START TRANSACTION; SELECT * FROM getid_record FOR UPDATE; SELECT SLEEP(15); COMMIT"));
-        // Not `innodb_trx`: it tells nothing new to those who ask more often than ten times a second.
-        eventually("the lock", || {
-            server.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(15)'") != "0"
-        });
-        let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
-        assert!(
-            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has held")),
-            "{error:?}"
-        );
-        assert_eq!(store.read("claim/1"), Ok(Some(row(1, 1, "1"))));
-    });
-    store.put("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn mysql_stands_still() {
-    let server = MariadbServer::start(&[]);
-    let store = Records(open(&server.url(), Path::new("."), SHORT));
-    eventually("a first answer", || store.read("claim/1").is_ok());
-    server.pause();
-    let error = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Unknown(said) if said.contains("within 500 ms")), "{error:?}");
-    for _ in 0..2 {
-        let error = store.read("claim/1").unwrap_err();
-        assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("within 500 ms")), "{error:?}");
+    check_faults(&mut server);
+    for scenario in [what_mysql_refuses_has_a_remedy, mysql_becomes_a_replica] {
+        server.clear();
+        scenario(&mut server);
     }
-    server.resume();
-    eventually("an answer", || store.read("claim/1").is_ok());
 }
 
-#[test]
-#[ignore = "needs mariadb"]
-fn what_mysql_refuses_has_a_remedy() {
-    let server = MariadbServer::start(&[]);
+fn what_mysql_refuses_has_a_remedy(server: &mut MariadbServer) {
     server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let app = server.url_of("app:app-secret", "ids", "");
     says(&app, &["the table getid_record is missing", "'app' cannot make it", "`getid claim schema --store 'mysql://"]);
@@ -129,27 +52,8 @@ fn what_mysql_refuses_has_a_remedy() {
     says(&app, &["compares by ascii_general_ci, must compare byte for byte"]);
 }
 
-#[test]
-#[ignore = "needs mariadb"]
-fn mysql_is_not_there() {
-    let nobody = format!("mysql://a:a-secret@127.0.0.1:{}/b", free_port());
-    is_away(&records(&nobody), "cannot be reached");
-    is_away(&records("mysql://a:a-secret@no-such-host.invalid/b?tls=no"), "is not found");
-    let mut server = MariadbServer::start(&[]);
-    let store = records(&server.url());
-    store.put("claim/1", None, &row(1, 1, "1"));
-    server.kill();
-    let error = store.read("claim/1").unwrap_err();
-    assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
-    server.start_again();
-    eventually("an answer", || store.read("claim/1") == Ok(Some(row(1, 1, "1"))));
-}
-
 /// A server that takes no writes any more is named so, also by a user whom that does not stop.
-#[test]
-#[ignore = "needs mariadb"]
-fn mysql_becomes_a_replica() {
-    let server = MariadbServer::start(&[]);
+fn mysql_becomes_a_replica(server: &mut MariadbServer) {
     server.sql("GRANT ALL ON *.* TO getid@localhost");
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));

@@ -13,9 +13,50 @@ use getid::records::{RecordStore, RecordStoreError, Stamp, Written};
 use getid::sql::open_records;
 use getid::text::store_url::StoreUrl;
 
-use crate::contract::{Records, row, stamp};
-use crate::support::eventually;
-use crate::support::proxy::Proxy;
+use crate::contract::{Place, Records, row, stamp};
+use crate::support::backend::{SqlBackend, while_locked};
+use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::{eventually, free_port};
+
+type Scenario = fn(&mut dyn SqlBackend);
+
+/// What every database server does to records when it is killed, paused, cut off or locked.
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    Scenario;
+    killed_under_writes,
+    cut_after_sending,
+    a_cable_is_cut,
+    a_row_that_another_transaction_has_locked,
+    it_stands_still,
+    it_is_not_there,
+];
+
+/// Tries a server with all of them, each in an empty database.
+fn check_faults(server: &mut dyn SqlBackend) {
+    for scenario in asked_for(&server.url(), SCENARIOS) {
+        server.clear();
+        scenario(server);
+    }
+}
+
+/// The database of a server that scenarios share, by this address.
+pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend, pub(crate) String);
+
+impl<'a> Shared<'a> {
+    pub(crate) fn new(server: &'a dyn SqlBackend) -> Shared<'a> {
+        Shared(server, server.url())
+    }
+}
+
+impl Place for Shared<'_> {
+    fn clear(&self) {
+        self.0.clear();
+    }
+
+    fn store(&self) -> Arc<dyn RecordStore> {
+        open(&self.1, Path::new("."), DEADLINE)
+    }
+}
 
 /// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -52,7 +93,7 @@ fn says(url: &str, expected: &[&str]) {
     }
 }
 
-/// Nobody is there: that is said so, of a read and of a write, and it is no verdict.
+/// Neither a read nor a write reaches the store, and neither was done.
 #[track_caller]
 fn is_away(store: &Records, expected: &str) {
     for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &row(1, 1, "")).unwrap_err()] {
@@ -119,17 +160,18 @@ impl Holder {
     }
 }
 
-/// The database is killed again and again while somebody writes: nothing that was acknowledged is lost, and nothing
+/// The database is killed while somebody writes: nothing that was acknowledged is lost, and nothing
 /// that was said not to be done was done.
-fn killed_under_writes(url: &str, mut kill_and_start: impl FnMut()) {
+fn killed_under_writes(server: &mut dyn SqlBackend) {
     let (acknowledged, stop) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
-    let mut holder = Holder::new(records(url), 7, acknowledged.clone());
+    let mut holder = Holder::new(records(&server.url()), 7, acknowledged.clone());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| holder.beat_until(&stop));
-        for _ in 0..3 {
+        for _ in 0..2 {
             let before = acknowledged.load(Ordering::SeqCst);
             eventually("writes", || acknowledged.load(Ordering::SeqCst) > before + 50 || writer.is_finished());
-            kill_and_start();
+            server.kill();
+            server.start_again();
             if writer.is_finished() {
                 break;
             }
@@ -145,8 +187,9 @@ fn killed_under_writes(url: &str, mut kill_and_start: impl FnMut()) {
 }
 
 /// What was sent is committed, and nobody hears of it; or it was never sent, which looks the same.
-fn cut_after_sending(proxy: &Proxy, url: &str) {
-    let store = records(url);
+fn cut_after_sending(server: &mut dyn SqlBackend) {
+    let (proxy, url) = server.proxy();
+    let store = records(&url);
     let mut last = stamp(1, 1);
     store.put("claim/1", None, &row(1, 1, "1"));
     for round in 0..3 {
@@ -178,27 +221,63 @@ fn cut_after_sending(proxy: &Proxy, url: &str) {
 }
 
 /// A cable is cut: every call ends by its deadline, and the store is there again with the cable.
-fn cut_cable(proxy: &Proxy, url: &str) {
+fn a_cable_is_cut(server: &mut dyn SqlBackend) {
+    let (proxy, url) = server.proxy();
+    is_late(&url, || proxy.cut(true), || proxy.cut(false));
+}
+
+fn it_stands_still(server: &mut dyn SqlBackend) {
+    is_late(&server.url(), || server.pause(), || server.resume());
+}
+
+/// Each call ends by its deadline after `begin`, and the store answers after `end`.
+fn is_late(url: &str, begin: impl FnOnce(), end: impl FnOnce()) {
     let store = Records(open(url, Path::new("."), SHORT));
     eventually("a first answer", || store.read("claim/1").is_ok());
-    let mut known = stamp(1, 1);
     eventually("a first write", || {
         matches!(store.write("claim/1", None, &row(1, 1, "1")), Ok(Written::Done | Written::Conflict(Some(_))))
     });
-    proxy.cut(true);
-    let error = store.write("claim/1", Some(known), &row(1, 2, "2")).unwrap_err();
+    begin();
+    let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
     assert!(matches!(&error, RecordStoreError::Unknown(said) if said.contains("within 500 ms")), "{error:?}");
-    for _ in 0..3 {
+    for _ in 0..2 {
         let error = store.read("claim/1").unwrap_err();
         assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("within 500 ms")), "{error:?}");
     }
-    proxy.cut(false);
-    eventually("an answer", || match store.read("claim/1") {
-        Ok(Some(found)) => {
-            known = found.stamp;
-            true
-        }
-        _ => false,
+    end();
+    let mut known = None;
+    eventually("an answer", || {
+        known = store.read("claim/1").ok().flatten().map(|found| found.stamp);
+        known.is_some()
     });
-    assert!(known == stamp(1, 1) || known == stamp(1, 2), "{known}");
+    assert!(known == Some(stamp(1, 1)) || known == Some(stamp(1, 2)), "{known:?}");
+}
+
+/// A statement that waits for another transaction is not done, and says so.
+fn a_row_that_another_transaction_has_locked(server: &mut dyn SqlBackend) {
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    while_locked(server, "BEGIN; SELECT 1 FROM getid_record FOR UPDATE", || {
+        let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
+        assert!(
+            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has")),
+            "{error:?}"
+        );
+        assert_eq!(store.read("claim/1"), Ok(Some(row(1, 1, "1"))));
+    });
+    store.put("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
+}
+
+fn it_is_not_there(server: &mut dyn SqlBackend) {
+    let scheme = server.url().split_once(':').unwrap().0.to_owned();
+    is_away(&records(&format!("{scheme}://a:a-secret@127.0.0.1:{}/b", free_port())), "cannot be reached");
+    let error = records(&format!("{scheme}://a:a-secret@no-such-host.invalid/b?tls=no")).read("claim/1").unwrap_err();
+    assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("no-such-host.invalid")), "{error:?}");
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    server.kill();
+    let error = store.read("claim/1").unwrap_err();
+    assert!(matches!(error, RecordStoreError::Away(_)), "{error:?}");
+    server.start_again();
+    eventually("an answer", || store.read("claim/1") == Ok(Some(row(1, 1, "1"))));
 }

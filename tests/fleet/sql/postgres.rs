@@ -1,127 +1,38 @@
-//! What PostgreSQL adds: it is killed, paused, cut off; its settings, its rights and its errors.
+//! What PostgreSQL adds: its settings, its rights and its errors.
 
-use std::sync::Arc;
+use getid::records::RecordStoreError;
 
-use getid::records::{RecordStore, RecordStoreError, Written};
-
-use super::{DEADLINE, SHORT, cut_after_sending, cut_cable, is_away, killed_under_writes, open, records, says};
-use crate::contract::{Place, Records, check_all, row, stamp};
-use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
-use crate::support::proxy::{Proxy, Target};
-use crate::support::{eventually, free_port};
-
-struct Database {
-    server: PostgresServer,
-    url: String,
-}
-
-impl Place for Database {
-    fn clear(&self) {
-        self.server.psql("DROP TABLE IF EXISTS getid_record");
-    }
-
-    fn store(&self) -> Arc<dyn RecordStore> {
-        open(&self.url, std::path::Path::new("."), DEADLINE)
-    }
-}
-
-fn through(proxy: &Proxy) -> String {
-    format!("postgres://postgres:{OWNER_PASSWORD}@127.0.0.1:{}/postgres", proxy.port)
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_keeps_the_contract() {
-    let server = PostgresServer::start(&[]);
-    let url = server.url();
-    check_all(&Database { server, url });
-}
+use super::{Shared, check_faults, records, says};
+use crate::contract::{check_all, row, stamp};
+use crate::support::backend::Backend as _;
+use crate::support::eventually;
+use crate::support::postgres::{Pooler, PostgresServer};
 
 /// Each transaction gets another connection of the pooler's.
 #[test]
-#[ignore = "needs postgresql"]
+#[ignore = "needs postgresql, pgbouncer"]
 fn postgres_behind_a_pooler_keeps_the_contract() {
     let server = PostgresServer::start(&[]);
     let pooler = Pooler::start(&server);
-    let url = pooler.url();
-    check_all(&Database { server, url });
+    check_all(&Shared(&server, pooler.url()));
 }
 
 #[test]
 #[ignore = "needs postgresql"]
-fn postgres_is_killed_under_writes() {
+fn faults_and_errors_of_postgres() {
     let mut server = PostgresServer::start(&[]);
-    let url = server.url();
-    killed_under_writes(&url, || {
-        server.stop_immediate();
-        server.start_again();
-    });
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn the_way_to_postgres_is_cut() {
-    let server = PostgresServer::start(&[]);
-    let proxy = Proxy::to(Target::Port(server.port));
-    cut_after_sending(&proxy, &through(&proxy));
-    server.psql("DROP TABLE getid_record");
-    cut_cable(&proxy, &through(&proxy));
-}
-
-/// A statement that waits for another's transaction is not done, and says so.
-#[test]
-#[ignore = "needs postgresql"]
-fn a_row_that_somebody_has_locked() {
-    let server = PostgresServer::start(&[]);
-    let store = records(&server.url());
-    store.put("claim/1", None, &row(1, 1, "1"));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let locks = "BEGIN; SELECT 1 FROM getid_record FOR UPDATE; SELECT pg_sleep(60)";
-            assert!(server.try_psql("postgres", locks).is_err(), "it is ended here below");
-        });
-        let holder = "FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        eventually("the lock", || server.psql(&format!("SELECT count(*) {holder}")) == "1");
-        let written = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2"));
-        let found = store.read("claim/1");
-        server.psql(&format!("SELECT pg_terminate_backend(pid) {holder}"));
-        let error = written.unwrap_err();
-        assert!(
-            matches!(&error, RecordStoreError::Refused(said) if said.contains("another transaction has it")),
-            "{error:?}"
-        );
-        assert_eq!(found, Ok(Some(row(1, 1, "1"))));
-    });
-    // The lock ends a while after its client.
-    let done = Ok(Written::Done);
-    eventually("a write", || store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")) == done);
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_stands_still() {
-    let server = PostgresServer::start(&[]);
-    let store = Records(open(&server.url(), std::path::Path::new("."), SHORT));
-    eventually("a first answer", || store.read("claim/1").is_ok());
-    server.pause();
-    is_late(&store);
-    server.resume();
-    eventually("an answer", || store.read("claim/1").is_ok());
-}
-
-fn is_late(store: &Records) {
-    let error = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
-    assert!(matches!(&error, RecordStoreError::Unknown(said) if said.contains("within 500 ms")), "{error:?}");
-    for _ in 0..2 {
-        let error = store.read("claim/1").unwrap_err();
-        assert!(matches!(&error, RecordStoreError::Away(said) if said.contains("within 500 ms")), "{error:?}");
+    check_faults(&mut server);
+    for scenario in [
+        what_postgres_refuses_has_a_remedy,
+        a_replica_that_no_commit_waits_for_is_warned_of,
+        postgres_becomes_a_standby,
+    ] {
+        server.clear();
+        scenario(&mut server);
     }
 }
 
-#[test]
-#[ignore = "needs postgresql"]
-fn what_postgres_refuses_has_a_remedy() {
-    let server = PostgresServer::start(&[]);
+fn what_postgres_refuses_has_a_remedy(server: &mut PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let app = server.url_of("app:app-secret", "postgres", "");
     says(&app, &["has no table getid_record, and 'app' may not make it", "getid claim schema --store URL"]);
@@ -156,25 +67,7 @@ fn what_postgres_refuses_has_a_remedy() {
     says(&server.url(), &["prints getid_record as they must be"]);
 }
 
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_is_not_there() {
-    let nobody = format!("postgres://a:a-secret@127.0.0.1:{}/b", free_port());
-    is_away(&records(&nobody), "cannot be reached");
-    is_away(&records("postgres://a:a-secret@no-such-host.invalid/b?tls=no"), "cannot be reached");
-    let mut server = PostgresServer::start(&[]);
-    let store = records(&server.url());
-    store.put("claim/1", None, &row(1, 1, "1"));
-    server.stop_immediate();
-    is_away(&store, "cannot be reached");
-    server.start_again();
-    eventually("an answer", || store.read("claim/1") == Ok(Some(row(1, 1, "1"))));
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_becomes_a_standby() {
-    let mut server = PostgresServer::start(&[]);
+fn postgres_becomes_a_standby(server: &mut PostgresServer) {
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));
     server.stop_immediate();
@@ -183,10 +76,7 @@ fn postgres_becomes_a_standby() {
     eventually("its refusal", || matches!(store.read("claim/1"), Err(RecordStoreError::Refused(_))));
 }
 
-#[test]
-#[ignore = "needs postgresql"]
-fn a_replica_that_no_commit_waits_for_is_warned_of() {
-    let server = PostgresServer::start(&[]);
+fn a_replica_that_no_commit_waits_for_is_warned_of(server: &mut PostgresServer) {
     let about = || records(&server.url()).about().unwrap();
     assert_eq!(about().warnings, [""; 0]);
     let mut replica = server.replica();

@@ -1,68 +1,16 @@
-//! The same on etcd: three members where it is about elections, one where its data is put back.
+//! The same on an etcd of three members, and its leader killed together with the holder.
 
 use std::time::Instant;
 
-use super::fleet::{ClaimStore, median};
-use super::{cable_is_cut, is_long, killed, stands_still, stopped, store_goes_back, store_stops, two};
+use super::fleet::median;
+use super::{is_long, play_all, two};
 use crate::support::etcd::EtcdCluster;
 use crate::support::eventually;
-use crate::support::proxy::{Proxy, Target};
-
-impl ClaimStore for EtcdCluster {
-    fn url(&self) -> String {
-        EtcdCluster::url(self)
-    }
-
-    fn folder(&self) -> std::path::PathBuf {
-        self.members[0].data()
-    }
-
-    fn stop(&mut self) {
-        self.kill();
-    }
-
-    fn start(&mut self) {
-        self.start_again();
-    }
-}
 
 #[test]
 #[ignore = "needs etcd"]
-fn a_holder_on_etcd_is_killed() {
-    killed(&EtcdCluster::start(3, &[]));
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn a_holder_on_etcd_stops() {
-    stopped(&EtcdCluster::start(3, &[]));
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn a_holder_on_etcd_stands_still() {
-    stands_still(&EtcdCluster::start(3, &[]));
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn the_cable_to_etcd_is_cut() {
-    let cluster = EtcdCluster::one(&[]);
-    let proxies = [(), ()].map(|()| Proxy::to(Target::Port(cluster.members[0].port)));
-    let urls = [0, 1].map(|at: usize| format!("etcd://127.0.0.1:{}/getid", proxies[at].port));
-    cable_is_cut(&cluster, &proxies, &urls);
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn etcd_stops_with_the_claims() {
-    store_stops(&mut EtcdCluster::start(3, &[]));
-}
-
-#[test]
-#[ignore = "needs etcd"]
-fn etcd_goes_back_with_the_claims() {
-    store_goes_back(&mut EtcdCluster::one(&[]));
+fn on_etcd() {
+    play_all(&mut EtcdCluster::start(3, &[]));
 }
 
 /// An election, and a takeover: etcd's own leases would wait for both, one after the other.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -263,20 +262,6 @@ impl Client {
         }
         Ok(answers)
     }
-}
-
-/// A database with the claims, which a test may stop and put back to an older state.
-pub(crate) trait ClaimStore {
-    fn url(&self) -> String;
-    fn folder(&self) -> PathBuf;
-    /// At once, as by a power failure.
-    fn stop(&mut self);
-    fn start(&mut self);
-}
-
-/// Copies a folder as it is.
-pub(crate) fn copy(from: &Path, to: &Path) {
-    program::run(std::process::Command::new("cp").arg("-a").arg(from).arg(to), "");
 }
 
 pub(crate) fn median(times: &mut [Duration]) -> Duration {

@@ -11,45 +11,30 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::support::mariadb::{MariadbServer, PASSWORD};
-use crate::support::postgres::{OWNER_PASSWORD, PostgresServer};
-use crate::support::proxy::{Proxy, Target};
+use crate::support::backend::{Backend, restore, save};
+use crate::support::mariadb::MariadbServer;
+use crate::support::postgres::PostgresServer;
+use crate::support::scenarios::{asked_for, scenarios};
 use crate::support::{eventually, getid, program};
-use fleet::{ClaimStore, Client, Fleet, SERVER_ID, copy, init, median};
+use fleet::{Client, Fleet, SERVER_ID, init, median};
 
-impl ClaimStore for PostgresServer {
-    fn url(&self) -> String {
-        PostgresServer::url(self)
-    }
+type Story = fn(&mut dyn Backend);
 
-    fn folder(&self) -> std::path::PathBuf {
-        self.dir().join("data")
-    }
+const STORIES: &[(&str, Story)] = scenarios![
+    Story;
+    killed_again_and_again,
+    stopped,
+    stands_still,
+    cable_is_cut,
+    store_stops,
+    store_goes_back,
+];
 
-    fn stop(&mut self) {
-        self.stop_immediate();
-    }
-
-    fn start(&mut self) {
-        self.start_again();
-    }
-}
-
-impl ClaimStore for MariadbServer {
-    fn url(&self) -> String {
-        MariadbServer::url(self)
-    }
-
-    fn folder(&self) -> std::path::PathBuf {
-        self.dir().join("data")
-    }
-
-    fn stop(&mut self) {
-        self.kill();
-    }
-
-    fn start(&mut self) {
-        self.start_again();
+/// Tries a store with all of them, each with no claims in it at first.
+fn play_all(store: &mut dyn Backend) {
+    for story in asked_for(&store.url(), STORIES) {
+        store.clear();
+        story(store);
     }
 }
 
@@ -57,18 +42,22 @@ fn is_long() -> bool {
     std::env::var_os("GETID_FLEET_LONG").is_some()
 }
 
-fn two(store: &dyn ClaimStore) -> Fleet {
+fn two(store: &dyn Backend) -> Fleet {
     init(&store.url());
     Fleet::start(&[store.url(), store.url()], &[])
 }
 
-/// The holder is killed under load, again and again.
-fn killed(store: &dyn ClaimStore) {
+fn killed_again_and_again(store: &mut dyn Backend) {
+    killed(store, if is_long() { 20 } else { 2 });
+}
+
+/// The holder is killed under load, so many times.
+pub(crate) fn killed(store: &dyn Backend, rounds: usize) {
     let mut fleet = two(store);
     let mut holder = fleet.holder();
     let load = fleet.load(4);
     let mut times = Vec::new();
-    for _ in 0..if is_long() { 20 } else { 3 } {
+    for _ in 0..rounds {
         let before = load.count();
         eventually("a load", || load.count() > before + 1000);
         let killed = Instant::now();
@@ -84,12 +73,12 @@ fn killed(store: &dyn ClaimStore) {
 }
 
 /// A clean stop: the other one waits for no silence.
-fn stopped(store: &dyn ClaimStore) {
+fn stopped(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let mut holder = fleet.holder();
     let load = fleet.load(4);
     let (mut times, mut clean) = (Vec::new(), 0);
-    for _ in 0..if is_long() { 20 } else { 3 } {
+    for _ in 0..if is_long() { 20 } else { 2 } {
         let before = load.count();
         eventually("a load", || load.count() > before + 1000);
         // A standby that has seen the claim beat need not reckon with a store that has gone back.
@@ -113,7 +102,7 @@ fn stopped(store: &dyn ClaimStore) {
 }
 
 /// The holder stands still. What was asked of it in the meantime is answered afterwards: never by an ID of before.
-fn stands_still(store: &dyn ClaimStore) {
+fn stands_still(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
     for seconds in if is_long() { &[1, 5, 20][..] } else { &[1, 4][..] } {
@@ -149,9 +138,11 @@ fn stands_still(store: &dyn ClaimStore) {
 }
 
 /// The holder does not reach the store any more, and clients reach both servers.
-fn cable_is_cut(store: &dyn ClaimStore, proxies: &[Proxy; 2], urls: &[String; 2]) {
+fn cable_is_cut(store: &mut dyn Backend) {
+    let [first, second] = [(), ()].map(|()| store.proxy());
+    let (proxies, urls) = ([first.0, second.0], [first.1, second.1]);
     init(&store.url());
-    let mut fleet = Fleet::start(urls, &[]);
+    let mut fleet = Fleet::start(&urls, &[]);
     let load = fleet.load(4);
     for _ in 0..if is_long() { 10 } else { 2 } {
         let holder = fleet.holder();
@@ -171,12 +162,12 @@ fn cable_is_cut(store: &dyn ClaimStore, proxies: &[Proxy; 2], urls: &[String; 2]
 }
 
 /// The store stops for longer than anybody may give IDs, and comes back as it was.
-fn store_stops(store: &mut dyn ClaimStore) {
+fn store_stops(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
     fleet.holder();
     eventually("a load", || load.count() > 1000);
-    store.stop();
+    store.kill();
     let stopped = Instant::now();
     // Of the two, the holder says so.
     eventually("its time is over", || {
@@ -186,7 +177,7 @@ fn store_stops(store: &mut dyn ClaimStore) {
     });
     println!("figure: the store stopped, IDs for {:?} more", stopped.elapsed());
     std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 3 }));
-    store.start();
+    store.start_again();
     let began = Instant::now();
     fleet.holder();
     println!("figure: the store is back, IDs after {:?}", began.elapsed());
@@ -194,24 +185,23 @@ fn store_stops(store: &mut dyn ClaimStore) {
 }
 
 /// The store stops, and comes back as it was a while before: nobody gives an ID until an operator says where to begin.
-fn store_goes_back(store: &mut dyn ClaimStore) {
+fn store_goes_back(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
     fleet.holder();
     eventually("a load", || load.count() > 1000);
-    store.stop();
+    store.kill();
     let old = tempfile::tempdir().unwrap();
-    copy(&store.folder(), &old.path().join("data"));
-    store.start();
+    save(store, old.path());
+    store.start_again();
     let begin = load.count();
     fleet.holder();
     eventually("a load after the copy", || load.count() > begin + 5000);
     std::thread::sleep(Duration::from_secs(5));
-    store.stop();
-    std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 5 }));
-    std::fs::remove_dir_all(store.folder()).unwrap();
-    copy(&old.path().join("data"), &store.folder());
-    store.start();
+    store.kill();
+    std::thread::sleep(Duration::from_secs(if is_long() { 60 } else { 3 }));
+    restore(store, old.path());
+    store.start_again();
     for at in [0, 1] {
         fleet.server(at).wait_log("went back");
     }
@@ -232,80 +222,12 @@ fn store_goes_back(store: &mut dyn ClaimStore) {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn a_holder_on_postgres_is_killed() {
-    killed(&PostgresServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn a_holder_on_postgres_stops() {
-    stopped(&PostgresServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn a_holder_on_postgres_stands_still() {
-    stands_still(&PostgresServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn the_cable_to_postgres_is_cut() {
-    let server = PostgresServer::start(&[]);
-    let proxies = [(), ()].map(|()| Proxy::to(Target::Port(server.port)));
-    let url = |proxy: &Proxy| format!("postgres://postgres:{OWNER_PASSWORD}@127.0.0.1:{}/postgres", proxy.port);
-    let urls = [url(&proxies[0]), url(&proxies[1])];
-    cable_is_cut(&server, &proxies, &urls);
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_stops_with_the_claims() {
-    store_stops(&mut PostgresServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs postgresql"]
-fn postgres_goes_back_with_the_claims() {
-    store_goes_back(&mut PostgresServer::start(&[]));
+fn on_postgres() {
+    play_all(&mut PostgresServer::start(&[]));
 }
 
 #[test]
 #[ignore = "needs mariadb"]
-fn a_holder_on_mariadb_is_killed() {
-    killed(&MariadbServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn a_holder_on_mariadb_stops() {
-    stopped(&MariadbServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn a_holder_on_mariadb_stands_still() {
-    stands_still(&MariadbServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn the_cable_to_mariadb_is_cut() {
-    let server = MariadbServer::start(&[]);
-    let proxies = [(), ()].map(|()| Proxy::to(Target::Socket(server.socket())));
-    let url = |proxy: &Proxy| format!("mysql://getid:{PASSWORD}@127.0.0.1:{}/ids", proxy.port);
-    let urls = [url(&proxies[0]), url(&proxies[1])];
-    cable_is_cut(&server, &proxies, &urls);
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn mariadb_stops_with_the_claims() {
-    store_stops(&mut MariadbServer::start(&[]));
-}
-
-#[test]
-#[ignore = "needs mariadb"]
-fn mariadb_goes_back_with_the_claims() {
-    store_goes_back(&mut MariadbServer::start(&[]));
+fn on_mariadb() {
+    play_all(&mut MariadbServer::start(&[]));
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::support::PATIENCE;
 
 /// Values that are given between two faults at least.
-const MORE: i64 = 10_000;
+const MORE: i64 = 2_000;
 
 /// What was given, by all servers to all clients.
 #[derive(Default)]

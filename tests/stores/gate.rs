@@ -1,0 +1,21 @@
+//! The contract of sequences on each database server, for the landing gate. No server waits for its disk: nothing fails
+//! here.
+
+use crate::contract;
+use crate::db::Shared;
+
+#[cfg(feature = "mysql")]
+#[test]
+#[ignore = "needs mariadb"]
+fn mysql_keeps_the_contract() {
+    contract::check_all(&Shared(&crate::support::mariadb::MariadbServer::start(&[
+        "--innodb-flush-log-at-trx-commit=2",
+    ])));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+#[ignore = "needs postgresql"]
+fn postgres_keeps_the_contract() {
+    contract::check_all(&Shared(&crate::support::postgres::PostgresServer::start(&["fsync = off"])));
+}
