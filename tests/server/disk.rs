@@ -170,7 +170,7 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     first.signal(nix::sys::signal::Signal::SIGSTOP);
     delete(&dir);
     fs::create_dir(&dir).expect("made anew");
-    let second = Server::start_in(&dir, &SHORT);
+    let second = Server::start_beside_another_in(&dir, &SHORT);
     first.signal(nix::sys::signal::Signal::SIGCONT);
     let mut other = second.connect();
     let mut of_second = vec![other.id()];
@@ -221,7 +221,7 @@ fn a_second_server_while_the_folder_is_away() {
     assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
 
     fs::create_dir(&dir).expect("another one");
-    let second = Server::start_in(&dir, &SHORT);
+    let second = Server::start_beside_another_in(&dir, &SHORT);
     let mut other = second.connect();
     for _ in 0..100 {
         let id = other.id();

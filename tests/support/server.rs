@@ -24,6 +24,10 @@ pub struct Server {
     own_dir: Option<tempfile::TempDir>,
 }
 
+/// A build for tests starts without the pause that a lost record calls for, if this variable is set. A release build,
+/// as `GETID_TEST_BINARY` may name, ignores it. Tests of that pause remove it.
+pub const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
+
 /// The binary under test; `GETID_TEST_BINARY` names another build of it.
 pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
@@ -41,6 +45,7 @@ pub fn getid() -> Command {
     command.env("GETID_ID_MACHINE_CLAIM", "no");
     // A store may stand still for a while; a test that is about the wait says how long it is.
     command.env("GETID_SEQUENCE_WAIT_MS", "15000");
+    command.env(NO_START_PAUSE, "1");
     command
 }
 
@@ -126,6 +131,15 @@ impl Server {
     /// Starts a server in `dir`, which stays.
     pub fn start_in(dir: &Path, words: &[&str]) -> Server {
         Server::try_start_in(dir, words, |_| {}).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts a server in `dir` with the pause of a start without a record: another server that had this folder may
+    /// still run.
+    pub fn start_beside_another_in(dir: &Path, words: &[&str]) -> Server {
+        Server::try_start_in(dir, words, |command| {
+            command.env_remove(NO_START_PAUSE);
+        })
+        .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
     /// Starts a server; gives what it printed when it ends instead of serving.

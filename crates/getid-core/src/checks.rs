@@ -322,6 +322,9 @@ impl Fault {
     ];
 }
 
+/// Whether this build has switches for tests: built for `cargo test` and not for speed. Never in a release.
+pub const HAS_TEST_SWITCHES: bool = cfg!(all(feature = "planted-faults", debug_assertions));
+
 #[cfg(feature = "planted-faults")]
 pub use self::planting::{Planted, plant, planted, seen};
 #[cfg(feature = "planted-faults")]
