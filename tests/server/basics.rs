@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use crate::support::{Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
-/// A layout that 1,000,000 IDs do not bring to its borrow limit.
+/// A layout that 100,000 IDs do not bring to its borrow limit.
 const WIDE: [&str; 8] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
 
 #[test]
@@ -52,7 +52,7 @@ fn ids_carry_the_server_and_the_time() {
 }
 
 #[test]
-fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
+fn ids_over_fifty_connections_are_unique_and_in_order_on_each() {
     let server = Server::start(&WIDE);
     let port = server.port;
     let clients: Vec<_> = (0..50)
@@ -64,7 +64,7 @@ fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
         assert!(ids.is_sorted_by(|a, b| a < b), "in order on each connection");
         all.extend(ids);
     }
-    assert!(all.len() >= 1_000_000, "{}", all.len());
+    assert!(all.len() >= 100_000, "{}", all.len());
     let drawn = all.len();
     all.sort_unstable();
     all.dedup();
@@ -72,14 +72,14 @@ fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
     assert!(all.iter().all(|id| id >> 20 & 1 == 0), "the server-id is 0 in all");
 }
 
-/// 20,000 IDs in pipelines of 1,000 `GETID`.
+/// 2,000 IDs in pipelines of 500 `GETID`.
 fn draw_pipelined(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..4 {
         let mut pipe = redis::pipe();
-        for _ in 0..1000 {
+        for _ in 0..500 {
             pipe.cmd("GETID");
         }
         ids.extend(pipe.query::<Vec<u64>>(&mut connection).expect("ids"));
@@ -87,16 +87,15 @@ fn draw_pipelined(port: u16) -> Vec<u64> {
     ids
 }
 
-/// 20,100 IDs, one by one and by hundreds.
+/// 2,020 IDs, one by one and by hundreds.
 fn draw_mixed(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::new();
-    for _ in 0..199 {
+    for _ in 0..20 {
         ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
         ids.extend(redis::cmd("MGETID").arg(100).query::<Vec<u64>>(&mut connection).expect("ids"));
     }
-    ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
     ids
 }
 
