@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::support::{Server, Wire, free_port, getid};
+use crate::support::{PATIENCE, Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
 /// A layout that 100,000 IDs do not bring to its borrow limit.
@@ -149,7 +149,9 @@ async fn the_async_redis_crate_in_both_protocols() {
     for protocol in ["", "?protocol=resp3"] {
         let url = format!("redis://127.0.0.1:{}/{protocol}", server.port);
         let client = redis::Client::open(url).expect("a url");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("connected");
+        let config = redis::AsyncConnectionConfig::new();
+        let config = config.set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.expect("connected");
         let first: u64 = redis::cmd("GETID").query_async(&mut connection).await.expect("an id");
         let many: Vec<u64> = redis::cmd("MGETID").arg(10).query_async(&mut connection).await.expect("ids");
         assert!(many[0] > first);

@@ -354,9 +354,12 @@ impl Replies {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.start = 0;
-            match stream.read(&mut self.buffer[self.end..])? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                read => self.end += read,
+            match stream.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => self.end += read,
+                // A machine that stood still ends the call.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
             }
         }
     }

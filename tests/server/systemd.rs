@@ -132,7 +132,13 @@ struct Manager {
 impl Manager {
     fn heard(&self) -> String {
         let mut bytes = [0; 512];
-        let len = self.socket.recv(&mut bytes).expect("a message in time");
+        let len = loop {
+            match self.socket.recv(&mut bytes) {
+                // A machine that stood still ends the call.
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                received => break received.expect("a message in time"),
+            }
+        };
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 

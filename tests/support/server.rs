@@ -135,11 +135,10 @@ impl Server {
 
     /// Starts a server in `dir` with the pause of a start without a record: another server that had this folder may
     /// still run.
-    pub fn start_beside_another_in(dir: &Path, words: &[&str]) -> Server {
+    pub fn try_start_beside_another_in(dir: &Path, words: &[&str]) -> Result<Server, String> {
         Server::try_start_in(dir, words, |command| {
             command.env_remove(NO_START_PAUSE);
         })
-        .unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
     /// Starts a server; gives what it printed when it ends instead of serving.
