@@ -35,8 +35,8 @@ const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 /// same holds for a folder that was replaced by another with an older copy of the record in it.
 const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
-/// Tests set this variable for servers that start in a folder of their own, and save [`LOST_RUN_PAUSE`] at each start.
-/// Only a build for tests reads it.
+/// Environment variable that skips [`LOST_RUN_PAUSE`]. Tests set it for the servers that they start; a build without
+/// [`HAS_TEST_SWITCHES`] does not read it.
 const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
 
 /// The task beside the issuer.
@@ -183,7 +183,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     }
 }
 
-/// Whether a start leaves out [`LOST_RUN_PAUSE`]. The constant `false` in a release.
+/// Returns whether a start skips [`LOST_RUN_PAUSE`]. The constant `false` in a release.
 fn skips_pause() -> bool {
     planted(Fault::NoPause) || (HAS_TEST_SWITCHES && std::env::var_os(NO_START_PAUSE).is_some())
 }

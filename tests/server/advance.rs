@@ -1,8 +1,8 @@
-//! Records that are lost, damaged, old or of an older format, and the remedies that the server prints, carried out to
-//! the letter: every ID of a life is larger than all that were given before.
+//! Records that are lost, damaged, old or of an older format: after the remedy that the server prints, every ID is
+//! larger than all IDs of earlier lives.
 //!
-//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id. A server that starts at its
-//! borrow limit then gives one ID a millisecond, and B is small here, so that no life takes long.
+//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id, so a server at its borrow limit
+//! gives one ID a millisecond. B is small, so that each life takes a fraction of a second.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const COUNT: usize = 100;
 
 const LAYOUT: [&str; 6] = ["--id-range", "21", "--shard-range", "0", "--random-range", "0"];
 
-/// A server's folder, and what its lives have given.
+/// A server's folder, and the largest ID of its lives.
 struct Place {
     dir: tempfile::TempDir,
     words: Vec<String>,
@@ -35,8 +35,7 @@ impl Place {
         Place { dir: folder(), words, max_borrow_ms, largest: 0 }
     }
 
-    /// A place whose record lies ten minutes ahead of the clock, as it does after the clock was set back: only the IDs
-    /// that are found tell how far.
+    /// A place whose record lies ten minutes ahead of the clock, as after the clock was set back.
     fn ahead(max_borrow_ms: u64) -> Place {
         let place = Place::new(max_borrow_ms);
         place.put_ahead(600_000);
@@ -59,8 +58,8 @@ impl Place {
         self.words.iter().map(String::as_str).collect()
     }
 
-    /// A life that gives [`COUNT`] IDs and is killed. Returns an ID that lies less than B below the largest: a table
-    /// may have no larger one yet.
+    /// Draws [`COUNT`] IDs from a server and kills it. Returns an ID that lies less than B below the largest one: the
+    /// largest ID in a table that lags behind.
     fn life(&mut self) -> u64 {
         self.life_of(COUNT, |_| {})
     }
@@ -105,7 +104,7 @@ impl Place {
     }
 }
 
-/// Does `check` to each case, all at a time: they mostly wait.
+/// Runs `check` on all cases at a time: most of their time is waiting.
 fn each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
     std::thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(|| check(case)))));
 }
@@ -130,7 +129,7 @@ fn a_damaged_record() {
     });
 }
 
-/// No start refuses then: the record is moved ahead by hand.
+/// A start without a record is not refused, so the record is moved ahead by hand.
 #[test]
 fn a_lost_record_with_the_ids_far_ahead_of_the_clock() {
     let mut place = Place::ahead(200);
@@ -142,8 +141,7 @@ fn a_lost_record_with_the_ids_far_ahead_of_the_clock() {
     place.life();
 }
 
-/// The tables are far behind, as copies of them may be: ten seconds of IDs have not arrived. What is left of the record
-/// says how far they came, even its watermark alone.
+/// The tables lag ten seconds behind. What is left of the record has the position, even if only its watermark is left.
 #[test]
 fn a_damaged_record_that_says_its_watermark() {
     let damages: [Damage; 3] = [
@@ -162,19 +160,19 @@ fn a_damaged_record_that_says_its_watermark() {
     });
 }
 
-/// The last IDs lie further past those in the tables than the default margin holds.
+/// The last IDs lie further past the largest ID in a table than the default margin.
 #[test]
 fn a_large_borrow_limit() {
     let mut place = Place::ahead(60_000);
     let known = place.life();
-    place.put_ahead(655_000);
+    place.put_ahead(640_000);
     place.life();
     place.put("junk\n");
     place.follow_the_remedy(known);
     place.life();
 }
 
-/// The limit was raised while the server ran, and stands in no file: what is left of the record says it.
+/// The limit was raised while the server ran, so only the damaged record has it.
 #[test]
 fn a_borrow_limit_that_was_raised() {
     let mut place = Place::ahead(200);

@@ -166,8 +166,8 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     let mut last = wire.id();
     let mut of_first = vec![last];
 
-    // The first one stands still meanwhile: it would take the folder that was made anew as well. On a machine that stands
-    // still now and then it may go on too early.
+    // The first server is stopped meanwhile: it would take the new folder, too. `tests/standstill` may continue it too
+    // early.
     let second = loop {
         first.signal(nix::sys::signal::Signal::SIGSTOP);
         delete(&dir);
@@ -185,7 +185,7 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
         refusal = wire.ask("GETID");
         of_first.extend(refusal.strip_prefix(':').map(|id| id.parse::<u64>().expect("an id")));
         of_second.push(other.id());
-        // It may have seen that the folder was gone before it stood still.
+        // It may have seen the missing folder before it was stopped.
         assert!(refusal.starts_with(':') || refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
         refusal.contains(&format!("is locked by pid {}", second.pid()))
     });

@@ -16,7 +16,7 @@ const FIRST: &str = "generator tweets twitter\n\
                      generator trace uuid7\n\
                      generator chance uuid4\n";
 
-/// Those whose unit is less than a second: each life that draws from the others waits for its next one.
+/// The generators with a unit below a second. Each life that draws from another one waits for its next second.
 const NAMES: [&str; 6] = ["tweets", "wide", "short", "u1", "trace", "chance"];
 
 /// A folder with a configuration file.

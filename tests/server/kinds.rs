@@ -61,7 +61,7 @@ fn request(declaration: &str) -> &'static [&'static str] {
     if declaration.starts_with("redis-lua") { &["shard", "53"] } else { &[] }
 }
 
-/// IDs of the generator `g` with that number, by hundreds, as texts.
+/// Draws `count` IDs of a generator, by hundreds, as texts.
 fn draw(port: u16, generator: usize, count: usize, request: &[&str]) -> Vec<String> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
@@ -81,7 +81,7 @@ fn ascend(ids: &[String]) -> bool {
     ids.is_sorted_by(|a, b| (a.len(), a) < (b.len(), b))
 }
 
-/// Has `connections` draw `each` IDs of a generator.
+/// Draws `each` IDs of a generator by each of `connections`, and checks that they are unique and in order.
 fn check(port: u16, generator: usize, (declaration, is_ordered): (&str, bool), connections: usize, each: usize) {
     let request = request(declaration);
     let draw_each = move || draw(port, generator, each, request);

@@ -212,8 +212,8 @@ struct Life {
 }
 
 impl Life {
-    /// Lets four clients draw from `server` until it is enough, by how many IDs and how many refusals they have
-    /// received; ends it, and takes in what the clients received.
+    /// Draws from `server` by four clients until `is_enough`, of the numbers of IDs and refusals that they received; then
+    /// ends the server and collects the IDs.
     fn load_until(&mut self, server: Server, is_enough: impl Fn(usize, usize) -> bool, end: impl FnOnce(Server)) {
         let (ended, received) = (AtomicBool::new(false), Received::default());
         std::thread::scope(|scope| {
@@ -238,7 +238,7 @@ impl Life {
     }
 }
 
-/// How much all clients of a life have received.
+/// Number of IDs and refusals that the clients of a life have received.
 #[derive(Default)]
 struct Received {
     ids: AtomicUsize,
@@ -357,7 +357,7 @@ impl Replies {
             match stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.end += read,
-                // A machine that stood still ends the call.
+                // A stop of this process (SIGSTOP) ends the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

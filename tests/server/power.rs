@@ -107,14 +107,13 @@ fn a_start_that_is_stopped_takes_its_record_back() {
     }
 }
 
-/// What the store does as it is.
+/// The steps of a sound store over two lives.
 fn sound() -> &'static [Done] {
     static LOG: OnceLock<Vec<Done>> = OnceLock::new();
     LOG.get_or_init(|| record(None))
 }
 
-/// Two lives of the binary, one killed and one stopped, and all that they did in their folder: three saves at least
-/// each.
+/// Runs the binary twice, killed and stopped, each after three saves or more, and returns all its steps in the folder.
 fn record(skip: Option<&str>) -> Vec<Done> {
     let work = folder();
     let dir = work.path().join("state");

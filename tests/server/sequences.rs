@@ -86,7 +86,7 @@ fn a_pipeline_over_many_sequences_is_answered_in_order() {
         wire.send(sent);
         for (name, values) in asked {
             let reply = wire.line();
-            // The machine stood still while it was made.
+            // Making it took longer than a statement may: the machine stood still.
             if !reply.contains("it was not made: ") {
                 let last = expected.entry(name).or_default();
                 *last += values;
@@ -220,7 +220,7 @@ fn with_silent_store(words: &[&str]) -> (Server, TcpListener) {
 fn a_turn_waits_for_all_its_sequences_together() {
     let (server, _silent) = with_silent_store(&["--sequence-wait-ms", "300"]);
     let mut wire = server.connect();
-    // One after the other would be 30 s: longer than a reply is waited for.
+    // One after the other would take 30 s, longer than the read time-out of this client.
     let names = (0..100).map(|number| format!("INCR s:{number}\r\n")).collect::<Vec<_>>().concat();
     wire.send(format!("GETID\r\nPING\r\n{names}GETID\r\n"));
     assert!(wire.line().starts_with(':'));
@@ -248,16 +248,16 @@ fn unblock_ends_the_wait_for_values_and_leaves_other_replies() {
     assert!(waiting.ask("GETID").starts_with(':'));
 }
 
-/// Its connection breaks while it waits: nobody waits for it any more, though the store has not said a word.
+/// A client whose connection breaks while it waits for a value is removed at once, before the store answers.
 #[test]
 #[cfg(feature = "postgres")]
-fn who_leaves_while_it_waits_is_gone() {
+fn a_client_that_resets_while_it_waits_is_removed() {
     let (server, _silent) = with_silent_store(&["--sequence-wait-ms", "60000"]);
     let mut wire = server.connect();
     let mut waiting = server.connect();
     waiting.send("PING\r\nINCR orders\r\n");
     wire.wait_info("blocked_clients", "1");
-    // A reset: after a clean end it would wait on for its reply.
+    // A reset: a client that only finished sending still waits for its reply.
     socket2::SockRef::from(waiting.stream()).set_linger(Some(Duration::ZERO)).unwrap();
     drop(waiting);
     wire.wait_info("connected_clients", "1");

@@ -164,7 +164,7 @@ fn a_server_at_its_borrow_limit_is_ready() {
     assert!(busy > 0, "it was at the limit");
 }
 
-/// What `check-config` says with these words, and that a start with them says it too.
+/// Checks that `check-config` and a start refuse these words with the same sentence.
 #[track_caller]
 fn refused_by_both(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
     let mut command = support::getid();
@@ -203,7 +203,7 @@ fn check_config_refuses_what_a_start_could_not_open() {
     ] {
         refused_by_both(dir.path(), &words, |_| {});
     }
-    // A folder that a start would make.
+    // A folder that a start would create.
     refused_by_both(&dir.path().join("new"), &["--logfile", &at("none/log")], |_| {});
     #[cfg(feature = "http")]
     {

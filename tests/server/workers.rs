@@ -11,8 +11,10 @@ use crate::support::{Server, Wire, eventually, folder};
 /// Two pools, whose leases outlast any test.
 const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-pool", "quick size 3 lease 10m"];
 
-/// A folder in which pools named `orders`, `quick` and `small` are open. A new pool opens when its longest lease would
-/// be over: one server waits for that, with leases of a second, and each test gets a copy of its store.
+/// Returns a folder in which the pools `orders`, `quick` and `small` are open.
+///
+/// A new pool opens after its longest lease. One server waits for that, with leases of one second, and each test gets a
+/// copy of its store.
 fn folder_with_open_pools() -> TempDir {
     static STORE: OnceLock<Vec<u8>> = OnceLock::new();
     let records = STORE.get_or_init(|| {
@@ -267,7 +269,7 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
 #[test]
 fn two_servers_lease_from_one_pool() {
     let dir = folder_with_open_pools();
-    // A store of sequences has its records beside it.
+    // The records of the sequence store `shared` are in `shared.records`.
     let path = dir.path().join("shared");
     fs::rename(dir.path().join("records.sqlite"), path.with_extension("records")).unwrap();
     let store = format!("sqlite:{}", path.display());

@@ -24,8 +24,8 @@ pub struct Server {
     own_dir: Option<tempfile::TempDir>,
 }
 
-/// A build for tests starts without the pause that a lost record calls for, if this variable is set. A release build,
-/// as `GETID_TEST_BINARY` may name, ignores it. Tests of that pause remove it.
+/// Environment variable with which a server starts without the 250 ms pause of a start without a record. Only a debug
+/// build for tests reads it: a release build that `GETID_TEST_BINARY` names pauses.
 pub const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
 
 /// The binary under test; `GETID_TEST_BINARY` names another build of it.
@@ -133,8 +133,8 @@ impl Server {
         Server::try_start_in(dir, words, |_| {}).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
-    /// Starts a server in `dir` with the pause of a start without a record: another server that had this folder may
-    /// still run.
+    /// Starts a server in `dir`, with the pause of a start without a record: the server that had this folder before
+    /// may still run.
     pub fn try_start_beside_another_in(dir: &Path, words: &[&str]) -> Result<Server, String> {
         Server::try_start_in(dir, words, |command| {
             command.env_remove(NO_START_PAUSE);

@@ -221,7 +221,7 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
                 Ok(0) => break true,
                 Ok(len) => got.extend_from_slice(&buffer[..len]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-                // A machine that stood still ends the call.
+                // A stop of this process (SIGSTOP) ends the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Closed with bytes of ours unread.
                 Err(_) => break true,

@@ -322,7 +322,7 @@ impl Fault {
     ];
 }
 
-/// Whether this build has switches for tests: built for `cargo test` and not for speed. Never in a release.
+/// Whether this build has switches for tests: a debug build with the feature `planted-faults`. A release has none.
 pub const HAS_TEST_SWITCHES: bool = cfg!(all(feature = "planted-faults", debug_assertions));
 
 #[cfg(feature = "planted-faults")]
