@@ -184,8 +184,8 @@ fn number_of(uuid: &str) -> u128 {
 #[test]
 fn uuid4_and_noise_are_random() {
     const LOW_62: u128 = (1 << 62) - 1;
-    let v4_mask = !(0xf << 76 | 0b11 << 62);
     const COUNT: usize = 4000;
+    let v4_mask = !(0xf << 76 | 0b11 << 62);
     let noisy = "layout time:40@1ms server-id:3 counter:5 noise:15 epoch 2026-01-01T00:00:00Z";
     let server = serve(["uuid4", "uuid7", noisy]);
     let v4 = draw(server.port, 0, COUNT, &[]);

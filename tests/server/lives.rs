@@ -212,8 +212,8 @@ struct Life {
 }
 
 impl Life {
-    /// Draws from `server` by four clients until `is_enough`, of the numbers of IDs and refusals that they received; then
-    /// ends the server and collects the IDs.
+    /// Draws from `server` by four clients until `is_enough` of the numbers of IDs and refusals that they received.
+    /// Then ends the server and collects the IDs.
     fn load_until(&mut self, server: Server, is_enough: impl Fn(usize, usize) -> bool, end: impl FnOnce(Server)) {
         let (ended, received) = (AtomicBool::new(false), Received::default());
         std::thread::scope(|scope| {
