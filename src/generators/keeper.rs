@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::checks::{Fault, planted};
+use getid_core::checks::{Fault, HAS_TEST_SWITCHES, planted};
 use getid_core::{Limits, Refusal, SAVE_SLACK_MS, SavePoint};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
@@ -34,6 +34,10 @@ const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 /// IDs up to its last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The
 /// same holds for a folder that was replaced by another with an older copy of the record in it.
 const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
+
+/// Environment variable that skips [`LOST_RUN_PAUSE`]. Tests set it for the servers that they start; a build without
+/// [`HAS_TEST_SWITCHES`] does not read it.
+const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
 
 /// The task beside the issuer.
 pub struct Keeper<C: Clock, S: Claim> {
@@ -63,7 +67,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
         let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
         // A claim that may come later is not there yet, and leaves such a pause by its own rules.
-        if !S::MAY_COME_LATER && (claim.point.is_none() || is_copy) && !planted(Fault::NoPause) {
+        if !S::MAY_COME_LATER && (claim.point.is_none() || is_copy) && !skips_pause() {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
         let declarations = Arc::clone(&claim.declarations);
@@ -177,6 +181,11 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         }
         last_act(issuer, idle).await
     }
+}
+
+/// Returns whether a start skips [`LOST_RUN_PAUSE`]. The constant `false` in a release.
+fn skips_pause() -> bool {
+    planted(Fault::NoPause) || (HAS_TEST_SWITCHES && std::env::var_os(NO_START_PAUSE).is_some())
 }
 
 /// Closes the issuer for good, stores the position, and releases the claim.

@@ -3,10 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use crate::support::{Server, Wire, free_port, getid};
+use crate::support::{PATIENCE, Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
-/// A layout that 1,000,000 IDs do not bring to its borrow limit.
+/// A layout that 100,000 IDs do not bring to its borrow limit.
 const WIDE: [&str; 8] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
 
 #[test]
@@ -52,7 +52,7 @@ fn ids_carry_the_server_and_the_time() {
 }
 
 #[test]
-fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
+fn ids_over_fifty_connections_are_unique_and_in_order_on_each() {
     let server = Server::start(&WIDE);
     let port = server.port;
     let clients: Vec<_> = (0..50)
@@ -64,7 +64,7 @@ fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
         assert!(ids.is_sorted_by(|a, b| a < b), "in order on each connection");
         all.extend(ids);
     }
-    assert!(all.len() >= 1_000_000, "{}", all.len());
+    assert!(all.len() >= 100_000, "{}", all.len());
     let drawn = all.len();
     all.sort_unstable();
     all.dedup();
@@ -72,14 +72,14 @@ fn a_million_ids_over_fifty_connections_are_unique_and_in_order_on_each() {
     assert!(all.iter().all(|id| id >> 20 & 1 == 0), "the server-id is 0 in all");
 }
 
-/// 20,000 IDs in pipelines of 1,000 `GETID`.
+/// 2,000 IDs in pipelines of 500 `GETID`.
 fn draw_pipelined(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..4 {
         let mut pipe = redis::pipe();
-        for _ in 0..1000 {
+        for _ in 0..500 {
             pipe.cmd("GETID");
         }
         ids.extend(pipe.query::<Vec<u64>>(&mut connection).expect("ids"));
@@ -87,16 +87,15 @@ fn draw_pipelined(port: u16) -> Vec<u64> {
     ids
 }
 
-/// 20,100 IDs, one by one and by hundreds.
+/// 2,020 IDs, one by one and by hundreds.
 fn draw_mixed(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::new();
-    for _ in 0..199 {
+    for _ in 0..20 {
         ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
         ids.extend(redis::cmd("MGETID").arg(100).query::<Vec<u64>>(&mut connection).expect("ids"));
     }
-    ids.push(redis::cmd("GETID").query::<u64>(&mut connection).expect("an id"));
     ids
 }
 
@@ -150,7 +149,9 @@ async fn the_async_redis_crate_in_both_protocols() {
     for protocol in ["", "?protocol=resp3"] {
         let url = format!("redis://127.0.0.1:{}/{protocol}", server.port);
         let client = redis::Client::open(url).expect("a url");
-        let mut connection = client.get_multiplexed_async_connection().await.expect("connected");
+        let config = redis::AsyncConnectionConfig::new();
+        let config = config.set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.expect("connected");
         let first: u64 = redis::cmd("GETID").query_async(&mut connection).await.expect("an id");
         let many: Vec<u64> = redis::cmd("MGETID").arg(10).query_async(&mut connection).await.expect("ids");
         assert!(many[0] > first);

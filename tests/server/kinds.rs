@@ -48,10 +48,12 @@ const OTHERS: [(&str, bool); 3] = [
 /// Whoever asks for more than its kind holds waits.
 const PATIENT: [&str; 4] = ["--id-max-wait-ms", "3600000", "--loglevel", "warning"];
 
-/// A server with one generator, `g`.
-fn serve(declaration: &str) -> Server {
-    let words = ["--generator", "g"].into_iter().chain(declaration.split_whitespace());
-    Server::start(&PATIENT.into_iter().chain(words).collect::<Vec<_>>())
+/// A server with these generators: `g0`, `g1` and so on.
+fn serve<'a>(declarations: impl IntoIterator<Item = &'a str>) -> Server {
+    let words =
+        declarations.into_iter().enumerate().map(|(at, declaration)| format!("--generator g{at} {declaration}"));
+    let words = words.collect::<Vec<_>>().join(" ");
+    Server::start(&PATIENT.into_iter().chain(words.split_whitespace()).collect::<Vec<_>>())
 }
 
 /// The words that a request of this kind has behind the generator's name.
@@ -59,15 +61,15 @@ fn request(declaration: &str) -> &'static [&'static str] {
     if declaration.starts_with("redis-lua") { &["shard", "53"] } else { &[] }
 }
 
-/// IDs by hundreds, as texts.
-fn draw(port: u16, count: usize, request: &[&str]) -> Vec<String> {
+/// Draws `count` IDs of a generator, by hundreds, as texts.
+fn draw(port: u16, generator: usize, count: usize, request: &[&str]) -> Vec<String> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
     let mut ids = Vec::with_capacity(count);
     while ids.len() < count {
         let mut pipe = redis::pipe();
-        for _ in 0..10 {
-            pipe.cmd("MGETID").arg(100).arg("g").arg(request);
+        for _ in 0..(count - ids.len()).div_ceil(100).min(10) {
+            pipe.cmd("MGETID").arg(100).arg(format!("g{generator}")).arg(request);
         }
         ids.extend(pipe.query::<Vec<Vec<String>>>(&mut connection).expect("IDs").into_iter().flatten());
     }
@@ -79,10 +81,11 @@ fn ascend(ids: &[String]) -> bool {
     ids.is_sorted_by(|a, b| (a.len(), a) < (b.len(), b))
 }
 
-fn check(declaration: &str, is_ordered: bool, connections: usize, each: usize) {
-    let server = serve(declaration);
-    let (port, request) = (server.port, request(declaration));
-    let clients: Vec<_> = (0..connections).map(|_| std::thread::spawn(move || draw(port, each, request))).collect();
+/// Draws `each` IDs of a generator by each of `connections`, and checks that they are unique and in order.
+fn check(port: u16, generator: usize, (declaration, is_ordered): (&str, bool), connections: usize, each: usize) {
+    let request = request(declaration);
+    let draw_each = move || draw(port, generator, each, request);
+    let clients: Vec<_> = (0..connections).map(|_| std::thread::spawn(draw_each)).collect();
     let mut all = HashSet::with_capacity(connections * each);
     let mut drawn = 0;
     for client in clients {
@@ -97,19 +100,24 @@ fn check(declaration: &str, is_ordered: bool, connections: usize, each: usize) {
 
 #[test]
 fn ids_of_each_kind_are_unique_and_in_order() {
-    for (declaration, is_ordered) in KINDS.into_iter().chain(OTHERS) {
-        check(declaration, is_ordered, 5, 1000);
-    }
+    let kinds = || KINDS.into_iter().chain(OTHERS);
+    let server = serve(kinds().map(|(declaration, _)| declaration));
+    let port = server.port;
+    std::thread::scope(|scope| {
+        for (at, kind) in kinds().enumerate() {
+            scope.spawn(move || check(port, at, kind, 2, 300));
+        }
+    });
 }
 
 #[test]
 #[ignore = "needs the release binary: a million of each takes too long without optimization"]
 fn a_million_ids_of_each_kind_over_fifty_connections_are_unique_and_in_order() {
-    for (declaration, is_ordered) in KINDS.into_iter().chain(OTHERS) {
+    for kind in KINDS.into_iter().chain(OTHERS) {
         // It gives a thousand a second: a million would take a quarter of an hour.
-        let is_slow = declaration.starts_with("timestamp-ms");
+        let is_slow = kind.0.starts_with("timestamp-ms");
         let (connections, each) = if is_slow { (10, 1000) } else { (50, 20_000) };
-        check(declaration, is_ordered, connections, each);
+        check(serve([kind.0]).port, 0, kind, connections, each);
     }
 }
 
@@ -176,20 +184,22 @@ fn number_of(uuid: &str) -> u128 {
 #[test]
 fn uuid4_and_noise_are_random() {
     const LOW_62: u128 = (1 << 62) - 1;
+    const COUNT: usize = 4000;
     let v4_mask = !(0xf << 76 | 0b11 << 62);
-    let v4 = draw(serve("uuid4").port, 20_000, &[]);
+    let noisy = "layout time:40@1ms server-id:3 counter:5 noise:15 epoch 2026-01-01T00:00:00Z";
+    let server = serve(["uuid4", "uuid7", noisy]);
+    let v4 = draw(server.port, 0, COUNT, &[]);
     Bits::of(v4.iter().map(|id| number_of(id)), v4_mask).check("uuid4", v4_mask);
-    let v7 = draw(serve("uuid7").port, 20_000, &[]);
+    let v7 = draw(server.port, 1, COUNT, &[]);
     Bits::of(v7.iter().map(|id| number_of(id)), LOW_62).check("uuid7", LOW_62);
-    let server = serve("layout time:40@1ms server-id:3 counter:5 noise:15 epoch 2026-01-01T00:00:00Z");
-    let noise = draw(server.port, 20_000, &[]);
+    let noise = draw(server.port, 2, COUNT, &[]);
     let mask = (1 << 15) - 1;
     Bits::of(noise.iter().map(|id| id.parse().expect("a number")), mask).check("noise", mask);
 }
 
 #[test]
 fn the_checks_of_randomness_find_a_counter() {
-    let caught = std::panic::catch_unwind(|| Bits::of(0..20_000, 0xffff).check("a counter", 0xffff));
+    let caught = std::panic::catch_unwind(|| Bits::of(0..4000, 0xffff).check("a counter", 0xffff));
     assert!(caught.is_err());
 }
 

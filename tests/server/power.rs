@@ -8,9 +8,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
 
-use crate::support::{self, PATIENCE, Server, eventually, free_port, getid};
+use crate::support::{self, Server, eventually, folder, free_port, getid};
 use getid::claim::{Folder, FolderClaim, Identity, Record};
 use getid_core::{Layout, SavePoint};
 use nix::sys::signal::{Signal, kill};
@@ -32,17 +32,17 @@ enum Done {
 
 #[test]
 fn a_power_cut_leaves_the_last_record_or_the_one_under_way() {
-    let log = record(None);
-    let saves = log.iter().filter(|done| **done == Done::Rename(format!("{STATE}.tmp"), STATE.to_owned())).count();
-    assert!(saves >= 5, "two lives, their starts, steady state and a clean stop: {saves} saves");
-    let images = cut_everywhere(&log).unwrap_or_else(|fault| panic!("{fault}"));
+    let log = sound();
+    let saves = saves(log);
+    assert!(saves >= 7, "two lives, their steady state and a clean stop: {saves} saves");
+    let images = cut_everywhere(log).unwrap_or_else(|fault| panic!("{fault}"));
     assert!(images > saves, "each record was on the disk, and none before the first: {images} states, {saves} saves");
 }
 
 /// The tests of the test: a store that leaves out one of the syncs is caught.
 #[test]
 fn every_sync_is_needed() {
-    for (skip, fault) in [("file", "no record"), ("folder", "lost")] {
+    let check = |(skip, fault): (&str, &str)| {
         let log = record(Some(skip));
         let skipped = |done: &Done| match skip {
             "file" => matches!(done, Done::Sync(_)),
@@ -51,20 +51,24 @@ fn every_sync_is_needed() {
         assert!(!log.iter().any(skipped), "planted");
         let found = cut_everywhere(&log).expect_err("a planted fault is seen");
         assert!(found.contains(fault), "{skip}: {found}");
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(("file", "no record")));
+        check(("folder", "lost"));
+    });
 }
 
 /// Every other order of the steps is wrong, too: what the judge lets pass is not everything.
 #[test]
 fn every_order_but_the_right_one_is_caught() {
-    let log = record(None);
+    let log = sound();
     let renames: Vec<_> = log.iter().enumerate().filter(|(_, done)| matches!(done, Done::Rename(..))).collect();
     let (at, _) = renames[renames.len() / 2];
     // The rename before the sync of the file, and after the sync of the folder.
     for with in [at - 1, at + 1] {
-        let mut wrong = log.clone();
+        let mut wrong = log.to_vec();
         wrong.swap(at, with);
-        assert_ne!(wrong, log);
+        assert_ne!(wrong, *log);
         cut_everywhere(&wrong).expect_err("an order that loses records");
     }
     let without: Vec<_> = log.iter().filter(|done| !matches!(done, Done::Write(..))).cloned().collect();
@@ -75,7 +79,7 @@ fn every_order_but_the_right_one_is_caught() {
 /// wrong, and no ID was given. It is as it was found, or says that there was none.
 #[test]
 fn a_start_that_is_stopped_takes_its_record_back() {
-    let work = tempfile::tempdir().expect("a folder");
+    let work = folder();
     let dir = work.path().join("state");
     fs::create_dir(&dir).expect("made");
     let (library, log) = (support::preload::layer(work.path(), "record"), work.path().join("log"));
@@ -107,9 +111,15 @@ fn a_start_that_is_stopped_takes_its_record_back() {
     }
 }
 
-/// Two lives of the binary, one killed and one stopped, and all that they did in their folder.
+/// The steps of a sound store over two lives.
+fn sound() -> &'static [Done] {
+    static LOG: OnceLock<Vec<Done>> = OnceLock::new();
+    LOG.get_or_init(|| record(None))
+}
+
+/// Runs the binary twice, killed and stopped, each after three saves or more, and returns all its steps in the folder.
 fn record(skip: Option<&str>) -> Vec<Done> {
-    let work = tempfile::tempdir().expect("a folder");
+    let work = folder();
     let dir = work.path().join("state");
     fs::create_dir(&dir).expect("made");
     let (library, log) = (support::preload::layer(work.path(), "record"), work.path().join("log"));
@@ -119,15 +129,15 @@ fn record(skip: Option<&str>) -> Vec<Done> {
             command.env("GETID_TEST_SKIP", skip);
         }
     };
-    let words = ["--id-max-borrow-ms", "400", "--id-watermark-lead-ms", "300"];
+    let words = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let mut server = Server::try_start_in(&dir, &words, prepare).expect("started");
         let mut wire = server.connect();
-        let until = Instant::now() + Duration::from_millis(1200);
-        while Instant::now() < until {
+        let enough = saves(&done(&log)) + 3;
+        eventually("saves", || {
             wire.id();
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            saves(&done(&log)) >= enough
+        });
         drop(wire);
         if signal == Signal::SIGKILL {
             stand_still_between_saves(&server, || done(&log), skip);
@@ -138,25 +148,28 @@ fn record(skip: Option<&str>) -> Vec<Done> {
     done(&log)
 }
 
+fn saves(log: &[Done]) -> usize {
+    log.iter().filter(|done| matches!(done, Done::Rename(..))).count()
+}
+
 fn done(log: &Path) -> Vec<Done> {
     fs::read_to_string(log).expect("a log").lines().filter_map(Done::of).collect()
 }
 
 /// Stops the process where no save is under way: who judges the log takes a save that has begun for one that ends.
 fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip: Option<&str>) {
-    let end = Instant::now() + PATIENCE;
-    loop {
+    let last =
+        if skip == Some("folder") { Done::Rename(format!("{STATE}.tmp"), STATE.to_owned()) } else { Done::SyncFolder };
+    eventually("a save has ended", || {
         server.signal(Signal::SIGSTOP);
         let state = waitpid(server.pid(), Some(WaitPidFlag::WUNTRACED)).expect("its state");
         assert!(matches!(state, WaitStatus::Stopped(..)), "{state:?}");
-        match done().last() {
-            Some(Done::SyncFolder) => return,
-            Some(Done::Rename(..)) if skip == Some("folder") => return,
-            last => assert!(Instant::now() < end, "a save that does not end: {last:?}"),
+        let is_between = done().last() == Some(&last);
+        if !is_between {
+            server.signal(Signal::SIGCONT);
         }
-        server.signal(Signal::SIGCONT);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        is_between
+    });
 }
 
 impl Done {
@@ -304,7 +317,7 @@ fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
 
 /// What the real store finds in a folder with this record.
 fn start(image: Option<&[u8]>) -> Result<Option<SavePoint>, String> {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     if let Some(bytes) = image {
         fs::write(dir.path().join(STATE), bytes).expect("written");
     }

@@ -164,29 +164,20 @@ fn a_server_at_its_borrow_limit_is_ready() {
     assert!(busy > 0, "it was at the limit");
 }
 
-/// What `check-config` says with these words, and that a start with them says it too, be there a folder or not.
+/// Checks that `check-config` and a start refuse these words with the same sentence.
 #[track_caller]
-fn refused_by_both(there: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
-    for dir in [there.to_owned(), there.join("new")] {
-        let mut command = support::getid();
-        command
-            .arg("check-config")
-            .arg("--dir")
-            .arg(&dir)
-            .args(["--port", &support::free_port().to_string()])
-            .args(words);
-        prepare(&mut command);
-        let output = command.output().expect("done");
-        let check = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
-        let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim();
-        let start = support::refused(&dir, words, &prepare);
-        // A start that can't listen names its port, which is another one here.
-        let sentence = sentence.split(':').next().expect("done");
-        assert!(start.contains(sentence), "{words:?}: {check}\n{start}");
-    }
-    // The next one is to miss it again.
-    let _ = fs::remove_dir_all(there.join("new"));
+fn refused_by_both(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
+    let mut command = support::getid();
+    command.arg("check-config").arg("--dir").arg(dir).args(["--port", &free_port().to_string()]).args(words);
+    prepare(&mut command);
+    let output = command.output().expect("done");
+    let check = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
+    let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim();
+    let start = support::refused(dir, words, &prepare);
+    // A start that can't listen names its port, which is another one here.
+    let sentence = sentence.split(':').next().expect("done");
+    assert!(start.contains(sentence), "{words:?}: {check}\n{start}");
 }
 
 #[test]
@@ -212,6 +203,8 @@ fn check_config_refuses_what_a_start_could_not_open() {
     ] {
         refused_by_both(dir.path(), &words, |_| {});
     }
+    // A folder that a start would create.
+    refused_by_both(&dir.path().join("new"), &["--logfile", &at("none/log")], |_| {});
     #[cfg(feature = "http")]
     {
         let output = support::getid().args(["check-config", "--http-port=7880", "--http-bind=192.0.2.1"]).output();
@@ -237,6 +230,7 @@ fn check_config_refuses_what_a_start_may_not_write() {
         command.uid(NOBODY).gid(NOBODY);
     };
     refused_by_both(dir.path(), &[], as_nobody);
+    refused_by_both(&dir.path().join("new"), &[], as_nobody);
     let state = tempfile::tempdir().expect("done");
     chown(state.path(), Some(NOBODY), Some(NOBODY)).expect("done");
     for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {

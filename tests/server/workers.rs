@@ -1,34 +1,43 @@
 //! Worker ids over the wire, kept in the file that a server has by itself.
 
-use std::path::Path;
+use std::fs;
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use tempfile::TempDir;
 
 use crate::support::{Server, Wire, eventually, folder};
 
 /// Two pools, whose leases outlast any test.
 const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-pool", "quick size 3 lease 10m"];
 
-/// The same with leases after which a new pool opens soon.
-const SOON: [&str; 4] =
-    ["--worker-pool", "orders size 3 lease 1s longest 1s", "--worker-pool", "quick size 3 lease 1s longest 1s"];
-
-/// A server in this folder whose pools are open: it had shorter leases before.
-fn open_in(dir: &Path, words: &[&str]) -> Server {
-    let server = Server::start_in(dir, &SOON);
-    let mut wire = server.connect();
-    for pool in ["orders", "quick"] {
-        wait_until_open(&mut wire, pool);
-    }
-    server.stop();
-    Server::start_in(dir, words)
-}
-
-/// Waits until the pool is open, and the lease by which that is seen is over.
-fn wait_until_open(wire: &mut Wire, pool: &str) {
-    eventually("the pool is open", || said(wire, &format!("WORKERID LEASE {pool} TTL 1")).starts_with("*4"));
-    eventually("all its ids are free", || {
-        said(wire, &format!("WORKERID INFO {pool}")).contains("\r\n$6\r\nleased\r\n:0\r\n")
+/// Returns a folder in which the pools `orders`, `quick` and `small` are open.
+///
+/// A new pool opens after its longest lease. One server waits for that, with leases of one second, and each test gets a
+/// copy of its store.
+fn folder_with_open_pools() -> TempDir {
+    static STORE: OnceLock<Vec<u8>> = OnceLock::new();
+    let records = STORE.get_or_init(|| {
+        let dir = folder();
+        let pools = ["orders", "quick", "small"];
+        let words = pools.map(|pool| ["--worker-pool".to_owned(), format!("{pool} size 3 lease 1s longest 1s")]);
+        let server = Server::start_in(dir.path(), &words.as_flattened().iter().map(String::as_str).collect::<Vec<_>>());
+        let mut wire = server.connect();
+        for pool in pools {
+            let mut granted = String::new();
+            eventually("the pool is open", || {
+                granted = said(&mut wire, &format!("WORKERID LEASE {pool}"));
+                granted.starts_with("*4")
+            });
+            let Granted { id, token, .. } = Granted::read(&granted);
+            assert_eq!(said(&mut wire, &format!("WORKERID RELEASE {pool} {id} {token}")), "+OK\r\n");
+        }
+        assert!(server.stop().success());
+        fs::read(dir.path().join("records.sqlite")).unwrap()
     });
+    let dir = folder();
+    fs::write(dir.path().join("records.sqlite"), records).unwrap();
+    dir
 }
 
 /// What a program is given.
@@ -45,12 +54,17 @@ fn said(wire: &mut Wire, request: &str) -> String {
     String::from_utf8(wire.reply()).unwrap()
 }
 
+impl Granted {
+    fn read(reply: &str) -> Granted {
+        let lines: Vec<&str> = reply.split("\r\n").collect();
+        let ["*4", id, "$32", token, from, until, ""] = lines.as_slice() else { panic!("{reply}") };
+        let number = |line: &str| line.strip_prefix(':').unwrap().parse().unwrap();
+        Granted { id: number(id), token: (*token).to_owned(), not_before: number(from), not_after: number(until) }
+    }
+}
+
 fn lease(wire: &mut Wire, request: &str) -> Granted {
-    let reply = said(wire, &format!("WORKERID LEASE {request}"));
-    let lines: Vec<&str> = reply.split("\r\n").collect();
-    let ["*4", id, "$32", token, from, until, ""] = lines.as_slice() else { panic!("{request}: {reply}") };
-    let number = |line: &str| line.strip_prefix(':').unwrap().parse().unwrap();
-    Granted { id: number(id), token: (*token).to_owned(), not_before: number(from), not_after: number(until) }
+    Granted::read(&said(wire, &format!("WORKERID LEASE {request}")))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test compares leases with the real clock")]
@@ -60,8 +74,8 @@ fn now_ms() -> u64 {
 
 #[test]
 fn a_worker_id_is_leased_renewed_and_released() {
-    let dir = folder();
-    let server = open_in(dir.path(), &POOLS);
+    let dir = folder_with_open_pools();
+    let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     let granted = lease(&mut wire, "quick NAME api-1 TTL 300");
     assert!(granted.not_before <= now_ms() && granted.not_after <= now_ms() + 300_000, "{granted:?}");
@@ -92,8 +106,8 @@ fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
 
 #[test]
 fn a_restart_knows_all_leases() {
-    let dir = folder();
-    let server = open_in(dir.path(), &POOLS);
+    let dir = folder_with_open_pools();
+    let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     let granted: Vec<_> = (0..3).map(|_| lease(&mut wire, "orders NAME a")).collect();
     server.kill();
@@ -121,8 +135,8 @@ fn a_restart_knows_all_leases() {
 
 #[test]
 fn an_operator_looks_at_leases_and_ends_them() {
-    let dir = folder();
-    let mut server = open_in(dir.path(), &POOLS);
+    let dir = folder_with_open_pools();
+    let mut server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     let granted: Vec<_> = ["a", "b", "c"].map(|name| lease(&mut wire, &format!("quick NAME {name}"))).into();
     let page = said(&mut wire, "WORKERID LIST quick COUNT 2");
@@ -146,8 +160,8 @@ fn an_operator_looks_at_leases_and_ends_them() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    let dir = folder();
-    let server = open_in(dir.path(), &POOLS);
+    let dir = folder_with_open_pools();
+    let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     let granted = lease(&mut wire, "quick");
     let Granted { id, token, .. } = &granted;
@@ -199,8 +213,8 @@ fn what_is_wrong_is_said() {
 fn who_may_lease_what_is_a_matter_of_rules() {
     let words =
         ["--user", "app on nopass ~quick +workerid -workerid|revoke", "--user", "reader on nopass %R~quick +@all"];
-    let dir = folder();
-    let server = open_in(dir.path(), &[&POOLS[..], &words].concat());
+    let dir = folder_with_open_pools();
+    let server = Server::start_in(dir.path(), &[&POOLS[..], &words].concat());
     let mut admin = server.connect();
     let granted = lease(&mut admin, "quick");
     let mut app = server.connect();
@@ -223,12 +237,12 @@ fn who_may_lease_what_is_a_matter_of_rules() {
 
 #[test]
 fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
-    let server = Server::start(&["--worker-pool", "small size 8 lease 1s longest 1s"]);
+    let dir = folder_with_open_pools();
+    let server = Server::start_in(dir.path(), &["--worker-pool", "small size 8 lease 1s longest 1s"]);
     let mut wire = server.connect();
-    wait_until_open(&mut wire, "small");
     let port = server.port;
     std::thread::scope(|scope| {
-        for number in 0..32 {
+        for number in 0..16 {
             scope.spawn(move || {
                 let mut wire = Wire::connect(port);
                 for round in 0..50 {
@@ -254,13 +268,13 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
 
 #[test]
 fn two_servers_lease_from_one_pool() {
-    let dir = folder();
-    let store = format!("sqlite:{}", dir.path().join("shared.sqlite").display());
-    let start = |id, pool: &str| Server::start(&["--server-id", id, "--sequence-store", &store, "--worker-pool", pool]);
-    let server = start("0", "orders size 8 lease 1s longest 1s");
-    wait_until_open(&mut server.connect(), "orders");
-    server.stop();
-    let servers = ["0", "1"].map(|id| start(id, "orders size 8 lease 10m"));
+    let dir = folder_with_open_pools();
+    // The records of the sequence store `shared` are in `shared.records`.
+    let path = dir.path().join("shared");
+    fs::rename(dir.path().join("records.sqlite"), path.with_extension("records")).unwrap();
+    let store = format!("sqlite:{}", path.display());
+    let pool = ["--sequence-store", &store, "--worker-pool", "orders size 8 lease 10m"];
+    let servers = ["0", "1"].map(|id| Server::start(&[&["--server-id", id][..], &pool].concat()));
     let mut wires = servers.each_ref().map(Server::connect);
     let Granted { id, token, .. } = lease(&mut wires[0], "orders NAME a");
     let renewed = said(&mut wires[1], &format!("WORKERID RENEW orders {id} {token}"));

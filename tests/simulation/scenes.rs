@@ -323,6 +323,7 @@ async fn a_suspend_past_the_watermark_costs_one_sync() {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_that_is_freed_serves_again_by_itself() {
+    let log = crate::log::capture();
     let machine = Machine::new();
     let server = machine.settled().await;
     for step in SaveStep::ALL {
@@ -345,7 +346,12 @@ async fn a_full_disk_that_is_freed_serves_again_by_itself() {
         assert!(server.status().last_save_ok);
         let (waited, ids) = timed(server.draw(1)).await;
         assert_eq!((waited, ids.is_ok()), (Duration::ZERO, true));
+        pass(2500).await;
     }
+    // One event, one line.
+    let refused = log.lines("IDs are refused from now on: MISCONF state can't be saved: ");
+    let given = log.lines("IDs are given again; they were refused for ");
+    assert_eq!([refused.len(), given.len()], [SaveStep::ALL.len(); 2], "{refused:#?} {given:#?}");
     machine.done();
 }
 

@@ -24,6 +24,10 @@ pub struct Server {
     own_dir: Option<tempfile::TempDir>,
 }
 
+/// Environment variable with which a server starts without the 250 ms pause of a start without a record. Only a debug
+/// build for tests reads it: a release build that `GETID_TEST_BINARY` names pauses.
+pub const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
+
 /// The binary under test; `GETID_TEST_BINARY` names another build of it.
 pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
@@ -41,6 +45,7 @@ pub fn getid() -> Command {
     command.env("GETID_ID_MACHINE_CLAIM", "no");
     // A store may stand still for a while; a test that is about the wait says how long it is.
     command.env("GETID_SEQUENCE_WAIT_MS", "15000");
+    command.env(NO_START_PAUSE, "1");
     command
 }
 
@@ -126,6 +131,14 @@ impl Server {
     /// Starts a server in `dir`, which stays.
     pub fn start_in(dir: &Path, words: &[&str]) -> Server {
         Server::try_start_in(dir, words, |_| {}).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
+    }
+
+    /// Starts a server in `dir`, with the pause of a start without a record: the server that had this folder before
+    /// may still run.
+    pub fn try_start_beside_another_in(dir: &Path, words: &[&str]) -> Result<Server, String> {
+        Server::try_start_in(dir, words, |command| {
+            command.env_remove(NO_START_PAUSE);
+        })
     }
 
     /// Starts a server; gives what it printed when it ends instead of serving.

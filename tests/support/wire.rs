@@ -221,7 +221,7 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
                 Ok(0) => break true,
                 Ok(len) => got.extend_from_slice(&buffer[..len]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-                // This process was stopped and went on: a read with a time-out is not taken up again by itself.
+                // SIGSTOP and SIGCONT of this process interrupt a read that has a time-out.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Closed with bytes of ours unread.
                 Err(_) => break true,

@@ -322,6 +322,9 @@ impl Fault {
     ];
 }
 
+/// Whether this build has switches for tests: a debug build with the feature `planted-faults`. A release has none.
+pub const HAS_TEST_SWITCHES: bool = cfg!(all(feature = "planted-faults", debug_assertions));
+
 #[cfg(feature = "planted-faults")]
 pub use self::planting::{Planted, plant, planted, seen};
 #[cfg(feature = "planted-faults")]
