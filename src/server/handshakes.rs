@@ -2,9 +2,9 @@
 //!
 //! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be
 //! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if it
-//! has had `GRACE`, or `GRACE_IN_RUSH` while that address has just come, or others from there finish theirs; until
-//! one has, the next connection waits, and those behind it wait in the system's queue. A flood from one address costs
-//! that address, and thousands of clients that come back at once take turns.
+//! has had [`Graces::alone`], or [`Graces::in_rush`] while that address has just come, or others from there finish
+//! theirs; until one has, the next connection waits, and those behind it wait in the system's queue. A flood from one
+//! address costs that address, and thousands of clients that come back at once take turns.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -19,16 +19,28 @@ use tokio::time::Instant;
 use crate::acl::Source;
 use crate::server::tls;
 
-/// How long a handshake is left alone though others wait for its place: from the first time that the server waits for
-/// the client. That is longer than two round trips to the other side of the world.
-const GRACE: Duration = Duration::from_secs(1);
+/// The times that decide which handshake is ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Graces {
+    /// How long a handshake is left alone though others wait for its place: from the first time that the server waits
+    /// for the client.
+    pub alone: Duration,
+    /// The same while handshakes from that address get done, and so long from the first.
+    pub in_rush: Duration,
+    /// An address from which none was done for so long is not in such a rush.
+    pub rush: Duration,
+}
 
-/// The same while handshakes from that address get done, and so long from the first: one program that opens a thousand
+/// Longer than two round trips to the other side of the world; and in a rush, one program that opens a thousand
 /// connections needs a millisecond or more of its own for each, and may begin all before it finishes one.
-const GRACE_IN_RUSH: Duration = Duration::from_secs(3);
+const GRACES: Graces =
+    Graces { alone: Duration::from_secs(1), in_rush: Duration::from_secs(3), rush: Duration::from_secs(1) };
 
-/// An address from which none was done for so long is not in such a rush.
-const RUSH: Duration = Duration::from_secs(1);
+impl Default for Graces {
+    fn default() -> Graces {
+        GRACES
+    }
+}
 
 /// How often a connection looks for a place while there is none.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -46,6 +58,11 @@ pub struct Handshakes {
 }
 
 impl Handshakes {
+    /// None yet, with other times than a server's.
+    pub fn new(graces: Graces) -> Handshakes {
+        Handshakes { under_way: Mutex::new(UnderWay { graces, ..UnderWay::default() }), freed: Notify::new() }
+    }
+
     pub fn count(&self) -> usize {
         self.lock().count
     }
@@ -99,6 +116,7 @@ struct Handshake {
 /// Which there are, and which of them goes when there are too many.
 #[derive(Debug, Default)]
 struct UnderWay {
+    graces: Graces,
     by_source: HashMap<Source, OfSource>,
     count: usize,
     /// Those that were told to end and are still there.
@@ -142,8 +160,9 @@ impl UnderWay {
             return Step::Wait;
         };
         let is_within = |since: Instant, span| now.saturating_duration_since(since) < span;
-        let is_in_rush = is_within(most.since, GRACE_IN_RUSH) || most.done_at.is_some_and(|at| is_within(at, RUSH));
-        let grace = if is_in_rush { GRACE_IN_RUSH } else { GRACE };
+        let Graces { alone, in_rush, rush } = self.graces;
+        let is_in_rush = is_within(most.since, in_rush) || most.done_at.is_some_and(|at| is_within(at, rush));
+        let grace = if is_in_rush { in_rush } else { alone };
         let had_grace =
             |handshake: &&Arc<Handshake>| handshake.waits_since.get().is_some_and(|since| !is_within(*since, grace));
         match most.by_number.values().find(had_grace) {
@@ -244,6 +263,10 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GRACE: Duration = GRACES.alone;
+    const GRACE_IN_RUSH: Duration = GRACES.in_rush;
+    const RUSH: Duration = GRACES.rush;
 
     fn source(last: u8) -> Source {
         Source::of(std::net::Ipv4Addr::new(192, 0, 2, last).into())

@@ -16,18 +16,20 @@ use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::generators::Generators;
 use getid::logging::{Log, LogOptions};
 use getid::server::connection::Connection;
-use getid::server::registry::{Endpoint, Ends};
+use getid::server::registry::{Admission, Endpoint, Ends};
 use getid::server::settings::session_settings;
 use getid::server::transport::Transport;
-use getid::server::{Process, Server};
+use getid::server::{Process, Server, tls};
 use getid::session::Session;
 use getid::system::clock::{Clock as _, SystemClock};
 use getid::system::io_threads::runtime;
 use getid_core::{Epoch, Layout};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 /// Reads after which the client is gone.
-const READS: usize = 50;
+const READS: usize = 20;
 
 /// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
 const READS_IN_A_ROW_MAX: usize = 3;
@@ -83,9 +85,10 @@ impl Transport for Flood {
     }
 }
 
-fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
+/// A server in this process, whose layout has IDs for any test.
+pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acceptor>>) -> Arc<Server> {
     let layout = Layout::new(Epoch::default(), 1, 19, 1).expect("a layout");
-    let config = Config { layout, ..Config::default() };
+    let config = Config { layout, ..config };
     let issuer = roomy_issuer(runtime, SystemClock::new(), Identity { server_id: 0, layout }, 60_000);
     let process = Process {
         run_id: String::new(),
@@ -96,7 +99,22 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         tcp_port: 0,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
-    Server::new(config, settings, Generators::new(issuer), process, 1, None, log())
+    let io_threads = config.io_threads;
+    Server::new(config, settings, Generators::new(issuer), process, io_threads, tls, log())
+}
+
+/// Takes in a client by `io` that nothing refuses, and serves it.
+pub(crate) fn serve<T: Transport + 'static>(server: &Arc<Server>, io: T) -> JoinHandle<()> {
+    let session = Session::new(server.clients.next_id(), server.settings.get());
+    let admission = admit(server, &session);
+    tokio::spawn(Connection::new(Arc::clone(server), admission, session, io).run())
+}
+
+/// Takes in the client of a session, at the first second of the server's life.
+pub(crate) fn admit(server: &Arc<Server>, session: &Session) -> Admission {
+    let end = || Endpoint::Unix(Arc::default());
+    let ends = Ends { peer: end(), local: end(), fd: 0 };
+    server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place")
 }
 
 /// The log of all servers in this process, of which there may be one: it says nothing.
@@ -115,7 +133,7 @@ pub(crate) fn log() -> Log {
 #[test]
 fn who_always_has_more_to_say_lets_others_go_first() {
     let runtime = runtime().expect("a runtime");
-    let server = server(&runtime);
+    let server = server(&runtime, Config::default(), None);
     let array = |name: &str, arg: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{arg}\r\n", name.len(), arg.len());
     let floods: [(&str, Vec<u8>, usize); 10] = [
         ("PING", b"*1\r\n$4\r\nPING\r\n".to_vec(), usize::MAX),
@@ -133,13 +151,9 @@ fn who_always_has_more_to_say_lets_others_go_first() {
     for (what, requests, piece) in floods {
         let in_a_row = Arc::new(AtomicUsize::new(0));
         let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
-        let session = Session::new(server.clients.next_id(), server.settings.get());
-        let end = || Endpoint::Unix(Arc::default());
-        let ends = Ends { peer: end(), local: end(), fd: 0 };
-        let admission = server.clients.admit(session.view().clone(), ends, 0, 1).expect("a place");
         let mut most = 0;
         runtime.block_on(async {
-            let flood = tokio::spawn(Connection::new(Arc::clone(&server), admission, session, io).run());
+            let flood = serve(&server, io);
             // The other client: it has its turn here.
             while !flood.is_finished() {
                 tokio::task::yield_now().await;
