@@ -65,7 +65,8 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
 
     let limit = "client-output-buffer-limit \"normal 100 0 0\"";
     assert_eq!(wire.ask(&format!("CONFIG SET client-output-timeout 0 {limit}")), "+OK");
-    server.connect().send_and_never_read();
+    let mut limited = server.connect();
+    limited.send_and_never_read();
     wire.wait_info("client_output_buffer_limit_disconnections", "1");
     server.wait_log("the hard limit of client-output-buffer-limit is 100 bytes");
     let disconnections = ["client_output_timeout_disconnections", "client_output_buffer_limit_disconnections"];

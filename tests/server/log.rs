@@ -48,7 +48,9 @@ fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
 #[test]
 fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
     let (reader, writer) = full_pipe();
-    let (dir, server) = start_on(&writer, &["--loglevel", "debug"]);
+    // A save for each 50 ms of IDs.
+    let leads = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
+    let (dir, server) = start_on(&writer, &[&["--loglevel", "debug"][..], &leads].concat());
     drop(writer);
     let mut wire = server.connect();
     let first = wire.id();

@@ -237,7 +237,7 @@ fn refused_ids_and_logins_are_counted() {
 }
 
 #[test]
-fn sections_of_info() {
+fn info_and_memory_of_a_fresh_server() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let mut sections = |words: &str| -> String {
@@ -257,6 +257,37 @@ fn sections_of_info() {
     // There are no named generators.
     assert_eq!(sections("generators server"), "Server Generators");
     assert_eq!(sections("nosuch"), "");
+
+    let text = wire.ask_bulk("INFO all");
+    let fields: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    for name in [
+        "instantaneous_input_kbps",
+        "instantaneous_output_kbps",
+        "total_writes_processed",
+        "used_cpu_sys_main_thread",
+        "used_cpu_user_main_thread",
+        "total_system_memory",
+        "used_memory_startup",
+        "mem_fragmentation_ratio",
+        "keyspace_hits",
+        "evicted_keys",
+        "expired_keys",
+        "master_repl_offset",
+        "rdb_changes_since_last_save",
+        "client_recent_max_input_buffer",
+    ] {
+        assert_eq!(fields.iter().filter(|field| **field == name).count(), 1, "{name}");
+    }
+    let mut sorted = fields.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), fields.len(), "a field stands there twice");
+    assert_ne!(wire.info("used_memory_startup"), "0");
+
+    let stats = ask(&mut wire, "MEMORY STATS");
+    assert!(stats.field("total.allocated").integer() > 1 << 20);
+    assert_eq!(stats.field("keys.count").integer(), 0);
+    assert!(ask(&mut wire, "MEMORY DOCTOR").text().contains("nothing to worry about"));
 }
 
 #[test]
@@ -309,37 +340,6 @@ fn a_generator_that_refuses_is_told_of() {
     for field in ["format", "epoch", "capacity_per_sec", "ends", "position"] {
         assert_eq!(trace.field(field), &Reply::Null, "{field}");
     }
-}
-
-#[test]
-fn info_has_what_agents_read() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    let text = wire.ask_bulk("INFO all");
-    let fields: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
-    for name in [
-        "instantaneous_input_kbps",
-        "instantaneous_output_kbps",
-        "total_writes_processed",
-        "used_cpu_sys_main_thread",
-        "used_cpu_user_main_thread",
-        "total_system_memory",
-        "used_memory_startup",
-        "mem_fragmentation_ratio",
-        "keyspace_hits",
-        "evicted_keys",
-        "expired_keys",
-        "master_repl_offset",
-        "rdb_changes_since_last_save",
-        "client_recent_max_input_buffer",
-    ] {
-        assert_eq!(fields.iter().filter(|field| **field == name).count(), 1, "{name}");
-    }
-    let mut sorted = fields.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    assert_eq!(sorted.len(), fields.len(), "a field stands there twice");
-    assert_ne!(wire.info("used_memory_startup"), "0");
 }
 
 #[test]
@@ -544,16 +544,6 @@ fn events_are_off_by_default() {
     let mut wire = server.connect();
     wire.id();
     assert!(ask(&mut wire, "LATENCY DOCTOR").text().starts_with("Nothing took 100000 ms"));
-}
-
-#[test]
-fn memory_without_data() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    let stats = ask(&mut wire, "MEMORY STATS");
-    assert!(stats.field("total.allocated").integer() > 1 << 20);
-    assert_eq!(stats.field("keys.count").integer(), 0);
-    assert!(ask(&mut wire, "MEMORY DOCTOR").text().contains("nothing to worry about"));
 }
 
 /// A line of MONITOR without its time and its port.

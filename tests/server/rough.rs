@@ -197,6 +197,7 @@ fn who_waits_for_ids_holds_its_request_and_no_more() {
             for client in &mut waiting {
                 while matches!(client.read(&mut piece), Ok(1..)) {}
             }
+            std::thread::sleep(Duration::from_millis(1));
         }
         waiting
     });
