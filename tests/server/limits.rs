@@ -1,26 +1,23 @@
 //! Limits on clients that take no replies, send too much, or are no clients at all.
 
 use std::convert::Infallible;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::pin::Pin;
 use std::process::Command;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::support::tls::{Dial, Files};
 use crate::support::{self, Server, Wire, config_get, eventually};
-use crate::turns;
+use crate::turns::{self, Flood, Takes};
 use getid::config::{Config, OutputBufferLimit};
 use getid::server::housekeeping::{close_idle, close_unauthenticated};
 use getid::server::registry::{Admission, Clients, Endpoint, Ends};
 use getid::server::settings::session_settings;
-use getid::server::transport::Transport;
 use getid::session::{ClientView, Session};
 use getid::system::io_threads::runtime;
 use socket2::{Domain, Socket, Type};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, Interest, ReadBuf, Ready};
 use tokio::time::Instant;
 
 /// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
@@ -75,40 +72,10 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
     assert_eq!(disconnections.map(|field| wire.info(field)), ["0", "0"]);
 }
 
-/// The server's end of a connection inside this process.
-struct Pipe(DuplexStream);
-
-impl AsyncRead for Pipe {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Pipe {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
-    }
-}
-
-impl Transport for Pipe {
-    async fn ready(&self, _: Interest) -> io::Result<Ready> {
-        std::future::pending().await
-    }
-}
-
 /// By tokio's clock, which here goes on when nothing else is left to do.
 #[test]
 fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
     const REQUESTS: usize = 300;
-    const REPLY: &[u8] = b"*100\r\n";
     let runtime = runtime().expect("a runtime");
     let server = turns::server(&runtime, Config::default(), None);
     let set = |hard_bytes, soft_bytes, soft_s, client_output_timeout_s| {
@@ -118,50 +85,35 @@ fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
             Ok::<_, Infallible>(config)
         });
     };
-    // 720 KB of replies by a pipe that holds 16 KiB.
-    let ask = || {
-        let (client, io) = tokio::io::duplex(16 * 1024);
-        (client, turns::serve(&server, Pipe(io)))
-    };
-    let requests = b"MGETID 100\r\n".repeat(REQUESTS);
+    // Asks for 720 KB of replies.
+    let client = |takes| Flood::once(b"MGETID 100\r\n".repeat(REQUESTS), takes);
     runtime.block_on(async {
         tokio::time::pause();
         for (hard_bytes, soft_bytes, soft_s, timeout_s, after_s) in
             [(100, 0, 0, 0, 0), (0, 100, 2, 0, 2), (0, 100, 2, 5, 2), (0, 0, 0, 5, 5)]
         {
             set(hard_bytes, soft_bytes, soft_s, timeout_s);
-            let (mut client, task) = ask();
             let began = Instant::now();
-            client.write_all(&requests).await.expect("sent");
-            task.await.expect("it is cut off");
+            turns::serve(&server, client(Takes::None)).await.expect("it is cut off");
             assert_eq!(began.elapsed().as_secs(), after_s, "{hard_bytes} {soft_bytes} {soft_s} {timeout_s}");
         }
         // One that is set while a client waits is in force within a second.
         set(0, 0, 0, 0);
-        let (mut client, task) = ask();
-        client.write_all(&requests).await.expect("sent");
+        let waiting = turns::serve(&server, client(Takes::None));
         tokio::time::sleep(Duration::from_secs(100)).await;
-        assert!(!task.is_finished());
+        assert!(!waiting.is_finished());
         set(0, 0, 0, 1);
         let began = Instant::now();
-        task.await.expect("it is cut off");
+        waiting.await.expect("it is cut off");
         assert!(began.elapsed() <= Duration::from_millis(1_001), "{:?}", began.elapsed());
 
         set(0, 0, 0, 5);
-        let (mut client, task) = ask();
-        let began = Instant::now();
-        client.write_all(&requests).await.expect("sent");
-        let (mut replies, mut piece) = (Vec::new(), vec![0; 16 * 1024]);
-        while replies.len() < REQUESTS * (REPLY.len() + 100 * b"$18\r\n144182182078840832\r\n".len()) {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let len = client.read(&mut piece).await.expect("it is served");
-            assert!(len > 0, "it was cut off after {:?}", began.elapsed());
-            replies.extend_from_slice(&piece[..len]);
-        }
-        assert_eq!(replies.windows(REPLY.len()).filter(|bytes| *bytes == REPLY).count(), REQUESTS);
+        let slow = client(Takes::Some(tokio::time::interval(Duration::from_millis(200))));
+        let (began, taken) = (Instant::now(), slow.taken());
+        turns::serve(&server, slow).await.expect("it ends");
+        let all = REQUESTS * (b"*100\r\n".len() + 100 * b"$18\r\n144182182078840832\r\n".len());
+        assert_eq!(taken.load(Relaxed), all, "it was cut off after {:?}", began.elapsed());
         assert!(began.elapsed() > Duration::from_secs(8), "that was not slow");
-        drop(client);
-        task.await.expect("it ends");
     });
 }
 

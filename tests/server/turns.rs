@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
@@ -27,31 +27,52 @@ use getid_core::{Epoch, Layout};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-
-/// Reads after which the client is gone.
-const READS: usize = 20;
+use tokio::time::Interval;
 
 /// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
 const READS_IN_A_ROW_MAX: usize = 3;
 
-/// A client that sends the same over and over, as fast as it is read, and takes all replies.
-struct Flood {
+/// A client that sends the same over and over, as fast as it is read.
+pub(crate) struct Flood {
     requests: Vec<u8>,
     /// Where in them the next read begins.
     at: usize,
     /// Bytes that one read gives at most.
     piece: usize,
-    reads: usize,
+    /// Reads after which the client is gone.
+    reads_left: usize,
     /// How many reads there were since others had their turn.
     in_a_row: Arc<AtomicUsize>,
+    takes: Takes,
+    /// Bytes of replies that it took.
+    taken: Arc<AtomicUsize>,
+}
+
+/// Which replies a client takes.
+pub(crate) enum Takes {
+    All,
+    None,
+    /// 16 KiB a tick.
+    Some(Interval),
+}
+
+impl Flood {
+    /// A client that sends these requests once, all in one read.
+    pub(crate) fn once(requests: Vec<u8>, takes: Takes) -> Flood {
+        let piece = requests.len();
+        Flood { requests, at: 0, piece, reads_left: 1, in_a_row: Arc::default(), takes, taken: Arc::default() }
+    }
+
+    /// How many bytes of replies it has taken.
+    pub(crate) fn taken(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.taken)
+    }
 }
 
 impl AsyncRead for Flood {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.reads += 1;
-        if self.reads > READS {
-            return Poll::Ready(Ok(()));
-        }
+        let Some(reads_left) = self.reads_left.checked_sub(1) else { return Poll::Ready(Ok(())) };
+        self.reads_left = reads_left;
         self.in_a_row.fetch_add(1, Relaxed);
         let mut left = buf.remaining().min(self.piece);
         while left > 0 {
@@ -66,8 +87,17 @@ impl AsyncRead for Flood {
 }
 
 impl AsyncWrite for Flood {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let len = match &mut self.takes {
+            Takes::All => bytes.len(),
+            Takes::None => return Poll::Pending,
+            Takes::Some(ticks) => {
+                ready!(ticks.poll_tick(cx));
+                bytes.len().min(16 * 1024)
+            }
+        };
+        self.taken.fetch_add(len, Relaxed);
+        Poll::Ready(Ok(len))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -149,11 +179,11 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
     ];
     for (what, requests, piece) in floods {
-        let in_a_row = Arc::new(AtomicUsize::new(0));
-        let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
+        let flood = Flood { piece, reads_left: 20, ..Flood::once(requests, Takes::All) };
+        let in_a_row = Arc::clone(&flood.in_a_row);
         let mut most = 0;
         runtime.block_on(async {
-            let flood = serve(&server, io);
+            let flood = serve(&server, flood);
             // The other client: it has its turn here.
             while !flood.is_finished() {
                 tokio::task::yield_now().await;
