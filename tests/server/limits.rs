@@ -107,7 +107,7 @@ fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
         waiting.await.expect("it is cut off");
         assert!(began.elapsed() <= Duration::from_millis(1_001), "{:?}", began.elapsed());
 
-        set(0, 0, 0, 5);
+        // Each part of its replies takes it longer than that second.
         let slow = client(Takes::Some(tokio::time::interval(Duration::from_millis(200))));
         let (began, taken) = (Instant::now(), slow.taken());
         turns::serve(&server, slow).await.expect("it ends");
