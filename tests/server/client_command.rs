@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{self, Server, Wire, eventually};
+use crate::support::{self, NARROW, Server, Wire, eventually, words};
 
 fn id_of(wire: &mut Wire) -> u64 {
     let reply = wire.ask("CLIENT ID");
@@ -92,6 +92,7 @@ fn a_killed_client_gives_its_place_back() {
     let mut wire = server.connect();
     let mut other = server.connect();
     other.id();
+    wire.wait_info("connected_clients", "2");
     let operators = server.take_operators_places();
     assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
     drop(operators);
@@ -103,12 +104,9 @@ fn a_killed_client_gives_its_place_back() {
     assert_eq!(wire.info("rejected_connections"), "1");
 }
 
-/// A layout of 1,000 IDs a second, so that a large pipeline has to wait for time.
-const NARROW: [&str; 6] = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
-
 #[test]
 fn who_waits_for_ids_can_be_killed() {
-    let server = Server::start(&NARROW);
+    let server = Server::start(&words(NARROW));
     let mut waiting = server.connect();
     let id = id_of(&mut waiting);
     waiting.send("GETID\r\n".repeat(20_000));
@@ -133,7 +131,7 @@ fn with_more_threads_a_client_of_another_thread_is_killed_at_once() {
 
 #[test]
 fn unblock_ends_a_wait_for_ids_with_an_error() {
-    let server = Server::start(&NARROW);
+    let server = Server::start(&words(NARROW));
     let mut wire = server.connect();
     let id = id_of(&mut wire);
     assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "it does not wait");

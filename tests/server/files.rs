@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 
-use crate::support::{self, Server, Wire, eventually, refused};
+use crate::support::{self, SHORT_LEAD, Server, Wire, eventually, refused, words};
 
 fn shown(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
@@ -378,9 +378,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         (support::preload::layer(work.path(), "hang"), work.path().join("hang"), folder.join("getid.conf"));
     let begun = work.path().join("hang.begun");
     fs::write(&config, "").expect("written");
-    // A save for each 50 ms of IDs.
-    let leads = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
-    let mut server = Server::try_start_in(state.path(), &leads, |command| {
+    let mut server = Server::try_start_in(state.path(), &words(SHORT_LEAD), |command| {
         with_file(command, &config);
         command.env("LD_PRELOAD", &layer).env("GETID_TEST_HANG", &hang).env("GETID_TEST_HANG_DIR", &folder);
     })

@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
-use crate::support::{self, PATIENCE, Server, eventually};
+use crate::files::with_file;
+use crate::support::{self, PATIENCE, SHORT_LEAD, Server, eventually, words};
 
 /// A pipe that has no room for one byte more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -48,9 +49,7 @@ fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
 #[test]
 fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
     let (reader, writer) = full_pipe();
-    // A save for each 50 ms of IDs.
-    let leads = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
-    let (dir, server) = start_on(&writer, &[&["--loglevel", "debug"][..], &leads].concat());
+    let (dir, server) = start_on(&writer, &words(&format!("--loglevel debug {SHORT_LEAD}")));
     drop(writer);
     let mut wire = server.connect();
     let first = wire.id();
@@ -121,16 +120,9 @@ fn who_did_what_is_told_without_secrets() {
     let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
     std::fs::write(&config, "").expect("written");
     std::fs::write(&users, "user admin on >hunter2 +@all\nuser default on nopass +@all\n").expect("written");
-    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
-    let words = ["--aclfile", &path(&users)];
-    let mut server = Server::try_start_in(dir.path(), &words, |command| {
-        // The file comes before the directives.
-        let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
-        *command = support::getid();
-        command.arg("serve").arg(&config).args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    })
-    .expect("it starts");
+    let mut server =
+        Server::try_start_in(dir.path(), &["--aclfile", "users.acl"], |command| with_file(command, &config))
+            .unwrap_or_else(|log| panic!("{log}"));
     let mut wire = server.connect();
     let port = wire.stream().local_addr().expect("its address").port();
     for (command, reply, line) in [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::{self, PATIENCE, Random, Server, Wire, eventually};
+use crate::support::{self, NARROW, PATIENCE, Random, SHORT_LEAD, Server, Wire, eventually, words};
 use nix::sys::signal::Signal;
 
 #[test]
@@ -98,8 +98,7 @@ fn protocol_errors_are_counted_and_quit_is_none() {
 
 #[test]
 fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
-    let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-wait-ms", "600000"];
-    let server = Server::start(&narrow);
+    let server = Server::start(&words(&format!("{NARROW} --id-max-wait-ms 600000")));
     let mut gone: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
     for wire in &mut gone {
         wire.send("GETID\r\n".repeat(6_000));
@@ -115,26 +114,10 @@ fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
     wire.id();
 }
 
-/// 1,000 IDs a second, after 100 or so that are borrowed; and time to wait for them.
-const NARROW: [&str; 12] = [
-    "--id-range",
-    "2",
-    "--shard-range",
-    "0",
-    "--random-range",
-    "19",
-    "--id-max-wait-ms",
-    "100000",
-    "--id-max-borrow-ms",
-    "100",
-    "--id-watermark-lead-ms",
-    "100",
-];
-
 #[test]
 fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
     const GONE: usize = 8;
-    let server = Server::start(&NARROW);
+    let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut gone: Vec<Wire> = (0..GONE).map(|_| server.connect()).collect();
     for wire in &mut gone {
         wire.send("MGETID 100\r\n".repeat(20));
@@ -151,7 +134,7 @@ fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
 
 #[test]
 fn who_has_finished_sending_gets_every_reply_all_the_same() {
-    let server = Server::start(&NARROW);
+    let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut wire = server.connect();
     wire.send("MGETID 100\r\nPING\r\nGETID\r\n".repeat(6) + "ECHO end\r\n");
     wire.stream().shutdown(Shutdown::Write).expect("shut down");
@@ -177,8 +160,7 @@ fn who_has_finished_sending_gets_every_reply_all_the_same() {
 fn who_waits_for_ids_holds_its_request_and_no_more() {
     const CLIENTS: usize = 200;
     // So few IDs a millisecond that everybody comes to wait, however slow the machine.
-    let narrow = ["--id-range", "2", "--shard-range", "6", "--random-range", "13", "--id-max-wait-ms", "3600000"];
-    let server = Server::start(&narrow);
+    let server = Server::start(&words("--id-range 2 --shard-range 6 --random-range 13 --id-max-wait-ms 3600000"));
     let mut watch = server.connect();
     let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
     let before = server.memory_kb("VmRSS");

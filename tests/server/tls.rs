@@ -302,6 +302,7 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let mut plain = server.connect();
     let places: usize = plain.info("maxclients").parse().expect("a number");
     assert!((1..160 - 64 - 16 - 16).contains(&places), "{places}");
+    plain.wait_info("connected_clients", "1");
     let _stalled = stall(port.parse().expect("a port"), 100);
     plain.wait_info("tls_handshakes_under_way", "64");
     let _others: Vec<Wire> = (1..places + 16)
@@ -619,25 +620,12 @@ fn authorities_may_lie_in_a_folder() {
     let folder = files.dir.path().join("authorities");
     std::fs::create_dir(&folder).expect("made");
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
-    let words = |more: &[&str]| {
-        let port = free_port();
-        let mut words: Vec<String> =
-            ["--tls-cert-file", "server.crt", "--tls-key-file", "server.key"].map(str::to_owned).into();
-        words.extend([
-            "--tls-ca-cert-dir".to_owned(),
-            "authorities".to_owned(),
-            "--tls-port".to_owned(),
-            port.to_string(),
-        ]);
-        words.extend(more.iter().map(|word| (*word).to_owned()));
-        (words, port)
-    };
-    let (all, _) = words(&[]);
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let said = refused(files.dir.path(), &all, |_| {});
+    let port = free_port();
+    let files_of = format!("--tls-port {port} --tls-cert-file server.crt --tls-key-file server.key --tls-ca-cert-dir");
+    let (good_words, bad_words) = (format!("{files_of} authorities"), format!("{files_of} none"));
+    let said = refused(files.dir.path(), &support::words(&good_words), |_| {});
     assert!(said.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{said}");
-    let none: Vec<&str> = all.iter().map(|word| if *word == "authorities" { "none" } else { word }).collect();
-    let said = refused(files.dir.path(), &none, |_| {});
+    let said = refused(files.dir.path(), &support::words(&bad_words), |_| {});
     assert!(said.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{said}");
     assert!(said.contains("Give a folder of PEM files"), "{said}");
     write("own.pem", &files.authority.pem);
@@ -645,9 +633,7 @@ fn authorities_may_lie_in_a_folder() {
     std::fs::create_dir(folder.join("old")).expect("made");
     // As c_rehash names them once more.
     std::os::unix::fs::symlink("own.pem", folder.join("12ab34cd.0")).expect("a link");
-    let (all, port) = words(&["--loglevel", "verbose"]);
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let server = Server::start_in(files.dir.path(), &all);
+    let server = Server::start_in(files.dir.path(), &support::words(&good_words));
     let dial = Dial::new(&files.authority);
     let [good, later, bad] = [&files.authority, &second, &stranger].map(Authority::client);
     assert!(dial.showing(&good).connect(port).is_ok());
@@ -667,14 +653,8 @@ fn authorities_may_lie_in_a_folder() {
 #[test]
 fn a_certificate_can_say_who_its_client_is() {
     let files = Files::new();
-    let users = [
-        "--requirepass",
-        "secret",
-        "--user",
-        "orders on >pw -@all +ping +getid +acl|whoami",
-        "--user",
-        "off off >pw +@all",
-    ];
+    let orders = "orders on >pw -@all +ping +getid +acl|whoami";
+    let users = ["--requirepass", "secret", "--user", orders, "--user", "off off >pw +@all"];
     let by_name = ["--tls-auth-clients-user", "CN", "--io-threads", "2"];
     let (mut server, port) = files.start("optional", &[&users[..], &by_name].concat());
     let dial = Dial::new(&files.authority);

@@ -1,7 +1,8 @@
 //! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
 //!
 //! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
-//! seen without a clock whether the connection goes on and on by itself.
+//! seen without a clock whether the connection goes on and on by itself. Others use it, and the server in this process,
+//! for limits on time.
 
 use std::io;
 use std::path::PathBuf;
@@ -133,18 +134,18 @@ pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acc
     Server::new(config, settings, Generators::new(issuer), process, io_threads, tls, log())
 }
 
-/// Takes in a client by `io` that nothing refuses, and serves it.
+/// Takes in a client by `io`, and serves it.
 pub(crate) fn serve<T: Transport + 'static>(server: &Arc<Server>, io: T) -> JoinHandle<()> {
-    let session = Session::new(server.clients.next_id(), server.settings.get());
-    let admission = admit(server, &session);
+    let (admission, session) = admit(server);
     tokio::spawn(Connection::new(Arc::clone(server), admission, session, io).run())
 }
 
-/// Takes in the client of a session, at the first second of the server's life.
-pub(crate) fn admit(server: &Arc<Server>, session: &Session) -> Admission {
+/// Takes in a client that nothing refuses, at the first second of the server's life.
+pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
+    let session = Session::new(server.clients.next_id(), server.settings.get());
     let end = || Endpoint::Unix(Arc::default());
     let ends = Ends { peer: end(), local: end(), fd: 0 };
-    server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place")
+    (server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place"), session)
 }
 
 /// The log of all servers in this process, of which there may be one: it says nothing.

@@ -29,6 +29,17 @@ pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
 }
 
+/// A layout of one ID a millisecond, as words of a command line.
+pub const NARROW: &str = "--id-range 2 --shard-range 0 --random-range 19";
+
+/// A tenth of a second of borrowing, and a save for each half of it, as words of a command line.
+pub const SHORT_LEAD: &str = "--id-max-borrow-ms 100 --id-watermark-lead-ms 100";
+
+/// The words of a command line, none of which has a blank in it.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_ascii_whitespace().collect()
+}
+
 /// A command that runs the binary with nothing of the tester's environment that could configure it.
 pub fn getid() -> Command {
     let mut command = Command::new(binary());
