@@ -495,11 +495,12 @@ fn a_long_list_is_held_in_pieces() {
         (client.stream()).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
     }
     eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
-    let rules = "~a* ".repeat(20);
-    let users: String = (0..1_000).map(|user| format!("ACL SETUSER user{user} {rules}\r\n")).collect();
+    let (long, users) = ("u".repeat(60), 200);
+    let rules: String = (0..12).map(|key| format!(" ~{long}{key}")).collect();
+    let users_made: String = (0..users).map(|user| format!("ACL SETUSER {long}{user}{rules}\r\n")).collect();
     let slow = format!("WATCH {}\r\n", "y".repeat(200)).repeat(2_000);
-    wire.send(users + "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000\r\n" + &slow);
-    (0..3_001).for_each(|_| assert_eq!(wire.line(), "+OK"));
+    wire.send(users_made + "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000\r\n" + &slow);
+    (0..users + 2_001).for_each(|_| assert_eq!(wire.line(), "+OK"));
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
     for (what, kept_bytes) in
         [("CLIENT LIST", 1_000 * CLIENTS), ("ACL LIST", 0), ("ACL USERS", 0), ("SLOWLOG GET -1", 200 * 2_000)]
