@@ -91,7 +91,7 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     server.metrics.sample_main_cpu();
 }
 
-/// Closes clients that have to log in and have not done so for longer than `auth-timeout`.
+/// Closes the clients that have not logged in within `auth-timeout`, at `uptime_s` seconds of uptime.
 pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
     let timeout_s = server.config.get().auth_timeout_s;
     // While the default user is open to all nobody has to.
@@ -115,7 +115,7 @@ pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
     }
 }
 
-/// Closes clients that are idle for longer than `timeout`.
+/// Closes the clients that have been idle for longer than `timeout`, at `uptime_s` seconds of uptime.
 pub fn close_idle(server: &Server, uptime_s: u64) {
     let timeout_s = server.config.get().timeout_s;
     if timeout_s == 0 {

@@ -363,8 +363,8 @@ fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
 }
 
 /// More clients than a runtime has threads to wait with ask for a change whose file hangs. They cost their turn and a
-/// bound; IDs, saves and all other commands go on; and when the disk answers, so do changes. How long a change waits is
-/// tested where that is decided (`server::changes`).
+/// bound; IDs, saves and all other commands go on; and when the disk answers, so do changes. The unit tests of
+/// `server::changes` test how long a change waits.
 #[test]
 fn hundreds_of_changes_while_their_file_hangs() {
     const CLIENTS: usize = 520;

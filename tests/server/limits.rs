@@ -71,9 +71,9 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
     assert_eq!(disconnections.map(|field| wire.info(field)), ["0", "0"]);
 }
 
-/// By tokio's clock, which here goes on when nothing else is left to do.
+/// The clock is tokio's, paused: it advances when all tasks wait.
 #[test]
-fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
+fn output_limits_disconnect_in_time_and_spare_a_slow_reader() {
     const REQUESTS: usize = 300;
     let runtime = runtime().expect("a runtime");
     let server = turns::server(&runtime, Config::default(), None);
@@ -96,7 +96,7 @@ fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
             turns::serve(&server, client(Takes::None)).await.expect("it is cut off");
             assert_eq!(began.elapsed().as_secs(), after_s, "{hard_bytes} {soft_bytes} {soft_s} {timeout_s}");
         }
-        // One that is set while a client waits is in force within a second.
+        // A limit that is set while a client waits takes effect within a second.
         set(0, 0, 0, 0);
         let waiting = turns::serve(&server, client(Takes::None));
         tokio::time::sleep(Duration::from_secs(100)).await;
@@ -106,7 +106,7 @@ fn a_client_is_cut_off_when_its_limit_says_so_and_a_slow_reader_is_not() {
         waiting.await.expect("it is cut off");
         assert!(began.elapsed() <= Duration::from_millis(1_001), "{:?}", began.elapsed());
 
-        // Each part of its replies takes it longer than that second.
+        // Each flush of its replies takes longer than the timeout of 1 s.
         let slow = client(Takes::Some(tokio::time::interval(Duration::from_millis(200))));
         let (began, taken) = (Instant::now(), slow.taken());
         turns::serve(&server, slow).await.expect("it ends");
@@ -396,13 +396,13 @@ fn who_has_to_log_in_and_does_not_is_closed() {
     server.wait_log("is closed: it has not logged in within auth-timeout 1 s");
 }
 
-/// The ids of the server's clients that were not told to end.
+/// Returns the ids of the clients that have not been told to close.
 fn alive(server: &getid::server::Server) -> Vec<u64> {
     server.clients.alive().iter().map(|client| client.id).collect()
 }
 
 #[test]
-fn an_idle_client_is_closed_and_none_that_waits_monitors_or_listens() {
+fn timeout_closes_idle_clients_and_spares_those_that_wait_monitor_or_subscribe() {
     let runtime = runtime().expect("a runtime");
     let server = turns::server(&runtime, Config { timeout_s: 5, ..Config::default() }, None);
     let all: [Admission; 6] = std::array::from_fn(|_| turns::admit(&server).0);
@@ -418,7 +418,7 @@ fn an_idle_client_is_closed_and_none_that_waits_monitors_or_listens() {
     assert_eq!(alive(&server), [2, 3, 4, 5, 6]);
     close_idle(&server, 1_000);
     assert_eq!(alive(&server), [3, 4, 5, 6]);
-    // After a wait it has as long as any other.
+    // After a wait the idle time begins at 0.
     for waited in [waits, held] {
         waited.client.note_active(1_000);
     }
@@ -430,7 +430,7 @@ fn an_idle_client_is_closed_and_none_that_waits_monitors_or_listens() {
 }
 
 #[test]
-fn who_is_late_to_log_in_is_closed_while_anybody_has_to() {
+fn auth_timeout_closes_clients_only_while_a_login_is_required() {
     let runtime = runtime().expect("a runtime");
     let with_password = Config { requirepass: Some("pw".to_owned()), auth_timeout_s: 5, ..Config::default() };
     let server = turns::server(&runtime, with_password.clone(), None);
@@ -438,7 +438,7 @@ fn who_is_late_to_log_in_is_closed_while_anybody_has_to() {
     let [_silent, (known, of_known), (answered_late, _)] = &all;
     known.client.publish(&ClientView { authenticated: true, ..of_known.view().clone() });
     let wait = answered_late.client.is_held();
-    // Nobody is late while nobody has to log in.
+    // While no login is required, no client is late.
     server.settings.update(|_| session_settings(&Config::default())).expect("settings");
     close_unauthenticated(&server, 1_000);
     server.settings.update(|_| session_settings(&with_password)).expect("settings");
@@ -457,7 +457,7 @@ fn a_stranger_costs_what_a_login_needs() {
     let mut wire = server.connect();
     assert_eq!(wire.ask("AUTH pw"), "+OK");
     let mut strangers: Vec<Wire> = Vec::new();
-    // One half has sent nearly all of a login, the other takes no replies.
+    // One client of a pair has sent an incomplete AUTH, the other reads no replies.
     let mut come = |pairs: usize| {
         for _ in 0..pairs {
             let (mut sends, asks) = (server.connect(), server.connect());
@@ -477,7 +477,7 @@ fn a_stranger_costs_what_a_login_needs() {
         });
         server.memory_kb("VmRSS")
     };
-    // The first ones have the server keep buffers that all share.
+    // The first pairs fill the server's pool of buffers, which all clients share.
     let before_kb = come(66);
     let per_client = come(66).saturating_sub(before_kb) * 1024 / 132;
     println!("{per_client} bytes a stranger");
@@ -496,10 +496,10 @@ fn a_long_list_is_held_in_pieces() {
     }
     eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
     let (long, users) = ("u".repeat(60), 200);
-    let rules: String = (0..12).map(|key| format!(" ~{long}{key}")).collect();
-    let users_made: String = (0..users).map(|user| format!("ACL SETUSER {long}{user}{rules}\r\n")).collect();
+    let rules = (0..12).map(|key| format!(" ~{long}{key}")).collect::<Vec<_>>().concat();
+    let made: Vec<String> = (0..users).map(|user| format!("ACL SETUSER {long}{user}{rules}\r\n")).collect();
     let slow = format!("WATCH {}\r\n", "y".repeat(200)).repeat(2_000);
-    wire.send(users_made + "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000\r\n" + &slow);
+    wire.send(made.concat() + "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000\r\n" + &slow);
     (0..users + 2_001).for_each(|_| assert_eq!(wire.line(), "+OK"));
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");
     for (what, kept_bytes) in

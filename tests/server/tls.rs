@@ -13,7 +13,7 @@ use crate::turns;
 use getid::config::{BindAddr, Config, TlsAuthClients};
 use getid::metrics::Counter;
 use getid::server::accept;
-use getid::server::handshakes::{Graces, Handshakes};
+use getid::server::handshakes::{GracePeriods, Handshakes};
 use getid::server::listen::listen;
 use getid::server::tls::{Acceptor, Settings};
 use getid::system::io_threads::{IoThreads, runtime};
@@ -221,7 +221,7 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
     }
 }
 
-/// What a server in this process has for a configuration: any certificates of these.
+/// Returns the configuration of a server in this process, with free ports and these certificates.
 fn config_of(files: &Files) -> Config {
     let file = |name: &str| Some(files.dir.path().join(name));
     Config {
@@ -235,12 +235,13 @@ fn config_of(files: &Files) -> Config {
     }
 }
 
+/// Loads the certificates that a configuration names.
 fn load(config: &Config) -> Result<Arc<Acceptor>, String> {
     let loaded = Acceptor::load(Settings::of(config).expect("a port for TLS"));
     loaded.map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// In this process, where a handshake is left alone for a fraction of a second and not for three.
+/// The server runs in this process, with grace periods of a fraction of a second.
 #[test]
 fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
     // What `maxclients 3` leaves for handshakes.
@@ -254,8 +255,8 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         let tls = load(&config).expect("certificates");
         let runtime = runtime().expect("a runtime");
         let mut server = turns::server(&runtime, config.clone(), Some(Arc::clone(&tls)));
-        let graces = Graces { alone: grace, in_rush: 4 * grace, rush: grace };
-        Arc::get_mut(&mut server).expect("nobody else's yet").handshakes = Arc::new(Handshakes::new(graces));
+        let grace_periods = GracePeriods { normal: grace, in_rush: 4 * grace, rush: grace };
+        Arc::get_mut(&mut server).expect("nobody else's yet").handshakes = Arc::new(Handshakes::new(grace_periods));
         let serving = std::thread::spawn({
             let (server, tls) = (Arc::clone(&server), Arc::clone(&tls));
             let config = config.clone();
@@ -327,7 +328,7 @@ fn a_pipeline_that_is_read_late_is_answered_whole_and_in_order() {
         let dial = Dial { versions: &[version], ..Dial::new(&files.authority) };
         let mut client = dial.connect(port).expect("connected");
         client.send(b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(REQUESTS));
-        // 2.6 MB of replies are more than the system keeps. The server waits, and serves others.
+        // 2.6 MB of replies do not fit into the socket buffers: the server waits, and serves other clients.
         server.wait_stuck(1);
         server.connect().id();
         let mut last = 0;
@@ -468,7 +469,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
 }
 
 #[test]
-fn what_is_wrong_with_a_certificate_file_is_said() {
+fn each_fault_of_a_certificate_file_has_its_error() {
     let files = Files::new();
     let other = files.authority.server();
     files.write("other.key", &other.key);
@@ -772,16 +773,16 @@ fn the_end_of_a_certificate_is_told_of() {
         files.write("server.crt", &pair.cert);
         files.write("server.key", &pair.key);
     };
-    // It is said once a day, and after each reload.
+    // The warning is logged once a day, and after each reload.
     write(20);
     let acceptor = load(&config_of(&files)).expect("certificates");
-    let is_said = |at_s: i64| acceptor.warning(now_s + at_s).is_some();
-    assert_eq!([0, 1, 86_399, 86_400, 86_401].map(is_said), [true, false, false, true, false]);
+    let is_logged = |at_s: i64| acceptor.warning(now_s + at_s).is_some();
+    assert_eq!([0, 1, 86_399, 86_400, 86_401].map(is_logged), [true, false, false, true, false]);
     acceptor.reload().expect("certificates");
-    assert_eq!([86_402, 86_403].map(is_said), [true, false]);
+    assert_eq!([86_402, 86_403].map(is_logged), [true, false]);
     write(400);
     acceptor.reload().expect("certificates");
-    assert!(!is_said(86_404));
+    assert!(!is_logged(86_404));
 
     let (mut server, _) = files.start("no", &[]);
     let mut wire = server.connect();

@@ -1,8 +1,8 @@
 //! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
 //!
 //! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
-//! seen without a clock whether the connection goes on and on by itself. Others use it, and the server in this process,
-//! for limits on time.
+//! seen without a clock whether the connection goes on and on by itself. The tests of time limits use it too,
+//! and the server in this process.
 
 use std::io;
 use std::path::PathBuf;
@@ -45,26 +45,26 @@ pub(crate) struct Flood {
     /// How many reads there were since others had their turn.
     in_a_row: Arc<AtomicUsize>,
     takes: Takes,
-    /// Bytes of replies that it took.
+    /// Bytes of replies read.
     taken: Arc<AtomicUsize>,
 }
 
-/// Which replies a client takes.
+/// Replies that a client reads.
 pub(crate) enum Takes {
     All,
     None,
-    /// 16 KiB a tick.
+    /// 16 KiB per tick.
     Some(Interval),
 }
 
 impl Flood {
-    /// A client that sends these requests once, all in one read.
+    /// Creates a client that sends these requests once, in one read.
     pub(crate) fn once(requests: Vec<u8>, takes: Takes) -> Flood {
         let piece = requests.len();
         Flood { requests, at: 0, piece, reads_left: 1, in_a_row: Arc::default(), takes, taken: Arc::default() }
     }
 
-    /// How many bytes of replies it has taken.
+    /// Returns the counter of reply bytes that the client has read.
     pub(crate) fn taken(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.taken)
     }
@@ -116,7 +116,7 @@ impl Transport for Flood {
     }
 }
 
-/// A server in this process, whose layout has IDs for any test.
+/// Creates a server in this process whose layout has enough IDs for any test.
 pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acceptor>>) -> Arc<Server> {
     let layout = Layout::new(Epoch::default(), 1, 19, 1).expect("a layout");
     let config = Config { layout, ..config };
@@ -134,13 +134,13 @@ pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acc
     Server::new(config, settings, Generators::new(issuer), process, io_threads, tls, log())
 }
 
-/// Takes in a client by `io`, and serves it.
+/// Serves a new client on `io`.
 pub(crate) fn serve<T: Transport + 'static>(server: &Arc<Server>, io: T) -> JoinHandle<()> {
     let (admission, session) = admit(server);
     tokio::spawn(Connection::new(Arc::clone(server), admission, session, io).run())
 }
 
-/// Takes in a client that nothing refuses, at the first second of the server's life.
+/// Admits a new client, at uptime 0 s.
 pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
     let session = Session::new(server.clients.next_id(), server.settings.get());
     let end = || Endpoint::Unix(Arc::default());

@@ -29,13 +29,13 @@ pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
 }
 
-/// A layout of one ID a millisecond, as words of a command line.
+/// Arguments for a layout of one ID per millisecond.
 pub const NARROW: &str = "--id-range 2 --shard-range 0 --random-range 19";
 
-/// A tenth of a second of borrowing, and a save for each half of it, as words of a command line.
+/// Arguments for 100 ms of borrowing, with a save of the watermark every 50 ms or so.
 pub const SHORT_LEAD: &str = "--id-max-borrow-ms 100 --id-watermark-lead-ms 100";
 
-/// The words of a command line, none of which has a blank in it.
+/// Splits a command line into its arguments at blanks.
 pub fn words(line: &str) -> Vec<&str> {
     line.split_ascii_whitespace().collect()
 }

@@ -75,8 +75,9 @@ impl<S: Read + Write> Wire<S> {
         self.try_send(bytes).expect("sent");
     }
 
-    /// Asks for IDs until no request more goes in, or the server closes, and reads none. What is on its way then asks
-    /// for a hundred times as much as the system keeps of replies: the server soon waits for the client to read.
+    /// Sends requests for IDs until the socket takes no more or the server closes, and reads no reply. The replies to
+    /// what is in the socket buffers are a hundred times as large as these: the server then waits for the client to
+    /// read, as `Server::wait_stuck` sees.
     pub fn send_and_never_read(&mut self)
     where
         S: Socket,
