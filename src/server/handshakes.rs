@@ -1,10 +1,11 @@
 //! TLS handshakes under way: they have a bound of their own and take no place of `maxclients`.
 //!
 //! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be
-//! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if it
-//! has had `GRACE`, or `GRACE_IN_RUSH` while that address has just come, or others from there finish theirs; until
-//! one has, the next connection waits, and those behind it wait in the system's queue. A flood from one address costs
-//! that address, and thousands of clients that come back at once take turns.
+//! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if its
+//! grace period is over: [`GracePeriods::normal`], or [`GracePeriods::in_rush`] while that address has just come, or
+//! others from there finish theirs. Until one has ended, the next connection waits, and those behind it wait in the
+//! system's queue. A flood from one address costs that address, and thousands of clients that come back at once take
+//! turns.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -19,16 +20,28 @@ use tokio::time::Instant;
 use crate::acl::Source;
 use crate::server::tls;
 
-/// How long a handshake is left alone though others wait for its place: from the first time that the server waits for
-/// the client. That is longer than two round trips to the other side of the world.
-const GRACE: Duration = Duration::from_secs(1);
+/// Times for which a handshake keeps its place though other connections wait for one.
+#[derive(Clone, Copy, Debug)]
+pub struct GracePeriods {
+    /// Grace period of a handshake, from the first time that the server waits for the client.
+    pub normal: Duration,
+    /// Grace period of a handshake from an address in a rush: handshakes from it complete, or its first one began less
+    /// than this long ago.
+    pub in_rush: Duration,
+    /// An address is in a rush for this long after its last completed handshake.
+    pub rush: Duration,
+}
 
-/// The same while handshakes from that address get done, and so long from the first: one program that opens a thousand
-/// connections needs a millisecond or more of its own for each, and may begin all before it finishes one.
-const GRACE_IN_RUSH: Duration = Duration::from_secs(3);
+/// Grace periods of a server. The normal one is longer than two round trips to the other side of the world. In a rush,
+/// one program that opens a thousand connections needs 1 ms or more for each, and may begin all before it finishes one.
+const GRACE_PERIODS: GracePeriods =
+    GracePeriods { normal: Duration::from_secs(1), in_rush: Duration::from_secs(3), rush: Duration::from_secs(1) };
 
-/// An address from which none was done for so long is not in such a rush.
-const RUSH: Duration = Duration::from_secs(1);
+impl Default for GracePeriods {
+    fn default() -> GracePeriods {
+        GRACE_PERIODS
+    }
+}
 
 /// How often a connection looks for a place while there is none.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -46,6 +59,11 @@ pub struct Handshakes {
 }
 
 impl Handshakes {
+    /// Creates an empty set of handshakes with these grace periods.
+    pub fn new(grace_periods: GracePeriods) -> Handshakes {
+        Handshakes { under_way: Mutex::new(UnderWay { grace_periods, ..UnderWay::default() }), freed: Notify::new() }
+    }
+
     pub fn count(&self) -> usize {
         self.lock().count
     }
@@ -99,6 +117,7 @@ struct Handshake {
 /// Which there are, and which of them goes when there are too many.
 #[derive(Debug, Default)]
 struct UnderWay {
+    grace_periods: GracePeriods,
     by_source: HashMap<Source, OfSource>,
     count: usize,
     /// Those that were told to end and are still there.
@@ -142,8 +161,9 @@ impl UnderWay {
             return Step::Wait;
         };
         let is_within = |since: Instant, span| now.saturating_duration_since(since) < span;
-        let is_in_rush = is_within(most.since, GRACE_IN_RUSH) || most.done_at.is_some_and(|at| is_within(at, RUSH));
-        let grace = if is_in_rush { GRACE_IN_RUSH } else { GRACE };
+        let GracePeriods { normal, in_rush, rush } = self.grace_periods;
+        let is_in_rush = is_within(most.since, in_rush) || most.done_at.is_some_and(|at| is_within(at, rush));
+        let grace = if is_in_rush { in_rush } else { normal };
         let had_grace =
             |handshake: &&Arc<Handshake>| handshake.waits_since.get().is_some_and(|since| !is_within(*since, grace));
         match most.by_number.values().find(had_grace) {
@@ -244,6 +264,10 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GRACE: Duration = GRACE_PERIODS.normal;
+    const GRACE_IN_RUSH: Duration = GRACE_PERIODS.in_rush;
+    const RUSH: Duration = GRACE_PERIODS.rush;
 
     fn source(last: u8) -> Source {
         Source::of(std::net::Ipv4Addr::new(192, 0, 2, last).into())

@@ -91,8 +91,8 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     server.metrics.sample_main_cpu();
 }
 
-/// Closes clients that have to log in and did not do so in time.
-fn close_unauthenticated(server: &Server, uptime_s: u64) {
+/// Closes the clients that have not logged in within `auth-timeout`, at `uptime_s` seconds of uptime.
+pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
     let timeout_s = server.config.get().auth_timeout_s;
     // While the default user is open to all nobody has to.
     if timeout_s == 0 || server.settings.get().users.default_user().is_open() {
@@ -115,7 +115,8 @@ fn close_unauthenticated(server: &Server, uptime_s: u64) {
     }
 }
 
-fn close_idle(server: &Server, uptime_s: u64) {
+/// Closes the clients that have been idle for longer than `timeout`, at `uptime_s` seconds of uptime.
+pub fn close_idle(server: &Server, uptime_s: u64) {
     let timeout_s = server.config.get().timeout_s;
     if timeout_s == 0 {
         return;

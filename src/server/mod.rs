@@ -18,7 +18,7 @@ mod declare;
 mod effects;
 mod facts;
 pub mod handshakes;
-mod housekeeping;
+pub mod housekeeping;
 pub mod listen;
 mod monitor;
 mod output_limit;

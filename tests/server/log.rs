@@ -8,7 +8,8 @@ use std::sync::mpsc;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
-use crate::support::{self, PATIENCE, Server, eventually};
+use crate::files::with_file;
+use crate::support::{self, PATIENCE, SHORT_LEAD, Server, eventually, words};
 
 /// A pipe that has no room for one byte more.
 fn full_pipe() -> (PipeReader, PipeWriter) {
@@ -24,7 +25,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
 
 /// A server both of whose outputs are this pipe.
 fn start_on(writer: &PipeWriter, words: &[&str]) -> (tempfile::TempDir, Server) {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = support::folder();
     let server = Server::try_start_in(dir.path(), words, |command| {
         let output = || Stdio::from(OwnedFd::from(writer.try_clone().expect("a copy")));
         command.stdout(output()).stderr(output());
@@ -48,7 +49,7 @@ fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
 #[test]
 fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
     let (reader, writer) = full_pipe();
-    let (dir, server) = start_on(&writer, &["--loglevel", "debug"]);
+    let (dir, server) = start_on(&writer, &words(&format!("--loglevel debug {SHORT_LEAD}")));
     drop(writer);
     let mut wire = server.connect();
     let first = wire.id();
@@ -85,16 +86,12 @@ fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
 #[test]
 fn a_server_whose_log_nobody_reads_can_be_stopped() {
     let (_reader, writer) = full_pipe();
-    let (_dir, mut server) = start_on(&writer, &[]);
-    assert!(server.connect().id() > 0);
-    server.signal(Signal::SIGTERM);
-    assert_eq!(server.wait().code(), Some(0));
-
-    let (_reader, writer) = full_pipe();
-    let (_dir, mut server) = start_on(&writer, &[]);
-    let mut wire = server.connect();
-    wire.send("SHUTDOWN\r\n");
-    assert_eq!(server.wait().code(), Some(0));
+    let (_one, mut by_signal) = start_on(&writer, &[]);
+    let (_two, mut by_command) = start_on(&writer, &[]);
+    assert!(by_signal.connect().id() > 0);
+    by_command.connect().send("SHUTDOWN\r\n");
+    by_signal.signal(Signal::SIGTERM);
+    assert_eq!([by_signal.wait().code(), by_command.wait().code()], [Some(0); 2]);
 }
 
 #[test]
@@ -119,20 +116,13 @@ fn a_flood_of_lines_is_a_few_and_a_count() {
 
 #[test]
 fn who_did_what_is_told_without_secrets() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = support::folder();
     let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
     std::fs::write(&config, "").expect("written");
     std::fs::write(&users, "user admin on >hunter2 +@all\nuser default on nopass +@all\n").expect("written");
-    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
-    let words = ["--aclfile", &path(&users)];
-    let mut server = Server::try_start_in(dir.path(), &words, |command| {
-        // The file comes before the directives.
-        let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
-        *command = support::getid();
-        command.arg("serve").arg(&config).args(args);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    })
-    .expect("it starts");
+    let mut server =
+        Server::try_start_in(dir.path(), &["--aclfile", "users.acl"], |command| with_file(command, &config))
+            .unwrap_or_else(|log| panic!("{log}"));
     let mut wire = server.connect();
     let port = wire.stream().local_addr().expect("its address").port();
     for (command, reply, line) in [
@@ -182,7 +172,7 @@ fn who_did_what_is_told_without_secrets() {
 
 #[test]
 fn each_login_has_its_line_however_it_is_sent() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = support::folder();
     let users = "user default on nopass +@all\nuser ann on >hunter2 +@all\nuser bob on >hunter3 +@all\n";
     std::fs::write(dir.path().join("users.acl"), users).expect("written");
     let mut server = Server::start_in(dir.path(), &["--aclfile", "users.acl"]);

@@ -4,39 +4,14 @@ use std::io::{ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::support::{PATIENCE, Server, Wire, eventually};
-
-/// 1,000 IDs a second, and a tenth of a second of borrowing.
-const NARROW: [&str; 10] = [
-    "--id-range",
-    "2",
-    "--shard-range",
-    "0",
-    "--random-range",
-    "19",
-    "--id-max-borrow-ms",
-    "100",
-    "--id-watermark-lead-ms",
-    "100",
-];
+use crate::support::{NARROW, PATIENCE, SHORT_LEAD, Server, Wire, eventually, words};
 
 /// Generators with a name: one that has no bounds to speak of, one of 2,000 IDs a second, and one with a field.
-const NAMED: [&str; 14] = [
-    "--generator",
-    "tweets",
-    "twitter",
-    "--generator",
-    "narrow:ms",
-    "layout",
-    "time:41@1ms",
-    "server-id:2",
-    "counter:1",
-    "--generator",
-    "lua",
-    "redis-lua",
-    "one-server",
-    "0",
-];
+const NAMED: &str = "--generator tweets twitter --generator narrow:ms layout time:41@1ms server-id:2 counter:1 \
+                     --generator lua redis-lua one-server 0";
+
+/// What takes 20 ms is told.
+const NOTED: &str = "--latency-monitor-threshold 20 --slowlog-log-slower-than 20000";
 
 /// A reply as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,7 +158,7 @@ fn every_command_and_error_is_counted() {
 #[test]
 fn ids_of_named_generators_are_counted_as_ids() {
     for threads in ["1", "2"] {
-        let server = Server::start(&[&NAMED[..], &["--io-threads", threads]].concat());
+        let server = Server::start(&words(&format!("{NAMED} --io-threads {threads}")));
         let mut wire = server.connect();
         let mut sent = b"*2\r\n$5\r\nGETID\r\n$6\r\ntweets\r\n".repeat(100);
         sent.extend(b"GETID\r\nMGETID 5 tweets\r\nGETID tweets\r\nGETID lua shard 7\r\nGETID lua shard 7\r\n");
@@ -216,8 +191,7 @@ fn ids_of_named_generators_are_counted_as_ids() {
 
 #[test]
 fn refused_ids_and_logins_are_counted() {
-    let words = [&NARROW[..], &["--id-borrow-policy", "error", "--requirepass", "secret"]].concat();
-    let server = Server::start(&words);
+    let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-borrow-policy error --requirepass secret")));
     let mut wire = server.connect();
     assert!(wire.ask("GETID").starts_with("-NOAUTH"));
     assert!(wire.ask("AUTH wrong").starts_with("-WRONGPASS"));
@@ -237,7 +211,7 @@ fn refused_ids_and_logins_are_counted() {
 }
 
 #[test]
-fn sections_of_info() {
+fn info_and_memory_of_a_fresh_server() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let mut sections = |words: &str| -> String {
@@ -257,6 +231,37 @@ fn sections_of_info() {
     // There are no named generators.
     assert_eq!(sections("generators server"), "Server Generators");
     assert_eq!(sections("nosuch"), "");
+
+    let text = wire.ask_bulk("INFO all");
+    let fields: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    for name in [
+        "instantaneous_input_kbps",
+        "instantaneous_output_kbps",
+        "total_writes_processed",
+        "used_cpu_sys_main_thread",
+        "used_cpu_user_main_thread",
+        "total_system_memory",
+        "used_memory_startup",
+        "mem_fragmentation_ratio",
+        "keyspace_hits",
+        "evicted_keys",
+        "expired_keys",
+        "master_repl_offset",
+        "rdb_changes_since_last_save",
+        "client_recent_max_input_buffer",
+    ] {
+        assert_eq!(fields.iter().filter(|field| **field == name).count(), 1, "{name}");
+    }
+    let mut sorted = fields.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    assert_eq!(sorted.len(), fields.len(), "a field stands there twice");
+    assert_ne!(wire.info("used_memory_startup"), "0");
+
+    let stats = ask(&mut wire, "MEMORY STATS");
+    assert!(stats.field("total.allocated").integer() > 1 << 20);
+    assert_eq!(stats.field("keys.count").integer(), 0);
+    assert!(ask(&mut wire, "MEMORY DOCTOR").text().contains("nothing to worry about"));
 }
 
 #[test]
@@ -309,37 +314,6 @@ fn a_generator_that_refuses_is_told_of() {
     for field in ["format", "epoch", "capacity_per_sec", "ends", "position"] {
         assert_eq!(trace.field(field), &Reply::Null, "{field}");
     }
-}
-
-#[test]
-fn info_has_what_agents_read() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    let text = wire.ask_bulk("INFO all");
-    let fields: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
-    for name in [
-        "instantaneous_input_kbps",
-        "instantaneous_output_kbps",
-        "total_writes_processed",
-        "used_cpu_sys_main_thread",
-        "used_cpu_user_main_thread",
-        "total_system_memory",
-        "used_memory_startup",
-        "mem_fragmentation_ratio",
-        "keyspace_hits",
-        "evicted_keys",
-        "expired_keys",
-        "master_repl_offset",
-        "rdb_changes_since_last_save",
-        "client_recent_max_input_buffer",
-    ] {
-        assert_eq!(fields.iter().filter(|field| **field == name).count(), 1, "{name}");
-    }
-    let mut sorted = fields.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    assert_eq!(sorted.len(), fields.len(), "a field stands there twice");
-    assert_ne!(wire.info("used_memory_startup"), "0");
 }
 
 #[test]
@@ -405,7 +379,7 @@ fn the_slow_log_has_what_was_sent() {
 
 #[test]
 fn the_slow_log_and_monitors_have_the_names_of_generators() {
-    let server = Server::start(&[&NAMED[..], &["--slowlog-log-slower-than", "0"]].concat());
+    let server = Server::start(&words(&format!("{NAMED} --slowlog-log-slower-than 0")));
     let mut monitor = server.connect();
     assert_eq!(monitor.ask("MONITOR"), "+OK");
     let mut wire = server.connect();
@@ -430,9 +404,7 @@ fn the_slow_log_and_monitors_have_the_names_of_generators() {
 
 #[test]
 fn waiting_for_a_named_generator_is_seen() {
-    let limits = ["--id-max-borrow-ms", "100", "--id-watermark-lead-ms", "100"];
-    let notes = ["--latency-monitor-threshold", "20", "--slowlog-log-slower-than", "20000"];
-    let server = Server::start(&[&NAMED[..], &limits, &notes].concat());
+    let server = Server::start(&words(&format!("{NAMED} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
     // 200 are at hand; from then on each has to wait until time has come 50 ms further.
     for _ in 0..8 {
@@ -499,8 +471,7 @@ fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
 
 #[test]
 fn waiting_for_ids_is_seen() {
-    let words = [&NARROW[..], &["--latency-monitor-threshold", "20", "--slowlog-log-slower-than", "20000"]].concat();
-    let server = Server::start(&words);
+    let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
     // From the second on, each has to wait until time has come 50 ms further.
     for _ in 0..8 {
@@ -533,9 +504,9 @@ fn waiting_for_ids_is_seen() {
 
 #[test]
 fn events_are_off_by_default() {
-    let server = Server::start(&NARROW);
+    let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD}")));
     let mut wire = server.connect();
-    for _ in 0..4 {
+    for _ in 0..2 {
         wire.ids(100);
     }
     assert_eq!(ask(&mut wire, "LATENCY LATEST"), Reply::List(Vec::new()));
@@ -544,16 +515,6 @@ fn events_are_off_by_default() {
     let mut wire = server.connect();
     wire.id();
     assert!(ask(&mut wire, "LATENCY DOCTOR").text().starts_with("Nothing took 100000 ms"));
-}
-
-#[test]
-fn memory_without_data() {
-    let server = Server::start(&[]);
-    let mut wire = server.connect();
-    let stats = ask(&mut wire, "MEMORY STATS");
-    assert!(stats.field("total.allocated").integer() > 1 << 20);
-    assert_eq!(stats.field("keys.count").integer(), 0);
-    assert!(ask(&mut wire, "MEMORY DOCTOR").text().contains("nothing to worry about"));
 }
 
 /// A line of MONITOR without its time and its port.

@@ -1,14 +1,15 @@
 //! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
 //!
 //! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
-//! seen without a clock whether the connection goes on and on by itself.
+//! seen without a clock whether the connection goes on and on by itself. The tests of time limits use it too,
+//! and the server in this process.
 
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
@@ -16,40 +17,63 @@ use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::generators::Generators;
 use getid::logging::{Log, LogOptions};
 use getid::server::connection::Connection;
-use getid::server::registry::{Endpoint, Ends};
+use getid::server::registry::{Admission, Endpoint, Ends};
 use getid::server::settings::session_settings;
 use getid::server::transport::Transport;
-use getid::server::{Process, Server};
+use getid::server::{Process, Server, tls};
 use getid::session::Session;
 use getid::system::clock::{Clock as _, SystemClock};
 use getid::system::io_threads::runtime;
 use getid_core::{Epoch, Layout};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-
-/// Reads after which the client is gone.
-const READS: usize = 50;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio::time::Interval;
 
 /// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
 const READS_IN_A_ROW_MAX: usize = 3;
 
-/// A client that sends the same over and over, as fast as it is read, and takes all replies.
-struct Flood {
+/// A client that sends the same over and over, as fast as it is read.
+pub(crate) struct Flood {
     requests: Vec<u8>,
     /// Where in them the next read begins.
     at: usize,
     /// Bytes that one read gives at most.
     piece: usize,
-    reads: usize,
+    /// Reads after which the client is gone.
+    reads_left: usize,
     /// How many reads there were since others had their turn.
     in_a_row: Arc<AtomicUsize>,
+    takes: Takes,
+    /// Bytes of replies read.
+    taken: Arc<AtomicUsize>,
+}
+
+/// Replies that a client reads.
+pub(crate) enum Takes {
+    All,
+    None,
+    /// 16 KiB per tick.
+    Some(Interval),
+}
+
+impl Flood {
+    /// Creates a client that sends these requests once, in one read.
+    pub(crate) fn once(requests: Vec<u8>, takes: Takes) -> Flood {
+        let piece = requests.len();
+        Flood { requests, at: 0, piece, reads_left: 1, in_a_row: Arc::default(), takes, taken: Arc::default() }
+    }
+
+    /// Returns the counter of reply bytes that the client has read.
+    pub(crate) fn taken(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.taken)
+    }
 }
 
 impl AsyncRead for Flood {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.reads += 1;
-        if self.reads > READS {
-            return Poll::Ready(Ok(()));
-        }
+        let Some(reads_left) = self.reads_left.checked_sub(1) else { return Poll::Ready(Ok(())) };
+        self.reads_left = reads_left;
         self.in_a_row.fetch_add(1, Relaxed);
         let mut left = buf.remaining().min(self.piece);
         while left > 0 {
@@ -64,8 +88,17 @@ impl AsyncRead for Flood {
 }
 
 impl AsyncWrite for Flood {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let len = match &mut self.takes {
+            Takes::All => bytes.len(),
+            Takes::None => return Poll::Pending,
+            Takes::Some(ticks) => {
+                ready!(ticks.poll_tick(cx));
+                bytes.len().min(16 * 1024)
+            }
+        };
+        self.taken.fetch_add(len, Relaxed);
+        Poll::Ready(Ok(len))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -83,9 +116,10 @@ impl Transport for Flood {
     }
 }
 
-fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
+/// Creates a server in this process whose layout has enough IDs for any test.
+pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acceptor>>) -> Arc<Server> {
     let layout = Layout::new(Epoch::default(), 1, 19, 1).expect("a layout");
-    let config = Config { layout, ..Config::default() };
+    let config = Config { layout, ..config };
     let issuer = roomy_issuer(runtime, SystemClock::new(), Identity { server_id: 0, layout }, 60_000);
     let process = Process {
         run_id: String::new(),
@@ -96,7 +130,22 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
         tcp_port: 0,
     };
     let settings = Arc::new(session_settings(&config).expect("the default settings"));
-    Server::new(config, settings, Generators::new(issuer), process, 1, None, log())
+    let io_threads = config.io_threads;
+    Server::new(config, settings, Generators::new(issuer), process, io_threads, tls, log())
+}
+
+/// Serves a new client on `io`.
+pub(crate) fn serve<T: Transport + 'static>(server: &Arc<Server>, io: T) -> JoinHandle<()> {
+    let (admission, session) = admit(server);
+    tokio::spawn(Connection::new(Arc::clone(server), admission, session, io).run())
+}
+
+/// Admits a new client, at uptime 0 s.
+pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
+    let session = Session::new(server.clients.next_id(), server.settings.get());
+    let end = || Endpoint::Unix(Arc::default());
+    let ends = Ends { peer: end(), local: end(), fd: 0 };
+    (server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place"), session)
 }
 
 /// The log of all servers in this process, of which there may be one: it says nothing.
@@ -115,7 +164,7 @@ pub(crate) fn log() -> Log {
 #[test]
 fn who_always_has_more_to_say_lets_others_go_first() {
     let runtime = runtime().expect("a runtime");
-    let server = server(&runtime);
+    let server = server(&runtime, Config::default(), None);
     let array = |name: &str, arg: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{arg}\r\n", name.len(), arg.len());
     let floods: [(&str, Vec<u8>, usize); 10] = [
         ("PING", b"*1\r\n$4\r\nPING\r\n".to_vec(), usize::MAX),
@@ -131,15 +180,11 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
     ];
     for (what, requests, piece) in floods {
-        let in_a_row = Arc::new(AtomicUsize::new(0));
-        let io = Flood { requests, at: 0, piece, reads: 0, in_a_row: Arc::clone(&in_a_row) };
-        let session = Session::new(server.clients.next_id(), server.settings.get());
-        let end = || Endpoint::Unix(Arc::default());
-        let ends = Ends { peer: end(), local: end(), fd: 0 };
-        let admission = server.clients.admit(session.view().clone(), ends, 0, 1).expect("a place");
+        let flood = Flood { piece, reads_left: 20, ..Flood::once(requests, Takes::All) };
+        let in_a_row = Arc::clone(&flood.in_a_row);
         let mut most = 0;
         runtime.block_on(async {
-            let flood = tokio::spawn(Connection::new(Arc::clone(&server), admission, session, io).run());
+            let flood = serve(&server, flood);
             // The other client: it has its turn here.
             while !flood.is_finished() {
                 tokio::task::yield_now().await;

@@ -33,6 +33,17 @@ pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
 }
 
+/// Arguments for a layout of one ID per millisecond.
+pub const NARROW: &str = "--id-range 2 --shard-range 0 --random-range 19";
+
+/// Arguments for 100 ms of borrowing, with a save of the watermark every 50 ms or so.
+pub const SHORT_LEAD: &str = "--id-max-borrow-ms 100 --id-watermark-lead-ms 100";
+
+/// Splits a command line into its arguments at blanks.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_ascii_whitespace().collect()
+}
+
 /// A command that runs the binary with nothing of the tester's environment that could configure it.
 pub fn getid() -> Command {
     let mut command = Command::new(binary());

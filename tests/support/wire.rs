@@ -75,16 +75,18 @@ impl<S: Read + Write> Wire<S> {
         self.try_send(bytes).expect("sent");
     }
 
-    /// Asks for a hundred million IDs and reads none, until the server reads no further or closes.
+    /// Sends requests for IDs until the socket takes no more or the server closes, and reads no reply. The replies to
+    /// what is in the socket buffers are a hundred times as large as these: the server then waits for the client to
+    /// read, as `Server::wait_stuck` sees.
     pub fn send_and_never_read(&mut self)
     where
         S: Socket,
     {
-        // Longer than a server stands still on a busy machine: one that only paused would go on afterwards.
-        self.stream().socket().set_write_timeout(Some(Duration::from_secs(3))).expect("a timeout");
+        self.stream().socket().set_nonblocking(true).expect("an option");
         let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
         let stopped = (0..1000).any(|_| self.try_send(&request).is_err());
         assert!(stopped, "the server read on although nobody takes its replies");
+        self.stream().socket().set_nonblocking(false).expect("an option");
     }
 
     pub fn try_line(&mut self) -> io::Result<String> {

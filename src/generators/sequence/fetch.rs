@@ -596,3 +596,13 @@ async fn floors_of_periods<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_left_are_whole_days_and_none_without_a_rate() {
+        assert_eq!([0.0, 1.0, 100.0].map(|per_s| days_left(30 * 86_400 - 1, per_s)), [None, Some(29), Some(0)]);
+    }
+}
