@@ -10,18 +10,18 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::getid;
 use crate::support::mariadb::MariadbServer;
 use crate::support::postgres::PostgresServer;
 use crate::support::program::{PATIENCE, finish};
 use crate::support::redis::RedisServer;
+use crate::support::{folder, getid};
 
 /// A folder with the state of server 0.
 struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Folder {
-        Folder(TempDir::new().unwrap())
+        Folder(folder())
     }
 
     fn path(&self) -> &Path {
