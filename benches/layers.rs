@@ -216,6 +216,11 @@ fn turn(c: &mut Criterion) {
     group.finish();
 }
 
+/// Number of names in turn: 10,000 under `cargo bench`, 50 under `cargo test`, where each name costs a row of SQLite.
+fn name_count() -> u32 {
+    if std::env::args().any(|word| word == "--bench") { 10_000 } else { 50 }
+}
+
 /// One value of a sequence that is in memory: of one name, and of ten thousand in turn. The store is a SQLite file,
 /// which fetches beside it.
 fn sequence(c: &mut Criterion) {
@@ -225,7 +230,7 @@ fn sequence(c: &mut Criterion) {
     let clock = Box::new(SystemClock::new());
     let sequences = Sequences::start(stores, SequenceSettings::default(), Notes::default(), clock).expect("a thread");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let names: Vec<(u64, String)> = (0..10_000_u32)
+    let names: Vec<(u64, String)> = (0..name_count())
         .map(|number| {
             let name = format!("orders:{number}");
             (hash_of(name.as_bytes()), name)

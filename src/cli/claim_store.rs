@@ -519,7 +519,9 @@ mod tests {
         let store = Arc::new(MemoryStore::default());
         put(&store, &free(1));
         let lossy = Lossy { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, does };
-        (store, ClaimStore::new(Arc::new(lossy), "lossy").unwrap())
+        // Pauses between attempts take no time.
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        (store, ClaimStore { runtime, store: Arc::new(lossy), shown: "lossy".to_owned() })
     }
 
     /// A write whose answer is lost is done once, whether it was done the first time or not.

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use super::caller::Caller;
 use super::gate::Gate;
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
-use super::places::{Admitted, Limits, Place, Places, Reason, SWEEP, Taken, Told};
+use super::places::{Admitted, Limits, Place, Places, Reason, Taken, Told};
 use super::{Http, problem, router};
 use crate::acl::{Origin, Source};
 use crate::logging::throttle::throttled;
@@ -45,10 +45,8 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 /// Room for hyper to read a whole head in, and to write.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
 
-/// Memory that large responses may take together, KiB.
-const LARGE_KIB_MAX: usize = 16 * 1024;
-
-/// The same for large requests. It is apart, so that bodies which come slowly keep no page and no metrics from others.
+/// Memory that large requests may take together, KiB. It is apart from that of responses, so that bodies which come
+/// slowly keep no page and no metrics from others.
 const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
 
 /// What all connections share.
@@ -71,9 +69,9 @@ pub(super) struct Port {
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
     let port = Arc::new(Port {
         router: router::router(&http),
-        http,
         places: Places::new(),
-        memory: Arc::new(Semaphore::new(LARGE_KIB_MAX)),
+        memory: Arc::new(Semaphore::new(http.bounds.large_kib)),
+        http,
         body_memory: Arc::new(Semaphore::new(LARGE_BODIES_KIB_MAX)),
         handshakes: Arc::default(),
         refusals: AtomicUsize::new(0),
@@ -272,9 +270,9 @@ impl Port {
         .await;
     }
 
-    /// Tells connections that are late so, once a second.
+    /// Tells connections that are late so.
     async fn sweep(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(SWEEP);
+        let mut ticks = tokio::time::interval(self.http.bounds.sweep);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
@@ -282,6 +280,7 @@ impl Port {
             let limits = Limits {
                 idle_us: config.http.timeout_s.saturating_mul(1_000_000),
                 output_us: config.client_output_timeout_s.saturating_mul(1_000_000),
+                bounds: self.http.bounds,
             };
             self.places.sweep(limits, |reason| self.note_late(reason));
             let http = &self.server().metrics.http;

@@ -63,7 +63,8 @@ impl Port {
             return Err(Last(Problem::of_fault(fault)));
         }
         if place.told() == Told::Late {
-            return Err(Last(Problem::late("the head of the request did not come within 10 s")));
+            let seconds = self.http.bounds.head.as_secs_f64();
+            return Err(Last(Problem::late(format!("the head of the request did not come within {seconds} s"))));
         }
         if let Err(problem) = guard::check(&request, &caller) {
             // What is behind the head may be large, and nobody reads it.
@@ -74,6 +75,7 @@ impl Port {
             if request.body().is_end_stream() { (request, None) } else { self.with_body(request, place).await? };
         let is_unread = request.extensions().get::<Unread>().is_some();
         let mut answer = pin!(self.handled(request, caller));
+        let seconds = self.http.bounds.answer.as_secs_f64();
         poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(mut response) => {
                 if is_unread {
@@ -83,7 +85,7 @@ impl Port {
             }
             Poll::Pending if place.told() == Told::Late => Poll::Ready(Err(Last(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the request was not done within 60 s; CLIENT PAUSE may hold it".to_owned(),
+                format!("the request was not done within {seconds} s; CLIENT PAUSE may hold it"),
             )))),
             Poll::Pending => Poll::Pending,
         })
@@ -133,7 +135,8 @@ impl Port {
         loop {
             let frame = poll_fn(|cx| match pin!(body.frame()).poll(cx) {
                 Poll::Pending if place.told() == Told::Late => {
-                    Poll::Ready(Err(Problem::late("the body of the request did not come within 30 s")))
+                    let seconds = self.http.bounds.body.as_secs_f64();
+                    Poll::Ready(Err(Problem::late(format!("the body of the request did not come within {seconds} s"))))
                 }
                 polled => polled.map(Ok),
             });
@@ -153,7 +156,7 @@ impl Port {
             if len > SMALL_BODY_BYTES && memory.is_none() {
                 memory = Arc::clone(&self.body_memory).try_acquire_many_owned(LARGE_BODY_KIB).ok();
                 if memory.is_none() {
-                    self.places.end_stuck();
+                    self.places.end_stuck(self.http.bounds.stuck);
                     return Err(Last(busy("large requests take as much memory as they may")));
                 }
             }
@@ -169,7 +172,7 @@ impl Port {
                 let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
                 memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
                 if memory.is_none() {
-                    self.places.end_stuck();
+                    self.places.end_stuck(self.http.bounds.stuck);
                     response = busy("large responses take as much memory as they may").into();
                 }
             }

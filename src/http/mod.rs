@@ -53,6 +53,7 @@ use std::borrow::Cow;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::server::Server;
 use crate::system::io_threads;
@@ -62,10 +63,45 @@ pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
     query::decoded(text).ok()
 }
 
+/// Times and sizes of the HTTP port that no directive sets. Tests have smaller ones.
+#[derive(Clone, Copy, Debug)]
+pub struct PortBounds {
+    /// Time for the head of a request, from its first byte on.
+    pub head: Duration,
+    /// Time for the body of a request, from the end of its head on.
+    pub body: Duration,
+    /// Time for the answer to begin, from the end of the body on. A request that waits for IDs is answered long before;
+    /// this ends one that `CLIENT PAUSE` holds.
+    pub answer: Duration,
+    /// How long a client may take nothing, or send nothing, while other clients need the memory that it keeps.
+    pub stuck: Duration,
+    /// Interval at which connections that are late are ended.
+    pub sweep: Duration,
+    /// Interval at which the page's history gets a point, and its viewers get an event.
+    pub step: Duration,
+    /// Memory that large responses may take together, KiB.
+    pub large_kib: usize,
+}
+
+impl Default for PortBounds {
+    fn default() -> PortBounds {
+        PortBounds {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            answer: Duration::from_mins(1),
+            stuck: Duration::from_secs(1),
+            sweep: Duration::from_secs(1),
+            step: Duration::from_secs(1),
+            large_kib: 16 * 1024,
+        }
+    }
+}
+
 /// What all requests share.
 struct Http {
     server: Arc<Server>,
     page: page::Page,
+    bounds: PortBounds,
 }
 
 /// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
@@ -74,12 +110,12 @@ struct Http {
 /// # Errors
 ///
 /// When the system gives no thread, or no descriptor for its runtime.
-pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize) -> io::Result<()> {
+pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bounds: PortBounds) -> io::Result<()> {
     let runtime = io_threads::runtime()?;
     std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
         io_threads::set_current(thread);
-        let page = page::Page::new(&server);
-        let http = Arc::new(Http { server, page });
+        let page = page::Page::new(&server, bounds.step);
+        let http = Arc::new(Http { server, page, bounds });
         runtime.block_on(async {
             drop(tokio::spawn(page::Page::run(Arc::clone(&http))));
             accept::run(http, listeners).await;

@@ -16,18 +16,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::PortBounds;
 use super::head::Fault;
 use crate::acl::Source;
-
-/// Time for the head of a request, from its first byte on.
-const HEAD_US_MAX: u64 = 10_000_000;
-
-/// Time for the body of a request, from the end of its head on.
-const BODY_US_MAX: u64 = 30_000_000;
-
-/// Time for the answer to begin, from the end of the body on. A request that waits for IDs is answered long before;
-/// this ends one that `CLIENT PAUSE` holds.
-const ANSWER_US_MAX: u64 = 60_000_000;
 
 /// How long a client may go on to send what is not read any more, so that it sees the answer.
 const LINGER_US_MAX: u64 = 2_000_000;
@@ -35,9 +26,6 @@ const LINGER_US_MAX: u64 = 2_000_000;
 /// How long a connection that is neither idle nor works may keep its place while others want it: what a head or a body
 /// needs comes at once from whoever means it, or within a round trip.
 const GRACE_US: u64 = 100_000;
-
-/// How long a client may take nothing, or send nothing, while others want the memory that it keeps.
-const STUCK_US: u64 = 1_000_000;
 
 /// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, and no more than so many.
 const RESERVED_MAX: usize = 16;
@@ -191,26 +179,27 @@ impl Place {
 
     /// What it is to be told at `now_us`.
     fn due(&self, now_us: u64, limits: Limits) -> Option<(Told, Reason)> {
-        let is_over = |since_us: u64, ms_max: u64| now_us.saturating_sub(since_us) > ms_max;
+        let is_over = |since_us: u64, us_max: u64| now_us.saturating_sub(since_us) > us_max;
+        let bounds = limits.bounds;
         let since_us = self.since_us.load(Relaxed);
         let stalled_us = self.stalled_us.load(Relaxed);
         if stalled_us != 0 && limits.output_us > 0 && is_over(stalled_us, limits.output_us) {
             return Some((Told::CutOff, Reason::OutputLate));
         }
-        let (ms_max, told, reason) = match self.phase() {
+        let (us_max, told, reason) = match self.phase() {
             Phase::Idle => (limits.idle_us, Told::End, Reason::Idle),
-            Phase::Head => (HEAD_US_MAX, Told::Late, Reason::HeadLate),
-            Phase::Body => (BODY_US_MAX, Told::Late, Reason::BodyLate),
-            Phase::Answering => (ANSWER_US_MAX, Told::Late, Reason::AnswerLate),
+            Phase::Head => (us_of(bounds.head), Told::Late, Reason::HeadLate),
+            Phase::Body => (us_of(bounds.body), Told::Late, Reason::BodyLate),
+            Phase::Answering => (us_of(bounds.answer), Told::Late, Reason::AnswerLate),
             Phase::Lingering => (LINGER_US_MAX, Told::CutOff, Reason::Lingers),
             Phase::Responding => return None,
         };
-        is_over(since_us, ms_max).then_some((told, reason))
+        is_over(since_us, us_max).then_some((told, reason))
     }
 
     /// Whether it keeps memory for a response of which nothing is taken, or for a body that does not come.
-    fn is_stuck(&self, now_us: u64) -> bool {
-        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= STUCK_US;
+    fn is_stuck(&self, now_us: u64, stuck: Duration) -> bool {
+        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= us_of(stuck);
         match self.stalled_us.load(Relaxed) {
             0 => self.phase() == Phase::Body && had_grace(self.since_us.load(Relaxed)),
             since_us => had_grace(since_us),
@@ -233,16 +222,21 @@ impl Place {
     }
 }
 
-/// Those that are configured, µs; 0: none.
+/// Those that are configured, µs; 0: none. And those that are not.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) idle_us: u64,
     pub(super) output_us: u64,
+    pub(super) bounds: PortBounds,
+}
+
+fn us_of(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The time since `begun`, µs; never 0, which stands for no time.
 fn us_since(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).saturating_add(1)
+    us_of(begun.elapsed()).saturating_add(1)
 }
 
 /// What a new connection gets.
@@ -299,7 +293,7 @@ impl Places {
         Admitted::Evicted(all.add(self, source))
     }
 
-    /// Tells those that are late so. To be called once a second.
+    /// Tells those that are late so. To be called every [`PortBounds::sweep`].
     pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
         let now_us = us_since(self.begun);
         for place in self.lock().by_number.values() {
@@ -308,20 +302,20 @@ impl Places {
                 note(reason);
                 place.tell(told);
             } else if told == Told::Late && place.told() == Told::Late {
-                // It was to be answered so a second ago, and has not got to it.
+                // It was to be answered so at the sweep before, and has not got to it.
                 place.tell(Told::CutOff);
             }
         }
     }
 
     /// Ends those that take nothing of their response, or send nothing of their request, for the sake of others that
-    /// need the memory. Once a second is enough for whoever is only slow.
-    pub(super) fn end_stuck(&self) {
+    /// need the memory, and have done so for as long as `stuck`.
+    pub(super) fn end_stuck(&self, stuck: Duration) {
         let now_us = us_since(self.begun);
         self.lock()
             .by_number
             .values()
-            .filter(|place| place.is_stuck(now_us))
+            .filter(|place| place.is_stuck(now_us, stuck))
             .for_each(|place| place.tell(Told::CutOff));
     }
 
@@ -435,9 +429,6 @@ impl Drop for Stream {
     }
 }
 
-/// How often [`Places::sweep`] is to be called.
-pub(super) const SWEEP: Duration = Duration::from_secs(1);
-
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
@@ -527,7 +518,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_phase_has_its_time() {
         let places = Places::new();
-        let limits = Limits { idle_us: 5_000_000, output_us: 3_000_000 };
+        let limits = Limits { idle_us: 5_000_000, output_us: 3_000_000, bounds: PortBounds::default() };
         let phases = [Phase::Idle, Phase::Head, Phase::Body, Phase::Answering, Phase::Responding, Phase::Lingering];
         let all = phases.map(|phase| {
             let taken = place(places.admit(source(1), 100));

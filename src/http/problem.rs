@@ -55,8 +55,8 @@ impl Problem {
     }
 
     /// What was to come has not.
-    pub(super) fn late(detail: &str) -> Problem {
-        Problem::new(StatusCode::REQUEST_TIMEOUT, detail.to_owned())
+    pub(super) fn late(detail: String) -> Problem {
+        Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
     }
 
     /// The server stops, or whoever asked was told to go.

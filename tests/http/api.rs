@@ -316,12 +316,12 @@ fn every_endpoint_refuses_unknown_parameters() {
 
 #[test]
 fn worker_ids_are_leased_and_renewed() {
-    let api = Api::start(&["--worker-pool", "orders size 2 lease 2s longest 2s"]);
+    let api = Api::start(&["--worker-pool", "orders size 2 lease 1s longest 1s"]);
     let shown = |granted: &Value, last: u64| json!({ "token": granted["token"], "last": last }).to_string();
     let mut granted = Value::Null;
-    // The pool opens in two seconds, and a lease lasts as long.
+    // The pool opens in a second, and a lease lasts as long.
     eventually("a lease that is renewed and released", || {
-        let leased = api.ask("POST /v1/workers/orders/leases", r#"{"name":"api-1","ttl_s":2}"#);
+        let leased = api.ask("POST /v1/workers/orders/leases", r#"{"name":"api-1","ttl_s":1}"#);
         if leased.status != 201 {
             assert!([409, 503].contains(&leased.status), "{leased:?}");
             return false;
@@ -349,7 +349,7 @@ fn worker_ids_are_leased_and_renewed() {
     let own = own.unwrap_or_else(|| panic!("{listed}"));
     assert_eq!((own["name"].as_str(), own["state"].as_str()), (Some("api-1"), Some("released")), "{listed}");
     let told = api.json(200, "GET /v1/workers/orders", "");
-    assert_eq!((told["size"].as_u64(), told["lease_ms"].as_u64()), (Some(2), Some(2000)));
+    assert_eq!((told["size"].as_u64(), told["lease_ms"].as_u64()), (Some(2), Some(1000)));
     let none = api.problem(404, "GET /v1/workers/others", "");
     assert!(none.starts_with("no such worker pool 'others'"), "{none}");
     let bad = api.problem(400, "POST /v1/workers/orders/leases/x/renew", &wrong);

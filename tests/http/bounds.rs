@@ -1,13 +1,17 @@
 //! What bounds the port: places, time, sizes, and heads that could be read in two ways.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
+use getid::http::PortBounds;
+use getid::metrics::Counter;
 use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::eventually;
+use crate::in_process::{InProcess, quick};
 use crate::support::http::{Http, HttpServer, request};
+use crate::support::{eventually, in_time};
 
 /// A field of INFO's section Http.
 fn told(server: &HttpServer, field: &str) -> u64 {
@@ -157,32 +161,54 @@ fn a_body_has_a_bound() {
     assert_eq!(http.response().status, 200);
 }
 
+/// A moment that is over before any client is noticed.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// The time of each phase is tested in `places` (unit tests).
 #[test]
-fn a_head_that_does_not_end_is_answered_and_an_idle_connection_is_not() {
-    // Long enough for a client that a slow machine keeps from sending for a while.
-    let server = HttpServer::start(&["--http-timeout", "5"]);
-    let mut slow = server.connect();
-    slow.send(b"GET /livez HTTP/1.1\r\nHost: loc");
-    let mut idle = server.connect();
-    assert_eq!(idle.ask("GET /livez", &[], "").status, 200);
-    assert!(idle.is_closed(), "after http-timeout");
-    assert!(told(&server, "http_connections_idle_closed") >= 1);
-    // It had sent something: it is told why.
-    let response = slow.response();
-    assert_eq!((response.status, response.header("connection")), (408, Some("close")), "{response:?}");
-    assert!(slow.is_closed());
-    assert_eq!(told(&server, "http_heads_late"), 1);
+fn a_request_that_is_late_is_answered() {
+    let late = |bounds: PortBounds, counter: Counter, sent: &str, status: u16, part: &str| {
+        let server = InProcess::start(bounds, |_| {});
+        let mut commands = server.commands();
+        assert_eq!(commands.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
+        let mut slow = server.connect();
+        slow.send(sent.as_bytes());
+        let response = slow.response();
+        assert_eq!((response.status, response.header("connection")), (status, Some("close")), "{response:?}");
+        assert!(response.text().contains(part), "{response:?}");
+        assert!(slow.is_closed());
+        assert_eq!(server.counted(counter), 1);
+    };
+    let head = PortBounds { head: MOMENT, ..quick() };
+    late(head, Counter::HttpHeadsLate, "GET /livez HTTP/1.1\r\nHost: loc", 408, "head of the request");
+    let body = PortBounds { body: MOMENT, ..quick() };
+    let half = request("POST /v1/ids/-", &["Content-Length: 10"], "{");
+    late(body, Counter::HttpBodiesLate, &half, 408, "body of the request did not come within 0.05 s");
+    let answer = PortBounds { answer: MOMENT, ..quick() };
+    late(answer, Counter::HttpAnswersLate, &request("POST /v1/ids/-", &[], ""), 503, "CLIENT PAUSE");
 }
 
 #[test]
-fn a_body_that_does_not_come_is_answered() {
-    let server = HttpServer::start(&[]);
-    let mut slow = server.connect();
-    slow.stream.set_read_timeout(Some(std::time::Duration::from_secs(90))).unwrap();
-    slow.send(request("POST /v1/ids/-", &["Content-Length: 10"], "{").as_bytes());
-    let response = slow.response();
-    assert_eq!((response.status, response.header("connection")), (408, Some("close")), "{response:?}");
-    assert_eq!(told(&server, "http_bodies_late"), 1);
+fn an_idle_connection_is_closed_and_a_stream_is_not() {
+    let server = InProcess::start(quick(), |config| config.http.timeout_s = 1);
+    let mut fresh = server.connect();
+    // The server may close a connection before its first request if the test stands still meanwhile.
+    let connected = |line: &str| {
+        in_time("an answer", || {
+            let mut http = server.connect();
+            let is_sent = http.stream.write_all(request(line, &[], "").as_bytes()).is_ok();
+            (is_sent && http.head().is_ok_and(|head| head.status == 200)).then_some(http)
+        })
+    };
+    let mut viewer = connected("GET /v1/status/stream");
+    let mut used = connected("HEAD /livez");
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(1500) {
+        assert!(viewer.chunk().unwrap().is_some());
+    }
+    assert!(fresh.is_closed() && used.is_closed());
+    assert!(server.counted(Counter::HttpIdleClosed) >= 2);
+    assert!(viewer.chunk().unwrap().is_some());
 }
 
 #[test]
@@ -270,29 +296,21 @@ fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
 
 #[test]
 fn a_client_that_sends_and_never_reads_is_held_back() {
-    let server = HttpServer::start(&["--client-output-timeout", "1"]);
-    let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-    let mut greedy = stream.try_clone().unwrap();
-    let sender = std::thread::spawn(move || {
-        let requests = request("GET /nothing", &[], "").repeat(1000);
-        // Until the server has had enough.
-        while greedy.write_all(requests.as_bytes()).is_ok() {}
-    });
-    eventually("it is closed", || {
-        server.server.connect().ask_bulk("INFO stats").contains("client_output_timeout_disconnections:1")
-    });
-    stream.shutdown(Shutdown::Both).ok();
-    sender.join().unwrap();
-    let mut rest = Vec::new();
-    let _ = (&stream).read_to_end(&mut rest);
+    let server = InProcess::start(quick(), |config| config.client_output_timeout_s = 1);
+    let mut greedy = server.connect().stream;
+    // Until the server has had enough.
+    let requests = request("GET /nothing", &[], "").repeat(1000);
+    while greedy.write_all(requests.as_bytes()).is_ok() {}
+    eventually("it is closed", || server.counted(Counter::OutputTimeoutClosed) == 1);
     assert_eq!(server.ask("GET /livez").status, 200);
 }
 
 #[test]
 fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
-    let server = HttpServer::start(&["--id-mgetid-max", "10000"]);
-    // 200 KB each, of which a socket takes little.
-    let greedy: Vec<_> = (0..150)
+    // Room for four responses of 200 KB, of which a socket takes little.
+    let bounds = PortBounds { stuck: MOMENT, large_kib: 1024, ..quick() };
+    let server = InProcess::start(bounds, |config| config.id_mgetid_max = 10_000);
+    let greedy: Vec<_> = (0..12)
         .map(|_| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             socket.set_recv_buffer_size(2048).unwrap();
@@ -303,15 +321,17 @@ fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
         })
         .collect();
     eventually("all are answered", || {
-        told(&server, "http_requests_2xx") + told(&server, "http_requests_5xx") >= greedy.len() as u64
+        server.counted(Counter::HttpAnswered) + server.counted(Counter::HttpFailed) >= greedy.len() as u64
     });
-    // There is memory for 80 of them at a time. Who keeps it without taking anything makes room for others.
-    assert!(told(&server, "http_requests_5xx") > 0);
-    eventually("there is room again", || server.ask("POST /v1/ids/-?count=10000").status == 200);
-    assert!(told(&server, "http_connected_clients") < greedy.len() as u64);
+    assert!(server.counted(Counter::HttpFailed) > 0);
+    // A client that takes nothing makes room for another.
     let mut all = server.connect();
-    assert_eq!(all.ask("POST /v1/ids/-?count=10000", &[], "").json()["ids"].as_array().unwrap().len(), 10_000);
+    let answered = in_time("there is room again", || {
+        Some(all.ask("POST /v1/ids/-?count=10000", &[], "")).filter(|response| response.status == 200)
+    });
+    assert_eq!(answered.json()["ids"].as_array().unwrap().len(), 10_000);
     assert_eq!(all.ask("GET /livez", &[], "").status, 200);
+    assert!(greedy.into_iter().any(|stream| Http::on(stream).try_response().is_err()), "a client is cut off");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod conformance;
 mod document;
 mod examples;
 mod guard;
+mod in_process;
 mod leaf;
 mod login;
 mod metrics;

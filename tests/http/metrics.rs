@@ -8,12 +8,13 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use getid::metrics::export::{Convert, Export, Series, UNNAMED, families};
 use getid::metrics::table::{SECTIONS, Source};
 
 use crate::support::http::{Http, HttpServer, request};
-use crate::support::{Wire, eventually, folder, free_port, program};
+use crate::support::{PATIENCE, Wire, eventually, folder, free_port, program};
 
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -148,17 +149,19 @@ fn what_info_tells_is_told() {
         wire.reply();
     }
     // What goes up and down may do so between one look and the next, and on a slow machine it does: then once more.
-    let (mut told, mut after, mut compared) = (BTreeMap::new(), BTreeMap::new(), Err(String::new()));
-    for _ in 0..10 {
+    let mut last = String::new();
+    let end = Instant::now() + PATIENCE;
+    let (told, after, compared) = loop {
+        assert!(Instant::now() < end, "{last}");
         let before = fields(&mut wire);
-        told = samples(&scrape(&server, &[]));
-        after = fields(&mut wire);
-        compared = compare(&before, &told, &after);
-        if compared.is_ok() {
-            break;
+        let told = samples(&scrape(&server, &[]));
+        let after = fields(&mut wire);
+        match compare(&before, &told, &after) {
+            Ok(compared) => break (told, after, compared),
+            Err(error) => last = error,
         }
-    }
-    assert!(compared.as_ref().is_ok_and(|compared| *compared > 100), "{compared:?}");
+    };
+    assert!(compared > 100, "{compared}");
 
     for (sample, value) in [
         ("getid_ids_issued_total{generator=\"(unnamed)\"}", 100.0),

@@ -7,6 +7,7 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 
+use crate::in_process::{InProcess, quick};
 use crate::support::http::{Http, HttpServer, request};
 use crate::support::program::finish;
 use crate::support::{Server, binary, eventually, free_port};
@@ -15,8 +16,8 @@ use crate::support::{Server, binary, eventually, free_port};
 const VIEWERS_MAX: usize = 32;
 
 /// A viewer, behind the head of its stream.
-fn look(server: &HttpServer, headers: &[&str]) -> Http {
-    let mut viewer = server.connect();
+fn look(port: u16, headers: &[&str]) -> Http {
+    let mut viewer = Http::connect(port);
     viewer.send(request("GET /v1/status/stream", headers, "").as_bytes());
     let head = viewer.head().expect("a head");
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")), "{head:?}");
@@ -147,7 +148,7 @@ fn texts_of_others_are_texts() {
         assert!(refused.contains("cannot be the name of a sequence"), "{name}: {refused}");
     }
     // `event` finds one line of data in it.
-    let (name, told) = event(&mut look(&server, &[])).unwrap();
+    let (name, told) = event(&mut look(server.port, &[])).unwrap();
     assert_eq!((name.as_str(), &told["sequences"]["busiest"]), ("status", &json!([])));
     assert_eq!(told["claim"]["folder"], dir.to_str().unwrap());
     let page = server.ask("GET /?alert(1)").text();
@@ -155,35 +156,21 @@ fn texts_of_others_are_texts() {
 }
 
 #[test]
-fn the_stream_tells_all_at_first_and_then_what_was_given_each_second() {
-    // A connection on which events go out is not idle.
-    let server = HttpServer::start(&["--http-timeout", "5"]);
-    let mut viewer = look(&server, &[]);
-    let mut redis = server.server.connect();
+fn the_stream_has_the_history_first_and_then_what_was_given_in_each_step() {
+    let server = InProcess::start(quick(), |_| {});
+    let mut viewer = look(server.port, &[]);
+    let mut commands = server.commands();
     let (name, first) = event(&mut viewer).unwrap();
     assert_eq!((name.as_str(), first["history"].is_object()), ("status", true));
-    let mut draw = || {
-        redis.ids(50);
-        let told = (0..20).find_map(|_| {
-            let (name, told) = event(&mut viewer).unwrap();
-            assert_eq!((name.as_str(), &told["history"]), ("status", &Value::Null));
-            told["rate"]["ids_per_s"].as_u64().filter(|given| *given > 0)
-        });
-        told.expect("a second in which IDs were given")
-    };
-    // The second may have been a little longer or shorter than one; one that was much longer is no second.
-    let mut given = vec![draw()];
-    while given.last().is_some_and(|given| *given < 25) && given.len() < 5 {
-        given.push(draw());
-    }
-    assert!((25..=50).contains(given.last().unwrap()), "{given:?}");
-    for _ in 0..7 {
-        assert!(event(&mut viewer).is_some());
-    }
-    let sum =
-        |told: &Value| told["history"]["ids_per_s"].as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
-    // Who comes later sees it too.
-    assert_eq!(sum(&server.ask("GET /v1/status").json()), given.iter().sum::<u64>());
+    eventually("a step in which IDs were given", || {
+        assert!(commands.ask("MGETID 50").starts_with("*50"));
+        let (name, event) = event(&mut viewer).unwrap();
+        assert_eq!((name.as_str(), &event["history"]), ("status", &Value::Null));
+        event["rate"]["ids_per_s"].as_u64() > Some(0)
+    });
+    let of_all = server.ask("GET /v1/status").json();
+    let rates = of_all["history"]["ids_per_s"].as_array().unwrap();
+    assert!(rates.iter().any(|rate| rate.as_u64() > Some(0)), "a client that comes later has it, too: {of_all}");
 }
 
 #[test]
@@ -203,40 +190,42 @@ fn whoever_may_not_ask_for_info_may_not_look() {
     }
     let own = ["Authorization: Bearer secret", "Sec-Fetch-Site: same-origin"];
     assert_eq!(server.ask_with("GET /v1/status", &own, "").status, 200);
-    assert!(event(&mut look(&server, &own)).is_some());
+    assert!(event(&mut look(server.port, &own)).is_some());
     // The page has nothing of the server's.
     assert_eq!(server.ask("GET /").status, 200);
 }
 
 #[test]
 fn the_stream_ends_when_its_viewer_may_look_no_longer() {
-    let server = HttpServer::start(&["--user", "watch on >x +info", "--user", "ops on >x +info"]);
-    let mut redis = server.server.connect();
-    let login = ["Authorization: Bearer watch:x"];
-    let mut deleted = look(&server, &login);
-    assert_eq!(redis.ask("ACL DELUSER watch"), ":1");
+    let server = InProcess::start(quick(), |_| {});
+    let mut commands = server.commands();
+    for user in ["watch", "ops"] {
+        assert_eq!(commands.ask(&format!("ACL SETUSER {user} on >x +info")), "+OK");
+    }
+    let mut deleted = look(server.port, &["Authorization: Bearer watch:x"]);
+    assert_eq!(commands.ask("ACL DELUSER watch"), ":1");
     end(&mut deleted);
     let ops = ["Authorization: Bearer ops:x"];
-    let mut forbidden = look(&server, &ops);
-    assert_eq!(redis.ask("ACL SETUSER ops -info"), "+OK");
+    let mut forbidden = look(server.port, &ops);
+    assert_eq!(commands.ask("ACL SETUSER ops -info"), "+OK");
     assert_eq!(end(&mut forbidden).unwrap()["code"], "NOPERM");
-    assert_eq!(redis.ask("ACL SETUSER ops +info"), "+OK");
-    let mut renamed = look(&server, &ops);
-    assert_eq!(redis.ask("ACL SETUSER ops <x >y"), "+OK");
-    // A login that was given stays good in Redis; over HTTP each request brings it, and so does each second here.
+    assert_eq!(commands.ask("ACL SETUSER ops +info"), "+OK");
+    let mut renamed = look(server.port, &ops);
+    assert_eq!(commands.ask("ACL SETUSER ops <x >y"), "+OK");
+    // A login that was given stays good in Redis; over HTTP each request brings it, and so does each event here.
     assert_eq!(end(&mut renamed).unwrap()["code"], "WRONGPASS");
-    let mut killed = look(&server, &[]);
-    assert_eq!(redis.ask("CLIENT KILL TYPE normal SKIPME yes").get(..1), Some(":"));
+    let mut killed = look(server.port, &[]);
+    assert_eq!(commands.ask("CLIENT KILL TYPE normal SKIPME yes").get(..1), Some(":"));
     end(&mut killed);
-    let mut last = look(&server, &[]);
-    assert_eq!(server.server.stop().code(), Some(0));
+    let mut last = look(server.port, &[]);
+    drop(server);
     end(&mut last);
 }
 
 #[test]
 fn there_are_so_many_viewers_and_no_more() {
-    let server = HttpServer::start(&[]);
-    let mut viewers: Vec<_> = (0..VIEWERS_MAX).map(|_| look(&server, &[])).collect();
+    let server = InProcess::start(quick(), |_| {});
+    let mut viewers: Vec<_> = (0..VIEWERS_MAX).map(|_| look(server.port, &[])).collect();
     let late = server.ask("GET /v1/status/stream");
     assert_eq!(late.status, 503, "{late:?}");
     assert!(late.text().contains("32 viewers"), "{late:?}");
@@ -253,17 +242,17 @@ fn there_are_so_many_viewers_and_no_more() {
 
 #[test]
 fn a_pause_is_shown_while_it_lasts() {
-    let server = HttpServer::start(&[]);
-    let mut viewer = look(&server, &[]);
-    let mut redis = server.server.connect();
+    let server = InProcess::start(quick(), |_| {});
+    let mut viewer = look(server.port, &[]);
+    let mut commands = server.commands();
     // It holds what asks whether the viewer may look, too.
-    assert_eq!(redis.ask("CLIENT PAUSE 100000 ALL"), "+OK");
+    assert_eq!(commands.ask("CLIENT PAUSE 100000 ALL"), "+OK");
     let state = |viewer: &mut Http| event(viewer).unwrap().1["giving"]["state"].as_str().unwrap().to_owned();
     eventually("it is paused", || state(&mut viewer) == "paused");
     for _ in 0..3 {
         assert_eq!(state(&mut viewer), "paused");
     }
-    assert_eq!(redis.ask("CLIENT UNPAUSE"), "+OK");
+    assert_eq!(commands.ask("CLIENT UNPAUSE"), "+OK");
     eventually("it is over", || state(&mut viewer) == "giving");
 }
 
@@ -276,19 +265,15 @@ fn a_refusal_is_told_with_its_remedy() {
     let words = ["--http-port", &port.to_string(), "--http-bind", "127.0.0.1", "--id-max-borrow-ms", "500"];
     let words = [&words[..], &["--id-watermark-lead-ms", "400"]].concat();
     let server = HttpServer { server: Server::start_in(&dir, &words), port };
-    let mut viewer = look(&server, &[]);
-    let giving = |viewer: &mut Http| event(viewer).unwrap().1["giving"].clone();
-    assert_eq!(giving(&mut viewer)["state"], "giving");
     fs::rename(&dir, &away).unwrap();
-    let mut last = Value::Null;
-    eventually("it refuses", || {
-        last = giving(&mut viewer);
-        last["state"] == "refusing"
-    });
-    assert!(last["reason"].as_str().unwrap().starts_with("MISCONF claim lost: the folder"), "{last}");
-    assert!(last["remedy"].as_str().unwrap().starts_with("Put the state folder back"), "{last}");
+    let mut redis = server.server.connect();
+    eventually("it refuses", || redis.ask("GETID").starts_with("-MISCONF claim lost"));
+    let giving = server.ask("GET /v1/status").json()["giving"].clone();
+    assert_eq!(giving["state"], "refusing");
+    assert!(giving["reason"].as_str().unwrap().starts_with("MISCONF claim lost: the folder"), "{giving}");
+    assert!(giving["remedy"].as_str().unwrap().starts_with("Put the state folder back"), "{giving}");
     fs::rename(&away, &dir).unwrap();
-    eventually("it gives again", || giving(&mut viewer)["state"] == "giving");
+    eventually("it gives again", || redis.ask("GETID").starts_with(':'));
 }
 
 /// Checks that `value` has the fields that its schema names, and no others.

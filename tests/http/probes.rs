@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
+use std::thread;
 
 use nix::sys::signal::Signal;
 
@@ -181,7 +182,9 @@ fn what_is_not_known_is_refused() {
 fn a_server_that_stops_is_not_ready() {
     let HttpServer { mut server, port } = HttpServer::start(&["--shutdown-timeout", "60"]);
     let mut stuck = server.connect();
-    stuck.send_and_never_read();
+    // Until the server, which reads no further, is gone.
+    let sender = thread::spawn(move || while stuck.try_send("MGETID 100\r\n".repeat(1000)).is_ok() {});
+    server.wait_stuck(1);
     let mut open = Http::connect(port);
     assert_eq!(open.ask("GET /readyz", &[], "").text(), "ready\n");
     let mut half = Http::connect(port);
@@ -203,6 +206,7 @@ fn a_server_that_stops_is_not_ready() {
     }
     server.signal(Signal::SIGINT);
     assert_eq!(server.wait().code(), Some(0));
+    sender.join().unwrap();
 }
 
 /// This machine's address on its network; nothing is sent.

