@@ -179,6 +179,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "error-flood",
     "forget-generator",
     "getid-core",
+    "getid-redis",
     "go-redis",
     "lib-name",
     "lib-ver",

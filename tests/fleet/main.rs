@@ -1,6 +1,6 @@
 //! The fleet: servers that share claims in a store, and the stores that keep them.
 //!
-//! A real database or etcd is needed by many of these, so they are ignored by default. `gate` has one short test of each
+//! Many of these tests need a real database or etcd and are ignored by default. `gate` has one short test of each
 //! store, for the landing gate:
 //!
 //! ```text

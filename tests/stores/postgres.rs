@@ -297,8 +297,8 @@ fn the_same_name_twice_in_a_batch_is_refused(server: &PostgresServer) {
     assert_eq!(client.reserve("missing", 1), Err(Verdict::NoSuch));
 }
 
-/// Says that it is PostgreSQL, lets everybody in, answers the first statement with `reply`, and ends the connection. Its
-/// port.
+/// Starts a fake PostgreSQL that accepts every login, answers the first statement with `reply` and ends the connection.
+/// Returns its port.
 fn fake(reply: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
