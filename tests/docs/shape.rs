@@ -1,5 +1,6 @@
 //! The shape of what people read: lines that fit beside each other on a screen, and a README that is read to its end.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -103,4 +104,64 @@ fn the_code_map_is_the_tree() {
             assert!(is_entry || shown.contains(&path), "{} is not in the map", path.display());
         }
     }
+}
+
+/// Names of test functions and of the modules that hold them, in every folder with tests.
+fn names_of_tests() -> BTreeSet<String> {
+    let mut paths = Vec::new();
+    for folder in ["tests", "src", "crates"] {
+        files(&root().join(folder), &[".rs"], &mut paths);
+    }
+    let mut names = BTreeSet::new();
+    for path in paths {
+        let text = fs::read_to_string(&path).expect("text");
+        let has_tests = text.contains("test]") || text.contains("test(");
+        let folders = path.strip_prefix(root()).expect("below the root").with_extension("");
+        if has_tests || text.contains("mod ") {
+            names.extend(folders.iter().map(|part| part.to_str().expect("text").to_owned()));
+        }
+        let mut is_test = false;
+        for line in text.lines().map(str::trim_start) {
+            let name = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            } else if let Some(name) = name.filter(|_| std::mem::take(&mut is_test)) {
+                names.insert(name.split('(').next().expect("a part").to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Each promise in ARCHITECTURE.md's table names tests that exist.
+#[test]
+fn promises_name_tests_that_exist() {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
+    let (_, table) = page.split_once("## Promises and their tests").expect("the table");
+    let rows =
+        table.lines().skip_while(|line| !line.starts_with("|---")).skip(1).take_while(|line| line.starts_with('|'));
+    let names = names_of_tests();
+    let (mut checked, mut missing) = (0, Vec::new());
+    for row in rows {
+        for code in row.split('`').skip(1).step_by(2) {
+            let pattern = code.rsplit("::").next().expect("a part");
+            // Commands, folders and planted faults are no names of tests.
+            let is_name =
+                pattern.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_*".contains(&byte));
+            if !is_name {
+                continue;
+            }
+            checked += 1;
+            let mut parts = pattern.split('*');
+            let (start, end) = (parts.next().expect("a part"), parts.next_back().unwrap_or_default());
+            let fits = |name: &String| {
+                if pattern.contains('*') { name.starts_with(start) && name.ends_with(end) } else { name == pattern }
+            };
+            if !names.iter().any(fits) {
+                missing.push(code);
+            }
+        }
+    }
+    assert!(checked > 100, "only {checked} names were found");
+    assert!(missing.is_empty(), "no such tests: {missing:#?}");
 }
