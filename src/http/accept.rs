@@ -270,7 +270,7 @@ impl Port {
         .await;
     }
 
-    /// Tells connections that are late so.
+    /// Signals connections that have missed a deadline, at every sweep.
     async fn sweep(self: Arc<Self>) {
         let mut ticks = tokio::time::interval(self.http.bounds.sweep);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

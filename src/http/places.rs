@@ -222,7 +222,7 @@ impl Place {
     }
 }
 
-/// Those that are configured, µs; 0: none. And those that are not.
+/// Time-outs of connections: those that directives set, in µs (0: none), and the port's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) idle_us: u64,
@@ -293,7 +293,8 @@ impl Places {
         Admitted::Evicted(all.add(self, source))
     }
 
-    /// Tells those that are late so. To be called every [`PortBounds::sweep`].
+    /// Signals connections that have missed a deadline: to answer so first, and at the next sweep to close. Runs every
+    /// [`PortBounds::sweep`].
     pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
         let now_us = us_since(self.begun);
         for place in self.lock().by_number.values() {
@@ -302,14 +303,14 @@ impl Places {
                 note(reason);
                 place.tell(told);
             } else if told == Told::Late && place.told() == Told::Late {
-                // It was to be answered so at the sweep before, and has not got to it.
+                // It was signalled at the sweep before and has not answered since.
                 place.tell(Told::CutOff);
             }
         }
     }
 
-    /// Ends those that take nothing of their response, or send nothing of their request, for the sake of others that
-    /// need the memory, and have done so for as long as `stuck`.
+    /// Ends connections that for `stuck` have taken nothing of their response, or sent nothing of their request. Other
+    /// connections need their memory.
     pub(super) fn end_stuck(&self, stuck: Duration) {
         let now_us = us_since(self.begun);
         self.lock()
