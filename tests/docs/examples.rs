@@ -67,9 +67,8 @@ fn rust() {
         check(&mut Command::new(built), "1000 IDs, ascending: true");
     } else {
         // `cargo test --test docs` builds no examples.
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let words = ["run", "--quiet", "--locked", "--offline", "--example", "rust_client"];
-        check(Command::new(cargo).args(words), "1000 IDs, ascending: true");
+        check(crate::support::cargo().args(words), "1000 IDs, ascending: true");
     }
 }
 

@@ -67,9 +67,8 @@ fn node() {
 #[test]
 #[ignore = "needs crates of crates.io"]
 fn rust() {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
-    let mut command = Command::new(cargo);
+    let mut command = crate::support::cargo();
     command.args(["run", "--quiet", "--locked", "--manifest-path"]).arg(example("rust/Cargo.toml"));
     check(command.env("CARGO_TARGET_DIR", target), &server(&[]).0, "true");
 }

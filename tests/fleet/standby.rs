@@ -121,11 +121,17 @@ fn a_standby_takes_over_from_one_that_is_killed() {
             })
         })
     };
-    let (holder, last) = give(&servers);
+    let (holder, last) = in_time("a holder, and a standby that has seen its record", || {
+        let (holder, last) = give(&servers);
+        let role = servers[1 - holder].server.connect().info("claim_role");
+        (role == "standby").then_some((holder, last))
+    });
     servers.remove(holder).server.kill();
     assert!(give(&servers).1 > last, "above all that the other one gave");
-    let cause = servers[0].server.connect().info("claim_last_takeover_cause");
-    assert!(cause.contains("silent"), "{cause}");
+    eventually("the takeover has a cause", || {
+        let told = servers[0].server.connect().ask_bulk("INFO claim");
+        told.lines().any(|line| line.starts_with("claim_last_takeover_cause:") && line.contains("silent"))
+    });
 }
 
 #[test]

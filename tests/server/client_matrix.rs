@@ -298,8 +298,7 @@ fn node_redis_resp2() {
 /// Builds the package of Rust's clients, which is none of this one's dependencies, and gives its program.
 fn rust(client: &str, mode: &str, word: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut build = Command::new(cargo);
+    let mut build = crate::support::cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(clients("rust/Cargo.toml"));
     build.env("CARGO_TARGET_DIR", &target);
     let output = finish(&mut build, "", Duration::from_mins(10), false);

@@ -615,7 +615,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            match quick.stream().read(&mut buffer) {
+            match crate::support::read(quick.stream(), &mut buffer) {
                 Ok(0) => return,
                 Ok(len) => _ = lines.fetch_add(buffer[..len].split(|&byte| byte == b'\n').count() - 1, Relaxed),
                 Err(error) => panic!("{error}"),

@@ -85,8 +85,7 @@ fn redis_rb_counts() {
 #[ignore = "needs the crate redis, and minutes to build it"]
 fn the_crate_redis_counts() {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let mut build = Command::new(cargo);
+    let mut build = crate::support::cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(script("rust/Cargo.toml"));
     build.env("CARGO_TARGET_DIR", &target);
     let output = finish(&mut build, "", Duration::from_mins(10), false);

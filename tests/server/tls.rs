@@ -1,6 +1,6 @@
 //! TLS as clients and operators meet it: handshakes of both versions, certificates, reloads, and what goes wrong.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -215,7 +215,7 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
         assert_eq!(server.count_log("no TLS handshake within"), 0, "{}", server.log_so_far());
         assert_eq!(good[0].rest(), "");
         for socket in &mut stalled {
-            let end = socket.read(&mut [0]).map_err(|error| error.kind());
+            let end = support::read(socket, &mut [0]).map_err(|error| error.kind());
             assert!(matches!(end, Ok(0) | Err(ErrorKind::ConnectionReset)), "the end: {end:?}");
         }
     }
@@ -280,7 +280,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         let mut good = Dial::new(&files.authority).connect(config.tls_port).expect("connected");
         good.id();
         // The oldest went first, and whoever is open stays.
-        assert_eq!(stalled[0].read(&mut [0]).expect("the end"), 0);
+        assert_eq!(support::read(&mut stalled[0], &mut [0]).expect("the end"), 0);
         assert_eq!(evicted(), (FLOOD - BOUND + 1) as u64);
         good.id();
         server.request_stop();

@@ -145,7 +145,7 @@ impl Http {
 
     /// Whether the server closes without another byte, be it with a reset because it has not read all.
     pub fn is_closed(&mut self) -> bool {
-        let ended = match self.read(&mut [0]) {
+        let ended = match super::read(&mut self.stream, &mut [0]) {
             Ok(read) => read == 0,
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
         };
@@ -170,19 +170,9 @@ impl Http {
         Ok(self.rest.drain(..length).collect())
     }
 
-    /// One read; a process that was stopped and goes on has its reads interrupted.
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.stream.read(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                done => return done,
-            }
-        }
-    }
-
     fn more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        match self.read(&mut bytes)? {
+        match super::read(&mut self.stream, &mut bytes)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             read => {
                 self.rest.extend_from_slice(&bytes[..read]);

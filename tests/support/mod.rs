@@ -22,6 +22,7 @@ pub mod standby;
 pub mod tls;
 mod wire;
 
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -31,11 +32,30 @@ pub use server::*;
 pub use wire::{Wire, talk};
 
 /// How long anything in a test may take before the test fails.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reads once. SIGSTOP and SIGCONT of this process interrupt a read that has a time-out; the read is then made again.
+pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
 
 /// A folder in memory where the system has that: no test waits then for what others write to the disk.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
+/// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that cargo must not see: crates
+/// would be built anew.
+pub fn cargo() -> std::process::Command {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = std::process::Command::new(cargo);
+    command.env_remove("RUSTC_BOOTSTRAP");
+    command
 }
 
 /// Waits until `is_so`, and fails if that does not come.

@@ -123,14 +123,7 @@ fn join<S: Read + Write + Send + 'static>(
 /// Passes bytes on until one side ends, or `drops` says that it is to end here.
 fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool) {
     let mut bytes = [0; 16 * 1024];
-    loop {
-        let read = match from.read(&mut bytes) {
-            Ok(0) => break,
-            Ok(read) => read,
-            // SIGSTOP and SIGCONT of this process interrupt a read that has a time-out.
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => break,
-        };
+    while let Ok(read @ 1..) = super::read(&mut from, &mut bytes) {
         while state.is_cut.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,11 +1,12 @@
 //! A real server: the built binary, on loopback, in a folder of its own, ended with the test.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -57,20 +58,28 @@ pub fn getid() -> Command {
     // A store may stand still for a while; a test that is about the wait says how long it is.
     command.env("GETID_SEQUENCE_WAIT_MS", "15000");
     command.env(NO_START_PAUSE, "1");
+    // A store may stand still for longer than a statement may take.
+    command.env("GETID_TEST_STATEMENT_DEADLINE_MS", "15000");
     command
 }
 
-/// A port that was free a moment ago, and that nobody is given by chance before it is used: below those that the system
-/// picks, and another one each time.
+/// Returns a port that was free a moment ago and that no other test gets meanwhile: below the range of the system, and
+/// out of a block that this process has locked.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
-    const PORTS: u16 = 15_000;
-    static ASKED: AtomicU16 = AtomicU16::new(0);
-    // Processes that run beside this one begin far from here, though their numbers are next to its own.
-    let start = std::process::id().wrapping_mul(2_654_435_761) % u32::from(PORTS);
+    const BLOCKS: u16 = 30;
+    const PORTS: u16 = 500;
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    static BLOCK: LazyLock<(u16, File)> = LazyLock::new(|| {
+        let blocks = (0..BLOCKS).filter_map(|block| {
+            let name = format!("getid-test-ports-{block}.lock");
+            Some((block, File::create(std::env::temp_dir().join(name)).ok()?))
+        });
+        let mut free = blocks.filter(|(_, file)| file.try_lock().is_ok());
+        free.next().expect("a block of ports; 30 processes of tests have theirs")
+    });
     loop {
-        let at = (start + u32::from(ASKED.fetch_add(1, Ordering::Relaxed))) % u32::from(PORTS);
-        let port = FIRST + u16::try_from(at).expect("below the number of ports");
+        let port = FIRST + BLOCK.0 * PORTS + TAKEN.fetch_add(1, Ordering::Relaxed) % PORTS;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }

@@ -219,12 +219,10 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
             // A failure waits for it once a conversation.
             let patience = if is_complete { silence } else { PATIENCE };
             wire.stream().set_read_timeout(Some(patience)).expect("a timeout");
-            match wire.stream().read(&mut buffer) {
+            match super::read(wire.stream(), &mut buffer) {
                 Ok(0) => break true,
                 Ok(len) => got.extend_from_slice(&buffer[..len]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-                // SIGSTOP and SIGCONT of this process interrupt a read that has a time-out.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Closed with bytes of ours unread.
                 Err(_) => break true,
             }
