@@ -66,7 +66,7 @@ mod tests {
         std::fs::write(&path, "user app on\n").unwrap();
         let mut users = Users::default();
         let key_pattern = format!("~{}", "k".repeat(60_000));
-        for number in 0..ACL_FILE_BYTES_MAX / key_pattern.len() + 1 {
+        for number in 0..=ACL_FILE_BYTES_MAX / key_pattern.len() {
             users.define(format!("u{number}").as_bytes(), &[&key_pattern]).unwrap();
         }
         let error = save_users(&path, &users).unwrap_err().to_string();

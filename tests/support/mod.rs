@@ -32,7 +32,7 @@ pub use server::*;
 pub use wire::{Wire, talk};
 
 /// How long anything in a test may take before the test fails.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Reads once. SIGSTOP and SIGCONT of this process interrupt a read that has a time-out; the read is then made again.
 pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
@@ -49,8 +49,8 @@ pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 
-/// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that cargo must not see: crates
-/// would be built anew.
+/// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that cargo must not see, or it
+/// builds crates anew.
 pub fn cargo() -> std::process::Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = std::process::Command::new(cargo);

@@ -25,8 +25,8 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 /// How long a statement may take.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Environment variable that replaces [`STATEMENT_DEADLINE`], in ms. Tests set it for the servers that they start: those
-/// may stand still for longer. A build without [`HAS_TEST_SWITCHES`] does not read it.
+/// Environment variable that replaces [`STATEMENT_DEADLINE`], in ms. Tests set it for the servers that they start, as
+/// those may stand still for longer. A build without [`HAS_TEST_SWITCHES`] does not read it.
 const TEST_DEADLINE_MS: &str = "GETID_TEST_STATEMENT_DEADLINE_MS";
 
 /// How long opening a connection may take: a handshake, a login and some statements.
