@@ -11,5 +11,6 @@ pub mod mounts;
 pub(crate) mod names;
 pub mod noise;
 pub mod ownership;
+pub mod patience;
 pub(crate) mod trust;
 pub mod usage;

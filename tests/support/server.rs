@@ -58,8 +58,8 @@ pub fn getid() -> Command {
     // A store may stand still for a while; a test that is about the wait says how long it is.
     command.env("GETID_SEQUENCE_WAIT_MS", "15000");
     command.env(NO_START_PAUSE, "1");
-    // A store may stand still for longer than a statement may take.
-    command.env("GETID_TEST_STATEMENT_DEADLINE_MS", "15000");
+    // The machine may stop a server in the middle of a save or a statement.
+    command.env("GETID_TEST_PATIENCE_MS", "15000");
     command
 }
 

@@ -15,19 +15,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use getid_core::checks::HAS_TEST_SWITCHES;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::sql::{About, Connection, Store, StoreError, Table};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::system::patience::patience;
 
 /// How long a statement may take.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
-
-/// Environment variable that replaces [`STATEMENT_DEADLINE`], in ms. Tests set it for the servers that they start, as
-/// those may stand still for longer. A build without [`HAS_TEST_SWITCHES`] does not read it.
-const TEST_DEADLINE_MS: &str = "GETID_TEST_STATEMENT_DEADLINE_MS";
 
 /// How long opening a connection may take: a handshake, a login and some statements.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -191,7 +187,7 @@ impl Pool {
         self.counts.statements.fetch_add(1, Relaxed);
         let began = Instant::now();
         let running = work(connection);
-        let answer = match self.bounded(statement_deadline(), running).await {
+        let answer = match self.bounded(patience(STATEMENT_DEADLINE), running).await {
             Ok((connection, answer)) => {
                 if !matches!(answer, Err(StoreError::Unknown(_))) && !self.is_closed.load(Relaxed) {
                     lock(&self.idle).push(connection);
@@ -314,12 +310,6 @@ fn connections_of(store: &dyn Store) -> usize {
 
 fn closed() -> StoreError {
     StoreError::Refused("the server stops".to_owned())
-}
-
-/// Returns [`STATEMENT_DEADLINE`], or what a test has put in its place.
-fn statement_deadline() -> Duration {
-    let replaced = HAS_TEST_SWITCHES.then(|| std::env::var(TEST_DEADLINE_MS).ok()?.parse().ok()).flatten();
-    replaced.map_or(STATEMENT_DEADLINE, Duration::from_millis)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

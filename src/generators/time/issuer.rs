@@ -23,6 +23,7 @@ use super::status::{IssuerStatus, SaveOutcome, Stats};
 use crate::claim::{Claim, Declarations, Identity, SaveError, Taken};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
+use crate::system::patience::patience;
 
 /// How long a draw waits for a save that hangs before it is refused.
 const SAVE_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -330,7 +331,7 @@ impl<C: Clock> Issuer<C> {
         let saving = self.saving_for();
         while let Some((ticket, missing, since_ns)) = source.queue.eldest() {
             let waited = Duration::from_nanos(now_ns.saturating_sub(since_ns)).min(saving);
-            let left = SAVE_WAIT_MAX.saturating_sub(waited);
+            let left = patience(SAVE_WAIT_MAX).saturating_sub(waited);
             if !left.is_zero() {
                 return Next::After(left.max(TIMER_STEP));
             }
@@ -382,7 +383,7 @@ impl<C: Clock> Issuer<C> {
     /// Why a draw of one ID would be refused, if it would: one that waits for a save which hangs is.
     pub(super) fn refusing_for(&self, refusing: Option<Refusal>, awaits_save: bool) -> Option<Refusal> {
         // It would wait for this save, which has used up the time already.
-        let hangs = awaits_save && self.saving_for() >= SAVE_WAIT_MAX;
+        let hangs = awaits_save && self.saving_for() >= patience(SAVE_WAIT_MAX);
         refusing.or_else(|| hangs.then(|| self.save_timeout()))
     }
 
