@@ -190,7 +190,11 @@ impl EtcdMember {
     }
 
     fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.pid()).expect("a pid")), signal).expect("it runs");
+        let pid = Pid::from_raw(i32::try_from(self.pid()).expect("a pid"));
+        kill(pid, signal).expect("it runs");
+        if signal == Signal::SIGSTOP {
+            super::wait_stopped(pid);
+        }
     }
 
     fn spawn(&mut self) {

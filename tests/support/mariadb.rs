@@ -145,7 +145,11 @@ impl MariadbServer {
 
     fn signal(&self, signal: Signal) {
         let process = self.process.as_ref().expect("it runs");
-        kill(Pid::from_raw(i32::try_from(process.id()).expect("a pid")), signal).expect("it runs");
+        let pid = Pid::from_raw(i32::try_from(process.id()).expect("a pid"));
+        kill(pid, signal).expect("it runs");
+        if signal == Signal::SIGSTOP {
+            super::wait_stopped(pid);
+        }
     }
 }
 

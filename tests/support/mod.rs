@@ -22,9 +22,11 @@ pub mod standby;
 pub mod tls;
 mod wire;
 
+use std::fs::DirEntry;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 pub(crate) use random::Random;
@@ -47,6 +49,17 @@ pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
 /// A folder in memory where the system has that: no test waits then for what others write to the disk.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
+/// Waits until every thread of the process has stopped: kill(2) returns before SIGSTOP takes effect.
+pub fn wait_stopped(pid: Pid) {
+    let has_stopped = |task: io::Result<DirEntry>| {
+        let Ok(stat) = task.and_then(|task| std::fs::read_to_string(task.path().join("stat"))) else { return true };
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 't', 'Z']))
+    };
+    eventually("the process has stopped", || {
+        std::fs::read_dir(format!("/proc/{pid}/task")).map_or(true, |mut tasks| tasks.all(has_stopped))
+    });
 }
 
 /// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that cargo must not see, or it

@@ -203,6 +203,9 @@ fn signal_all(process: &Child, signal: Signal) {
     let children = children(postmaster);
     for process in children.into_iter().chain([postmaster]) {
         let _ = kill(process, signal);
+        if signal == Signal::SIGSTOP {
+            super::wait_stopped(process);
+        }
     }
 }
 

@@ -254,6 +254,9 @@ impl Server {
 
     pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).expect("the process is there");
+        if signal == Signal::SIGSTOP {
+            super::wait_stopped(self.pid());
+        }
     }
 
     /// Waits for the process to end by itself.
