@@ -7,19 +7,9 @@ use std::sync::Arc;
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use getid::acl::{Origin, Users};
-use getid::command::{Command, Flags};
+use getid::command::Flags;
 use getid::config::{Config, RealFiles, Sources};
 use getid::session::{Session, Settings, Turn};
-
-/// A request that the command's arity admits; `None` for a container, which only its subcommands can run.
-fn request_of(command: &Command) -> Option<String> {
-    let words = command.full_name.matches('|').count() + 1;
-    if !command.subcommands.is_empty() && !command.accepts(1) {
-        return None;
-    }
-    let wanted = command.arity.unsigned_abs() as usize;
-    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
-}
 
 /// Commands that another machine cannot run without a login; by hand, so that each new command is considered.
 const GUARDED: &[&str] = &[
@@ -140,7 +130,7 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
                 let tries_all = at_mode < 2 && at_login < 2;
                 let few = ["config|set", "shutdown", "ping", "info"];
                 for command in rows().filter(|command| tries_all || few.contains(&command.full_name)) {
-                    let Some(request) = request_of(command) else { continue };
+                    let Some(request) = crate::support::request_of(command) else { continue };
                     let is_kept =
                         guards && origin == Origin::Elsewhere && !has_proved && GUARDED.contains(&command.full_name);
                     let case = format!("{mode:?} {origin:?} {login:?} {request:?}");
@@ -171,7 +161,7 @@ fn a_user_runs_what_its_rules_allow_and_nothing_else() {
     assert_eq!(ask("ACL SETUSER app on >pw -@all +getid +mgetid +ping"), "+OK\r\n");
     let mut tried = 0;
     for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
-        let Some(request) = request_of(command) else { continue };
+        let Some(request) = crate::support::request_of(command) else { continue };
         tried += 1;
         assert_eq!(ask("AUTH app pw"), "+OK\r\n");
         let said = ask(&request);
@@ -216,7 +206,7 @@ fn the_default_user_decides_whether_a_password_is_needed() {
     assert_eq!(early.ask("PING"), noauth);
     let mut users = Users::clone(&settings.users);
     for (rules, asked) in [
-        // As in Redis: nobody needs to log in, but HELLO requires it all the same.
+        // As in Redis: no login is required, except for HELLO.
         (&["nopass"][..], &[("PING", "+PONG\r\n"), ("AUTH x", without_password)][..]),
         (&["off"], &[("PING", noauth), ("AUTH default x", wrong)]),
         (&["on", ">new"], &[("AUTH default secret", wrong), ("AUTH default new", "+OK\r\n"), ("PING", "+PONG\r\n")]),

@@ -1,4 +1,4 @@
-//! Users of a whole server: what connections, threads and files make of them. What a session allows whom is in
+//! Users of a whole server: connections, threads and files. What a session allows whom is in
 //! `tests/protocol/access.rs`.
 
 use std::fs;
@@ -51,16 +51,6 @@ fn start_with(dir: &Path, config: &Path) -> Server {
 
 fn rows() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
-}
-
-/// A request that the command's arity admits; `None` for a container, which only its subcommands can run.
-fn request_of(command: &Command) -> Option<String> {
-    let words = command.full_name.matches('|').count() + 1;
-    if !command.subcommands.is_empty() && !command.accepts(1) {
-        return None;
-    }
-    let wanted = command.arity.unsigned_abs() as usize;
-    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
 }
 
 /// A change of users reaches the connections of all threads: rules hold at once, deleted users are cut off.
@@ -505,7 +495,7 @@ fn telltales() -> Vec<String> {
 /// Who has not logged in may run nothing.
 fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
-        let Some(request) = request_of(command) else { continue };
+        let Some(request) = crate::support::request_of(command) else { continue };
         let said = wire.ask(&request);
         assert!(said.contains("NOAUTH "), "{way}: {request}: {said}");
     }
@@ -522,10 +512,10 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     let (mut requests, mut refused): (Vec<String>, Vec<String>) = Default::default();
     for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
         if !user.may(command) {
-            refused.extend(request_of(command));
+            refused.extend(crate::support::request_of(command));
             continue;
         }
-        requests.extend(request_of(command));
+        requests.extend(crate::support::request_of(command));
         let whole = command.full_name.replace('|', " ");
         requests.extend(
             ["*", "requirepass", "REQUIREPASS", "*pass*", "all", "everything", "1000", "-1"]

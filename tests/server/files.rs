@@ -368,7 +368,7 @@ fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
 #[test]
 fn hundreds_of_changes_while_their_file_hangs() {
     const CLIENTS: usize = 520;
-    // One is under way, so many wait for it, and the rest is told at once.
+    // One change is under way, a bounded number waits for it, and the others are refused at once.
     const REFUSED: usize = CLIENTS - 1 - 64;
     support::need_open_files(CLIENTS + 100);
     let [work, state] = [(); 2].map(|()| support::folder());

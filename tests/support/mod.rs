@@ -51,6 +51,16 @@ pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
 
+/// Returns a request that the command's arity admits; `None` for a container, which only its subcommands can run.
+pub fn request_of(command: &getid::command::Command) -> Option<String> {
+    let words = command.full_name.matches('|').count() + 1;
+    if !command.subcommands.is_empty() && !command.accepts(1) {
+        return None;
+    }
+    let wanted = command.arity.unsigned_abs() as usize;
+    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
+}
+
 /// Waits until every thread of the process has stopped: kill(2) returns before SIGSTOP takes effect.
 pub fn wait_stopped(pid: Pid) {
     let has_stopped = |task: io::Result<DirEntry>| {

@@ -57,7 +57,7 @@ pub(super) struct Page {
     /// The event of this second, for those who look on.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
-    /// How often a point is noted, and viewers are told.
+    /// Interval at which the history gets a point and viewers get an event.
     step: Duration,
 }
 

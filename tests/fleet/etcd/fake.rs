@@ -298,7 +298,7 @@ fn what_takes_too_long_ends() {
     assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
     gateway.seen();
     assert!(gateway.late(DEADLINE, store.0.about()).is_err());
-    // Somebody listens and nobody accepts.
+    // The port listens and accepts no connection.
     let full = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = records(&format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port()), DEADLINE);
     assert!(paused().block_on(store.0.read(&claim)).is_err());
