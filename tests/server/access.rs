@@ -410,7 +410,7 @@ fn guessing_is_slow_for_who_guesses() {
         .map(|_| {
             let over = Arc::clone(&over);
             std::thread::spawn(move || {
-                while !over.load(Relaxed) && began.elapsed() < support::PATIENCE {
+                while !over.load(Relaxed) {
                     // Not even the answer is awaited.
                     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
                     _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
@@ -432,11 +432,10 @@ fn guessing_is_slow_for_who_guesses() {
         let tried = said.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap();
         tried.parse::<u64>().unwrap()
     };
-    let mut others = 0;
-    eventually("an address has used up its guesses", || {
-        others += 1;
-        ask_from_elsewhere() >= 1000 && others >= 20
-    });
+    for _ in 0..20 {
+        ask_from_elsewhere();
+    }
+    eventually("an address has used up its guesses", || ask_from_elsewhere() >= 1000);
     over.store(true, Relaxed);
     for thread in attackers {
         thread.join().unwrap();
