@@ -2,11 +2,13 @@
 //
 //     java JavaWorker.java
 
+import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.time.Duration;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
 
@@ -15,52 +17,90 @@ class JavaWorker implements AutoCloseable {
     static final String URL = System.getenv().getOrDefault("GETID_URL", "http://127.0.0.1:7880");
     static final long EPOCH = 1420070400000L;
 
-    final HttpClient http = HttpClient.newHttpClient();
-    final String leases, name;
-    volatile boolean over;
-    long id, notBefore, notAfter, last, newest;
-    String token;
+    final HttpClient http;
+    final String leases, pool, name;
+    final long leaseMs;
+    final Duration timeout;
+    final Thread keeper = new Thread(this::keep);
+    // Guarded by the monitor, which is never held while the server is asked.
+    boolean closed;
+    long id, notBefore, notAfter, last, newest, aheadMs;
+    String token, trouble;
 
-    JavaWorker(String pool) throws Exception {
+    /** `lease` is the lease of the pool. No request takes longer than `timeout`: close() waits for a renewal. */
+    JavaWorker(String pool, String name, Duration lease, Duration timeout) throws Exception {
+        http = HttpClient.newBuilder().connectTimeout(timeout).build();
         leases = URL + "/v1/workers/" + pool + "/leases";
-        name = InetAddress.getLocalHost().getHostName() + "-" + ProcessHandle.current().pid();
+        this.pool = pool;
+        this.name = name;
+        leaseMs = lease.toMillis();
+        this.timeout = timeout;
         lease();
-        var keeper = new Thread(this::keep);
         keeper.setDaemon(true);
         keeper.start();
     }
 
-    void lease() throws Exception {
+    void lease() throws IOException, InterruptedException {
+        long askedAt = System.currentTimeMillis();
         String granted = ask("", "{\"name\":\"" + name + "\"}");
-        synchronized (this) {
+        synchronized (this) { // A worker that was closed meanwhile gives it back unused.
             id = number(granted, "id");
             token = granted.replaceAll(".*\"token\":\"([0-9a-f]+)\".*", "$1");
             notBefore = number(granted, "not_before");
             notAfter = number(granted, "not_after");
             last = notBefore - 1;
+            aheadMs = askedAt - notAfter;
+            trouble = null;
         }
     }
 
-    String shown() {
+    void renew() throws IOException, InterruptedException {
+        long askedAt = System.currentTimeMillis();
+        long renewed = number(ask("/" + id + "/renew", shown()), "not_after");
+        synchronized (this) {
+            if (closed) return;
+            notAfter = renewed;
+            // Positive: the clock was past the new end before the server set it. So the clock is wrong.
+            aheadMs = askedAt - renewed;
+            trouble = null;
+        }
+    }
+
+    synchronized String shown() {
         return "{\"token\":\"" + token + "\",\"last\":" + last + "}";
     }
 
+    /** Waits for a third of what is left. A wrong clock makes that too short or too long: the bounds do not depend on it. */
+    synchronized boolean pause() throws InterruptedException {
+        long left = (notAfter - System.currentTimeMillis()) / 3;
+        long end = System.nanoTime() + 1_000_000 * Math.min(Math.max(left, 1000), Math.max(leaseMs / 3, 1000));
+        for (long ns; !closed && (ns = end - System.nanoTime()) > 0; ) wait(ns / 1_000_000 + 1);
+        return !closed;
+    }
+
+    synchronized boolean isOver(IOException error) {
+        trouble = error.getMessage();
+        return error instanceof Refused && System.currentTimeMillis() >= notAfter && !closed;
+    }
+
     void keep() {
-        while (!over) {
-            try {
-                Thread.sleep(Math.max(100, (notAfter - System.currentTimeMillis()) / 3));
-                long renewed = number(ask("/" + id + "/renew", shown()), "not_after");
-                synchronized (this) { notAfter = renewed; }
-            } catch (IllegalStateException refused) {
-                // The lease lasts to its end. Then there are no IDs until there is another one.
-                if (System.currentTimeMillis() >= notAfter && !over) try { lease(); } catch (Exception away) { }
-            } catch (Exception away) { }
+        try {
+            while (pause()) {
+                try {
+                    renew();
+                } catch (IOException error) {
+                    // The lease lasts to its end. Then there are no IDs until there is another one.
+                    if (isOver(error)) try { lease(); } catch (IOException none) { isOver(none); }
+                }
+            }
+        } catch (InterruptedException stopped) {
+            // The lease ends by itself.
         }
     }
 
     /** An ID. Outside of the lease, and while the clock is behind the newest ID, there are none. */
     synchronized long next() throws InterruptedException {
-        for (int tries = 0; tries < 100; tries++, wait(1)) {
+        for (int tries = 0; tries < 100 && !closed; tries++, wait(1)) {
             long now = System.currentTimeMillis();
             long first = (now - EPOCH) << 22 | id << 12;
             long made = newest >= first && newest < first + 4095 ? newest + 1 : first;
@@ -69,35 +109,59 @@ class JavaWorker implements AutoCloseable {
                 return newest = made;
             }
         }
-        throw new IllegalStateException("no lease of worker id " + id + " holds at this time");
+        throw new IllegalStateException("no ID of worker id " + id + " of pool " + pool + ": " + whyNone());
     }
 
+    String whyNone() {
+        long now = System.currentTimeMillis(), first = Math.max(notBefore, last);
+        if (closed) return "this worker is closed";
+        if (now >= notAfter && aheadMs >= 0)
+            return "this machine's clock is at least " + aheadMs / 1000.0 + " s ahead of the server's, past the end of a "
+                + "lease that was just given. Set the clock (timedatectl set-ntp true), or give the pool a lease that "
+                + "is longer than the difference";
+        if (now >= notAfter) return "the lease is over and not renewed, last error: " + trouble;
+        if (now < first)
+            return "this machine's clock is " + (first - now) / 1000.0 + " s behind the first time that an ID may have. "
+                + "Set the clock (timedatectl set-ntp true), or wait";
+        return "the counter was full in 100 tries; try again";
+    }
+
+    /** Gives no more IDs, waits for a renewal that is under way, and gives the worker id back. */
     @Override
     public void close() throws Exception {
-        over = true;
-        synchronized (this) { notAfter = 0; }
+        synchronized (this) {
+            closed = true; // From here on `last` does not change.
+            notifyAll();
+        }
+        keeper.join();
         ask("/" + id + "/release", shown());
     }
 
-    String ask(String path, String body) throws Exception {
+    String ask(String path, String body) throws IOException, InterruptedException {
         var request = HttpRequest.newBuilder(URI.create(leases + path)).header("Content-Type", "application/json")
-            .POST(HttpRequest.BodyPublishers.ofString(body)).build();
+            .timeout(timeout).POST(HttpRequest.BodyPublishers.ofString(body)).build();
         var answer = http.send(request, BodyHandlers.ofString());
-        if (answer.statusCode() == 409) throw new IllegalStateException(answer.body());
-        if (answer.statusCode() >= 300) throw new java.io.IOException(answer.body());
+        if (answer.statusCode() == 409) throw new Refused(answer.body());
+        if (answer.statusCode() >= 300) throw new IOException(answer.body());
         return answer.body();
     }
 
-    static long number(String json, String field) {
+    /** EXPIRED, REVOKED and WRONGTOKEN of a renewal; of a lease, EXHAUSTED. */
+    static class Refused extends IOException {
+        Refused(String problem) { super(problem); }
+    }
+
+    static long number(String json, String field) throws IOException {
         var found = Pattern.compile("\"" + field + "\":(\\d+)").matcher(json);
-        if (!found.find()) throw new IllegalArgumentException(json);
+        if (!found.find()) throw new IOException("the reply has no " + field + ": " + json);
         return Long.parseLong(found.group(1));
     }
 
     public static void main(String[] words) throws Exception {
         var ids = new TreeSet<Long>();
         boolean ascends = true;
-        var worker = new JavaWorker("orders");
+        String name = InetAddress.getLocalHost().getHostName() + "-" + ProcessHandle.current().pid();
+        var worker = new JavaWorker("orders", name, Duration.ofSeconds(30), Duration.ofSeconds(5));
         try (worker) {
             for (int count = 0; count < 1000; count++) {
                 long made = worker.next();

@@ -2,45 +2,77 @@
 //
 //     npm install redis @sapphire/snowflake
 
+import { realpathSync } from "node:fs";
 import { hostname } from "node:os";
+import { pathToFileURL } from "node:url";
 import { Snowflake } from "@sapphire/snowflake";
 import { createClient } from "redis";
 
-/** Leases a worker id, renews it, and gives IDs of the generator that `make` makes for it. */
+/** Leases a worker id, renews it, and gives IDs of the generator that `make` makes for it. `leaseS`: the pool's lease. */
 export class Worker {
-  constructor(client, pool, make, timeOf, name = `${hostname()}-${process.pid}`) {
-    Object.assign(this, { client, pool, make, timeOf, name, newest: 0n });
+  closed = false;
+  newest = 0n;
+
+  constructor(client, pool, make, timeOf, { name = `${hostname()}-${process.pid}`, leaseS = 30, timeoutS = 5 } = {}) {
+    Object.assign(this, { client, pool, make, timeOf, name, leaseS, timeoutS });
+  }
+
+  /** A reply of the server. One that comes after `timeoutS` is forgotten: close() waits for replies. */
+  async ask(...words) {
+    let timer;
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`no reply within ${this.timeoutS} s`)), this.timeoutS * 1000);
+    });
+    const reply = this.client.sendCommand(["WORKERID", words[0], this.pool, ...words.slice(1)]);
+    return Promise.race([reply, late]).finally(() => clearTimeout(timer));
   }
 
   async lease() {
-    const words = ["WORKERID", "LEASE", this.pool, "NAME", this.name];
-    const [id, token, notBefore, notAfter] = await this.client.sendCommand(words);
-    // Another id, or the same one later: another generator.
+    const askedAt = Date.now();
+    const [id, token, notBefore, notAfter] = await this.ask("LEASE", "NAME", this.name);
+    // Another id, or the same one later: another generator. A worker that was closed meanwhile gives it back unused.
     Object.assign(this, { id, token, notBefore, notAfter, generate: this.make(id), last: notBefore - 1 });
+    Object.assign(this, { aheadMs: askedAt - notAfter, trouble: undefined });
     this.keepLater();
     return this;
   }
 
+  async renew() {
+    const askedAt = Date.now();
+    const [notAfter] = await this.ask("RENEW", `${this.id}`, this.token, "LAST", `${this.last}`);
+    // Positive: the clock was past the new end before the server set it. So the clock is wrong.
+    if (!this.closed) Object.assign(this, { notAfter, aheadMs: askedAt - notAfter, trouble: undefined });
+  }
+
+  /** After a third of what is left. A wrong clock makes that too short or too long: the bounds do not depend on it. */
   keepLater() {
-    const wait = Math.max(100, (this.notAfter - Date.now()) / 3);
-    this.timer = setTimeout(() => this.keep(), Math.min(wait, 2 ** 31 - 1));
+    if (this.closed) return;
+    const wait = Math.min(Math.max((this.notAfter - Date.now()) / 3, 1000), Math.max((this.leaseS * 1000) / 3, 1000));
+    this.timer = setTimeout(() => { this.keeping = this.keep(); }, wait);
   }
 
   async keep() {
     try {
-      const words = ["WORKERID", "RENEW", this.pool, `${this.id}`, this.token, "LAST", `${this.last}`];
-      [this.notAfter] = await this.client.sendCommand(words);
+      await this.renew();
     } catch (error) {
       // Whatever happens, the lease lasts to its end. Then there are no IDs until there is another one.
+      this.trouble = error;
       const isOver = /^(EXPIRED|REVOKED|WRONGTOKEN)/.test(error.message) && Date.now() >= this.notAfter;
-      if (isOver) return this.lease().catch(() => this.keepLater());
+      if (isOver && !this.closed) {
+        try {
+          await this.lease();
+          return;
+        } catch (error) {
+          this.trouble = error;
+        }
+      }
     }
     this.keepLater();
   }
 
   /** An ID. What the generator makes outside of the lease, or not above the one before, is thrown away. */
   async next() {
-    for (let tries = 0; tries < 100; tries++) {
+    for (let tries = 0; tries < 100 && !this.closed; tries++) {
       const made = this.generate();
       const at = this.timeOf(made);
       if (this.notBefore <= at && at < this.notAfter && made > this.newest) {
@@ -49,25 +81,48 @@ export class Worker {
       }
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
-    throw new Error(`no lease of worker id ${this.id} in pool ${this.pool} holds at this time`);
+    throw new Error(`no ID of worker id ${this.id} of pool ${this.pool}: ${this.whyNone()}`);
   }
 
+  whyNone() {
+    const [now, first] = [Date.now(), Math.max(this.notBefore, this.last)];
+    if (this.closed) return "this worker is closed";
+    if (now >= this.notAfter && this.aheadMs >= 0) {
+      return `this machine's clock is at least ${this.aheadMs / 1000} s ahead of the server's, past the end of a lease ` +
+        "that was just given. Set the clock (timedatectl set-ntp true), or give the pool a lease that is longer than " +
+        "the difference";
+    }
+    if (now >= this.notAfter) return `the lease is over and not renewed, last error: ${this.trouble?.message}`;
+    if (now < first) {
+      return `this machine's clock is ${(first - now) / 1000} s behind the first time that an ID may have. Set the ` +
+        "clock (timedatectl set-ntp true), or wait";
+    }
+    return "the generator made none in 100 tries; try again";
+  }
+
+  /** Gives no more IDs, waits for a renewal that is under way, and gives the worker id back. */
   async close() {
+    this.closed = true; // From here on LAST does not change.
     clearTimeout(this.timer);
-    this.notAfter = 0;
-    const words = ["WORKERID", "RELEASE", this.pool, `${this.id}`, this.token, "LAST", `${this.last}`];
-    await this.client.sendCommand(words);
+    await this.keeping;
+    await this.ask("RELEASE", `${this.id}`, this.token, "LAST", `${this.last}`);
   }
 }
 
 const snowflake = new Snowflake(1420070400000n);
 // Ten bits: five are the library's worker, and five its process.
-const make = (id) => () => snowflake.generate({ workerId: BigInt(id >> 5), processId: BigInt(id & 31) });
-const client = await createClient({ socket: { port: Number(process.env.GETID_PORT ?? 7890) } }).connect();
-const worker = await new Worker(client, "orders", make, (id) => snowflake.timestampFrom(id)).lease();
-const ids = [];
-for (let count = 0; count < 1000; count++) ids.push(await worker.next());
-await worker.close();
-await client.close();
-const ascends = ids.every((id, place) => place === 0 || ids[place - 1] < id);
-console.log(`worker id ${worker.id}: ${new Set(ids).size} different IDs, ascending: ${ascends}`);
+export const make = (id) => () => snowflake.generate({ workerId: BigInt(id >> 5), processId: BigInt(id & 31) });
+export const timeOf = (id) => snowflake.timestampFrom(id);
+
+if (import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
+  const client = createClient({ socket: { port: Number(process.env.GETID_PORT ?? 7890) } });
+  // The client connects again by itself; without a listener an error ends the process.
+  await client.on("error", (error) => console.error(error.message)).connect();
+  const worker = await new Worker(client, "orders", make, timeOf).lease();
+  const ids = [];
+  for (let count = 0; count < 1000; count++) ids.push(await worker.next());
+  await worker.close();
+  await client.close();
+  const ascends = ids.every((id, place) => place === 0 || ids[place - 1] < id);
+  console.log(`worker id ${worker.id}: ${new Set(ids).size} different IDs, ascending: ${ascends}`);
+}

@@ -4,13 +4,17 @@
 //! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A
 //! program that is missing then fails its test: what was not run must not look as if it had been.
 
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use getid_core::{Id, Layout, Tick};
 
 use crate::support::haproxy::HaProxy;
 #[cfg(feature = "http")]
 use crate::support::http::{Http, HttpServer};
-use crate::support::{Server, Wire, eventually, free_port};
+use crate::support::program::fails;
+use crate::support::{Server, Wire, eventually, folder, free_port};
 
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
@@ -61,15 +65,91 @@ fn ruby() {
 /// Cargo builds examples along with tests, so this one needs nothing.
 #[test]
 fn rust() {
+    check(&mut rust_example("getid", "rust_client"), "1000 IDs, ascending: true");
+}
+
+/// An example of one of our packages.
+fn rust_example(package: &str, name: &str) -> Command {
     let test = std::env::current_exe().expect("this test");
-    let built = test.parent().and_then(Path::parent).expect("target/<profile>").join("examples/rust_client");
+    let built = test.parent().and_then(Path::parent).expect("target/<profile>").join("examples").join(name);
     if built.exists() {
-        check(&mut Command::new(built), "1000 IDs, ascending: true");
-    } else {
-        // `cargo test --test docs` builds no examples.
-        let words = ["run", "--quiet", "--locked", "--offline", "--example", "rust_client"];
-        check(crate::support::cargo().args(words), "1000 IDs, ascending: true");
+        return Command::new(built);
     }
+    // `cargo test --test docs` builds no examples.
+    let mut command = crate::support::cargo();
+    command.args(["run", "--quiet", "--locked", "--offline", "--package", package, "--example", name]);
+    command
+}
+
+/// The program that the README of getid-core shows, which makes IDs in its own process.
+struct Maker {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Maker {
+    fn command(folder: &Path) -> Command {
+        let mut command = rust_example("getid-core", "maker");
+        command.arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+    }
+
+    fn start(folder: &Path) -> Maker {
+        let mut child = Maker::command(folder).spawn().expect("the example runs");
+        let stdout = child.stdout.take().expect("piped");
+        Maker { child, lines: BufReader::new(stdout).lines() }
+    }
+
+    fn ids(&mut self, count: usize) -> Vec<Id> {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{count}").expect("sent");
+        let ids: Vec<Id> = self.lines.by_ref().take(count).map(|line| id_of(&line.expect("a line"))).collect();
+        assert_eq!(ids.len(), count, "the example has ended");
+        ids
+    }
+}
+
+fn id_of(line: &str) -> Id {
+    line.parse().ok().and_then(Id::new).unwrap_or_else(|| panic!("no ID: {line}"))
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_second_copy_of_the_maker_does_not_start() {
+    let folder = folder();
+    let mut first = Maker::start(folder.path());
+    let before = first.ids(1)[0];
+    let refusal = fails(&mut Maker::command(folder.path()));
+    let expected = format!("{} is locked: another process makes IDs", folder.path().join("lock").display());
+    assert!(refusal.starts_with(&expected), "{refusal}");
+    assert!(first.ids(1)[0] > before, "the first one goes on");
+}
+
+/// A crash leaves no lock, and a watermark that is past every ID.
+#[test]
+fn the_next_start_of_the_maker_repeats_no_id() {
+    let folder = folder();
+    let mut maker = Maker::start(folder.path());
+    let ids = maker.ids(5000);
+    assert!(ids.is_sorted_by(|one, next| one < next));
+    drop(maker);
+    let state = std::fs::read_to_string(folder.path().join("state")).expect("saved before the first ID");
+    let watermark: u64 = state.split(' ').next().and_then(|word| word.parse().ok()).expect("a number");
+    let tick = |id: Id| Layout::default().split(id).tick;
+    assert!(tick(ids[4999]) < Tick(watermark));
+    let mut maker = Maker::start(folder.path());
+    let next = maker.ids(1)[0];
+    assert!(next > ids[4999] && tick(next) >= Tick(watermark));
+
+    // A clean stop: the end of its input.
+    drop(maker.child.stdin.take());
+    assert!(maker.child.wait().expect("its status").success());
+    assert!(Maker::start(folder.path()).ids(1)[0] > next);
 }
 
 /// Runs an example against a server of its own. It prints an ID, three IDs, and what became of a thousand more.

@@ -123,15 +123,16 @@ fn commands_that_need_no_server_print_what_is_shown() {
 
 #[test]
 fn the_clients_shown_are_the_examples_that_tests_run() {
-    let pages = ["README.md", "docs/clients.md"];
+    let pages = ["README.md", "docs/clients.md", "crates/getid-core/README.md"];
     let shown: Vec<String> = pages.iter().flat_map(|page| fences(page)).map(|fence| fence.text).collect();
-    let mut examples = vec![root().join("examples/rust_client.rs"), root().join("examples/haproxy.cfg")];
+    let single = ["examples/rust_client.rs", "examples/haproxy.cfg", "crates/getid-core/examples/maker.rs"];
+    let mut examples: Vec<PathBuf> = single.map(|example| root().join(example)).into();
     for entry in std::fs::read_dir(root().join("examples/clients")).expect("the folder") {
         examples.push(entry.expect("an entry").path());
     }
     for example in examples {
         let text = std::fs::read_to_string(&example).expect("text");
-        assert!(shown.contains(&text), "neither README nor docs/clients.md shows {} as it is", example.display());
+        assert!(shown.contains(&text), "none of {pages:?} shows {} as it is", example.display());
     }
 }
 

@@ -17,6 +17,14 @@ pub enum Target {
     Socket(PathBuf),
 }
 
+/// Sees each piece of what passes before it is passed on. It may change bytes, and holds them up until it returns.
+pub trait Tap: Send + Sync {
+    /// Bytes of a client; connections are numbered from 0.
+    fn request(&self, connection: usize, bytes: &mut [u8]);
+    /// Bytes of the server.
+    fn reply(&self, connection: usize, bytes: &mut [u8]);
+}
+
 /// Listens on a port of its own. It ends with the process: tests of a binary are few.
 pub struct Proxy {
     pub port: u16,
@@ -25,6 +33,7 @@ pub struct Proxy {
 
 #[derive(Default)]
 struct State {
+    tap: Option<Arc<dyn Tap>>,
     /// A request ends the connection instead of being passed on.
     drops_requests: AtomicBool,
     /// The same with a reply.
@@ -37,23 +46,32 @@ struct State {
 
 impl Proxy {
     pub fn to(target: Target) -> Proxy {
+        Proxy::start(target, State::default())
+    }
+
+    /// A proxy whose traffic `tap` sees.
+    pub fn tapped(target: Target, tap: Arc<dyn Tap>) -> Proxy {
+        Proxy::start(target, State { tap: Some(tap), ..State::default() })
+    }
+
+    fn start(target: Target, state: State) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let proxy = Proxy { port: listener.local_addr().expect("its address").port(), state: Arc::default() };
+        let proxy = Proxy { port: listener.local_addr().expect("its address").port(), state: Arc::new(state) };
         let state = Arc::clone(&proxy.state);
         std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
+            for (connection, client) in listener.incoming().map_while(Result::ok).enumerate() {
                 let _ = client.set_nodelay(true);
                 match &target {
                     Target::Port(port) => {
                         let Ok(server) = TcpStream::connect(("127.0.0.1", *port)) else { continue };
                         let _ = server.set_nodelay(true);
                         let (Ok(back), Ok(end)) = (server.try_clone(), server.try_clone()) else { continue };
-                        join(&state, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
+                        join(&state, connection, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
                     }
                     Target::Socket(path) => {
                         let Ok(server) = UnixStream::connect(path) else { continue };
                         let (Ok(back), Ok(end)) = (server.try_clone(), server.try_clone()) else { continue };
-                        join(&state, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
+                        join(&state, connection, client, server, back, move || drop(end.shutdown(Shutdown::Both)));
                     }
                 }
             }
@@ -91,6 +109,7 @@ impl Proxy {
 
 fn join<S: Read + Write + Send + 'static>(
     state: &Arc<State>,
+    connection: usize,
     client: TcpStream,
     server: S,
     back: S,
@@ -111,17 +130,19 @@ fn join<S: Read + Write + Send + 'static>(
     let (requests, replies) = (Arc::clone(state), Arc::clone(state));
     let (end_of_requests, end_of_replies) = (ends(&end), ends(&end));
     std::thread::spawn(move || {
-        pass(client, server, &requests, &requests.drops_requests);
+        let tap = |bytes: &mut [u8]| requests.tap.iter().for_each(|tap| tap.request(connection, bytes));
+        pass(client, server, &requests, &requests.drops_requests, tap);
         end_of_requests();
     });
     std::thread::spawn(move || {
-        pass(back, client_back, &replies, &replies.drops_replies);
+        let tap = |bytes: &mut [u8]| replies.tap.iter().for_each(|tap| tap.reply(connection, bytes));
+        pass(back, client_back, &replies, &replies.drops_replies, tap);
         end_of_replies();
     });
 }
 
 /// Passes bytes on until one side ends, or `drops` says that it is to end here.
-fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool) {
+fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool, tap: impl Fn(&mut [u8])) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(read @ 1..) = super::read(&mut from, &mut bytes) {
         while state.is_cut.load(Ordering::SeqCst) {
@@ -131,6 +152,7 @@ fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBo
             state.dropped.fetch_add(1, Ordering::SeqCst);
             return;
         }
+        tap(&mut bytes[..read]);
         if to.write_all(&bytes[..read]).is_err() {
             return;
         }

@@ -6,6 +6,7 @@ mod fred_client;
 mod redis_sequences;
 mod redis_sync;
 mod redis_tokio;
+mod worker_race;
 
 use std::collections::HashSet;
 use std::env;
@@ -24,6 +25,9 @@ async fn main() {
     let (client, named) = words.split_first().expect("the name of a client");
     if client == "redis-sequences" {
         return tokio::task::spawn_blocking(redis_sequences::check).await.expect("it holds");
+    }
+    if client == "worker-race" {
+        return tokio::task::spawn_blocking(worker_race::run).await.expect("it ends");
     }
     let (package, _) = client.split_once('-').unwrap_or((client, ""));
     println!("version {package} {}", version(package));
