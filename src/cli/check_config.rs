@@ -16,7 +16,7 @@ use crate::generators::end_of_life;
 use crate::generators::sequence::no_token_table;
 use crate::server::listen;
 use crate::server::tls;
-use crate::sql::{Reserve, Table};
+use crate::sql::Reserve;
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
 use crate::text::plural::counted;
@@ -193,12 +193,6 @@ fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, S
     )];
     if about.unix_ms != 0 && ahead_s.abs() >= CLOCK_APART_S {
         lines.push(format!("warning: {shown}: its clock and this machine's are {} s apart", ahead_s.abs()));
-    }
-    // Needed for serial numbers alone.
-    if opened.store.table() == Table::Native
-        && let Err(error) = opened.read(|connection| connection.tidy(0))
-    {
-        lines.push(format!("warning: old periods of serial numbers cannot be deleted: {}", printable(&error)));
     }
     if has_tokens {
         lines.push(match opened.read(|connection| connection.tokens())? {

@@ -295,15 +295,13 @@ const DIRECTIVES: &[Directive] = &[
         "Whether INCR makes a sequence that is not there."),
     row("sequence-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.rows_max),
         "Sequences up to which INCR may make more."),
-    row("sequence-ahead", "10", number!(1, 3600, "s", sequences.ahead_s),
-        "For how long what is reserved at a time lasts at the recent rate."),
+    row("sequence-ride-out-s", "900", number!(5, 3600, "s", sequences.ride_out_s),
+        "How long sequences go on without their store: what is reserved ahead, and what a crash may skip.").at_start(),
     row("sequence-wait-ms", "1000", number!(0, 60_000, "ms", sequences.wait_ms),
         "How long a request may wait for a store before it gets -BUSY."),
     row("sequence-policy", "wait", word!(SequencePolicy, sequences.policy), "Without values in memory: wait, or -BUSY."),
     row("sequence-incrby-max", "10000000", number!(1, getid_core::RESERVED_MAX as i64, "", sequences.incrby_max),
         "Values of one INCRBY."),
-    row("sequence-confirm-s", "60", number!(5, 3600, "s", sequences.confirm_s),
-        "How long a server gives values without news from a store that it shares.").at_start(),
     row("sequence-delete", "no", yes_no!(sequences.may_delete), "Whether DEL drops a sequence."),
     // Worker ids
     row("worker-pool", "", WORKER_POOL, "Worker ids for other programs: a pool's name, its size, and how long a lease lasts.")

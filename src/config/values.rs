@@ -210,16 +210,15 @@ pub struct SequenceConfig {
     pub create: SequenceCreate,
     /// Rows that may be made by that (`sequence-max`).
     pub rows_max: u64,
-    /// Seconds of the recent rate that a segment holds (`sequence-ahead`).
-    pub ahead_s: u64,
+    /// Seconds for which a segment lasts at the recent rate, and after the last answer of a shared store for which
+    /// values of it are given (`sequence-ride-out-s`).
+    pub ride_out_s: u64,
     /// Milliseconds that a turn may wait for stores (`sequence-wait-ms`).
     pub wait_ms: u64,
     /// Whether it waits at all (`sequence-policy`).
     pub policy: SequencePolicy,
     /// Values of one `INCRBY` (`sequence-incrby-max`).
     pub incrby_max: u32,
-    /// Seconds after which a server that could not read what changed in a store gives nothing (`sequence-confirm-s`).
-    pub confirm_s: u64,
     /// Whether `DEL` drops a sequence (`sequence-delete`).
     pub may_delete: bool,
 }

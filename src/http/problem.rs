@@ -203,7 +203,7 @@ mod tests {
             (SequenceRefusal::TooLarge { values: 7, max: 6 }, 400),
             (SequenceRefusal::Busy { waited_ms: 0 }, 503),
             (SequenceRefusal::Busy { waited_ms: 7 }, 503),
-            (SequenceRefusal::Unconfirmed { confirm_s: 7, said: "gone".into() }, 503),
+            (SequenceRefusal::Unconfirmed { ride_out_s: 7, said: "gone".into() }, 503),
             (SequenceRefusal::Lost { store: "gone".into() }, 503),
             (SequenceRefusal::Closed, 503),
         ];

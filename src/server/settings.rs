@@ -74,9 +74,8 @@ impl Settings {
 
 /// What the sequences themselves depend on.
 pub fn sequences(config: &Config) -> sequence::SequenceSettings {
-    let SequenceConfig { create, rows_max, ahead_s, wait_ms, policy, confirm_s, .. } = config.sequences;
+    let SequenceConfig { create, rows_max, ride_out_s, wait_ms, policy, .. } = config.sequences;
     sequence::SequenceSettings {
-        ahead_ms: ahead_s.saturating_mul(1000),
         wait_ms,
         policy: match policy {
             config::SequencePolicy::Wait => WaitPolicy::Wait,
@@ -84,7 +83,7 @@ pub fn sequences(config: &Config) -> sequence::SequenceSettings {
         },
         creates_on_first_use: create == config::SequenceCreate::OnFirstUse,
         rows_max,
-        confirm_s,
+        ride_out_s,
     }
 }
 

@@ -104,9 +104,6 @@ pub trait Connection: Send {
         Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
     }
 
-    /// Deletes rows of periods that were last changed before this time, at most 1,000; how many.
-    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64>;
-
     /// The tokens of Tinyid's clients, which are in a table `tiny_id_token` beside any of the tables of sequences:
     /// [`TOKENS_MAX`] and one at most. `None`: there is no such table.
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
@@ -203,6 +200,9 @@ pub struct Create {
     /// Whether it may take such a name and begin at its start, if that was dropped so many ms ago: nobody has values of
     /// it then.
     pub fresh_after_ms: Option<i64>,
+    /// The first value is not below it: other stores, or the notes of this server, have values of this name. 0: none
+    /// have. With `fresh_after_ms` it does not count.
+    pub floor: i64,
     /// Rows there may be (`sequence-max`), 0: any number. [`Verdict::TooMany`] if there are.
     pub rows_max: u64,
 }
@@ -214,8 +214,9 @@ pub enum RowChange {
     Raise {
         /// The last value that counts as given.
         last: i64,
-        /// Whether a mark of [`RowState::WentBack`] is taken off.
-        confirms: bool,
+        /// `Some`: a mark of [`RowState::WentBack`] is removed, also if the row is past `last` already. A marked row
+        /// goes past this value too: the row's `next` by the notes of this server, 0 without notes.
+        settles: Option<i64>,
     },
     /// Other options. `next` goes up to `next_from`, at least to what it is, and to a value of the new ones.
     Alter {

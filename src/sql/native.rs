@@ -194,8 +194,10 @@ pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<
 /// The row that a creation makes, of what was found by its name.
 pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms: i64) -> Result<Row, Verdict> {
     let fresh = opened(&new.key, new.spec, now_unix_ms);
+    let above = |next: i64| new.spec.next_from(next.max(new.floor).min(VALUE_MAX + 1));
     let row = match found {
-        None => fresh,
+        None if new.fresh_after_ms.is_some() => fresh,
+        None => Row { next: above(fresh.next), ..fresh },
         Some(row) if row.state != RowState::Dropped => return Err(Verdict::Exists(Box::new(row.clone()))),
         Some(row) if new.fresh_after_ms.is_some() => Row {
             version: row.version + 1,
@@ -203,12 +205,7 @@ pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms:
             ..begun_anew(row, new, fresh, now_unix_ms)?
         },
         Some(row) if !new.above_dropped => return Err(Verdict::Dropped { last: last_of(row) }),
-        Some(row) => Row {
-            next: new.spec.next_from(row.next),
-            version: row.version + 1,
-            generation: row.generation + 1,
-            ..fresh
-        },
+        Some(row) => Row { next: above(row.next), version: row.version + 1, generation: row.generation + 1, ..fresh },
     };
     if new.rows_max > 0 && rows >= new.rows_max {
         return Err(Verdict::TooMany { max: new.rows_max });
@@ -243,7 +240,7 @@ pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
     }
 }
 
-/// The row after a change. A raise that does not confirm leaves the mark of a row that went back where it is.
+/// The row after a change. A raise that settles nothing leaves the mark of a row that went back.
 pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result<Row, Verdict> {
     if row.state == RowState::Dropped {
         return Err(Verdict::Dropped { last: last_of(row) });
@@ -253,13 +250,15 @@ pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result
         after.next = after.spec.next_from(after.next.max(next.min(VALUE_MAX + 1)));
     };
     match change {
-        RowChange::Raise { last, confirms } => {
+        RowChange::Raise { last, settles } => {
             at_least(&mut after, last.min(&VALUE_MAX) + 1);
-            if after.next == row.next {
-                return Err(Verdict::Lower { row: Box::new(row.clone()) });
-            }
-            if *confirms {
+            let noted = settles.filter(|_| row.state == RowState::WentBack);
+            if let Some(had_next) = noted {
+                at_least(&mut after, had_next);
                 after.state = RowState::Live;
+            }
+            if after.next == row.next && noted.is_none() {
+                return Err(Verdict::Lower { row: Box::new(row.clone()) });
             }
         }
         RowChange::Alter { spec, next_from } => {

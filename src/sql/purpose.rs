@@ -9,20 +9,15 @@ pub(super) enum Purpose {
     Records,
 }
 
+/// The rights that are needed on the tables of either purpose.
+pub(super) const RIGHTS: &str = "SELECT, INSERT, UPDATE";
+
 impl Purpose {
     /// The tables, as they stand in a GRANT.
     pub(super) fn tables(self) -> &'static str {
         match self {
             Purpose::Sequences => "getid_store, getid_sequence",
             Purpose::Records => "getid_record",
-        }
-    }
-
-    /// The rights that are needed.
-    pub(super) fn rights(self) -> &'static str {
-        match self {
-            Purpose::Sequences => "SELECT, INSERT, UPDATE, DELETE",
-            Purpose::Records => "SELECT, INSERT, UPDATE",
         }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) locked: Vec<Key>,
     /// Nobody is answered any more, until this is false again.
     pub(crate) is_stopped: bool,
+    /// The answer to the next creation is lost, after it was done (`true`) or before.
+    pub(crate) creations_lost: Option<bool>,
     pub(crate) statements: u64,
     pub(crate) reservations: u64,
     random: Random,
@@ -63,6 +65,7 @@ impl Database {
             is_down: false,
             locked: Vec::new(),
             is_stopped: false,
+            creations_lost: None,
             statements: 0,
             reservations: 0,
             random: Random(seed),
@@ -84,7 +87,7 @@ impl Database {
         let key = Key::new(name).expect("a name");
         let mut state = self.state();
         state
-            .create(&Create { key, spec, above_dropped: false, fresh_after_ms: None, rows_max: 0 })
+            .create(&Create { key, spec, above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 })
             .expect("a new row");
     }
 
@@ -135,7 +138,7 @@ impl State {
     }
 
     fn create(&mut self, new: &Create) -> Result<Row, Verdict> {
-        let mut row = new_row(&new.key, new.spec, new.spec.next_from(new.spec.start));
+        let mut row = new_row(&new.key, new.spec, new.spec.next_from(new.spec.start.max(new.floor)));
         if let Some(old) = self.rows.get(&new.key) {
             if old.state != RowState::Dropped {
                 return Err(Verdict::Exists(Box::new(old.clone())));
@@ -143,7 +146,7 @@ impl State {
             if !new.above_dropped {
                 return Err(Verdict::Dropped { last: old.next - i64::from(old.spec.increment) });
             }
-            row.next = new.spec.next_from(old.next);
+            row.next = new.spec.next_from(old.next.max(new.floor));
             row.generation = old.generation + 1;
             row.version = old.version + 1;
         }
@@ -162,12 +165,14 @@ impl State {
             return Err(Verdict::Dropped { last: row.next - i64::from(row.spec.increment) });
         }
         match change {
-            RowChange::Raise { last, .. } if row.next > *last => {
-                return Err(Verdict::Lower { row: Box::new(row.clone()) });
-            }
-            RowChange::Raise { last, confirms } => {
-                row.next = row.spec.next_from(last + 1);
-                if *confirms {
+            RowChange::Raise { last, settles } => {
+                let noted = settles.filter(|_| row.state == RowState::WentBack);
+                let next = row.spec.next_from(row.next.max(last + 1).max(noted.unwrap_or(0)));
+                if next == row.next && noted.is_none() {
+                    return Err(Verdict::Lower { row: Box::new(row.clone()) });
+                }
+                row.next = next;
+                if noted.is_some() {
                     row.state = RowState::Live;
                 }
             }
@@ -352,7 +357,16 @@ impl Connection for SimConnection {
     }
 
     fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
-        Box::pin(self.transact(|state| state.create(new)))
+        Box::pin(async move {
+            let lost = self.database.state().creations_lost.take();
+            if lost != Some(false) {
+                let created = self.transact(|state| state.create(new)).await?;
+                if lost.is_none() {
+                    return Ok(created);
+                }
+            }
+            Err(StoreError::Unknown("connection reset by peer".to_owned()))
+        })
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
@@ -385,9 +399,5 @@ impl Connection for SimConnection {
             // Only what writes gets into trouble.
             if state.is_down { Err(StoreError::Unknown("broken pipe".to_owned())) } else { Ok(state.changes(seen)) }
         })
-    }
-
-    fn tidy(&mut self, _before_unix_ms: i64) -> Answer<'_, u64> {
-        Box::pin(self.transact(|_| 0))
     }
 }

@@ -138,9 +138,9 @@ async fn what_is_in_memory_is_given_while_the_store_is_away_for_a_while() {
         sleep(Duration::from_millis(10)).await;
         server.incr("orders").await.unwrap();
     }
-    // Past `sequence-confirm-s` it could be below what another server was given after a RAISE there.
+    // Past `sequence-ride-out-s` it could be below what another server was given after a RAISE there.
     sleep(Duration::from_secs(5)).await;
-    assert!(matches!(server.incr("orders").await, Err(SequenceRefusal::Unconfirmed { confirm_s: 5, .. })));
+    assert!(matches!(server.incr("orders").await, Err(SequenceRefusal::Unconfirmed { ride_out_s: 5, .. })));
     database.state().is_down = false;
     sleep(Duration::from_secs(6)).await;
     assert_eq!(server.incr("orders").await, Ok(111), "nothing was changed meanwhile");

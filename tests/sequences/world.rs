@@ -34,7 +34,7 @@ pub(crate) struct Server {
 }
 
 pub(crate) fn settings() -> SequenceSettings {
-    SequenceSettings { confirm_s: 5, ..SequenceSettings::default() }
+    SequenceSettings { ride_out_s: 5, ..SequenceSettings::default() }
 }
 
 impl Server {

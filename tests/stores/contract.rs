@@ -38,7 +38,6 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     lists_are_read_page_by_page,
     a_period_begins_with_its_row,
     a_period_is_compared_with_those_of_other_lengths,
-    old_periods_are_tidied,
     what_a_store_says_of_itself,
     the_printed_schema_is_enough,
     a_row_that_was_edited_is_refused_by_name,
@@ -66,7 +65,6 @@ fn nothing_is_made_by_who_only_asks(place: &dyn Place) {
     assert_eq!(db.give_back_all(&[GiveBack { key: key("orders"), version: 0, next: 1 }]), [false]);
     assert_eq!((db.row("orders"), db.count(), db.list("", 10, true)), (None, 0, Vec::new()));
     assert_eq!(db.changes(Some(0)).rows, []);
-    assert_eq!(db.tidy(i64::MAX), 0);
     assert_eq!(db.reserve_all(&[]), []);
 }
 
@@ -294,7 +292,7 @@ fn nothing_is_given_back_after_another_has_reserved(place: &dyn Place) {
 fn nothing_is_given_back_after_a_change(place: &dyn Place) {
     let mut db = Db::open(place);
     for (name, change) in [
-        ("raised", RowChange::Raise { last: 1000, confirms: false }),
+        ("raised", RowChange::Raise { last: 1000, settles: None }),
         ("altered", RowChange::Alter { spec: spec("cache 5"), next_from: 0 }),
         ("dropped", RowChange::Drop),
         ("went-back", RowChange::WentBack { had_next: 0 }),
@@ -473,12 +471,21 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
     assert!(row.generation > altered.generation);
     assert_eq!(range(&db.reserve("orders", 1).unwrap()), (305, 305));
     db.change("orders", &RowChange::WentBack { had_next: 0 }).unwrap();
-    assert!(matches!(
-        db.change("orders", &RowChange::Raise { last: 100, confirms: true }),
-        Err(Verdict::Lower { row }) if row.state == RowState::WentBack
-    ));
-    let row = db.change("orders", &RowChange::Raise { last: 400, confirms: true }).unwrap();
+    let row = db.change("orders", &RowChange::Raise { last: 400, settles: Some(0) }).unwrap();
     assert_eq!((row.state, row.next), (RowState::Live, 401));
+    let settles = |db: &mut Db, last, noted| {
+        db.change("orders", &RowChange::WentBack { had_next: 0 }).unwrap();
+        let row = db.change("orders", &RowChange::Raise { last, settles: Some(noted) }).unwrap();
+        assert_eq!(row.state, RowState::Live);
+        row.next
+    };
+    assert_eq!(settles(&mut db, 400, 0), 401, "at its position");
+    assert_eq!(settles(&mut db, 100, 401), 401, "below its position, where the notes agree");
+    assert_eq!(settles(&mut db, 100, 450), 450, "the notes have more");
+    assert!(matches!(
+        db.change("orders", &RowChange::Raise { last: 100, settles: Some(500) }),
+        Err(Verdict::Lower { row }) if (row.state, row.next) == (RowState::Live, 450)
+    ));
     assert_eq!(db.count(), 1, "with the mark and without it, it is a row");
 }
 
@@ -631,28 +638,6 @@ fn a_period_is_compared_with_those_of_other_lengths(place: &dyn Place) {
     assert_eq!(db.highest_of_other_periods("invoice"), 10);
     let opened = Reserve { opens: Some(spec("")), floor: 10, ..ask("invoice@202602", 2) };
     assert_eq!(range(&db.reserve_of(&opened).unwrap()), (10, 11));
-}
-
-fn old_periods_are_tidied(place: &dyn Place) {
-    const OLD: usize = 1500;
-    let mut db = Db::open(place);
-    db.create("invoice", "");
-    let opens = |name: &str| Reserve { opens: Some(spec("")), ..ask(name, 1) };
-    let names: Vec<String> = (0..OLD).map(|n| format!("invoice@{n}")).collect();
-    for names in names.chunks(BATCH_MAX) {
-        db.reserve_all(&names.iter().map(|name| opens(name)).collect::<Vec<_>>());
-    }
-    let now = db.row("invoice@7").unwrap().updated_unix_ms;
-    assert_eq!(db.tidy(now - 600_000), 0, "none is as old");
-    drop(db);
-    place.sql("UPDATE getid_sequence SET updated = 1000;").unwrap();
-    let mut db = Db::open(place);
-    assert_eq!(range(&db.reserve("invoice@7", 1).unwrap()), (2, 2));
-    assert_eq!(db.tidy(1000), 0, "before this time");
-    assert_eq!(db.tidy(now - 600_000), 1000, "at most");
-    assert_eq!(db.tidy(now - 600_000), 499);
-    assert_eq!(db.tidy(now - 600_000), 0);
-    assert_eq!(db.list("", 10, true), ["invoice", "invoice@7"], "what is in use stays, and what is no period");
 }
 
 fn what_a_store_says_of_itself(place: &dyn Place) {
@@ -841,7 +826,6 @@ fn rows_that_nobody_uses_cost_nothing(place: &dyn Place) {
     assert_eq!(db.list("many-0005000", 3, false), ["many-0005001", "many-0005002", "many-0005003"]);
     assert_eq!(db.list("many-9999999", 3, false), ["orders"]);
     assert_eq!(db.changes(Some(0)).rows.len(), 1);
-    assert_eq!(db.tidy(i64::MAX), 0);
     let rows_max = u64::from(ROWS) + 2;
     let new = Create { rows_max, ..create("one", "") };
     assert!(db.create_of(&new).is_ok());

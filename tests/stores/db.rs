@@ -170,7 +170,7 @@ impl Db {
 
     #[track_caller]
     pub(crate) fn raise(&mut self, name: &str, last: i64) -> Result<Row, Verdict> {
-        self.change(name, &RowChange::Raise { last, confirms: false })
+        self.change(name, &RowChange::Raise { last, settles: None })
     }
 
     #[track_caller]
@@ -204,11 +204,6 @@ impl Db {
         let key = Key::parse(key).unwrap();
         let connection = self.connection.as_mut().unwrap();
         answered(|| self.runtime.block_on(in_time(connection.highest_of_other_periods(&key))))
-    }
-
-    pub(crate) fn tidy(&mut self, before_unix_ms: i64) -> u64 {
-        let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.tidy(before_unix_ms))))
     }
 }
 
@@ -286,7 +281,7 @@ pub(crate) fn ask(name: &str, values: u32) -> Reserve {
 }
 
 pub(crate) fn create(name: &str, options: &str) -> Create {
-    Create { key: key(name), spec: spec(options), above_dropped: false, fresh_after_ms: None, rows_max: 0 }
+    Create { key: key(name), spec: spec(options), above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 }
 }
 
 /// The first and the last value.

@@ -20,13 +20,13 @@ use crate::support::backend::SqlBackend;
 use crate::support::mariadb::MariadbServer;
 #[cfg(feature = "postgres")]
 use crate::support::postgres::PostgresServer;
-use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder};
+use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder, in_time};
 
 /// Long enough for a server that stands still to be given up by others.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
 /// What another server has changed holds after so long, s: the least that can be set.
-const CONFIRM_S: u64 = 5;
+const RIDE_OUT_S: u64 = 5;
 
 /// What a server says of a store that does not answer.
 const DOWN: &str = "It is tried again until it answers";
@@ -222,8 +222,8 @@ fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64)
 fn two_servers_share_a_row(database: &dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
-    let confirm = CONFIRM_S.to_string();
-    let words = ["--sequence-confirm-s", &confirm];
+    let ride_out = RIDE_OUT_S.to_string();
+    let words = ["--sequence-ride-out-s", &ride_out];
     let servers = [1, 2].map(|number| start(dir.path(), number, &stores, &words));
     let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
     assert_eq!(done_in_time(&mut wires[0], "SEQUENCE CREATE orders"), "+OK");
@@ -245,9 +245,9 @@ fn two_servers_share_a_row(database: &dyn SqlBackend) {
                 servers[1].signal(Signal::SIGSTOP);
             }
             let reply = done_in_time(&mut wires[0], &format!("SEQUENCE RAISE orders {last}"));
-            assert_eq!(reply, format!("+OK here, and on every server in {CONFIRM_S} s"));
+            assert_eq!(reply, format!("+OK here, and on every server in {RIDE_OUT_S} s"));
             assert!(value_in_time(&mut wires[0], "INCR orders") > last, "at once where it was asked");
-            std::thread::sleep(Duration::from_secs(CONFIRM_S));
+            std::thread::sleep(Duration::from_secs(RIDE_OUT_S));
             if stands_still {
                 servers[1].signal(Signal::SIGCONT);
             }
@@ -286,7 +286,7 @@ fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
     let dir = folder();
     let stores = databases.each_ref().map(|database| database.url());
     // Little is held in memory: the other store is needed soon.
-    let mut server = start(dir.path(), 1, &stores, &["--sequence-ahead", "1"]);
+    let mut server = start(dir.path(), 1, &stores, &["--sequence-ride-out-s", "5"]);
     let mut wire = server.connect();
     assert_eq!(done_in_time(&mut wire, "SEQUENCE CREATE orders"), "+OK");
     let (book, high) = (Book::default(), AtomicI64::new(0));
@@ -365,7 +365,8 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
             assert!(reply.starts_with('-'), "{reply}");
             reply.starts_with(refuses)
         });
-        let last = if confirms { 0 } else { 1_000_000 };
+        // The remedy as the documents have it: the largest value in the tables, which the row is past already.
+        let last = if confirms { 0 } else { book.highest() };
         let request =
             if confirms { "SEQUENCE CONFIRM orders".to_owned() } else { format!("SEQUENCE RAISE orders {last}") };
         let reply = done_in_time(&mut wires[1], &request);
@@ -377,6 +378,49 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
         }
         wires.pop();
         book.check();
+    }
+}
+
+/// All rows are gone: the store was lost. A server that has had values says so, and follows the remedy above them.
+fn all_rows_are_lost(database: &dyn SqlBackend) {
+    let dir = folder();
+    let words = ["--sequence-create", "on-first-use"];
+    for remedy in ["SEQUENCE CREATE orders", "SEQUENCE RAISE orders 5"] {
+        let server = start(dir.path(), 1, &[database.url()], &words);
+        let mut wire = server.connect();
+        let last = value_in_time(&mut wire, "INCRBY orders 1000");
+        drop(server);
+        database.sql("DELETE FROM getid_sequence");
+        let server = start(dir.path(), 1, &[database.url()], &words);
+        let mut wire = server.connect();
+        let said = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("has no row of it"));
+        assert!(said.starts_with("-MISCONF sequence 'orders': ") && !said.contains("CREATE"), "{said}");
+        assert!(done_in_time(&mut wire, remedy).starts_with("+OK"), "{remedy}");
+        let next = value_in_time(&mut wire, "INCR orders");
+        assert!(next > last, "{next} after {last}, by {remedy}");
+    }
+}
+
+/// Rows of periods that look as if they had been written in 1970, as after a database whose clock was wrong: a server
+/// in a new folder goes on above them.
+fn periods_outlive_a_wrong_clock(database: &dyn SqlBackend) {
+    let dir = folder();
+    let words = ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", "UTC"];
+    let mut last = String::new();
+    for number in 1..=3 {
+        let server = start(dir.path(), number, &[database.url()], &words);
+        let mut wire = server.connect();
+        for _ in 0..3 {
+            let text = in_time("a serial number", || {
+                let reply = wire.ask_bulk("GETID i");
+                let text = reply.trim_end().trim_start_matches([':', '+', '$']);
+                (text.len() == 17).then(|| text.to_owned())
+            });
+            assert!(text > last, "{text} after {last}");
+            last = text;
+        }
+        drop(server);
+        database.sql("UPDATE getid_sequence SET created = 1000, updated = 1000");
     }
 }
 
@@ -428,6 +472,35 @@ fn serial_numbers_of_two_servers(database: &dyn SqlBackend) {
     }
 }
 
+/// An older copy of the server's own file is put in its place, as the same file or as another one: it is noticed, and
+/// the printed remedy ends the refusal.
+#[test]
+fn an_older_sqlite_file_is_put_back() {
+    for is_same_file in [true, false] {
+        let dir = folder();
+        let store = dir.path().join("1/sequences-1.sqlite");
+        let life = |values: i64, last: i64| {
+            let mut server = start(dir.path(), 1, &[], &["--sequence-create", "on-first-use"]);
+            assert_eq!(value_in_time(&mut server.connect(), &format!("INCRBY orders {values}")), last);
+            assert!(end(&mut server, Signal::SIGTERM).success());
+        };
+        life(10, 10);
+        let old = fs::read(&store).unwrap();
+        life(290, 300);
+        if !is_same_file {
+            fs::remove_file(&store).unwrap();
+        }
+        fs::write(&store, old).unwrap();
+        let mut server = start(dir.path(), 1, &[], &[]);
+        let mut wire = server.connect();
+        let said = answer_in_time(&mut wire, "INCR orders", |reply| reply.contains("went back"));
+        assert!(said.starts_with("-MISCONF sequence 'orders': its store went back below"), "{said}");
+        server.wait_log("the sequence 'orders' went back: its next value in ");
+        assert_eq!(done_in_time(&mut wire, "SEQUENCE RAISE orders 300"), "+OK");
+        assert_eq!(value_in_time(&mut wire, "INCR orders"), 301);
+    }
+}
+
 #[test]
 fn sqlite_counts_through_faults() {
     counts_through_faults(None);
@@ -436,11 +509,13 @@ fn sqlite_counts_through_faults() {
 /// Each story with an empty database of one server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn all_stories(database: &mut dyn SqlBackend) {
-    let stories: [fn(&mut dyn SqlBackend); 5] = [
+    let stories: [fn(&mut dyn SqlBackend); 7] = [
         |database| counts_through_faults(Some(database)),
         |database| two_servers_share_a_row(database),
         |database| serial_numbers_of_two_servers(database),
         |database| an_old_copy_is_put_back(database),
+        |database| all_rows_are_lost(database),
+        |database| periods_outlive_a_wrong_clock(database),
         a_store_is_down_at_the_start,
     ];
     for story in stories {

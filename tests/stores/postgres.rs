@@ -161,7 +161,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     says(&url, &["'postgres' has no table getid_sequence, and 'app' may not make it", "permission denied", schema]);
     server.psql(&store(&url, Table::Native).schema());
     server.psql(&store(&url, Table::Native).schema());
-    says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE, DELETE"]);
+    says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT SELECT, UPDATE ON getid_store TO app; GRANT SELECT ON getid_sequence TO app");
     says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // Who may not make rows may still have the values of those that there are.

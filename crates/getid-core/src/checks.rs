@@ -65,6 +65,8 @@ listed! {
         NothingIsFetchedAhead,
         /// A segment that was used up in no time is followed by one of the same size.
         SegmentsDoNotGrow,
+        /// Demand reserves all values up to the max for one server.
+        OneServerHoldsTheRest,
         /// A request that may not wait is no reason for a fetch.
         RefusedDrawWantsNothing,
         /// A verdict of the store is never asked for again.
@@ -279,6 +281,7 @@ impl Fault {
         Fault::RetriesByDemand,
         Fault::NothingIsFetchedAhead,
         Fault::SegmentsDoNotGrow,
+        Fault::OneServerHoldsTheRest,
         Fault::RefusedDrawWantsNothing,
         Fault::VerdictLastsForEver,
         Fault::VerdictIsNotBelieved,

@@ -84,7 +84,8 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
         Some(row) => row,
         None if is_dry => return Ok(Done::Created { next: spec.next_from(last + 1) }),
         None => {
-            let new = Create { key: key.clone(), spec, above_dropped: false, fresh_after_ms: None, rows_max: 0 };
+            let new =
+                Create { key: key.clone(), spec, above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 };
             match opened.write(|connection| connection.create(&new))? {
                 Ok(row) => return Ok(Done::Created { next: row.next }),
                 // Somebody else made it just now.
@@ -108,7 +109,7 @@ fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &Row, is_dry: boo
         return Ok(Done::Raised { from: at });
     }
     // A mark of a store that went back is for an operator to take off.
-    let change = RowChange::Raise { last, confirms: false };
+    let change = RowChange::Raise { last, settles: None };
     Ok(match opened.write(|connection| connection.change(key, &change))? {
         Ok(_) => Done::Raised { from: at },
         Err(Verdict::Lower { row }) => Done::Same { at: row.last() },

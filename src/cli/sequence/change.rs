@@ -79,6 +79,8 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
     // Where an earlier create came to some of several stores only, this one comes to the others.
     let mut missing = Vec::new();
     let mut there = None;
+    // A row that is created beside those of other stores begins above them: it may have been lost.
+    let mut floor = 0;
     for (opened, spec) in all.iter_mut().zip(specs) {
         match opened.read(|connection| connection.row(&key))?.filter(|row| row.state != RowState::Dropped) {
             None => missing.push((opened, spec)),
@@ -88,14 +90,17 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
                     "{shown}: there is a sequence '{key}' already, with other options: {words}"
                 )));
             }
-            Some(row) => there = Some(row),
+            Some(row) => {
+                floor = floor.max(row.next);
+                there = Some(row);
+            }
         }
     }
     if let (true, Some(row)) = (missing.is_empty(), there) {
         return Err(Stop::No(sentence(&args.name, Verdict::Exists(Box::new(row)))));
     }
     for (opened, spec) in missing {
-        let new = Create { key: key.clone(), spec, above_dropped: true, fresh_after_ms: None, rows_max: 0 };
+        let new = Create { key: key.clone(), spec, above_dropped: true, fresh_after_ms: None, floor, rows_max: 0 };
         match opened.write(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
             Ok(row) => writeln!(out, "{}", created(&row, opened, stores.count()))?,
@@ -123,7 +128,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
     let mut refused = None;
     let mut raised = 0;
     for opened in &mut all {
-        let change = RowChange::Raise { last, confirms: true };
+        let change = RowChange::Raise { last, settles: Some(0) };
         let mut changed = opened.write(|connection| connection.change(&key, &change))?;
         if let Err(Verdict::Lower { row }) = &changed
             && let Some(row) = drop_what_is_held(opened, &key, row, last)?
@@ -157,10 +162,10 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
             out,
             "Servers that hold values in memory drop them within a second or two; one that cannot read the store gives \
              none {} s after it last could. So it holds everywhere in {} s at the latest, where servers have \
-             sequence-confirm-s {}",
-            stores.confirm_s,
-            stores.confirm_s + 2,
-            stores.confirm_s
+             sequence-ride-out-s {}",
+            stores.ride_out_s,
+            stores.ride_out_s + 2,
+            stores.ride_out_s
         )?;
     }
     Ok(())

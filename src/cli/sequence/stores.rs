@@ -104,7 +104,7 @@ pub(in crate::cli) struct Stores {
     all: Vec<Box<dyn Store>>,
     timeout: Duration,
     /// Seconds after which servers with this configuration know what was changed.
-    pub(in crate::cli) confirm_s: u64,
+    pub(in crate::cli) ride_out_s: u64,
     /// Where such a server listens.
     port: u16,
     /// The command by which a server that has a file locked does the same.
@@ -129,8 +129,8 @@ impl Stores {
         let all = urls.iter().map(open).collect::<Result<_, _>>()?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
-        let (confirm_s, port) = (config.sequences.confirm_s, config.port);
-        Ok(Stores { runtime, all, timeout, confirm_s, port, same_command: String::new() })
+        let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
+        Ok(Stores { runtime, all, timeout, ride_out_s, port, same_command: String::new() })
     }
 
     /// How many there are; at least one.

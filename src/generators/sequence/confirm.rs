@@ -1,7 +1,7 @@
 //! Until when values may be given without another answer about what other servers have changed.
 //!
 //! A server that cannot read which rows were raised could go on below. So the time of the last question that a shared
-//! store has answered is kept, and past `sequence-confirm-s` after it nothing is given that was reserved there: of one
+//! store has answered is kept, and past `sequence-ride-out-s` after it nothing is given that was reserved there: of one
 //! store nothing at all, of several the values of that one are thrown away.
 //!
 //! Invariant: `until_ms` is the earliest time at which values of any store may be outdated.
@@ -14,7 +14,7 @@ const NEVER: u64 = u64::MAX;
 pub(super) struct Confirmed {
     until_ms: AtomicU64,
     stores: Vec<One>,
-    confirm_ms: u64,
+    ride_out_ms: u64,
 }
 
 struct One {
@@ -26,16 +26,16 @@ struct One {
 }
 
 impl Confirmed {
-    pub(super) fn new(shared: impl Iterator<Item = bool>, confirm_s: u64) -> Confirmed {
+    pub(super) fn new(shared: impl Iterator<Item = bool>, ride_out_s: u64) -> Confirmed {
         let stores = shared
             .map(|is_shared| One { is_shared, at_ms: AtomicU64::new(NEVER), is_leaving: AtomicBool::new(false) })
             .collect();
-        Confirmed { until_ms: AtomicU64::new(NEVER), stores, confirm_ms: confirm_s.saturating_mul(1000) }
+        Confirmed { until_ms: AtomicU64::new(NEVER), stores, ride_out_ms: ride_out_s.saturating_mul(1000) }
     }
 
-    /// How long values are good after an answer, s; 0: nobody else changes anything.
-    pub(super) fn confirm_s(&self) -> u64 {
-        if self.stores.iter().any(|store| store.is_shared) { self.confirm_ms / 1000 } else { 0 }
+    /// Seconds for which values may be given after an answer of the store; 0 if no store is shared.
+    pub(super) fn ride_out_s(&self) -> u64 {
+        if self.stores.iter().any(|store| store.is_shared) { self.ride_out_ms / 1000 } else { 0 }
     }
 
     /// Whether values that are held may be given.
@@ -48,7 +48,7 @@ impl Confirmed {
     pub(super) fn is_store_good(&self, index: u8, now_ms: u64) -> bool {
         self.stores.get(usize::from(index)).is_some_and(|store| {
             let at_ms = store.at_ms.load(Relaxed);
-            let is_confirmed = at_ms != NEVER && now_ms < at_ms.saturating_add(self.confirm_ms);
+            let is_confirmed = at_ms != NEVER && now_ms < at_ms.saturating_add(self.ride_out_ms);
             !store.is_shared || is_confirmed && !store.is_leaving.load(Relaxed)
         })
     }
@@ -57,7 +57,7 @@ impl Confirmed {
     pub(super) fn is_expired(&self, index: u8, now_ms: u64) -> bool {
         self.stores.get(usize::from(index)).is_some_and(|store| {
             let at_ms = store.at_ms.load(Relaxed);
-            at_ms != NEVER && now_ms >= at_ms.saturating_add(self.confirm_ms)
+            at_ms != NEVER && now_ms >= at_ms.saturating_add(self.ride_out_ms)
         })
     }
 
@@ -85,7 +85,7 @@ impl Confirmed {
         let Some(store) = self.stores.get(usize::from(index)).filter(|store| store.is_shared) else { return };
         store.at_ms.store(at_ms, Relaxed);
         let at = self.stores.iter().map(|store| store.at_ms.load(Relaxed)).min().unwrap_or(NEVER);
-        self.until_ms.store(at.saturating_add(self.confirm_ms), Relaxed);
+        self.until_ms.store(at.saturating_add(self.ride_out_ms), Relaxed);
     }
 }
 
@@ -120,6 +120,6 @@ mod tests {
         let confirmed = Confirmed::new([false].into_iter(), 10);
         confirmed.note(0, 1);
         assert!(confirmed.is_good(1 << 40) && confirmed.is_store_good(0, 1 << 40) && !confirmed.is_expired(0, 1 << 40));
-        assert_eq!((confirmed.confirm_s(), Confirmed::new([true].into_iter(), 7).confirm_s()), (0, 7));
+        assert_eq!((confirmed.ride_out_s(), Confirmed::new([true].into_iter(), 7).ride_out_s()), (0, 7));
     }
 }

@@ -34,10 +34,6 @@ const CHANGES_MAX: usize = 1000;
 /// So long before values of a store may not be given any more, others take its place, ms.
 const EXPIRES_EARLY_MS: u64 = 1_000;
 
-/// How often rows of old periods are deleted, and how old those are.
-const TIDY_EVERY: Duration = Duration::from_hours(1);
-const TIDY_AFTER_DAYS: i64 = 400;
-
 /// Why there are no sequences.
 #[derive(Debug, thiserror::Error)]
 #[error("sequences get no thread: {0}")]
@@ -188,10 +184,6 @@ impl Sequences {
         loop {
             let result = self.probe(&pool, &mut care).await;
             let wait = care.note(&pool, &result);
-            if result.is_ok() && care.tidy_at <= Instant::now() {
-                care.tidy_at = Instant::now() + TIDY_EVERY;
-                self.tidy(&pool).await;
-            }
             if result.is_ok() {
                 care.tokens_at = self.read_tokens(&pool, care.tokens_at, &mut care.tokens).await;
             }
@@ -259,6 +251,7 @@ impl Sequences {
         if is_news {
             if let Some(rare) = &mut entry.rare {
                 rare.rows = Default::default();
+                rare.is_compared = false;
             }
             self.wish(entry, hash, now_ms);
         }
@@ -296,26 +289,6 @@ impl Sequences {
             }
         }
     }
-
-    /// Deletes rows of periods that are long over.
-    async fn tidy(&self, pool: &Arc<Pool>) {
-        let Some(now_ms) = pool.unix_ms().filter(|_| pool.is_native()) else { return };
-        let before = now_ms - TIDY_AFTER_DAYS * 86_400_000;
-        loop {
-            let deleted = pool.run_job(move |mut connection| {
-                Box::pin(async move {
-                    let deleted = connection.tidy(before).await;
-                    (connection, deleted)
-                })
-            });
-            match deleted.await {
-                // As many as one statement deletes: there may be more.
-                Ok(1000..) => sleep(BACK_OFF.0).await,
-                Ok(_) => return,
-                Err(error) => return tracing::warn!("rows of old periods were not deleted: {error}"),
-            }
-        }
-    }
 }
 
 /// What the one who looks after a store remembers.
@@ -327,7 +300,6 @@ struct Care {
     /// Since when it is down, and was said to be.
     down_since: Option<Instant>,
     was_up: bool,
-    tidy_at: Instant,
     /// When tokens are read, if anybody wants them, and what was found the last time.
     tokens_at: Instant,
     tokens: Found,
@@ -337,7 +309,7 @@ impl Care {
     fn new() -> Care {
         let (now, tokens) = (Instant::now(), Found::default());
         let (seen, uuid, down_since, pause) = (None, None, None, BACK_OFF.0);
-        Care { seen, uuid, pause, down_since, was_up: false, tidy_at: now, tokens_at: now, tokens }
+        Care { seen, uuid, pause, down_since, was_up: false, tokens_at: now, tokens }
     }
 
     /// Another database at the same address has not reserved what is held.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use getid_core::{Fetch, FetchTaken, Fetched, Key, Segment, SequenceRefusal, Spec, VALUE_MAX};
+use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, Spec, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
@@ -13,11 +13,15 @@ use super::error::refusal_of;
 use super::notes::Had;
 use super::pool::Pool;
 use super::table::{Entry, Table};
-use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, RowChange, StoreError, Verdict};
+use super::verbs::row_of;
+use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, RowChange, RowState, StoreError, Verdict};
 use crate::text::plural::{counted, thousands};
 
 /// A period's row is begun so near to it by the store's clock, ms.
 const OPENS_WITHIN_MS: i64 = 3_600_000;
+
+/// Increment and offset of the row in each store.
+type Lanes = [Option<(u32, u32)>; STORES_MAX];
 
 /// A fetch that was begun.
 struct Asked {
@@ -32,8 +36,8 @@ struct Asked {
     is_begun: bool,
 }
 
-/// What a batch's statement has come to.
-type Answers = Result<Vec<Result<Reserved, Verdict>>, StoreError>;
+/// The answer to one fetch of a batch.
+type Answer = Result<Result<Reserved, Verdict>, StoreError>;
 
 impl Sequences {
     /// Reserves for those that want it, as many as one statement may have. False: nobody did.
@@ -45,29 +49,120 @@ impl Sequences {
         self.counts.fetches.fetch_add(batch.len() as u64, Relaxed);
         self.look_up_begun(&mut batch).await;
         let mut answers = self.reserve(pool, slot, &batch).await;
+        self.look_up_lost(&mut batch, &answers).await;
         if self.settings().creates_on_first_use && self.pools.len() == 1 {
-            answers = self.create_missing(pool, slot, &batch, answers).await;
+            self.create_missing(pool, slot, &batch, &mut answers).await;
         }
         self.note_begun(&mut batch, &answers).await;
         let had = self.note(pool, &batch, &answers).await;
         let is_one = batch.len() == 1;
-        let mut each = match answers {
-            Ok(answers) => answers.into_iter().map(Ok).collect(),
-            Err(error) => {
-                self.counts.fetches_failed.fetch_add(batch.len() as u64, Relaxed);
-                vec![Err(error); batch.len()]
-            }
-        }
-        .into_iter();
-        for (asked, had) in batch.iter().zip(had) {
+        let failed = answers.iter().filter(|answer| answer.is_err()).count();
+        self.counts.fetches_failed.fetch_add(failed as u64, Relaxed);
+        let mut each = answers.into_iter();
+        for (asked, had) in batch.into_iter().zip(had) {
             // An answer for each was promised.
             let none = || Err(StoreError::Unknown(format!("{}: no answer for '{}'", pool.store.shown(), asked.key)));
             let answer = each.next().unwrap_or_else(none);
-            self.answer(pool, asked, answer, had, is_one);
+            if matches!(answer, Ok(Ok(_))) && self.must_compare(pool, &asked) {
+                self.compare_and_answer(pool, asked, answer, had, is_one);
+            } else {
+                self.answer(pool, &asked, answer, had, is_one);
+            }
         }
-        self.fetching.fetch_sub(batch.len(), Relaxed);
-        self.fetched.notify_waiters();
         true
+    }
+
+    /// Whether a sequence has a row in each of several stores, with an increment and an offset for each.
+    pub(super) fn has_lanes(&self) -> bool {
+        self.pools.len() > 1
+    }
+
+    /// Whether the rows that the other stores have of a sequence are still to be compared with this one.
+    fn must_compare(&self, pool: &Pool, asked: &Asked) -> bool {
+        if self.pools.len() == 1 || !pool.is_native() {
+            return false;
+        }
+        let mut shard = self.table.shard(asked.hash);
+        let entry = Table::find(&mut shard, asked.hash, asked.key.as_str());
+        entry.is_some_and(|entry| !entry.rare.as_deref().is_some_and(|rare| rare.is_compared))
+    }
+
+    /// Reads the rows of the other stores before the first value of a sequence is given: two rows that count alike
+    /// would give each value twice. It runs beside the fetches, because it waits for connections that they use.
+    ///
+    /// Of two servers that begin rows in two stores at the same time, the one that reads later sees both.
+    fn compare_and_answer(
+        self: &Arc<Self>,
+        pool: &Arc<Pool>,
+        asked: Asked,
+        answer: Answer,
+        had: Option<i64>,
+        is_one: bool,
+    ) {
+        let (own, pool) = (Arc::clone(self), Arc::clone(pool));
+        self.handle.spawn(async move {
+            let compared = own.lanes_of_others(&pool, &asked.key, &answer).await;
+            let answer = match compared {
+                Ok(lanes) => {
+                    own.set_lanes(&asked, &lanes);
+                    answer
+                }
+                Err(said) => Err(StoreError::Refused(said)),
+            };
+            own.answer(&pool, &asked, answer, had, is_one);
+        });
+    }
+
+    /// Increment and offset of a sequence's row in each other store; `None` where it has no row. A store that does not
+    /// answer is replaced by the notes, if the own row has not been altered since they were written.
+    async fn lanes_of_others(&self, pool: &Pool, key: &Key, answer: &Answer) -> Result<Lanes, String> {
+        let mut lanes = Lanes::default();
+        for (other, lane) in self.pools.iter().zip(&mut lanes) {
+            if other.index == pool.index {
+                continue;
+            }
+            match row_of(other, key).await {
+                Ok(row) => {
+                    let row = row.filter(|row| row.state != RowState::Dropped);
+                    *lane = row.map(|row| (row.spec.increment, row.spec.offset));
+                }
+                Err(error) => {
+                    let generation = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
+                    let generation = generation.map(|reserved| reserved.row.generation);
+                    let uuid = pool.about().map(|about| about.uuid.clone());
+                    let noted = match generation.zip(uuid) {
+                        Some((generation, uuid)) => self.notes.lanes(&uuid, key.clone(), generation).await,
+                        None => Vec::new(),
+                    };
+                    // Notes of a store that was replaced by another one count too, and then nothing is known for sure.
+                    if noted.len() + 1 != self.pools.len() {
+                        return Err(format!(
+                            "{}: it does not answer, and before the first value of '{key}' its rows in all stores are \
+                             compared: {}",
+                            other.store.shown(),
+                            error.of(key.name())
+                        ));
+                    }
+                    let places = (0..).zip(&self.pools).filter(|(place, _)| *place != pool.index);
+                    for ((place, _), lane) in places.zip(noted) {
+                        lanes[usize::from(place)] = Some(lane);
+                    }
+                    return Ok(lanes);
+                }
+            }
+        }
+        Ok(lanes)
+    }
+
+    fn set_lanes(&self, asked: &Asked, lanes: &Lanes) {
+        let mut shard = self.table.shard(asked.hash);
+        if let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) {
+            let rare = entry.rare();
+            rare.is_compared = true;
+            for (known, lane) in rare.rows.iter_mut().zip(lanes) {
+                *known = lane.or(*known);
+            }
+        }
     }
 
     /// Tells those who wait, and could be served only by a store, that there is none.
@@ -151,14 +246,25 @@ impl Sequences {
         }
     }
 
+    /// Marks sequences without a row of which this server has notes: the store was lost, or is another one.
+    async fn look_up_lost(&self, batch: &mut [Asked], answers: &[Answer]) {
+        let missing = batch.iter_mut().zip(answers).filter(|(asked, answer)| {
+            matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter && !asked.is_begun
+        });
+        let missing: Vec<_> = missing.map(|(asked, _)| asked).collect();
+        let keys = missing.iter().map(|asked| asked.key.clone()).collect();
+        for (asked, noted) in missing.into_iter().zip(self.notes.highest(keys).await) {
+            asked.is_begun = noted > 0;
+        }
+    }
+
     /// Notes whose rows are there now, before a value of them is given.
-    async fn note_begun(&self, batch: &mut [Asked], answers: &Answers) {
-        let Ok(answers) = answers else { return };
+    async fn note_begun(&self, batch: &mut [Asked], answers: &[Answer]) {
         if self.pools.len() > 1 {
             return;
         }
         let asked = batch.iter_mut().zip(answers);
-        let begun = asked.filter(|(asked, answer)| asked.is_counter && !asked.is_begun && answer.is_ok());
+        let begun = asked.filter(|(asked, answer)| asked.is_counter && !asked.is_begun && matches!(answer, Ok(Ok(_))));
         let begun: Vec<_> = begun.map(|(asked, _)| asked).collect();
         let keys = begun.iter().map(|asked| asked.key.clone()).collect();
         if self.notes.begin(keys).await {
@@ -168,7 +274,8 @@ impl Sequences {
         }
     }
 
-    async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Answers {
+    /// Reserves for each of the batch in one statement. If that fails, each has its error.
+    async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Vec<Answer> {
         let is_alone = self.pools.len() == 1;
         let had = if is_alone {
             vec![0; batch.len()]
@@ -199,92 +306,96 @@ impl Sequences {
                     (connection, answers)
                 })
             })
-            .await?;
+            .await;
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => return vec![Err(error); batch.len()],
+        };
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
         sorted.sort_by_key(|(place, _)| *place);
-        Ok(sorted.into_iter().map(|(_, answer)| answer).collect())
+        sorted.into_iter().map(|(_, answer)| Ok(answer)).collect()
     }
 
-    /// `sequence-create on-first-use`: makes those that are not there, and asks for them again.
+    /// `sequence-create on-first-use`: creates those that are missing, and reserves for them again.
     async fn create_missing(
         &self,
         pool: &Arc<Pool>,
         slot: &SemaphorePermit<'_>,
         batch: &[Asked],
-        answers: Answers,
-    ) -> Answers {
-        let mut answers = answers?;
-        let is_missing = |answer: &Result<Reserved, Verdict>| matches!(answer, Err(Verdict::NoSuch));
+        answers: &mut [Answer],
+    ) {
         let mut again = Vec::new();
         for (place, asked) in batch.iter().enumerate() {
             let is_counter = asked.is_begun || !asked.key.period().is_empty();
-            if is_counter || !answers.get(place).is_some_and(is_missing) {
+            if is_counter || !matches!(answers.get(place), Some(Ok(Err(Verdict::NoSuch)))) {
                 continue;
             }
             match self.create_one(pool, slot, &asked.key).await {
-                Ok(()) => again.push(place),
-                Err(Ok(verdict)) => answers[place] = Err(verdict),
-                // The others of this batch have what they have.
-                Err(Err(error)) => {
-                    let said = error.to_string();
-                    tracing::warn!("the sequence '{}' was not made: {said}", asked.key);
-                    answers[place] = Err(Verdict::BadRow(format!("it was not made: {said}")));
+                Ok(Ok(())) => again.push(place),
+                Ok(Err(verdict)) => answers[place] = Ok(Err(verdict)),
+                Err(error) => {
+                    tracing::warn!("creating the sequence '{}' failed: {error}", asked.key);
+                    answers[place] = match error {
+                        StoreError::Refused(said) => Ok(Err(Verdict::BadRow(format!("it was not made: {said}")))),
+                        // The row may be there: the next request finds out.
+                        unknown @ StoreError::Unknown(_) => Err(unknown),
+                    };
                 }
             }
         }
         let second: Vec<Asked> = again.iter().filter_map(|place| batch.get(*place)).map(Asked::again).collect();
-        if second.is_empty() {
-            return Ok(answers);
+        if !second.is_empty() {
+            let second = self.reserve(pool, slot, &second).await;
+            again.into_iter().zip(second).for_each(|(place, answer)| answers[place] = answer);
         }
-        match self.reserve(pool, slot, &second).await {
-            Ok(second) => again.into_iter().zip(second).for_each(|(place, answer)| answers[place] = answer),
-            // They ask again, and the rows are there then.
-            Err(error) if second.len() == batch.len() => return Err(error),
-            Err(error) => {
-                let what = format!("it was made, and then: {error}");
-                for place in again {
-                    answers[place] = Err(Verdict::BadRow(what.clone()));
-                }
-            }
-        }
-        Ok(answers)
     }
 
+    /// Creates the row of one sequence. If the outcome is unknown, the row is looked up by another connection.
     async fn create_one(
         &self,
         pool: &Arc<Pool>,
         slot: &SemaphorePermit<'_>,
         key: &Key,
-    ) -> Result<(), Result<Verdict, StoreError>> {
-        let rows_max = self.settings().rows_max;
-        let new =
-            Create { key: key.clone(), spec: Spec::default(), above_dropped: false, fresh_after_ms: None, rows_max };
+    ) -> Result<Result<(), Verdict>, StoreError> {
+        let new = Create {
+            key: key.clone(),
+            spec: Spec::default(),
+            above_dropped: false,
+            fresh_after_ms: None,
+            floor: 0,
+            rows_max: self.settings().rows_max,
+        };
         let created = pool.run(slot, |mut connection| {
             Box::pin(async move {
                 let created = connection.create(&new).await;
                 (connection, created)
             })
         });
-        match created.await.map_err(Err)? {
+        match created.await {
             // Another server may have been faster.
-            Ok(_) | Err(Verdict::Exists(_)) => Ok(()),
-            Err(verdict) => Err(Ok(verdict)),
+            Ok(Ok(_) | Err(Verdict::Exists(_))) => Ok(Ok(())),
+            Ok(Err(verdict)) => Ok(Err(verdict)),
+            Err(unknown @ StoreError::Unknown(_)) => {
+                let asked = key.clone();
+                let found = pool.run(slot, |mut connection| {
+                    Box::pin(async move {
+                        let row = connection.row(&asked).await;
+                        (connection, row)
+                    })
+                });
+                // A row that is not there may be created yet, by the statement whose answer did not come.
+                if matches!(found.await, Ok(Some(_))) { Ok(Ok(())) } else { Err(unknown) }
+            }
+            Err(error) => Err(error),
         }
     }
 
-    /// Whether reservations of this store are noted: others may lose what it has, or a life must know what another
-    /// store has given.
-    pub(super) fn is_noted(&self, pool: &Pool) -> bool {
-        pool.store.is_shared() || self.pools.len() > 1
-    }
-
-    /// Notes what was reserved, where that is to be known in another life: what this server had of each before, if its
-    /// row is lower, be it one that another server has marked for that.
-    async fn note(&self, pool: &Pool, batch: &[Asked], answers: &Answers) -> Vec<Option<i64>> {
+    /// Notes what was reserved, for another life. Returns for each what this server had of it before, if its row is lower;
+    /// another server may have marked the row for that already.
+    async fn note(&self, pool: &Pool, batch: &[Asked], answers: &[Answer]) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
-        let Ok(answers) = answers else { return nothing };
-        let Some(about) = pool.about().filter(|_| self.is_noted(pool)) else { return nothing };
-        let reserved = |place: usize| answers.get(place).and_then(|answer| answer.as_ref().ok());
+        let Some(about) = pool.about() else { return nothing };
+        let reserved = |place: usize| answers.get(place)?.as_ref().ok()?.as_ref().ok();
         let had = (0..batch.len()).filter_map(|place| {
             // At the max it has nothing of the row: others may give back what they have.
             let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
@@ -296,6 +407,7 @@ impl Sequences {
                     next: reserved.row.next,
                     generation: reserved.row.generation,
                     created_unix_ms: reserved.row.created_unix_ms,
+                    lane: self.has_lanes().then_some((reserved.row.spec.increment, reserved.row.spec.offset)),
                 },
             ))
         });
@@ -306,7 +418,7 @@ impl Sequences {
         }
         let marked: Vec<(usize, i64)> = (0..batch.len())
             .filter_map(|place| match answers.get(place)? {
-                Err(Verdict::WentBack { next }) => Some((place, *next)),
+                Ok(Err(Verdict::WentBack { next })) => Some((place, *next)),
                 _ => None,
             })
             .collect();
@@ -317,15 +429,10 @@ impl Sequences {
         all
     }
 
-    fn answer(
-        self: &Arc<Self>,
-        pool: &Arc<Pool>,
-        asked: &Asked,
-        answer: Result<Result<Reserved, Verdict>, StoreError>,
-        had: Option<i64>,
-        is_one: bool,
-    ) {
+    fn answer(self: &Arc<Self>, pool: &Arc<Pool>, asked: &Asked, answer: Answer, had: Option<i64>, is_one: bool) {
         let now_ms = self.now_ms();
+        // A stop waits for the fetches that are under way.
+        let _answered = Answered(self);
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return };
         entry.flags.is_fetching = false;
@@ -356,7 +463,7 @@ impl Sequences {
                     }),
                 }
             }
-            Ok(Err(Verdict::NoSuch)) if self.makes_it(entry) => {
+            Ok(Err(Verdict::NoSuch)) if self.makes_it(entry) && !asked.is_begun => {
                 self.create_in_background(&asked.key);
                 Fetched::Failed { is_unknown: false, said: format!("{}: it is being made", pool.store.shown()).into() }
             }
@@ -547,6 +654,16 @@ impl Sequences {
 impl Asked {
     fn again(&self) -> Asked {
         Asked { key: self.key.clone(), ..*self }
+    }
+}
+
+/// A fetch that is over when this is dropped.
+struct Answered<'a>(&'a Sequences);
+
+impl Drop for Answered<'_> {
+    fn drop(&mut self) {
+        self.0.fetching.fetch_sub(1, Relaxed);
+        self.0.fetched.notify_waiters();
     }
 }
 

@@ -7,7 +7,7 @@
 //! Not here: what a database is told ([`crate::sql`]), and how a value is written as a reply.
 //!
 //! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
-//! may have raised a row and this one could not learn of it for `sequence-confirm-s`.
+//! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
 
 mod confirm;
 mod driver;
@@ -54,8 +54,6 @@ use crate::text::plural::thousands;
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceSettings {
-    /// For how long a segment is to last, ms (`sequence-ahead`).
-    pub ahead_ms: u64,
     /// How long a request may wait, ms (`sequence-wait-ms`).
     pub wait_ms: u64,
     /// Whether it waits at all, where its sequence does not say (`sequence-policy`).
@@ -64,20 +62,19 @@ pub struct SequenceSettings {
     pub creates_on_first_use: bool,
     /// Rows there may be by that (`sequence-max`).
     pub rows_max: u64,
-    /// How long values are given after the last answer about what other servers have changed, s
-    /// (`sequence-confirm-s`). What it was at the start holds.
-    pub confirm_s: u64,
+    /// Seconds for which a segment lasts at the recent rate, and for which values are given after a shared store last
+    /// reported which rows were changed (`sequence-ride-out-s`). The value at the start of the process counts.
+    pub ride_out_s: u64,
 }
 
 impl Default for SequenceSettings {
     fn default() -> SequenceSettings {
         SequenceSettings {
-            ahead_ms: 10_000,
             wait_ms: 1_000,
             policy: WaitPolicy::Wait,
             creates_on_first_use: false,
             rows_max: 1_000_000,
-            confirm_s: 60,
+            ride_out_s: 900,
         }
     }
 }
@@ -123,7 +120,7 @@ impl Sequences {
         clock: Box<dyn Clock>,
         handle: Handle,
     ) -> Sequences {
-        let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.confirm_s);
+        let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.ride_out_s);
         let health = watch::Sender::new(());
         let tokens = Tokens::new(stores.len());
         let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone()));
@@ -154,10 +151,10 @@ impl Sequences {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets it anew; `confirm_s` stays what it is.
+    /// Replaces the settings, except `ride_out_s`.
     pub fn set_settings(&self, settings: SequenceSettings) {
         let mut own = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-        *own = SequenceSettings { confirm_s: own.confirm_s, ..settings };
+        *own = SequenceSettings { ride_out_s: own.ride_out_s, ..settings };
     }
 
     /// How long a request may wait, ms.
@@ -167,7 +164,7 @@ impl Sequences {
 
     fn policy(&self) -> SequencePolicy {
         let settings = self.settings();
-        SequencePolicy { ahead_ms: settings.ahead_ms, waits: settings.policy }
+        SequencePolicy { ride_out_ms: settings.ride_out_s.saturating_mul(1000), waits: settings.policy }
     }
 
     fn now_ms(&self) -> u64 {
@@ -329,7 +326,7 @@ impl Sequences {
             let shown = self.pools.first().map_or("", |pool| pool.store.shown());
             format!("{shown}: it has not answered yet").into()
         });
-        SequenceRefusal::Unconfirmed { confirm_s: self.settings().confirm_s, said }
+        SequenceRefusal::Unconfirmed { ride_out_s: self.settings().ride_out_s, said }
     }
 
     /// Has values of a sequence fetched that nobody has asked for yet, so that the first does not wait.

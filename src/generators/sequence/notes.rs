@@ -1,16 +1,17 @@
-//! What this server had of each row of a shared store, or of one of several, so that a store that went back is noticed.
+//! What this server had of each row of a store, so that a store that went back is noticed.
 //!
-//! A database that fails over may lose what it had committed, and a backup may be put back. Nobody but those who had
+//! A database that fails over may lose what it had committed, and a backup may be put back. Only the servers that had
 //! the values can tell. So each reservation is noted here, by the store's own uuid, after the commit that it names and
-//! before a value of it is given; a row that is found lower than its note is refused.
+//! before a value of it is given; a row that is found lower than its note is refused. A row that is missing although it
+//! was noted is not begun at its start.
 //!
 //! The notes are a SQLite file in `dir`. A process that is killed loses none; a machine that loses power may lose the
 //! last ones, and then the store as well must have lost its own for harm to come of it. So must it where the notes
-//! cannot be written: sequences go on then, and the log says so.
+//! cannot be written: sequences go on then, and the log says so. A SQLite store of this server's own that is restored
+//! together with these notes is not noticed.
 //!
-//! Not so for the SQLite store of this server's own: whoever loses that may lose these, too. Of any store that is the
-//! only one it is noted, by name alone, which counters of generators were begun: their rows are begun without being
-//! asked for, and a store that was lost, or is another one, must not begin them at 1 again.
+//! Of a store that is the only one it is noted too, by name alone, which counters of generators were begun: their rows
+//! are begun without being asked for.
 //!
 //! Invariant: a note is never above what its row had when it was written, and is lowered before values are given back.
 
@@ -29,6 +30,8 @@ pub(super) struct Had {
     pub(super) next: i64,
     pub(super) generation: u64,
     pub(super) created_unix_ms: i64,
+    /// The row's increment and offset, if there are several stores.
+    pub(super) lane: Option<(u32, u32)>,
 }
 
 /// The notes of a server.
@@ -59,6 +62,11 @@ impl Notes {
     /// See the other one.
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         vec![0; keys.len()]
+    }
+
+    /// See the other one.
+    pub(super) async fn lanes(&self, _uuid: &str, _key: Key, _generation: u64) -> Vec<(u32, u32)> {
+        Vec::new()
     }
 
     /// See the other one.
@@ -103,6 +111,13 @@ impl Notes {
             return nothing;
         }
         self.on_file(move |file| file.highest(&keys)).await.unwrap_or(nothing)
+    }
+
+    /// Increments and offsets of a sequence's rows in other stores than this one; none if the own row has another
+    /// generation than its note, because an ALTER changes the rows of all stores.
+    pub(super) async fn lanes(&self, uuid: &str, key: Key, generation: u64) -> Vec<(u32, u32)> {
+        let uuid = uuid.to_owned();
+        self.on_file(move |file| file.lanes(&uuid, &key, generation)).await.unwrap_or_default()
     }
 
     /// For each of these counters, whether this server has ever had values of it; false as well where the notes cannot
@@ -173,6 +188,14 @@ CREATE TABLE IF NOT EXISTS had (
   created    INTEGER NOT NULL,
   PRIMARY KEY (store, key)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lane (
+  store      TEXT    NOT NULL,
+  key        TEXT    NOT NULL,
+  increment  INTEGER NOT NULL,
+  offset_    INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  PRIMARY KEY (store, key)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS begun (
   name   TEXT NOT NULL,
   period TEXT NOT NULL,
@@ -218,6 +241,10 @@ CREATE TABLE IF NOT EXISTS begun (
                     "INSERT INTO had VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET next = excluded.next, \
                      generation = excluded.generation, created = excluded.created",
                 )?;
+                let mut put_lane = transaction.prepare_cached(
+                    "INSERT INTO lane VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET increment = \
+                     excluded.increment, offset_ = excluded.offset_, generation = excluded.generation",
+                )?;
                 let mut lower = Vec::with_capacity(had.len());
                 for had in had {
                     let generation = i64::try_from(had.generation).unwrap_or(i64::MAX);
@@ -233,6 +260,9 @@ CREATE TABLE IF NOT EXISTS begun (
                     let had_next = noted.map(|(next, ..)| next).filter(|next| had.found_next < *next && !is_another);
                     if had_next.is_none() {
                         put.execute(params![uuid, had.key.as_str(), had.next, generation, had.created_unix_ms])?;
+                        if let Some((increment, offset)) = had.lane {
+                            put_lane.execute(params![uuid, had.key.as_str(), increment, offset, generation])?;
+                        }
                     }
                     lower.push(had_next);
                 }
@@ -252,6 +282,19 @@ CREATE TABLE IF NOT EXISTS begun (
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached("SELECT coalesce(max(next), 0) FROM had WHERE key = ?1")?;
                 keys.iter().map(|key| find.query_row(params![key.as_str()], |row| row.get(0))).collect()
+            })
+        }
+
+        pub(super) fn lanes(&self, uuid: &str, key: &Key, generation: u64) -> Result<Vec<(u32, u32)>, String> {
+            let generation = i64::try_from(generation).unwrap_or(i64::MAX);
+            self.transact(|transaction| {
+                let mut find = transaction.prepare_cached(
+                    "SELECT increment, offset_ FROM lane WHERE key = ?2 AND store <> ?1 AND EXISTS \
+                     (SELECT 1 FROM lane WHERE store = ?1 AND key = ?2 AND generation = ?3)",
+                )?;
+                let found =
+                    find.query_map(params![uuid, key.as_str(), generation], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                found.collect()
             })
         }
 
@@ -318,7 +361,8 @@ mod tests {
     use super::*;
 
     fn had(found_next: i64, next: i64, generation: u64, created_unix_ms: i64) -> Vec<Had> {
-        vec![Had { key: Key::new("orders").expect("a name"), found_next, next, generation, created_unix_ms }]
+        let key = Key::new("orders").expect("a name");
+        vec![Had { key, found_next, next, generation, created_unix_ms, lane: None }]
     }
 
     #[tokio::test]
@@ -356,6 +400,21 @@ mod tests {
         let keys = || ["orders", "others"].map(|name| Key::new(name).expect("a name")).to_vec();
         assert_eq!(notes().highest(keys()).await, [201, 0]);
         assert_eq!(Notes::default().highest(keys()).await, [0, 0]);
+    }
+
+    #[tokio::test]
+    async fn rows_of_other_stores_are_known_until_the_own_row_is_altered() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let notes = Notes::in_file(dir.path().join("notes"));
+        let orders = || Key::new("orders").expect("a name");
+        for (store, lane) in [("a", (2, 1)), ("b", (2, 2))] {
+            let had = had(1, 201, 4, 5).into_iter().map(|had| Had { lane: Some(lane), ..had }).collect();
+            assert_eq!(notes.check(store, had).await, [None]);
+        }
+        assert_eq!(notes.lanes("a", orders(), 4).await, [(2, 2)]);
+        assert_eq!(notes.lanes("b", orders(), 4).await, [(2, 1)]);
+        assert_eq!(notes.lanes("a", orders(), 5).await, [], "the own row was altered");
+        assert_eq!(notes.lanes("c", orders(), 4).await, [], "the own row was never noted");
     }
 
     #[tokio::test]

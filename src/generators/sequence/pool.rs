@@ -189,6 +189,7 @@ impl Pool {
         let running = work(connection);
         let answer = match self.bounded(patience(STATEMENT_DEADLINE), running).await {
             Ok((connection, answer)) => {
+                self.learn_uuid(&*connection);
                 if !matches!(answer, Err(StoreError::Unknown(_))) && !self.is_closed.load(Relaxed) {
                     lock(&self.idle).push(connection);
                 }
@@ -199,6 +200,16 @@ impl Pool {
         let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.counts.slowest_ms.fetch_max(took_ms, Relaxed);
         answer.map_err(|error| self.failed(error))
+    }
+
+    /// A file of this server's own has its uuid once a statement has made it.
+    fn learn_uuid(&self, connection: &dyn Connection) {
+        if let Some(seen) = &mut *lock(&self.about)
+            && seen.about.uuid.is_empty()
+            && !connection.about().uuid.is_empty()
+        {
+            seen.about = Arc::new(connection.about().clone());
+        }
     }
 
     /// Opens a connection, if none is there to be used.

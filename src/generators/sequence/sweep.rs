@@ -104,7 +104,7 @@ impl Sequences {
         let [pool] = self.pools.as_slice() else { return };
         leaving.sort_by(|(a, _), (b, _)| a.cmp(b));
         for batch in leaving.chunks(BATCH_MAX) {
-            if let Some(about) = pool.about().filter(|_| pool.store.is_shared()) {
+            if let Some(about) = pool.about() {
                 // What was given, not what lies below: another server may give that back, too, and the row is right
                 // then.
                 let had_next = |own: &Remainder| own.had_next.unwrap_or(own.next);

@@ -46,6 +46,8 @@ pub(super) struct Rare {
     pub(super) opens: Option<Opens>,
     /// It is noted that its row was begun: should the row be gone, it is not begun again.
     pub(super) is_begun: bool,
+    /// With several stores: the rows of all stores were read, or noted, before a value was given.
+    pub(super) is_compared: bool,
     /// Increment and offset of the rows, with several stores.
     pub(super) rows: [Option<(u32, u32)>; STORES_MAX],
 }

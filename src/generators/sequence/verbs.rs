@@ -144,14 +144,15 @@ impl Sequences {
             spec.start = spec.start.max(last.saturating_add(1));
         }
         self.check_spec(&spec)?;
+        let floor = self.next_anywhere(&key).await?;
         let mut rows = Vec::new();
         let mut there = None;
         for pool in &self.pools {
             let spec = self.spec_of_store(&spec, pool.index);
-            let confirm_ms = i64::try_from(self.confirmed.confirm_s()).unwrap_or(i64::MAX / 1000) * 1000;
-            let fresh_after_ms = how.is_fresh.then_some(confirm_ms);
+            let ride_out_ms = i64::try_from(self.confirmed.ride_out_s()).unwrap_or(i64::MAX / 1000) * 1000;
+            let fresh_after_ms = how.is_fresh.then_some(ride_out_ms);
             let above_dropped = how.above_dropped;
-            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, rows_max };
+            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max };
             let created = pool.run_job(move |mut connection| {
                 Box::pin(async move {
                     let created = connection.create(&new).await;
@@ -170,6 +171,22 @@ impl Sequences {
         }
         self.forget_verdict(&key, &rows);
         self.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
+    }
+
+    /// The highest `next` that any store's row, or the notes of this server, have of a name; 0 if none have. A row that
+    /// is created begins there: it may be missing because its store was lost.
+    ///
+    /// # Errors
+    ///
+    /// A store does not answer: its row may be the highest.
+    async fn next_anywhere(&self, key: &Key) -> Done<i64> {
+        let mut highest = self.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
+        for pool in self.pools.iter().filter(|pool| pool.is_native()) {
+            // A dropped row is its store's to judge.
+            let row = row_of(pool, key).await?.filter(|row| row.state != RowState::Dropped);
+            highest = highest.max(row.map_or(0, |row| row.next));
+        }
+        Ok(highest)
     }
 
     /// What is wrong with the options of a row in these stores.
@@ -201,22 +218,31 @@ impl Sequences {
         spec.of_store(index.into(), stores).unwrap_or(*spec)
     }
 
-    /// All values up to `last` count as given; `confirms` takes the mark of a store that went back off.
+    /// All values up to `last` count as given. With `settles` the mark of a row that went back is removed, also if the
+    /// row is past `last`; and a row that is missing though this server has had values of it is created above them.
     ///
     /// # Errors
     ///
     /// [`SequenceError::Lower`], or the store's.
-    pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, confirms: bool) -> Done<Raised> {
-        let raised = Raised { holds_everywhere_in_s: self.confirmed.confirm_s() };
+    pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, settles: bool) -> Done<Raised> {
+        let raised = Raised { holds_everywhere_in_s: self.confirmed.ride_out_s() };
         if last > VALUE_MAX {
             return Err(SequenceError::Not(format!("its values end at {VALUE_MAX}")));
         }
-        if !confirms && self.is_raised_in_memory(key, last) {
+        if !settles && self.is_raised_in_memory(key, last) {
             return Ok(raised);
         }
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
-            let each = own.change_everywhere(&key, |_| RowChange::Raise { last, confirms }).await?;
+            let noted = own.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
+            let change = |_| RowChange::Raise { last, settles: settles.then_some(noted) };
+            let each = own.change_everywhere(&key, change).await?;
+            let is_lost = each.iter().all(|(_, result)| matches!(result, Err(Verdict::NoSuch))) && noted > 0;
+            if is_lost && settles && key.period().is_empty() {
+                let how = CreateHow { above_dropped: true, ..CreateHow::default() };
+                own.create_everywhere(key, Spec::default(), Some(last), how, 0).await?;
+                return Ok(raised);
+            }
             let is_past = each.iter().all(|(_, result)| matches!(result, Err(Verdict::Lower { .. })));
             if is_past && own.is_raised_in_memory(&key, last) {
                 return Ok(raised);
@@ -264,13 +290,14 @@ impl Sequences {
             };
             let row = row.map_err(|verdict| refused = Some(verdict));
             is_raised |= row.is_ok();
-            if let (Ok(row), Some(about)) = (row, pool.about().filter(|_| self.is_noted(pool))) {
+            if let (Ok(row), Some(about)) = (row, pool.about()) {
                 let had = Had {
                     key: key.clone(),
                     found_next: row.next,
                     next: row.next,
                     generation: row.generation,
                     created_unix_ms: row.created_unix_ms,
+                    lane: self.has_lanes().then_some((row.spec.increment, row.spec.offset)),
                 };
                 self.notes.check(&about.uuid, vec![had]).await;
             }
@@ -357,7 +384,7 @@ impl Sequences {
                 all_done(each)?;
             }
             own.let_go(&key);
-            Ok(Raised { holds_everywhere_in_s: own.confirmed.confirm_s() })
+            Ok(Raised { holds_everywhere_in_s: own.confirmed.ride_out_s() })
         })
         .await
     }
@@ -478,7 +505,7 @@ impl Sequences {
         let mut failed = None;
         let mut answers = 0;
         for pool in &self.pools {
-            match row(pool, key).await {
+            match row_of(pool, key).await {
                 Ok(row) => {
                     answers += 1;
                     rows.extend(row.map(|row| (pool.index, row)));
@@ -496,7 +523,7 @@ impl Sequences {
     async fn rows_of_all(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         for pool in &self.pools {
-            let row = row(pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
+            let row = row_of(pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
             if row.state == RowState::Dropped {
                 return Err(SequenceError::Refused(SequenceRefusal::Dropped { last: row.last() }));
             }
@@ -546,7 +573,7 @@ impl Sequences {
                 Ok(Ok(_)) => {}
                 // It was dropped, or somebody was faster.
                 Ok(Err(verdict)) => tracing::debug!("the row of '{key}' was not marked: {verdict:?}"),
-                Err(error) => tracing::warn!("the row of '{key}' was not marked: {}", error.of(key.name())),
+                Err(error) => tracing::warn!("marking the row of '{key}' failed: {}", error.of(key.name())),
             }
         });
     }
@@ -559,7 +586,7 @@ impl Sequences {
             let how = CreateHow::default();
             match own.create_everywhere(key.clone(), Spec::default(), None, how, rows_max).await {
                 Ok(_) | Err(SequenceError::Exists(_)) => {}
-                Err(error) => tracing::warn!("the sequence '{key}' was not made: {}", error.of(key.name())),
+                Err(error) => tracing::warn!("creating the sequence '{key}' failed: {}", error.of(key.name())),
             }
         });
     }
@@ -598,7 +625,8 @@ impl Sequences {
     }
 }
 
-async fn row(pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
+/// Reads the row of a sequence in one store.
+pub(super) async fn row_of(pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
     let key = key.clone();
     let row = pool.run_job(move |mut connection| {
         Box::pin(async move {

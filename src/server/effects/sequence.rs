@@ -122,7 +122,7 @@ fn changed(sequences: &Sequences) -> Value {
 /// When no server gives anything of before a change any more.
 fn holds_in_s(sequences: &Sequences) -> u64 {
     let is_shared = sequences.stores().iter().any(|store| store.is_shared);
-    if is_shared { sequences.settings().confirm_s } else { 0 }
+    if is_shared { sequences.settings().ride_out_s } else { 0 }
 }
 
 async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
@@ -248,12 +248,12 @@ async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) ->
     let said = |error: SequenceError| error.of(key.as_str());
     let max = sequences.maximum_of(table, id).await.map_err(said)?;
     let how = CreateHow { above_dropped: true, ..CreateHow::default() };
-    sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(said)?;
+    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(said)?;
+    let first = made.rows.iter().map(|(_, row)| row.next).min().unwrap_or(max.saturating_add(1));
     Ok(Value::Simple(
         format!(
-            "OK {key} begins at {}. The job that raised the maximum, and the Redis that counted below it, must be stopped: \
-             what they give from now on is given twice",
-            max.saturating_add(1)
+            "OK {key} begins at {first}. The job that raised the maximum, and the Redis that counted below it, must be stopped: \
+             what they give from now on is given twice"
         )
         .into(),
     ))

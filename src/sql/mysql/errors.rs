@@ -11,7 +11,7 @@ use std::io;
 use mysql_async::{DriverError, Error, IoError, ServerError};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::Purpose;
+use crate::sql::purpose::{Purpose, RIGHTS};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
@@ -116,8 +116,7 @@ impl Who {
             ),
             1044 => format!(
                 "'{user}' may not use the database '{database}': {said}; \
-                 GRANT {}, CREATE ON `{database}`.* TO '{user}'",
-                self.purpose.rights()
+                 GRANT {RIGHTS}, CREATE ON `{database}`.* TO '{user}'"
             ),
             1049 => format!("{place} has no database '{database}': {said}; make it, or correct the name"),
             1040 | 1203 | 1226 => format!("{place} has as many connections as it may: {said}"),
@@ -143,10 +142,10 @@ impl Who {
 
     fn remedy(&self, code: u16) -> String {
         let Who { shown, user, database, .. } = self;
-        let (rights, schema) = (self.purpose.rights(), self.purpose.schema_command());
+        let schema = self.purpose.schema_command();
         match code {
             1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
-            1142 | 1143 => format!("; GRANT {rights} ON `{database}`.* TO '{user}'"),
+            1142 | 1143 => format!("; GRANT {RIGHTS} ON `{database}`.* TO '{user}'"),
             1146 => format!("; `{schema} --store '{shown}'` prints the SQL that makes it"),
             1054 => {
                 format!("; this table is of another version, `{schema} --store '{shown}'` prints it as it must be")
@@ -229,7 +228,7 @@ mod tests {
         let io = |kind| Error::Io(IoError::Io(io::Error::from(kind)));
         for (error, expected) in [
             (server(1045, "Access denied"), "db.example:3307 does not let 'app' in: Access denied (error 1045); check"),
-            (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON `ids`.* TO 'app'"),
+            (server(1044, "Access denied"), "GRANT SELECT, INSERT, UPDATE, CREATE ON `ids`.* TO 'app'"),
             (server(1049, "Unknown database"), "has no database 'ids'"),
             (server(3159, "insecure"), "wants TLS"),
             (server(4000, "two\nlines"), "db.example:3307: two\\nlines (error 4000)"),

@@ -173,10 +173,6 @@ impl Connection for LeafConnection {
         Box::pin(no_changes(&mut self.link))
     }
 
-    fn tidy(&mut self, _: i64) -> Answer<'_, u64> {
-        Box::pin(async { Ok(0) })
-    }
-
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
         Box::pin(tokens(&mut self.link))
     }

@@ -59,7 +59,7 @@ pub(super) const ROW: &str =
 /// How often a reservation is tried whose row was changed beside it.
 const TRIES: usize = 3;
 
-/// Rows of one answer of [`Connection::changes`], and of one [`Connection::tidy`].
+/// Rows of one answer of [`Connection::changes`].
 const ROWS_MAX: usize = 1000;
 
 /// A connection to getid's own tables.
@@ -287,25 +287,6 @@ impl NativeConnection {
         }
         Ok(changes)
     }
-
-    /// Reads which they are without a lock, and deletes those by their keys: a DELETE that looks for them would wait
-    /// for every row on its way.
-    async fn tidy_up(&mut self, before_unix_ms: i64) -> Result<u64, StoreError> {
-        let old = format!("period <> '' AND updated < {before_unix_ms}");
-        let mut packet = Packet::new();
-        packet.add(format_args!("SELECT name, period FROM getid_sequence WHERE {old} LIMIT {ROWS_MAX}"));
-        let found = self.link.run(&packet).await?;
-        let keys = found[0].rows.iter().filter_map(|row| Key::of_period(&text(row, 0)?, &text(row, 1)?));
-        let mut keys: Vec<Key> = keys.collect();
-        if keys.is_empty() {
-            return Ok(0);
-        }
-        keys.sort_by(|a, b| (a.name(), a.period()).cmp(&(b.name(), b.period())));
-        let any: Vec<String> = keys.iter().map(|key| format!("({})", is_row(key))).collect();
-        let mut packet = Packet::new();
-        packet.add(format_args!("DELETE FROM getid_sequence WHERE ({}) AND {old}", any.join(" OR ")));
-        Ok(self.link.run(&packet).await?[0].affected)
-    }
 }
 
 /// What [`NativeConnection::lock`] has locked.
@@ -373,10 +354,6 @@ impl Connection for NativeConnection {
             packet.add(format_args!("SELECT current_max_id FROM `{table}` WHERE id = {id}"));
             Ok(Ok(self.link.run(&packet).await?.first().and_then(super::link::Done::number)))
         })
-    }
-
-    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
-        Box::pin(self.tidy_up(before_unix_ms))
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {

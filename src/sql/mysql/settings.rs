@@ -152,26 +152,21 @@ pub(super) async fn look_at_tables(
     Ok(())
 }
 
-/// Warns where sequences cannot be made, or old periods deleted.
+/// Adds a warning if the user may not insert rows: sequences and periods of serial numbers cannot be created then.
 async fn may_create(link: &mut Link, about: &mut About) -> Result<(), StoreError> {
-    for (right, statement) in [
-        ("INSERT", "INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"),
-        ("DELETE", "DELETE FROM getid_sequence WHERE name = '' AND period = ''"),
-    ] {
-        let mut packet = Packet::new();
-        packet.add(format_args!("{statement}"));
-        match link.run_raw(&packet).await {
-            Ok(_) => {}
-            Err((_, Error::Server(error))) if error.code == 1142 => {
-                let (user, database) = (&link.who.user, &link.who.database);
-                about.warnings.push(format!(
-                    "no sequence can be made, or no period be tidied away: {}; GRANT {right} ON \
-                     `{database}`.* TO '{user}'",
-                    said(&error)
-                ));
-            }
-            Err((_, error)) => return Err(link.who.failed(&error, false)),
+    let mut packet = Packet::new();
+    packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));
+    match link.run_raw(&packet).await {
+        Ok(_) => Ok(()),
+        Err((_, Error::Server(error))) if error.code == 1142 => {
+            let (user, database) = (&link.who.user, &link.who.database);
+            about.warnings.push(format!(
+                "no sequence, and no period of a serial number, can be created: {}; GRANT INSERT ON `{database}`.* TO \
+                 '{user}'",
+                said(&error)
+            ));
+            Ok(())
         }
+        Err((_, error)) => Err(link.who.failed(&error, false)),
     }
-    Ok(())
 }

@@ -16,7 +16,7 @@ use crate::sql::{
 };
 use crate::text::store_url::ServerAddress;
 
-/// Rows of an answer at most, and those that one [`Connection::tidy`] deletes.
+/// Rows of an answer at most.
 const ROWS_MAX: i64 = 1000;
 
 /// A value of a statement, and its type.
@@ -141,15 +141,6 @@ impl Connection for PostgresConnection {
             let params: &[Param<'_>] = &[(&key.name(), Type::TEXT), (&key.period(), Type::TEXT)];
             let answer = number(&self.session.client, statements::HIGHEST_OF_OTHER_PERIODS, params).await;
             self.session.finish(answer.map(|highest| i64::try_from(highest).unwrap_or(i64::MAX)))
-        })
-    }
-
-    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
-        Box::pin(async move {
-            self.session.begin()?;
-            let params: &[Param<'_>] = &[(&before_unix_ms, Type::INT8), (&ROWS_MAX, Type::INT8)];
-            let tidied = self.session.client.execute_typed(statements::TIDY, params).await;
-            self.session.finish(tidied.map_err(|error| failures::of_statement(&error)))
         })
     }
 }

@@ -9,7 +9,7 @@ use std::error::Error as _;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::sql::StoreError;
-use crate::sql::purpose::Purpose;
+use crate::sql::purpose::{Purpose, RIGHTS};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
@@ -123,7 +123,7 @@ fn said(db: &DbError) -> String {
 fn statement_remedy(code: &SqlState, purpose: Purpose) -> String {
     let (tables, schema) = (purpose.tables(), purpose.schema_command());
     if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        format!(": its owner may GRANT {} ON {tables} TO the user of the address", purpose.rights())
+        format!(": its owner may GRANT {RIGHTS} ON {tables} TO the user of the address")
     } else if *code == SqlState::UNDEFINED_TABLE {
         format!(": '{schema} --store URL' prints the SQL that makes it")
     } else if *code == SqlState::UNDEFINED_COLUMN {

@@ -109,7 +109,7 @@ fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
             let right = if table.may_read { "UPDATE" } else { "SELECT" };
             return refused(format!(
                 "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT SELECT, \
-                 INSERT, UPDATE, DELETE ON getid_store, getid_sequence TO \"{user}\""
+                 INSERT, UPDATE ON getid_store, getid_sequence TO \"{user}\""
             ));
         }
     }

@@ -227,12 +227,6 @@ FROM getid_store t LEFT JOIN LATERAL (
 /// The number of the last change.
 pub(super) const CHANGES_UPTO: &str = "SELECT changes FROM getid_store WHERE id = 1";
 
-/// Deletes rows of periods that were last written before `$1`, `$2` at most.
-pub(super) const TIDY: &str = "\
-DELETE FROM getid_sequence WHERE ctid IN (
-  SELECT ctid FROM getid_sequence WHERE period <> '' AND updated < $1 LIMIT $2 FOR UPDATE SKIP LOCKED
-)";
-
 #[cfg(test)]
 mod tests {
     use getid_core::{INCREMENT_MAX, RESERVED_MAX, Spec, VALUE_MAX};

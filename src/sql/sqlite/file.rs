@@ -34,7 +34,7 @@ const BUSY: Duration = Duration::from_secs(1);
 /// Bytes of the log that are kept when it begins anew.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;
 
-/// Rows of one answer, and of one tidying.
+/// Rows of one answer at most.
 const ROWS_MAX: u32 = 1000;
 
 /// After this time an end that was not clean is told of: a backup may have been put back.
@@ -196,6 +196,13 @@ impl File {
         }
         transaction.commit()?;
         Ok(Ok(sqlite))
+    }
+
+    /// Which store this is; `None` if there is no file yet, or it cannot be read.
+    pub(super) fn uuid(&mut self) -> Option<String> {
+        self.open.as_ref()?;
+        let select = "SELECT uuid FROM getid_store WHERE id = 1";
+        self.transact(|sqlite, _| sqlite.query_row(select, [], |row| row.get(0))).ok()
     }
 
     /// Says what was found, and warns if the file may be an old one.
@@ -446,18 +453,6 @@ impl File {
             let limit = i64::try_from(TOKENS_MAX).unwrap_or(i64::MAX).saturating_add(1);
             let rows = statement.query_map([limit], |row| Ok(Token { token: row.get(0)?, biz_type: row.get(1)? }))?;
             rows.collect::<Result<_, _>>().map(Some)
-        })
-    }
-
-    pub(super) fn tidy(&mut self, before_unix_ms: i64) -> Result<u64, StoreError> {
-        if self.open.is_none() {
-            return Ok(0);
-        }
-        self.transact(|sqlite, _| {
-            let delete = "DELETE FROM getid_sequence WHERE (name, period) IN \
-                          (SELECT name, period FROM getid_sequence WHERE period <> '' AND updated < ?1 LIMIT ?2)";
-            let deleted = sqlite.execute(delete, params![before_unix_ms, ROWS_MAX])?;
-            Ok(u64::try_from(deleted).unwrap_or(0))
         })
     }
 }

@@ -117,13 +117,18 @@ fn ended() -> StoreError {
 }
 
 impl SqliteConnection {
-    /// Has `statement` done.
+    /// Has `statement` done. A file that did not exist when it was opened has a uuid as soon as a statement made it.
     async fn run<T: Send + 'static>(
         &mut self,
         statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (done, answer) = oneshot::channel();
-        let work: Work = Box::new(move |file| drop(done.send(statement(file))));
+        let is_unnamed = self.about.uuid.is_empty();
+        let work: Work = Box::new(move |file| {
+            let answer = statement(file);
+            let uuid = if is_unnamed { file.uuid() } else { None };
+            drop(done.send(answer.map(|answer| (answer, uuid))));
+        });
         let sent = self.work.as_ref().map(|thread| thread.try_send(work));
         match sent {
             Some(Ok(())) => self.is_busy = true,
@@ -136,7 +141,11 @@ impl SqliteConnection {
         }
         let answer = answer.await.unwrap_or_else(|_| Err(ended()));
         self.is_busy = false;
-        answer
+        let (answer, uuid) = answer?;
+        if let Some(uuid) = uuid {
+            self.about.uuid = uuid;
+        }
+        Ok(answer)
     }
 }
 
@@ -186,10 +195,6 @@ impl Connection for SqliteConnection {
     fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
         let key = key.clone();
         Box::pin(self.run(move |file| file.highest_of_other_periods(&key)))
-    }
-
-    fn tidy(&mut self, before_unix_ms: i64) -> Answer<'_, u64> {
-        Box::pin(self.run(move |file| file.tidy(before_unix_ms)))
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {

@@ -24,6 +24,11 @@ impl Book {
         self.ranges.lock().unwrap().push((first, last));
     }
 
+    /// The largest value that was given.
+    pub(super) fn highest(&self) -> i64 {
+        self.ranges.lock().unwrap().iter().map(|(_, last)| *last).max().unwrap()
+    }
+
     fn refused(&self, reply: &str) {
         *self.refusals.lock().unwrap().entry(reply.to_owned()).or_default() += 1;
     }

@@ -34,14 +34,17 @@ const FAILING_MS: u64 = 1_000;
 const SHORT_MS: u64 = 1_000;
 const GROWTH: u64 = 8;
 
+/// Divisor of the values up to a sequence's max that one segment of this server may hold. Other servers need the rest.
+const SHARE_OF_REST: u64 = 8;
+
 /// After so long without a request, ms, a sequence may leave memory.
 const IDLE_MS: u64 = 600_000;
 
 /// What an operator may set while a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequencePolicy {
-    /// For how long a segment is to last, ms (`sequence-ahead`).
-    pub ahead_ms: u64,
+    /// Milliseconds for which a segment lasts at the recent rate (`sequence-ride-out-s`).
+    pub ride_out_ms: u64,
     /// What a request does that finds no values, where its sequence says nothing (`sequence-policy`).
     pub waits: WaitPolicy,
 }
@@ -246,6 +249,8 @@ pub struct Sequence<T> {
     /// When the last reservation was answered.
     fetched_ms: Small,
     segment_values: u32,
+    /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
+    demand_max_log2: u8,
     took_ms: u16,
     slowest_ms: u16,
     errors: u32,
@@ -274,6 +279,7 @@ impl<T> Sequence<T> {
             rate: Rate::new(now_ms),
             fetched_ms: Small::NONE,
             segment_values: 0,
+            demand_max_log2: 63,
             took_ms: 0,
             slowest_ms: 0,
             errors: 0,
@@ -437,7 +443,8 @@ impl<T> Sequence<T> {
         } else if is_failing && !planted(Fault::RetriesByDemand) {
             missing.max(cache)
         } else {
-            self.by_demand(now_ms, lately, policy).max(cache).saturating_add(missing)
+            let demand = self.by_demand(now_ms, lately, policy).min(1 << self.demand_max_log2);
+            demand.max(cache).saturating_add(missing)
         };
         let values = u32::try_from(values).unwrap_or(u32::MAX).clamp(1, RESERVED_MAX).max(largest);
         let before = self.boundary();
@@ -447,7 +454,7 @@ impl<T> Sequence<T> {
 
     /// Values that will be used in the time for which a segment is to last.
     fn by_demand(&self, now_ms: u64, lately: u64, policy: &SequencePolicy) -> u64 {
-        let steady = self.rate.values_in(policy.ahead_ms);
+        let steady = self.rate.values_in(policy.ride_out_ms);
         let is_short = self.fetched_ms.get().is_some_and(|fetched| now_ms.saturating_sub(fetched) < SHORT_MS);
         let is_growing = is_short && !planted(Fault::SegmentsDoNotGrow);
         let grown = if is_growing { u64::from(self.segment_values).min(lately) * GROWTH } else { 0 };
@@ -557,6 +564,9 @@ impl<T> Sequence<T> {
         self.trouble = None;
         self.fetched_ms = Small::of(now_ms);
         self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
+        let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
+        let share = if planted(Fault::OneServerHoldsTheRest) { rest } else { rest / SHARE_OF_REST };
+        self.demand_max_log2 = u8::try_from(share.checked_ilog2().unwrap_or(0)).unwrap_or(63);
         if spec.cache == 0 && !planted(Fault::EarlierCacheIsGiven) {
             // What an earlier cache left may be lower than what others have given since.
             self.throw_away();

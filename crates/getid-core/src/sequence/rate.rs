@@ -67,15 +67,17 @@ impl Rate {
         self.per_ms.map(|per_ms| f64::from(per_ms) * 1000.0)
     }
 
-    /// Values in so many ms at the rate of the last 10 s.
+    /// Forecast of the values used in the next `ms` milliseconds: the first 10 s at the rate of the last 10 s, the rest
+    /// at the average of the last 5 minutes, if that is lower. A burst of seconds does not reserve minutes of itself.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a rate is not negative, and casts saturate"
+        clippy::cast_precision_loss,
+        reason = "a rate is not negative, an average is not exact, and casts saturate"
     )]
     pub(super) fn values_in(&self, ms: u64) -> u64 {
-        #[expect(clippy::cast_precision_loss, reason = "an average is not exact")]
-        let ms = ms as f64;
-        (f64::from(self.per_ms[0]) * ms) as u64
+        let [now, lately, _] = self.per_ms.map(f64::from);
+        let soon_ms = ms.min(SPANS_MS[0]);
+        (now * soon_ms as f64 + now.min(lately) * (ms - soon_ms) as f64) as u64
     }
 }

@@ -42,8 +42,8 @@ pub enum SequenceRefusal {
     Store(Arc<str>),
     /// The store could not be asked for so long whether another server has raised it.
     Unconfirmed {
-        /// Seconds (`sequence-confirm-s`).
-        confirm_s: u64,
+        /// Seconds (`sequence-ride-out-s`).
+        ride_out_s: u64,
         /// The store's address, and what was said last.
         said: Arc<str>,
     },
@@ -110,9 +110,9 @@ impl fmt::Display for Named<'_> {
                 write!(f, "BUSY sequence '{name}': its store has given no values within {waited_ms} ms")
             }
             SequenceRefusal::Store(said) => write!(f, "MISCONF sequence store {said}"),
-            SequenceRefusal::Unconfirmed { confirm_s, said } => write!(
+            SequenceRefusal::Unconfirmed { ride_out_s, said } => write!(
                 f,
-                "MISCONF sequence '{name}': for {confirm_s} s its store could not be asked whether another server has \
+                "MISCONF sequence '{name}': for {ride_out_s} s its store could not be asked whether another server has \
                  raised it: {said}"
             ),
             SequenceRefusal::BadRow(what) => write!(f, "ERR sequence '{name}': {what}"),

@@ -4,7 +4,7 @@ use getid_core::{
     Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
 };
 
-const POLICY: SequencePolicy = SequencePolicy { ahead_ms: 10_000, waits: WaitPolicy::Wait };
+const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
 
 fn ones(times: u32) -> Ask {
     Ask { values: 1, times }
@@ -228,12 +228,89 @@ pub(crate) fn from_idle_to_200000_a_second_takes_few_fetches() {
     assert!(fetches < 25, "{fetches} fetches in 30 s");
 }
 
+/// `sequence-ride-out-s` 900, its default.
+const RIDE_OUT: SequencePolicy = SequencePolicy { ride_out_ms: 900_000, waits: WaitPolicy::Wait };
+
+/// A sequence that one request a tick draws from, and the row that answers its fetches at once.
+struct Steady {
+    sequence: Sequence<u32>,
+    now_ms: u64,
+    next: i64,
+    max: i64,
+    largest: u32,
+}
+
+impl Steady {
+    fn new(max: i64) -> Steady {
+        Steady { sequence: Sequence::new(0), now_ms: 0, next: 1, max, largest: 0 }
+    }
+
+    /// Draws one value each `every_ms`, for `ms`. With `answers` false the store is down. Returns the number of values.
+    fn draw(&mut self, every_ms: u64, ms: u64, answers: bool) -> u64 {
+        let mut values = 0;
+        for _ in 0..ms / every_ms {
+            self.now_ms += every_ms;
+            let mut runs = Vec::new();
+            let left = self.sequence.draw(ones(1), &mut runs);
+            values += u64::from(1 - left);
+            if left > 0 && !answers {
+                return values;
+            }
+            if left > 0 {
+                self.sequence.join(vec![ones(left)], 0);
+            }
+            let Some(fetch) = self.sequence.begin_fetch(self.now_ms, &RIDE_OUT) else { continue };
+            if !answers {
+                self.sequence.fetched(self.now_ms, Fetched::Failed { is_unknown: true, said: "down".into() });
+                continue;
+            }
+            self.largest = self.largest.max(fetch.values);
+            let last = (self.next + i64::from(fetch.values) - 1).min(self.max);
+            let segment = Segment { first: self.next, last, increment: 1 };
+            let spec = Spec { max: self.max, ..Spec::default() };
+            self.next = last + 1;
+            self.sequence
+                .fetched(self.now_ms, Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec });
+            serve(&mut self.sequence, self.now_ms);
+        }
+        values
+    }
+}
+
+#[test]
+pub(crate) fn a_busy_sequence_rides_out_a_quarter_of_an_hour_without_its_store() {
+    let mut steady = Steady::new(getid_core::VALUE_MAX);
+    steady.draw(10, 3_600_000, true);
+    let values = steady.draw(10, 7_200_000, false);
+    // Half of a segment of 900 s at least, one and a half at most, at 100 values a second.
+    assert!((44_000..150_000).contains(&values), "{values} values without the store");
+}
+
+#[test]
+pub(crate) fn a_burst_of_seconds_does_not_reserve_minutes_of_itself() {
+    let mut steady = Steady::new(getid_core::VALUE_MAX);
+    steady.draw(10_000, 3_600_000, true);
+    steady.draw(1, 10_000, true);
+    // 10 s at 1,000 a second are 10,000 values; 900 s would be 900,000.
+    assert!((1_000..60_000).contains(&steady.largest), "{} values at a time", steady.largest);
+}
+
+#[test]
+pub(crate) fn near_the_max_a_server_reserves_an_eighth_of_the_rest() {
+    let mut steady = Steady::new(100_000);
+    steady.draw(10, 300_000, true);
+    // Others may have the rest: this server has drawn 30,000, and at its rate 900 s are 90,000.
+    assert!(steady.next <= 45_000, "the row is at {}", steady.next);
+    let given = 30_000 + steady.draw(10, 7_200_000, true);
+    assert!(given >= 99_999, "{given} of 100,000 values were given");
+}
+
 #[test]
 pub(crate) fn one_is_small() {
     assert!(size_of::<Sequence<Box<u8>>>() <= 232, "{}", size_of::<Sequence<Box<u8>>>());
 }
 
-const AT_ONCE: SequencePolicy = SequencePolicy { ahead_ms: 10_000, waits: WaitPolicy::Error };
+const AT_ONCE: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Error };
 
 #[test]
 pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {

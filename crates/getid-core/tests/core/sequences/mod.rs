@@ -136,6 +136,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::MaxRefusesEverybody => sequence::at_the_max_those_are_served_for_whom_there_is_enough,
         Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_who_asks,
         Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_whatever_the_generation_says,
+        Fault::OneServerHoldsTheRest => sequence::near_the_max_a_server_reserves_an_eighth_of_the_rest,
         Fault::SegmentsDoNotGrow => sequence::from_idle_to_200000_a_second_takes_few_fetches,
         Fault::NothingIsFetchedAhead => rules::a_load_that_grows_tenfold_a_second_makes_nobody_wait,
         Fault::SkipGoesBack => sequence::a_set_below_what_others_had_is_refused,

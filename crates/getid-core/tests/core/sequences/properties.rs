@@ -87,7 +87,7 @@ proptest! {
 
     #[test]
     fn a_sequence_gives_what_it_holds_and_no_more(asks in prop::collection::vec((1..=50_u32, 1..=20_u32), 1..40)) {
-        let policy = getid_core::SequencePolicy { ahead_ms: 1000, waits: WaitPolicy::Wait };
+        let policy = getid_core::SequencePolicy { ride_out_ms: 1000, waits: WaitPolicy::Wait };
         let mut sequence: Sequence<()> = Sequence::new(0);
         sequence.join(vec![Ask { values: 1, times: 1 }], ());
         sequence.begin_fetch(0, &policy);

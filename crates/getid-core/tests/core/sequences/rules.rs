@@ -8,7 +8,7 @@ use getid_core::{
 
 use super::store::{Row, Said, State, Statement, Store};
 
-const POLICY: SequencePolicy = SequencePolicy { ahead_ms: 10_000, waits: WaitPolicy::Wait };
+const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
 
 /// A store and servers, where everything is said at once.
 struct Small {

@@ -266,7 +266,7 @@ impl World {
             sequence.serve(now_ms, &mut |arrival, result| served.push((arrival, result)));
         } else {
             let said = "not asked".into();
-            let refusal = SequenceRefusal::Unconfirmed { confirm_s: 0, said };
+            let refusal = SequenceRefusal::Unconfirmed { ride_out_s: 0, said };
             sequence.refuse(&refusal, &mut |arrival, result| served.push((arrival, result)));
         }
         for (arrival, result) in served {

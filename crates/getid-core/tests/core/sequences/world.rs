@@ -128,7 +128,7 @@ impl World {
             now_ms: 1_000_000,
             servers: (0..servers).map(|_| Server::default()).collect(),
             oracle: Oracle::new(servers, is_strict),
-            policy: SequencePolicy { ahead_ms: rng.pick(&[1000, 10_000]), waits },
+            policy: SequencePolicy { ride_out_ms: rng.pick(&[1000, 10_000]), waits },
             wrong,
             is_shared,
             is_healthy: !goes_back && !loses_row && rng.one_in(4),
