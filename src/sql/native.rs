@@ -164,7 +164,9 @@ pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Res
     if values > 0 {
         after.next = first + values * increment;
         after.version += 1;
-        after.updated_unix_ms = now_unix_ms;
+        // A file's clock is the machine's, which may be years behind. The row of the present period is not one of long
+        // ago then: those are deleted.
+        after.updated_unix_ms = now_unix_ms.max(row.updated_unix_ms);
     }
     Ok(Reserved { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
 }
@@ -186,7 +188,7 @@ pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<
     (is_ours && is_value).then(|| Row {
         next: end.next,
         version: row.version + 1,
-        updated_unix_ms: now_unix_ms,
+        updated_unix_ms: now_unix_ms.max(row.updated_unix_ms),
         ..row.clone()
     })
 }
