@@ -29,7 +29,7 @@ pub use login_limiter::{GUESSES_PER_S_MAX, LOGINS_IN_TRANSACTION_MAX, LoginLimit
 pub use password::Digest;
 pub use permissions::CommandSet;
 use permissions::has_blanks;
-pub use user::User;
+pub use user::{Proof, User};
 
 use crate::command::{Categories, Command, quote, rows};
 use crate::resp::Value;

@@ -10,6 +10,17 @@ use super::{REDACTED, RuleError, has_blanks};
 use crate::command::{Command, Flags, TABLE};
 use crate::resp::{Args, Value};
 
+/// By what a client may act as a user.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    /// A password.
+    Password(Digest),
+    /// Something that is not the user's own, such as a certificate: the user need only be on.
+    Name,
+    /// Nothing: the user is open to all.
+    Open,
+}
+
 /// A user, changed by rules as `ACL SETUSER` takes them.
 #[derive(Clone, Debug)]
 pub struct User {
@@ -106,6 +117,15 @@ impl User {
     /// Whether one can log in with this password.
     pub fn admits(&self, password: &Digest) -> bool {
         self.enabled && (self.nopass || password.is_among(&self.passwords))
+    }
+
+    /// Whether a client may begin to act as this user by `proof`.
+    pub fn accepts(&self, proof: &Proof) -> bool {
+        match proof {
+            Proof::Password(password) => self.admits(password),
+            Proof::Name => self.is_enabled(),
+            Proof::Open => self.is_open(),
+        }
     }
 
     /// Whether the user may run a command, whatever its arguments but for keys and channels: one bit test.

@@ -28,11 +28,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
 
 use crate::config::directive::Directive;
 use crate::config::ordinal;
 use crate::system::{host, names};
+use crate::text::printable::{is_unprintable, printable};
 
 /// Reads the command line of this process and does what it says.
 pub fn run() -> ExitCode {
@@ -65,8 +67,23 @@ fn host_name_with_ordinal() -> Option<String> {
 }
 
 fn parse() -> Cli {
-    let command = command();
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    let matches = command().try_get_matches().unwrap_or_else(|error| escaped(error).exit());
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// `error` without what a terminal would obey in the arguments that it quotes.
+fn escaped(mut error: clap::Error) -> clap::Error {
+    let quoted = |(kind, value): (ContextKind, &ContextValue)| match value {
+        ContextValue::String(text) if text.contains(is_unprintable) => Some((kind, printable(text).into_owned())),
+        _ => None,
+    };
+    let quoted: Vec<_> = error.context().filter_map(quoted).collect();
+    for (kind, text) in quoted {
+        error.insert(kind, ContextValue::String(text));
+        // What it proposes instead quotes the same argument.
+        error.remove(ContextKind::Suggested);
+    }
+    error
 }
 
 /// The definition: what `--help` prints and the manual is made of.
@@ -257,6 +274,17 @@ mod tests {
             }
             Ok(_) => panic!("another command"),
             Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn an_argument_that_is_wrong_controls_no_terminal() {
+        for (word, shown) in [("--\u{1b}[31mx", r"'--\u{1b}[31mx'"), ("a\u{1b}[2J\rb", r"'a\u{1b}[2J\rb'")] {
+            for line in [vec!["getid", word], vec!["getid", "claim", "show", word]] {
+                let Err(error) = command().try_get_matches_from(&line) else { panic!("{line:?} is taken") };
+                let text = escaped(error).render().to_string();
+                assert!(text.contains(shown) && !text.contains(['\u{1b}', '\r']), "{line:?}: {text:?}");
+            }
         }
     }
 

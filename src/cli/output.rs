@@ -11,6 +11,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::text::printable::printable;
+
 /// Exit code of a tool whose command line is wrong, or that could not do what it was asked.
 pub(super) const EXIT_FAILED: u8 = 2;
 
@@ -45,9 +47,16 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
     }
 }
 
-/// One line on standard error. Where that is closed too, there is nobody left to tell.
+/// A message on standard error, mostly one line. Where that is closed too, there is nobody left to tell.
+///
+/// Escaped here, whatever the message quotes: an argument, a path, or what a server answered.
 pub(super) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "getid: {message}");
+    let _ = writeln!(io::stderr(), "getid: {}", escaped(message));
+}
+
+/// `message` with everything in its lines escaped that a terminal would obey.
+fn escaped(message: &str) -> String {
+    message.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// A bar over `count` of something, or else over so many seconds. On standard error, and only when that is a terminal:
@@ -60,4 +69,17 @@ pub(super) fn progress_bar(count: Option<u64>, seconds: f64) -> ProgressBar {
         bar.set_style(style);
     }
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_keeps_its_lines_and_controls_no_terminal() {
+        assert_eq!(
+            escaped("no folder /a\u{1b}[31m\rb\nto go on, \u{202e}x"),
+            "no folder /a\\u{1b}[31m\\rb\nto go on, \\u{202e}x"
+        );
+    }
 }

@@ -127,7 +127,7 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
 
 /// `COMMAND GETKEYS`, or with `flags` `COMMAND GETKEYSANDFLAGS`: the generators and sequences that a command names.
 ///
-/// `WATCH` does not count: it accepts names that mean nothing.
+/// `WATCH` does not count: it is refused whatever it names.
 ///
 /// # Errors
 ///

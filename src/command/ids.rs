@@ -6,6 +6,7 @@ use getid_core::{Id, Layout};
 
 use super::quote;
 use crate::resp::{Value, parse_integer};
+use crate::text::printable::printable;
 use crate::text::timestamp::{Time, format_rfc3339};
 
 /// How much of an argument an error text quotes, bytes.
@@ -143,7 +144,7 @@ pub enum SpanError {
 /// The beginning of what a client sent, made fit for a sentence.
 pub fn quoted(text: &[u8]) -> String {
     let text = quote(text, QUOTED_BYTES_MAX);
-    str::from_utf8(text).map_or_else(|_| text.escape_ascii().to_string(), str::to_owned)
+    str::from_utf8(text).map_or_else(|_| text.escape_ascii().to_string(), |text| printable(text).into_owned())
 }
 
 #[cfg(test)]

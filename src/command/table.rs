@@ -243,7 +243,7 @@ pub static TABLE: &[Command] = &[
     ),
     row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
         .at_once()
-        .docs("2.2.0", "transactions", "Watch the given keys, of which this server has none that change")
+        .docs("2.2.0", "transactions", "Refused: INCR takes values of a sequence without a transaction")
         .takes(&[argument("key", "string").multiple()]),
 ];
 

@@ -27,6 +27,25 @@ use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
 use crate::claim::status::ClaimView;
 
+/// Why there is no counter behind a generator that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CounterRefusal {
+    /// A serial number shows the time, and the clock is absurd.
+    Clock(Refusal),
+    /// There is no room for more sequences in memory.
+    Sequence(SequenceRefusal),
+}
+
+impl CounterRefusal {
+    /// The error reply to whoever asks the generator of this name.
+    pub fn of(&self, name: &str) -> String {
+        match self {
+            CounterRefusal::Clock(refusal) => refusal.to_string(),
+            CounterRefusal::Sequence(refusal) => refusal.of(name),
+        }
+    }
+}
+
 /// The generators of a server, by index.
 pub struct Generators {
     issuer: Arc<Issuer>,
@@ -65,8 +84,10 @@ impl Generators {
         self.claim.get().and_then(|claim| claim.refusal())
     }
 
-    /// Makes these its sequences, once.
+    /// Makes these its sequences, once. Their first value counts as an ID for the server's clock and its record.
     pub fn set_sequences(&self, sequences: Arc<Sequences>) {
+        let issuer = Arc::clone(&self.issuer);
+        sequences.at_first_value(Box::new(move || issuer.give_reference_unix_ms().is_ok()));
         // A second time would be a mistake of the start's, and the first ones are being used.
         let _ = self.sequences.set(sequences);
     }
@@ -82,11 +103,13 @@ impl Generators {
     ///
     /// # Errors
     ///
-    /// There is no room for more sequences in memory.
-    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<Counter, SequenceRefusal> {
-        let counter = self.periods.at(declaration, || self.issuer.reference_unix_ms());
+    /// [`CounterRefusal`].
+    pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<Counter, CounterRefusal> {
+        let reference = || self.issuer.give_reference_unix_ms();
+        let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
         if let Some(sequences) = self.sequences() {
-            sequences.open_period(counter.hash, &counter.key, counter.opens)?;
+            let opened = sequences.open_period(counter.hash, &counter.key, counter.opens);
+            opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)
     }

@@ -48,17 +48,21 @@ struct State {
 }
 
 impl Periods {
-    /// What this generator draws from now.
-    pub(super) fn at(&self, declaration: &Arc<CounterDeclaration>, now_unix_ms: impl FnOnce() -> i64) -> Counter {
+    /// What this generator draws from now. The time is asked for only if what it gives shows it.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no time.
+    pub(super) fn at<E>(
+        &self,
+        declaration: &Arc<CounterDeclaration>,
+        now_unix_ms: impl FnOnce() -> Result<i64, E>,
+    ) -> Result<Counter, E> {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = states.get_mut(declaration.name());
-        if let (CounterKind::Sequence(_), Some(state)) = (declaration.kind(), &known)
-            && Arc::ptr_eq(&state.declaration, declaration)
-        {
-            return state.counter.clone();
-        }
-        let now_unix_ms = now_unix_ms();
-        match known {
+        let is_dated = matches!(declaration.kind(), CounterKind::Serial(serial) if serial.zone.is_some());
+        let now_unix_ms = if is_dated { now_unix_ms()? } else { 0 };
+        Ok(match known {
             Some(state) if Arc::ptr_eq(&state.declaration, declaration) => {
                 if now_unix_ms >= state.until_unix_ms {
                     state.advance(now_unix_ms);
@@ -73,7 +77,7 @@ impl Periods {
                 states.insert(declaration.name().to_owned(), state);
                 counter
             }
-        }
+        })
     }
 
     /// Counters of periods that begin soon, of those that are being asked.
@@ -142,6 +146,8 @@ fn counter(name: &str, serial: &Serial, zone: Option<&Zone>, stamp: Stamp) -> Co
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     const MIDNIGHT: i64 = 1_795_305_600_000;
@@ -152,11 +158,18 @@ mod tests {
         Arc::new(CounterDeclaration::parse(&words, |_| Ok(())).unwrap().unwrap())
     }
 
+    impl Periods {
+        fn now(&self, declaration: &Arc<CounterDeclaration>, now_unix_ms: i64) -> Counter {
+            let Ok(counter) = self.at(declaration, || Ok::<_, Infallible>(now_unix_ms));
+            counter
+        }
+    }
+
     #[test]
     fn a_period_never_goes_back() {
         let periods = Periods::default();
         let serial = declared("i serial {yyyyMMdd}-{n:6} zone UTC");
-        let key = |now| periods.at(&serial, || now).key.to_string();
+        let key = |now| periods.now(&serial, now).key.to_string();
         let first = key(MIDNIGHT - 1);
         let second = key(MIDNIGHT);
         assert!(first < second, "{first} {second}");
@@ -164,9 +177,9 @@ mod tests {
         assert_eq!(key(MIDNIGHT - 30 * 24 * HOUR), second);
         // Nor with another declaration of the name.
         let changed = declared("i serial {yyyyMMdd}-{n:6} zone America/New_York");
-        assert_eq!(periods.at(&changed, || MIDNIGHT).key.to_string(), second);
-        assert_eq!(periods.at(&changed, || MIDNIGHT + 5 * HOUR).key.to_string(), second);
-        assert!(periods.at(&changed, || MIDNIGHT + 29 * HOUR).key.to_string() > second);
+        assert_eq!(periods.now(&changed, MIDNIGHT).key.to_string(), second);
+        assert_eq!(periods.now(&changed, MIDNIGHT + 5 * HOUR).key.to_string(), second);
+        assert!(periods.now(&changed, MIDNIGHT + 29 * HOUR).key.to_string() > second);
     }
 
     #[test]
@@ -174,7 +187,7 @@ mod tests {
         let periods = Periods::default();
         let serial = declared("i serial {yyyyMMddHH}-{n:6} zone UTC reset month");
         let stamps = [0, HOUR - 1, HOUR, 25 * HOUR].map(|passed| {
-            let counter = periods.at(&serial, || MIDNIGHT + passed);
+            let counter = periods.now(&serial, MIDNIGHT + passed);
             (counter.key.to_string(), counter.stamp.day, counter.stamp.hour)
         });
         let [(key, day, _), ..] = stamps.clone();
@@ -186,17 +199,33 @@ mod tests {
     fn the_next_period_is_prepared_shortly_before_it_begins() {
         let periods = Periods::default();
         let serial = declared("i serial {yyyyMMdd}-{n:6} zone UTC");
-        let today = periods.at(&serial, || MIDNIGHT - 2 * HOUR).key;
+        let today = periods.now(&serial, MIDNIGHT - 2 * HOUR).key;
         assert!(periods.coming(MIDNIGHT - HOUR).is_empty());
         assert!(periods.coming(MIDNIGHT - 1).is_empty(), "nobody has asked for long");
-        periods.at(&serial, || MIDNIGHT - HOUR / 2);
+        periods.now(&serial, MIDNIGHT - HOUR / 2);
         assert!(periods.coming(MIDNIGHT - 30_001).is_empty());
         let next = periods.coming(MIDNIGHT - 30_000);
         assert!(next.len() == 1 && next[0].key > today && next[0].opens.from_unix_ms == MIDNIGHT);
-        assert_eq!(periods.at(&serial, || MIDNIGHT).key, next[0].key);
+        assert_eq!(periods.now(&serial, MIDNIGHT).key, next[0].key);
         // One that has no periods, and a sequence.
-        periods.at(&declared("n serial {n:6}"), || MIDNIGHT);
-        periods.at(&declared("s sequence"), || MIDNIGHT);
+        periods.now(&declared("n serial {n:6}"), MIDNIGHT);
+        periods.now(&declared("s sequence"), MIDNIGHT);
         assert!(periods.coming(MIDNIGHT).is_empty());
+    }
+
+    /// What shows no time is given whatever the clock says.
+    #[test]
+    fn only_what_shows_the_time_is_refused_for_want_of_one() {
+        let periods = Periods::default();
+        for (words, is_refused) in [
+            ("i serial {yyyyMMdd}-{n:6} zone UTC", true),
+            ("y serial {yyyy}-{n:6} zone UTC reset never", true),
+            ("n serial {n:6}", false),
+            ("s sequence", false),
+        ] {
+            for _ in 0..2 {
+                assert_eq!(periods.at(&declared(words), || Err("absurd")).is_err(), is_refused, "{words}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Logins and refusals: how fast passwords may be tried, and what of it `ACL LOG`, the metrics and the log tell.
 
+use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,8 +10,13 @@ use super::audit::Act;
 use crate::acl::{Denial, LoginLimiter, Reason, Seen, Source};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;
-use crate::server::registry::Client;
+use crate::server::connection::wait::Wait;
+use crate::server::registry::{Client, Stop};
 use crate::system::clock::{self, Clock as _};
+
+/// How long a command waits for connections that it cut off: as long as for the disk. One that carries out a change of
+/// its own meanwhile, or is on a thread that stands still, may end later.
+const CUT_OFF_WAIT_MAX: Duration = Duration::from_secs(5);
 
 impl Server {
     /// Permits for so many logins from an address: how long to wait before they are tried.
@@ -42,6 +48,18 @@ impl Server {
         for (source, count) in self.lock_limiter().unreported(clock::stopwatch_ns()) {
             tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
         }
+    }
+
+    /// Waits until the connections that were cut off have ended: one that a thread is serving has read its request
+    /// before, and nothing may be done for it behind the answer to whoever cut it off.
+    ///
+    /// Two that cut each other off do not wait for each other: who is cut off itself is not answered.
+    pub async fn cut_off_ended(&self, own: &Client) {
+        let all = self.clients.all();
+        let cut_off = all.iter().filter(|client| client.id != own.id && client.stopping() == Stop::Now);
+        let cut_off: Vec<u64> = cut_off.map(|client| client.id).collect();
+        let ended = tokio::time::timeout(CUT_OFF_WAIT_MAX, self.clients.ended(&cut_off));
+        let _ = Wait::unless_cut_off(own).until(pin!(ended)).await;
     }
 
     /// Takes refusals into the log; what the client is, was published before.

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::subscriptions::{Listened, Subscriptions, TooMany};
 use super::transaction::Transaction;
 use super::turn::Turn;
-use crate::acl::{self, CommandSet, Context, Denial, Origin, Reason, User};
+use crate::acl::{self, CommandSet, Context, Denial, Digest, Origin, Proof, Reason, User};
 use crate::command::{Command, Flags, KEY_BYTES_MAX, Verb};
 use crate::resp::{Args, DecodeLimits, Protocol};
 
@@ -88,7 +88,7 @@ pub(super) struct Client {
     logged_in: bool,
     /// Whether it logged in by something that its user needs: a password, a certificate.
     has_proved: bool,
-    /// Whether its user is gone: it must not go on as another, who may be allowed more.
+    /// Whether its user is gone, or its login was taken back: it must not go on as another, who may be allowed more.
     pub(super) has_lost_user: bool,
     /// Whether the next read must look at what is rare: `has_lost_user` and `login_permits`.
     pub(super) is_special: bool,
@@ -132,10 +132,22 @@ impl Client {
         if let Some(user) = user {
             self.become_user(Arc::clone(user), self.logged_in, self.has_proved);
         } else {
-            self.become_user(Arc::clone(self.settings.users.default_user()), false, false);
-            self.has_lost_user = true;
-            self.is_special = true;
+            self.lose_user();
         }
+    }
+
+    /// Ends the login unless its user accepts it by the settings in force.
+    pub(super) fn confirm_login(&mut self, proof: &Proof) {
+        if !self.has_lost_user && !self.user.accepts(proof) {
+            self.lose_user();
+        }
+    }
+
+    /// Ends at the next read: it must not go on as another user, who may be allowed more.
+    fn lose_user(&mut self) {
+        self.become_user(Arc::clone(self.settings.users.default_user()), false, false);
+        self.has_lost_user = true;
+        self.is_special = true;
     }
 
     pub(super) fn login_permits(&self) -> u32 {
@@ -291,7 +303,7 @@ impl Client {
     }
 
     /// Back to where a connection begins: the default user, logged in if that one is open to all.
-    fn forget_login(&mut self) {
+    pub(super) fn forget_login(&mut self) {
         let user = Arc::clone(self.settings.users.default_user());
         let logged_in = user.is_open();
         self.become_user(user, logged_in, false);
@@ -323,7 +335,7 @@ impl Client {
     }
 
     /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, turn: &mut Turn) {
         self.view.database = 0;
         if !self.view.names.name.is_empty() {
             self.view.names_mut().name = Arc::default();
@@ -336,6 +348,9 @@ impl Client {
         self.view.subscriptions = [0; 2];
         self.reply_mode.reset();
         self.forget_login();
+        if self.logged_in {
+            turn.end_with_login(Proof::Open);
+        }
     }
 
     /// Runs `count` requests that are `GETID` byte for byte, if that is allowed without looking at them one by one.
@@ -399,7 +414,7 @@ impl Client {
             // Any word does for a user without a password: that proves nothing.
             let has_proved = !user.is_nopass();
             self.become_user(user, true, has_proved);
-            turn.has_access_news = true;
+            turn.end_with_login(Proof::Password(Digest::of(password)));
             return true;
         }
         let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();

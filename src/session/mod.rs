@@ -72,7 +72,7 @@ use turn::Taken;
 pub use turn::{Breach, Reply, Source, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 pub use worker_effect::{WorkerEffect, WorkerWord};
 
-use crate::acl::Origin;
+use crate::acl::{Origin, Proof};
 use crate::command::Verb;
 use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
 
@@ -133,7 +133,19 @@ impl Session {
         self.client.log_in_as(name)
     }
 
-    /// Whether the user it logged in as is gone: nothing more is answered.
+    /// Takes the login of a turn back if its user does not accept it by the settings in force: its password was
+    /// replaced meanwhile. To be called once others can see the login and the session has the latest settings; then
+    /// who replaces a password and ends the user's connections leaves none that logged in by the old one.
+    pub fn confirm_login(&mut self, proof: &Proof) {
+        self.client.confirm_login(proof);
+    }
+
+    /// Lets a client that has said nothing begin again by the settings in force.
+    pub fn begin_again(&mut self) {
+        self.client.forget_login();
+    }
+
+    /// Whether the user it logged in as is gone, or the login was taken back: nothing more is answered.
     pub fn has_lost_user(&self) -> bool {
         self.client.has_lost_user
     }
@@ -341,7 +353,7 @@ impl Session {
         if !self.transaction.is_running() {
             self.client.reply_mode.next_request();
         }
-        turn.ended = self.client.reply_mode.is_muted() != turn.muted;
+        turn.ended |= self.client.reply_mode.is_muted() != turn.muted;
     }
 
     /// Appends the turn's replies, in order.

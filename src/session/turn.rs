@@ -16,7 +16,7 @@ use super::effect::Effect;
 use super::named::{DRAWS_MAX, Form, NamedDraw, NamedReply, NamedTurn, TEXT_FRAME_BYTES};
 use super::sequences::{self, SequenceDraw, SequenceReply, SequenceTurn};
 use super::tally::Tally;
-use crate::acl::Denial;
+use crate::acl::{Denial, Proof};
 use crate::command::Verb;
 use crate::resp::{self, Decoder, Protocol, ProtocolError, Value};
 
@@ -169,13 +169,16 @@ pub struct Turn {
     /// Whether there are denials, or somebody logged in, which others must see before it is answered, or a permit to
     /// log in was used or not.
     pub has_access_news: bool,
+    /// The login that the turn ends with. No request behind it is read before others can see who the client is and
+    /// [`Session::confirm_login`](super::Session::confirm_login) was asked: the password may have been replaced since.
+    pub login: Option<Proof>,
     /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
     pub wanted: usize,
     /// What it did, for INFO and those who look on.
     pub tally: Tally,
     /// Whether replies are thrown away.
     pub(super) muted: bool,
-    /// Whether it ends here: what follows is muted, and this is not, or the other way round.
+    /// Whether it ends here: behind a login, or because what follows is muted and this is not, or the other way round.
     pub(super) ended: bool,
     /// The most IDs it asks for, not counting those of the command that passes the bound.
     ids_max: u32,
@@ -287,6 +290,7 @@ impl Turn {
         if self.has_access_news {
             // It is rare: no memory is kept for it.
             self.denials = Vec::new();
+            self.login = None;
             self.has_access_news = false;
         }
         self.replies.clear();
@@ -442,6 +446,13 @@ impl Turn {
             self.forget_replies();
             self.muted = false;
         }
+    }
+
+    /// Ends the turn with a login.
+    pub(super) fn end_with_login(&mut self, proof: Proof) {
+        self.login = Some(proof);
+        self.has_access_news = true;
+        self.ended = true;
     }
 
     /// Adds a refusal; those that repeat the last are counted, so that a pipeline of them is one.

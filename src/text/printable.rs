@@ -1,19 +1,12 @@
 //! Text from elsewhere (names, paths, a server's replies) made safe to show on one line.
 //!
 //! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name can
-//! begin a line of its own, control a terminal, or show its letters in another order.
+//! begin a line of its own, control a terminal, or show its letters in another order. Error replies are escaped in the
+//! same way where they become bytes ([`crate::resp::write_error`]).
 
 use std::borrow::Cow;
 
-/// Whether a character does something other than being shown: control characters, line and paragraph separators, and
-/// those that change the direction of writing.
-pub(crate) fn is_unprintable(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
-}
+pub(crate) use getid_core::is_unprintable;
 
 /// `text` with such characters escaped as in Rust: `\n`, `\u{1b}`.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::text::printable::printable;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
@@ -25,14 +27,15 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlaceError {
     #[error(
-        "'{0}' is no server: write HOST:PORT, a Unix socket's path with a / in it, redis://HOST:PORT or rediss://HOST:PORT"
+        "'{}' is no server: write HOST:PORT, a Unix socket's path with a / in it, redis://HOST:PORT or rediss://HOST:PORT",
+        printable(.0)
     )]
     Syntax(String),
-    #[error("'{0}://' is no server's URL: write redis://, rediss:// (TLS) or unix://")]
+    #[error("'{}://' is no server's URL: write redis://, rediss:// (TLS) or unix://", printable(.0))]
     Scheme(String),
-    #[error("the port '{0}' is out of range: must be 1 to 65535")]
+    #[error("the port '{}' is out of range: must be 1 to 65535", printable(.0))]
     Port(String),
-    #[error("the database '{0}' of the URL is out of range: must be 0 to 2147483647")]
+    #[error("the database '{}' of the URL is out of range: must be 0 to 2147483647", printable(.0))]
     Database(String),
     #[error(
         "a URL ends with the database here: '{char}' is not understood (in a user or password write it as %{code:02X})",

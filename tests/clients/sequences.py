@@ -46,6 +46,19 @@ def redis_py():
         assert sorted(client.scan_iter(match=f"*{name}")) == [f"new:{name}", name]
         assert sorted(client.keys(f"*{name}")) == [f"new:{name}", name]
         assert client.mget(name, "nope") == ["201", None]
+
+        # Compare and set, as redis-py's documentation has it: an error, and no value twice.
+        def next_of(pipe):
+            last = int(pipe.get(name))
+            pipe.multi()
+            pipe.set(name, last + 1)
+
+        for watched in (name, "nope"):
+            refused(redis.ResponseError, f"INCR {watched}", lambda: client.transaction(next_of, watched))
+        assert client.get(name) == "201"
+        with client.pipeline(transaction=True) as pipe:
+            # What a pipeline sends at its end.
+            assert pipe.unwatch() in (True, "OK", None) and pipe.get(name).execute() == ["201"]
         client.close()
 
 

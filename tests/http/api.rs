@@ -230,6 +230,7 @@ fn wrong_requests_for_sequences_are_named() {
         (409, "POST /v1/sequences/tweets/values", "", "is a generator"),
         (409, "POST /v1/sequences/tweets", "", "is a generator"),
         (400, "POST /v1/sequences/a%20b", "", "cannot be the name of a sequence"),
+        (400, "POST /v1/sequences/a%1b%5b2J%0a", "", r"'a\u{1b}[2J\n' cannot be the name of a sequence"),
         (400, "POST /v1/sequences/a%2Fb/values", "", "cannot be the name of a sequence"),
         (400, "POST /v1/sequences/orders/values?count=51", "", "expected an integer of 1 to 50"),
         (400, "POST /v1/sequences/orders/values?count=0", "", "expected an integer of 1 to 50"),

@@ -17,6 +17,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("client tracking on", "a promise of messages that would never come"),
     ("script load", "there is no Lua, so only scripts that are known are taken"),
     ("cluster reset", "no such subcommand here"),
+    ("watch", "no EXEC could tell whether a sequence has changed on another server"),
 ];
 
 /// Calls that begin with these words end a server, a connection's replies, or what later calls are compared by.

@@ -380,7 +380,7 @@ fn errors_are_told_and_the_last_one_is_silence() {
     assert_eq!(reply(ProtocolError::InvalidBulkLength), b"-ERR Protocol error: invalid bulk length\r\n");
     assert_eq!(
         reply(ProtocolError::ExpectedDollar { got: 0xff }),
-        b"-ERR Protocol error: expected '$', got '\xff'\r\n"
+        b"-ERR Protocol error: expected '$', got '\\xff'\r\n"
     );
     assert_eq!(ProtocolError::ExpectedDollar { got: 0xff }.to_string(), "Protocol error: expected '$', got '\\xff'");
     assert_eq!(ProtocolError::ExpectedDollar { got: b'*' }.to_string(), "Protocol error: expected '$', got '*'");

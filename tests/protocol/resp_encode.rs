@@ -84,9 +84,25 @@ fn texts_stay_on_one_line() {
     assert_eq!(written(|output| write_error("\r\nERR a\r\nb\r\n\n", output)), reply);
     check(&Value::Simple("a\nb".into()), "+a b\r\n", "+a b\r\n");
     assert_eq!(written(|output| write_error("\r\n", output)), "-\r\n");
-    let mut output = Vec::new();
-    write_error(b"ERR \xff\0", &mut output);
-    assert_eq!(output, b"-ERR \xff\0\r\n");
+}
+
+/// A reply is printed by programs that escape nothing: no text of an error may control a terminal, whatever name it
+/// quotes.
+#[test]
+fn errors_are_escaped_as_logs_are() {
+    for (text, shown) in [
+        ("größe \\ \"x\" ~", "größe \\ \"x\" ~"),
+        ("a\u{1b}[2J\0\u{7f}\t", r"a\u{1b}[2J\u{0}\u{7f}\t"),
+        ("\u{9b}2J \u{202e}gpj\u{2028}", r"\u{9b}2J \u{202e}gpj\u{2028}"),
+        ("\n\u{1b}\r\nb\u{1b}\n", r"\u{1b}  b\u{1b}"),
+    ] {
+        let reply = format!("-{shown}\r\n");
+        check(&Value::error(text), &reply, &reply);
+        assert_eq!(written(|output| write_error(text, output)), reply);
+    }
+    // What is cut in the middle of a character, and a control byte of terminals that do not read UTF-8.
+    assert_eq!(written(|output| write_error(b"ERR \xff\0 gr\xc3", output)), "-ERR \\xff\\u{0} gr\\xc3\r\n");
+    assert_eq!(written(|output| write_error(b"ERR \x9b2J", output)), "-ERR \\x9b2J\r\n");
 }
 
 #[test]

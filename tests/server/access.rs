@@ -368,6 +368,46 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     }
 }
 
+/// `ACL SETUSER x resetpass >new` and `CLIENT KILL USER x` in one go, while others log in on another thread, each ahead
+/// of a long pipeline: none of them is the user behind the answers. The same of the default user, as which connections
+/// begin that come just then.
+#[test]
+fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
+    let server = Server::start(&["--io-threads", "2", "--user", "admin on >admin ~* &* +@all", "--user", "x on +@all"]);
+    let mut admin = server.connect();
+    assert_eq!(admin.ask("AUTH admin admin"), "+OK");
+    let pings = "PING\r\n".repeat(1_500);
+    for round in 0..60 {
+        assert_eq!(admin.ask("ACL SETUSER x resetpass >old"), "+OK");
+        assert_eq!(admin.ask("ACL SETUSER default on nopass"), "+OK");
+        let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
+        let who = if round % 3 == 2 { "default" } else { "x" };
+        // Half of them before, half of them while the password is replaced.
+        let begin = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (at, wire) in wires.iter_mut().enumerate() {
+                    if at == 4 {
+                        begin.wait();
+                    }
+                    let login = if at % 4 == 3 { "RESET" } else { "AUTH x old" };
+                    // One that is cut off already takes no more of it.
+                    let _ = wire.stream().write_all(format!("{login}\r\n{pings}").as_bytes());
+                }
+            });
+            begin.wait();
+            admin.send(format!("ACL SETUSER {who} resetpass >new\r\nCLIENT KILL USER {who}\r\n"));
+            assert_eq!(admin.line(), "+OK");
+            assert!(admin.line().starts_with(':'));
+        });
+        for wire in &mut wires {
+            let is_sent = wire.stream().write_all(b"ACL WHOAMI\r\nQUIT\r\n").is_ok();
+            let said = if is_sent { wire.try_lines() } else { Vec::new() };
+            assert!(!said.iter().any(|line| line == who), "round {round}: {:?}", &said[said.len().saturating_sub(4)..]);
+        }
+    }
+}
+
 /// Who deletes a user ends its `MONITOR` too, however late the login was.
 #[test]
 fn a_monitor_of_a_deleted_user_ends() {

@@ -184,6 +184,60 @@ fn a_wrong_year_that_is_corrected_before_the_first_id_leaves_no_trace() {
     assert_all_ascend(&all);
 }
 
+/// Serial numbers and values of sequences count as IDs: a server that gives nothing else keeps its time over a stop,
+/// and does not follow a clock that is behind it.
+#[test]
+#[ignore = "needs libfaketime"]
+fn serial_numbers_do_not_go_back_with_the_clock() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    let words = ["--generator", "yearly", "serial", "Y{yyyy}-{n:4}", "zone", "UTC", "reset", "year"];
+    let mut years = Vec::new();
+    for (number, offset_s) in [(1, 370 * DAY_S), (2, 0), (3, -7 * 365 * DAY_S), (4, 0)] {
+        clock.set(offset_s);
+        let server = clock.start(dir.path(), &words);
+        let given = server.connect().ask_bulk("GETID yearly");
+        let (year, last) = given.split_once('-').expect("a year and a number");
+        assert_eq!(last, format!("{number:04}"), "{given}");
+        years.push(year.to_owned());
+        // Nothing else was given.
+        assert_eq!(server.connect().info("ids_issued"), "0");
+        assert!(server.stop().success());
+    }
+    assert!(years.iter().all(|year| *year == years[0]), "{years:?}");
+    // A sequence shows no time, and keeps it all the same.
+    let dir = tempfile::tempdir().expect("a folder");
+    for offset_s in [370 * DAY_S, 0] {
+        clock.set(offset_s);
+        let server = clock.start(dir.path(), &["--sequence-create", "on-first-use"]);
+        let mut wire = server.connect();
+        let behind_ms = -number(&mut wire, "clock_offset_ms");
+        assert_eq!(behind_ms > 360 * DAY_S * 1000, offset_s == 0, "{behind_ms} ms");
+        assert_eq!(wire.ask("INCR orders"), if offset_s == 0 { ":2" } else { ":1" });
+        assert!(server.stop().success());
+    }
+}
+
+/// An absurd clock gives no serial number that shows it. Sequences go on, and pin nothing to it.
+#[test]
+#[ignore = "needs libfaketime"]
+fn an_absurd_clock_is_on_no_serial_number() {
+    let clock = FakeClock::new();
+    let dir = tempfile::tempdir().expect("a folder");
+    clock.set(DAY_S - unix_ms() / 1000);
+    let words = ["--generator", "yearly", "serial", "Y{yyyy}-{n:4}", "zone", "UTC", "reset", "year"];
+    let words = [&words[..], &["--sequence-create", "on-first-use"]].concat();
+    let server = clock.start(dir.path(), &words);
+    let mut wire = server.connect();
+    let refused = wire.ask("GETID yearly");
+    assert!(refused.starts_with("-MISCONF clock says 1970-"), "{refused}");
+    assert_eq!(wire.ask("INCR orders"), ":1");
+    clock.set(0);
+    draw_patiently(&mut wire, &mut Vec::new());
+    // It is what the last look at the clock found.
+    eventually("the clock was followed", || number(&mut wire, "clock_offset_ms").abs() < 10_000);
+}
+
 #[test]
 #[ignore = "needs libfaketime"]
 fn an_absurd_clock_while_running() {

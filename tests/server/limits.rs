@@ -501,7 +501,7 @@ fn a_long_list_is_held_in_pieces() {
     let (long, users) = ("u".repeat(60), 200);
     let rules = (0..12).map(|key| format!(" ~{long}{key}")).collect::<Vec<_>>().concat();
     let made: Vec<String> = (0..users).map(|user| format!("ACL SETUSER {long}{user}{rules}\r\n")).collect();
-    let slow = format!("WATCH {}\r\n", "y".repeat(200)).repeat(2_000);
+    let slow = format!("CLIENT SETNAME {}\r\n", "y".repeat(200)).repeat(2_000);
     wire.send(made.concat() + "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2000\r\n" + &slow);
     (0..users + 2_001).for_each(|_| assert_eq!(wire.line(), "+OK"));
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than -1"), "+OK");

@@ -16,6 +16,8 @@
 //! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Differences
 //! smaller than [`NOTICE_MS`] are corrected without an event.
 //!
+//! An ID here is whatever is given by R: an ID of a generator, a serial number, a value of a sequence.
+//!
 //! Invariant: R never goes back once an ID was given, whatever the readings say.
 
 use alloc::vec::Vec;

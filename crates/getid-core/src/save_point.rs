@@ -15,7 +15,7 @@ pub struct SavePoint {
 }
 
 impl SavePoint {
-    /// What a life stores that found no record and gave no ID: a start treats it as if there were no record.
+    /// What a life stores that found no record and gave nothing: a start treats it as if there were no record.
     pub const NOTHING: SavePoint = SavePoint { watermark: Tick(0), reference: Tick(0), max_borrow_ms: 0 };
 
     /// Whether it says that no ID was given so far.

@@ -79,7 +79,7 @@ pub(crate) struct Progress {
     pub(crate) now: Tick,
     /// P.
     pub(crate) position: Tick,
-    /// IDs given in this life.
+    /// What was given in this life: IDs, and R for other things.
     pub(crate) issued: u64,
     /// L, ms.
     pub(crate) lead_ms: u64,

@@ -390,8 +390,8 @@ impl Sequences {
         }
     }
 
-    /// Notes what was reserved, for another life. Returns for each what this server had of it before, if its row is lower;
-    /// another server may have marked the row for that already.
+    /// Notes what was reserved, for another life. Returns for each what this server had of it before, if its row is
+    /// lower; another server may have marked the row for that already.
     async fn note(&self, pool: &Pool, batch: &[Asked], answers: &[Answer]) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Some(about) = pool.about() else { return nothing };

@@ -24,8 +24,8 @@ mod verbs;
 mod wishes;
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use getid_core::{Ask, Run, SequencePolicy, SequenceRefusal, WaitPolicy, Waiter};
@@ -110,7 +110,14 @@ pub struct Sequences {
     is_closed: AtomicBool,
     ended: Notify,
     counts: status::Counts,
+    first_value: OnceLock<FirstValue>,
+    /// Whether nothing is to be done at a first value any more.
+    has_given: AtomicBool,
 }
+
+/// What is done when the first value of a life is given, before anybody hears of it. False: it could not be done yet,
+/// and the next value is the first.
+pub type FirstValue = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Sequences {
     fn new(
@@ -143,6 +150,29 @@ impl Sequences {
             is_closed: AtomicBool::new(false),
             ended: Notify::new(),
             counts: status::Counts::default(),
+            first_value: OnceLock::new(),
+            has_given: AtomicBool::new(false),
+        }
+    }
+
+    /// Has this done at the first value, once. To be called before anybody asks.
+    pub fn at_first_value(&self, first_value: FirstValue) {
+        // A second time would be a mistake of the start's.
+        let _ = self.first_value.set(first_value);
+    }
+
+    /// Values were given, if there are any in `runs`.
+    #[inline]
+    fn note_values(&self, runs: &[Run]) {
+        if !self.has_given.load(Relaxed) && !runs.is_empty() {
+            self.note_first_value();
+        }
+    }
+
+    #[cold]
+    fn note_first_value(&self) {
+        if self.first_value.get().is_some_and(|first_value| first_value()) {
+            self.has_given.store(true, Relaxed);
         }
     }
 
@@ -187,7 +217,9 @@ impl Sequences {
         runs: &mut Vec<Run>,
         left: &mut Vec<Ask>,
     ) -> Result<Drawn, SequenceRefusal> {
-        self.give(hash, name, asks, runs, left).inspect_err(|_| self.counts.refused())
+        let drawn = self.give(hash, name, asks, runs, left);
+        self.note_values(runs);
+        drawn.inspect_err(|_| self.counts.refused())
     }
 
     #[inline]
@@ -243,6 +275,7 @@ impl Sequences {
         let began = Instant::now();
         let joined = self.join(hash, name, left, runs).inspect_err(|_| self.counts.refused());
         async move {
+            self.note_values(runs);
             let Some((mut told, mut place)) = joined? else { return Ok(()) };
             let told = match timeout_at(deadline, &mut told).await {
                 Ok(told) => told.unwrap_or(Err(SequenceRefusal::Closed)),
@@ -254,6 +287,7 @@ impl Sequences {
             };
             place.is_over = true;
             runs.extend(told.inspect_err(|_| self.counts.refused())?);
+            self.note_values(runs);
             Ok(())
         }
     }

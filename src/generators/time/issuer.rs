@@ -347,6 +347,17 @@ impl<C: Clock> Issuer<C> {
         status.reference.unix_ms(self.layout.epoch())
     }
 
+    /// R, Unix ms, for a serial number that shows it, or for a value of a sequence: from here on R never goes back, in
+    /// this life or a later one. See [`Mint::give_reference`].
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::Clock`]: the clock is absurd.
+    pub fn give_reference_unix_ms(&self) -> Result<i64, Refusal> {
+        let reference = self.lock().mint.give_reference(self.clock.boot_ns())?;
+        Ok(reference.unix_ms(self.layout.epoch()))
+    }
+
     /// What INFO says.
     pub fn status(&self) -> IssuerStatus {
         let state = self.lock();

@@ -8,7 +8,7 @@ use super::buffers::{Buffers, FLUSH_BYTES};
 use super::pace::{self, SLICE_NS};
 use super::state::Connection;
 use super::wait::Wait;
-use crate::acl::Reason;
+use crate::acl::{Proof, Reason};
 use crate::command::Verb;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
@@ -253,18 +253,28 @@ impl<T: Transport> Connection<T> {
     /// The same for one who has shown that this is its name.
     pub(super) fn log_in_by_name(&mut self, name: &str) -> bool {
         self.follow_settings();
-        !self.session.log_in_as(name) || self.announce(true)
+        !self.session.log_in_as(name) || self.announce(Some(&Proof::Name))
     }
 
-    /// Shows others who the client is before it has its answer: who is looked for by user, to be deleted or killed,
-    /// must be found from then on. False when its user is gone.
-    fn announce(&mut self, has_logged_in: bool) -> bool {
+    /// Shows others who the client is before it has its answer, and before a request behind its login is read: who is
+    /// looked for by user, to be deleted or killed, must be found from then on. False when its user is gone, or does
+    /// not accept the login any more.
+    fn announce(&mut self, login: Option<&Proof>) -> bool {
         self.publish();
-        if has_logged_in {
+        if matches!(login, Some(Proof::Password(_) | Proof::Name)) {
             self.server.audit(Act::Login { user: &self.session.view().user }, &*self.admission.client);
         }
-        // Either who deletes the user sees this login, or it is seen here that the user is gone.
+        self.confirm(login)
+    }
+
+    /// Whether the user that others see by now is there and accepts this login. Either who replaces a password, or
+    /// deletes the user, and then looks for connections to end sees this one; or it is seen here that the login does
+    /// not hold.
+    pub(super) fn confirm(&mut self, login: Option<&Proof>) -> bool {
         self.follow_settings();
+        if let Some(proof) = login {
+            self.session.confirm_login(proof);
+        }
         !self.session.has_lost_user()
     }
 
@@ -282,7 +292,7 @@ impl<T: Transport> Connection<T> {
         if released > 0 {
             self.server.release_logins(self.admission.client.peer.source(), released);
         }
-        turn.close |= !self.announce(right > 0);
+        turn.close |= !self.announce(turn.login.as_ref());
         if !turn.denials.is_empty() {
             self.server.note_denials(std::mem::take(&mut turn.denials), &self.admission.client);
         }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffers::Buffers;
 use super::{Connection, Step};
-use crate::acl::Origin;
+use crate::acl::{Origin, Proof};
 use crate::resp::Protocol;
 use crate::server::Server;
 use crate::server::registry::{Client, Ends, Stop};
@@ -65,10 +65,8 @@ impl LocalClient {
     pub fn log_in_as(&mut self, user: &str) -> bool {
         self.connection.follow_settings();
         let is_user = self.connection.session.log_in_as(user);
-        // Whoever deletes the user finds it from now on; or it is seen here that the user is gone.
         self.connection.publish();
-        self.connection.follow_settings();
-        is_user && !self.connection.session.has_lost_user()
+        is_user && self.connection.confirm(Some(&Proof::Name))
     }
 
     /// Logs in as the user that the client's certificate names, if there is one of that name. False when the user has

@@ -18,7 +18,7 @@ mod pace;
 mod sequences;
 mod state;
 mod task;
-mod wait;
+pub(super) mod wait;
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -49,7 +49,7 @@ pub struct Connection<T> {
 impl<T: Transport> Connection<T> {
     /// A connection of a client that was admitted.
     pub fn new(server: Arc<Server>, admission: Admission, session: Session, io: T) -> Box<Self> {
-        Box::new(Connection {
+        let mut connection = Box::new(Connection {
             server,
             admission,
             io,
@@ -60,7 +60,14 @@ impl<T: Transport> Connection<T> {
             monitoring: None,
             login_permits: 0,
             wrong_logins: 0,
-        })
+        });
+        connection.follow_settings();
+        if connection.settings != 0 {
+            // Who closes the default user to all and ends its connections finds this one from its admission on; or it
+            // is seen here that nobody begins as that user any more.
+            connection.session.begin_again();
+        }
+        connection
     }
 
     /// Gives the session the settings, and the pause, that are in force by now.

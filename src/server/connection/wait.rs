@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// A wait of a client's task.
-pub(super) struct Wait<'a> {
+pub(in crate::server) struct Wait<'a> {
     client: &'a Client,
     /// The mildest stop that ends it.
     ended_by: Stop,
@@ -28,7 +28,7 @@ pub(super) struct Wait<'a> {
 
 impl<'a> Wait<'a> {
     /// A wait that ends when the client is cut off; if it is only to end soon, what it waits for comes first.
-    pub(super) fn unless_cut_off(client: &'a Client) -> Wait<'a> {
+    pub(in crate::server) fn unless_cut_off(client: &'a Client) -> Wait<'a> {
         Wait { client, ended_by: Stop::Now }
     }
 
@@ -39,7 +39,10 @@ impl<'a> Wait<'a> {
 
     /// Waits for `ready`. An error ends the connection.
     #[inline]
-    pub(super) fn until<F: Future + Unpin>(&self, mut ready: F) -> impl Future<Output = io::Result<F::Output>> {
+    pub(in crate::server) fn until<F: Future + Unpin>(
+        &self,
+        mut ready: F,
+    ) -> impl Future<Output = io::Result<F::Output>> {
         poll_fn(move |cx| {
             if self.client.stopping_or_wake(cx.waker()) >= self.ended_by {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));

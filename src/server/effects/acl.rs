@@ -28,14 +28,22 @@ const NOT_SAVED: &str =
 pub(super) async fn perform(server: &Arc<Server>, effect: AclEffect, client: &Client) -> Answer {
     match effect {
         AclEffect::SetUser { name, rules } => set_user(server, &name, &rules, client).into(),
-        AclEffect::DelUser(names) => del_user(server, &names, client).into(),
+        AclEffect::DelUser(names) => {
+            let deleted = del_user(server, &names, client);
+            server.cut_off_ended(client).await;
+            deleted.into()
+        }
         AclEffect::List { shows_secrets } => list(server, shows_secrets),
         AclEffect::Users => users(server),
         AclEffect::Log(count) => log(server, count),
         AclEffect::LogReset => log_reset(server, client).into(),
         AclEffect::GenPass(digits) => gen_pass(digits).into(),
         AclEffect::Save => at_disk(server, "ACL SAVE", save, client).await.into(),
-        AclEffect::Load => at_disk(server, "ACL LOAD", load, client).await.into(),
+        AclEffect::Load => {
+            let loaded = at_disk(server, "ACL LOAD", load, client).await;
+            server.cut_off_ended(client).await;
+            loaded.into()
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 use super::Answer;
 use super::pieces::ClientLines;
@@ -11,9 +10,6 @@ use crate::server::Server;
 use crate::server::audit::Act;
 use crate::server::registry::{Client, Stop};
 use crate::session::{ClientEffect, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
-
-/// How long `CLIENT KILL` waits for the connections that it ends.
-const KILL_WAIT_MAX: Duration = Duration::from_millis(100);
 
 pub(super) async fn perform(server: &Server, effect: ClientEffect, own: &Client) -> Answer {
     Answer::Value(match effect {
@@ -43,26 +39,19 @@ fn list(server: &Server, filter: &ClientFilter) -> ClientLines {
     ClientLines::new(clients, server.metrics.uptime_s.load(Relaxed))
 }
 
-/// As in Redis, connections are closed when the answer comes: a client that asked for it may be in a hurry to see that.
+/// As in Redis, connections are closed when the answer comes: nothing more is done for them.
 async fn kill(server: &Server, options: &ClientKill, own: &Client) -> Value {
     let mut killed = 0;
-    let mut others = Vec::new();
     for client in server.clients.alive() {
         let is_own = client.id == own.id;
         if (is_own && options.skips_own) || !is_meant(options, &client) {
             continue;
         }
         killed += 1;
-        if is_own {
-            // The reply is still to be written.
-            client.stop(Stop::AfterReply);
-        } else {
-            client.stop(Stop::Now);
-            others.push(client.id);
-        }
+        // Its own reply is still to be written.
+        client.stop(if is_own { Stop::AfterReply } else { Stop::Now });
     }
-    // One that hangs in a busy thread, or waits for us to end, ends a little later.
-    let _ = tokio::time::timeout(KILL_WAIT_MAX, server.clients.ended(&others)).await;
+    server.cut_off_ended(own).await;
     server.audit(Act::ClientKill { count: killed }, own);
     match (options.is_old_form, killed) {
         (true, 0) => Value::error("ERR No such client"),

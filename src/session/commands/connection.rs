@@ -48,7 +48,7 @@ pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
 /// `RESET`. What `CLIENT SETINFO` said stays, as in Redis: it is still true.
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.transaction.discard();
-    call.client.reset();
+    call.client.reset(call.turn);
     call.turn.unmute_unless(call.client.reply_mode.is_muted());
     Ok(Answer::Encoded(b"+RESET\r\n"))
 }

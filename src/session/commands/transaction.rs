@@ -1,6 +1,7 @@
 //! `MULTI`, `EXEC` and what belongs to them. None of these is queued itself.
 
 use super::{Answer, Call, OK, Outcome};
+use crate::command::quoted;
 use crate::resp::write_array_header;
 
 /// `MULTI`
@@ -35,9 +36,18 @@ pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `WATCH key ...`: there are no keys that could change.
+/// `WATCH key ...`, which is refused: every key is a sequence or may become one, and `EXEC` cannot fail when one has
+/// changed, for other servers give values of it too. A client that compares and sets would give values twice.
 pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
-    if call.transaction.is_queueing() { Err("ERR WATCH inside MULTI is not allowed".into()) } else { Ok(OK) }
+    if call.transaction.is_queueing() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    let name = quoted(call.arg(1));
+    Err(format!(
+        "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot tell whether other clients and servers have \
+         taken values since. Instead: INCR {name} takes the next value, INCRBY {name} n takes n, without MULTI"
+    )
+    .into())
 }
 
 /// `UNWATCH`

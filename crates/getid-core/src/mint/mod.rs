@@ -88,6 +88,8 @@ pub struct Mint {
     opened: Opened,
     highest_borrow_ms: u64,
     refusals: u64,
+    /// How often R was given by [`Mint::give_reference`].
+    references: u64,
 }
 
 /// Where a life began, or went on after its claim was retaken.
@@ -136,6 +138,7 @@ impl Mint {
             opened: Opened::NOTHING,
             highest_borrow_ms: 0,
             refusals: 0,
+            references: 0,
         };
         mint.start_again();
         mint.set_borrow();
@@ -261,6 +264,20 @@ impl Mint {
         self.slots.ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
     }
 
+    /// R, for what is given by it and is no ID of a generator here: a serial number, which shows it, or any value of a
+    /// sequence. That counts as an ID: R does not go back from here on, the record keeps it, and so does the last act.
+    ///
+    /// # Errors
+    ///
+    /// The clock is absurd, and nothing has changed.
+    pub fn give_reference(&mut self, boot_ns: u64) -> Result<Tick, Refusal> {
+        if let Some(fault) = self.clock.fault() {
+            return Err(Refusal::Clock(fault));
+        }
+        self.references += 1;
+        Ok(self.clock.advance(boot_ns))
+    }
+
     /// IDs that the unnamed generator gave in this life.
     pub fn ids_issued(&self) -> u64 {
         self.slots.given()
@@ -345,9 +362,9 @@ impl Mint {
         self.slots.position().max(self.lines.position())
     }
 
-    /// IDs that all have given in this life.
+    /// What all have given in this life, by which a save is worth more.
     fn issued(&self) -> u64 {
-        self.slots.given() + self.lines.issued()
+        self.slots.given() + self.lines.issued() + self.references
     }
 
     /// What the watermark's policy looks at.
@@ -531,9 +548,9 @@ impl Mint {
         Some(SavePoint { watermark, reference, max_borrow_ms })
     }
 
-    /// Whether this life has given no ID, of any generator.
+    /// Whether this life has given no ID, of any generator, and nothing else by R.
     fn is_fresh(&self) -> bool {
-        self.slots.given() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh))
+        self.slots.given() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh)) && self.references == 0
     }
 
     fn set_gate(&mut self) {

@@ -615,6 +615,51 @@ fn a_life_without_an_id_and_with_an_absurd_clock() {
     }
 }
 
+/// A serial number shows R, and a value of a sequence is given in its order: both count as IDs for the clock, for the
+/// record and for the last act, though no generator has given one.
+#[test]
+fn a_life_that_gave_serial_numbers_alone_keeps_its_time() {
+    const YEAR: u64 = 365 * 24 * HOUR;
+    for found in [None, Some(SavePoint::NOTHING), Some(point(T0 - 5000, T0 - 8000))] {
+        for (is_stopped, back) in [(true, YEAR), (false, YEAR), (true, 10 * 1000)] {
+            let mut scene = Scene::start(found, Limits::default());
+            scene.pass(100);
+            let shown = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0;
+            scene.pass(5000);
+            let shown = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0.max(shown);
+            // In this life R goes on.
+            scene.wall -= back.cast_signed();
+            scene.pass(2000);
+            let later = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0;
+            assert!(later >= shown + 1800, "{later} {shown}");
+            let killed = scene.disk.expect("saved");
+            assert!(killed.reference.0 + 2000 >= later, "the record is as young as with IDs: {killed:?} {later}");
+            let stored = if is_stopped { scene.mint.close().expect("a point") } else { killed };
+            assert!(!stored.is_nothing() && stored.watermark.0 >= T0 + 3000, "{stored:?}");
+            // And in the next one, with a clock that is still back.
+            let mut next = Scene::start_at(scene.wall, Some(stored), Layout::default(), Limits::default());
+            next.pass(10);
+            let again = next.mint.give_reference(next.boot_ns).expect("the clock is right").0;
+            let least = if is_stopped { later } else { killed.reference.0 };
+            assert!(again >= least, "{again} {least}");
+        }
+    }
+}
+
+/// An absurd clock gives no serial number, and such a request pins nothing to it.
+#[test]
+fn an_absurd_clock_gives_no_time_to_show() {
+    let absurd = (T0 + 500 * 24 * HOUR).cast_signed();
+    let found = Some(point(T0 - 5000, T0 - 8000));
+    let mut scene = Scene::start_at(absurd, found, Layout::default(), Limits::default());
+    scene.pass(200);
+    assert!(matches!(scene.mint.give_reference(scene.boot_ns), Err(Refusal::Clock(_))));
+    scene.wall = T0.cast_signed();
+    scene.pass(200);
+    assert!(scene.mint.give_reference(scene.boot_ns).expect("right again").0 < T0 + 1000);
+    assert!(tick_of(scene.pass(10).one().expect("served")) < T0 + 10_000);
+}
+
 /// Under another epoch too, "nothing yet" is no record of years ago.
 #[test]
 fn nothing_stays_nothing_in_another_epoch() {

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use getid_core::is_unprintable;
 use redis_protocol::resp2::encode::encode_bytes as encode_resp2;
 use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
@@ -25,9 +26,9 @@ pub enum Protocol {
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `+OK`. CR and LF become spaces.
+    /// `+OK`. Written as [`write_error`] writes its text.
     Simple(Cow<'static, str>),
-    /// `-ERR ...`: the text with its code, without the `-`. CR and LF become spaces.
+    /// `-ERR ...`: the text with its code, without the `-`. Written as by [`write_error`].
     Error(String),
     /// `:1`
     Integer(i64),
@@ -176,11 +177,12 @@ pub fn write_null(protocol: Protocol, output: &mut Vec<u8>) {
 
 /// Appends `-<text>`, where the text begins with its code (`ERR`).
 ///
-/// It may quote what a client sent: as in Redis, CR and LF are cut from its ends, and become spaces within, so that it
-/// stays one line. Other bytes stay as they are.
+/// The text may quote what a client sent. As in Redis, CR and LF are cut from its ends and become spaces within, so it
+/// stays one line. Other characters that control a terminal or change the direction of writing are escaped as in logs
+/// (`\u{1b}`), and bytes that are not UTF-8 as `\xff`: a reply is printed by programs that escape nothing.
 pub fn write_error(text: impl AsRef<[u8]>, output: &mut Vec<u8>) {
     output.push(b'-');
-    output.extend(one_line(text.as_ref()));
+    push_line(text.as_ref(), output);
     output.extend_from_slice(b"\r\n");
 }
 
@@ -195,23 +197,38 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// `text` without CR and LF at its ends, and with spaces for those within.
-fn one_line(text: &[u8]) -> impl Iterator<Item = u8> {
+/// Appends a text as [`write_error`] describes it, without a line end.
+fn push_line(text: &[u8], output: &mut Vec<u8>) {
     let start = text.iter().take_while(|&&byte| is_line_end(byte)).count();
     let text = &text[start..];
     let after = text.iter().rev().take_while(|&&byte| is_line_end(byte)).count();
-    text[..text.len() - after].iter().map(|&byte| if is_line_end(byte) { b' ' } else { byte })
+    let text = &text[..text.len() - after];
+    if text.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        return output.extend_from_slice(text);
+    }
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\r' | '\n' => output.push(b' '),
+                _ if is_unprintable(character) => output.extend(character.escape_default().map(|ascii| ascii as u8)),
+                _ => output.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        output.extend(chunk.invalid().escape_ascii());
+    }
 }
 
-/// The same for a text; only ASCII changes, so it stays UTF-8.
-fn one_line_text(text: &str) -> String {
-    text.trim_matches(['\r', '\n']).replace(['\r', '\n'], " ")
+/// Returns a text as [`push_line`] appends it.
+fn line_of(text: &str) -> String {
+    let mut line = Vec::with_capacity(text.len());
+    push_line(text.as_bytes(), &mut line);
+    String::from_utf8_lossy(&line).into_owned()
 }
 
 fn resp2_frame(value: &Value) -> Frame2 {
     match value {
-        Value::Simple(text) => Frame2::SimpleString(one_line_text(text).into()),
-        Value::Error(text) => Frame2::Error(one_line_text(text).into()),
+        Value::Simple(text) => Frame2::SimpleString(line_of(text).into()),
+        Value::Error(text) => Frame2::Error(line_of(text).into()),
         Value::Integer(number) => Frame2::Integer(*number),
         Value::Bulk(data) | Value::Verbatim(data) => Frame2::BulkString(data.clone()),
         Value::Null => Frame2::Null,
@@ -225,8 +242,8 @@ fn resp2_frame(value: &Value) -> Frame2 {
 
 fn resp3_frame(value: &Value) -> Frame3 {
     match value {
-        Value::Simple(text) => Frame3::SimpleString { data: one_line_text(text).into(), attributes: None },
-        Value::Error(text) => Frame3::SimpleError { data: one_line_text(text).into(), attributes: None },
+        Value::Simple(text) => Frame3::SimpleString { data: line_of(text).into(), attributes: None },
+        Value::Error(text) => Frame3::SimpleError { data: line_of(text).into(), attributes: None },
         Value::Integer(number) => Frame3::Number { data: *number, attributes: None },
         Value::Bulk(data) => Frame3::BlobString { data: data.clone(), attributes: None },
         Value::Verbatim(data) => {

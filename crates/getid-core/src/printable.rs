@@ -1,0 +1,12 @@
+//! Which characters may be shown as they are, wherever text that somebody else chose is shown: in error replies, logs,
+//! reports and tools.
+
+/// Whether a character does something other than being shown: control characters, line and paragraph separators, and
+/// those that change the direction of writing.
+pub fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
