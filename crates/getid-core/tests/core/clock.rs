@@ -280,7 +280,8 @@ fn suspend_and_stopped_processes_are_no_jump() {
     scene.sleep(20 * MIN).pass(1000).expect(&[]);
 }
 
-/// IDs and serial numbers have the new time with the first draw after a suspend, before any sample, however long it was.
+/// IDs and serial numbers have the new time with the first draw after a suspend, before any sample, however long it
+/// was.
 #[test]
 fn a_draw_right_after_a_suspend_has_the_new_time() {
     for asleep in [2 * HOUR, 10 * HOUR, 5 * DAY, 500 * DAY] {
