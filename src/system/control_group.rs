@@ -80,7 +80,9 @@ mod tests {
         };
         write("proc/self/cgroup", groups);
         write("proc/self/mountinfo", mounts);
-        limits.iter().for_each(|(path, text)| write(&format!("sys/fs/cgroup/{path}"), text));
+        for (path, text) in limits {
+            write(&format!("sys/fs/cgroup/{path}"), text);
+        }
         assert_eq!(limit_under(root.path()), expected, "{groups:?} {limits:?}");
     }
 
