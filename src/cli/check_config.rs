@@ -8,6 +8,7 @@ use getid_core::Key;
 
 use super::output::{complain, finish, print};
 use super::sequence::stores::{LOCKED, Opened, Stores};
+use super::serve::memory;
 use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
@@ -19,6 +20,7 @@ use crate::server::tls;
 use crate::sql::Reserve;
 use crate::system::clock::wall_unix_ms;
 use crate::system::files;
+use crate::system::usage;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::text::store_url::StoreUrl;
@@ -57,6 +59,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     let own_files = listen::files_of_a_start(&startup.config);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| vec![too_few.to_string()]));
+    startup.warnings.extend(memory::warning(&startup.config, usage::memory_limit_bytes()));
     let config = &startup.config;
     let soon = startup.makes_dir.then_some(config.state_dir.as_path());
     if let Some(path) = &config.logfile {

@@ -237,8 +237,8 @@ const DIRECTIVES: &[Directive] = &[
     row("syslog-ident", "getid", SYSLOG_IDENT, "Name in syslog.").at_start(),
     row("syslog-facility", "local0", word!(SyslogFacility, syslog_facility), "Facility in syslog.").at_start(),
     // Limits and watching
-    row("maxmemory-clients", "256mb", MAXMEMORY_CLIENTS,
-        "What buffers of all clients may take; the largest go beyond."),
+    row("maxmemory-clients", "auto", MAXMEMORY_CLIENTS,
+        "What buffers of all clients may take; the largest go beyond. auto: a quarter of the memory, up to 256mb."),
     row("auth-timeout", "30", number!(0, INT_MAX, "s", auth_timeout_s),
         "How long a client may take to log in; 0: any."),
     row("client-query-buffer-limit", "16mb", memory!(MB, client_query_buffer_limit),
@@ -408,10 +408,11 @@ const PROTECTED_MODE: Shape = Shape::Word {
 };
 
 const MAXMEMORY_CLIENTS: Shape = Shape::Custom {
-    expected: "a memory size or a percentage",
+    expected: "auto, a memory size or a percentage",
     set: |values, word| {
         let wrong = || ValueError::ClientMemory { found: word.to_owned() };
         values.config.maxmemory_clients = match word.strip_suffix('%') {
+            None if word.eq_ignore_ascii_case("auto") => ClientMemory::Auto,
             Some(digits) => {
                 let percent = digits.parse().ok().filter(|percent| (1..=100).contains(percent) && is_digits(digits));
                 ClientMemory::Percent(percent.ok_or_else(wrong)?)
@@ -421,6 +422,7 @@ const MAXMEMORY_CLIENTS: Shape = Shape::Custom {
         Ok(())
     },
     get: |values| match values.config.maxmemory_clients {
+        ClientMemory::Auto => "auto".to_owned(),
         ClientMemory::Bytes(bytes) => bytes.to_string(),
         ClientMemory::Percent(percent) => format!("{percent}%"),
     },

@@ -24,8 +24,8 @@ pub(super) enum ValueError {
     #[error("'{found}' is out of range; must be {} or more", size(*.min))]
     MemoryRange { found: String, min: u64 },
     #[error(
-        "'{found}' is neither a memory size nor a percentage; must be a number of bytes such as 256mb, 0 for no bound, or 1% to \
-         100% of the machine's memory"
+        "'{found}' is neither auto, a memory size nor a percentage; must be auto, a number of bytes such as 256mb, 0 for no \
+         bound, or 1% to 100% of the machine's memory"
     )]
     ClientMemory { found: String },
     #[error("'{found}' is not a mode; must be three octal digits such as 770, or 0 to leave it to umask")]

@@ -324,27 +324,30 @@ impl fmt::Debug for UserLine {
 }
 
 /// What buffers of all clients together may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientMemory {
+    /// A quarter of the memory that the process may take, and no more than [`ClientMemory::AUTO_BYTES_MAX`].
+    #[default]
+    Auto,
     /// So many bytes; 0: any.
     Bytes(u64),
     /// So many percent of the memory that the process may take, 1 to 100.
     Percent(u8),
 }
 
-impl Default for ClientMemory {
-    fn default() -> Self {
-        ClientMemory::Bytes(0)
-    }
-}
-
 impl ClientMemory {
-    /// In bytes, where the process may take `machine_bytes`; `usize::MAX`: any.
-    pub fn bytes(self, machine_bytes: Option<u64>) -> usize {
-        let bytes = match (self, machine_bytes) {
+    /// The most that `auto` stands for, bytes: what it is where the process may take 1 GiB or more.
+    pub const AUTO_BYTES_MAX: u64 = 256 << 20;
+
+    /// In bytes, where the process may take `limit_bytes`; `usize::MAX`: any.
+    pub fn bytes(self, limit_bytes: Option<u64>) -> usize {
+        let bytes = match (self, limit_bytes) {
             (ClientMemory::Bytes(0), _) | (ClientMemory::Percent(_), None) => return usize::MAX,
             (ClientMemory::Bytes(bytes), _) => bytes,
             (ClientMemory::Percent(percent), Some(all)) => all / 100 * u64::from(percent),
+            // A share that leaves room: a request that grows is in memory twice for a moment, and those that are
+            // closed for its sake take a moment to go.
+            (ClientMemory::Auto, all) => all.map_or(Self::AUTO_BYTES_MAX, |all| (all / 4).min(Self::AUTO_BYTES_MAX)),
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }

@@ -239,7 +239,7 @@ impl Port {
 
     /// Serves requests until the connection ends, or is told to.
     async fn talk<S: Stream>(&self, stream: S, place: &Arc<Place>, caller: Arc<Caller>) {
-        let gate = Gate::new(stream, Arc::clone(place));
+        let gate = Gate::new(stream, Arc::clone(place), caller.held());
         let service = service_fn(|request: Request<Incoming>| {
             self.answer(request.map(Body::new), Arc::clone(place), Arc::clone(&caller))
         });

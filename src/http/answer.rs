@@ -20,7 +20,8 @@ use super::accept::Port;
 use super::ask::{Ask, Name};
 use super::body::BODY_BYTES_MAX;
 use super::caller::Caller;
-use super::outgoing::Outgoing;
+use super::held::Held;
+use super::outgoing::{Large, Outgoing};
 use super::places::{Phase, Place, Told};
 use super::problem::Problem;
 use super::{guard, ids, router};
@@ -35,8 +36,8 @@ const SMALL_BODY_BYTES: usize = 4 * 1024;
 /// What any other takes of it, KiB: twice the largest, for a body may be in two places while it grows.
 const LARGE_BODY_KIB: u32 = 128;
 
-/// A part of the memory for large requests, or for large responses.
-type Memory = tokio::sync::OwnedSemaphorePermit;
+/// What a body takes: of the memory of all clients, and if it is large of that for large ones.
+type BodyMemory = (Held, Option<tokio::sync::OwnedSemaphorePermit>);
 
 impl Port {
     /// Answers one request. What was wrong with a head comes here as a request of our own.
@@ -47,6 +48,7 @@ impl Port {
         caller: Arc<Caller>,
     ) -> Result<Response<Outgoing>, Infallible> {
         let mut is_last = false;
+        let held = caller.held();
         let response = match self.response(request, &place, caller).await {
             Ok(response) => response,
             Err(Last(problem)) => {
@@ -54,7 +56,7 @@ impl Port {
                 Response::from(problem)
             }
         };
-        Ok(self.send(response, place, is_last))
+        Ok(self.send(response, place, held, is_last))
     }
 
     async fn response(&self, request: Request, place: &Place, caller: Arc<Caller>) -> Result<Response, Last> {
@@ -71,8 +73,11 @@ impl Port {
             return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(Last(problem)) };
         }
         // What the body takes is given back when the answer is there.
-        let (request, _memory) =
-            if request.body().is_end_stream() { (request, None) } else { self.with_body(request, place).await? };
+        let (request, _memory) = if request.body().is_end_stream() {
+            (request, None)
+        } else {
+            self.with_body(request, place, caller.held()).await?
+        };
         let is_unread = request.extensions().get::<Unread>().is_some();
         let mut answer = pin!(self.handled(request, caller));
         let seconds = self.http.bounds.answer.as_secs_f64();
@@ -111,7 +116,12 @@ impl Port {
     ///
     /// It is copied as it comes: hyper gives it in the pieces that the network brought, and each of them, were it one
     /// byte, holds the whole buffer that it was read into.
-    async fn with_body(&self, request: Request, place: &Place) -> Result<(Request, Option<Memory>), Last> {
+    async fn with_body(
+        &self,
+        request: Request,
+        place: &Place,
+        mut held: Held,
+    ) -> Result<(Request, Option<BodyMemory>), Last> {
         let metrics = &self.server().metrics;
         let too_large = || {
             metrics.count(Counter::HttpBodiesTooLarge);
@@ -147,7 +157,7 @@ impl Port {
                     let broken = || Problem::new(StatusCode::BAD_REQUEST, "the body could not be read".to_owned());
                     return Err(Last(place.refusal().map_or_else(broken, Problem::of_fault)));
                 }
-                None => return Ok((Request::from_parts(parts, Body::from(bytes)), memory)),
+                None => return Ok((Request::from_parts(parts, Body::from(bytes)), Some((held, memory)))),
             };
             let len = bytes.len() + data.len();
             if len > BODY_BYTES_MAX {
@@ -161,17 +171,21 @@ impl Port {
                 }
             }
             bytes.extend_from_slice(&data);
+            // It is in two places while it is read as JSON.
+            held.set(2 * bytes.capacity());
         }
     }
 
     /// Makes a response ready to go out, within what all together may take.
-    fn send(&self, response: Response, place: Arc<Place>, mut is_last: bool) -> Response<Outgoing> {
-        let (mut response, mut stream, mut memory) = (response, None, None);
+    fn send(&self, response: Response, place: Arc<Place>, mut held: Held, mut is_last: bool) -> Response<Outgoing> {
+        let (mut response, mut stream, mut large) = (response, None, None);
         match response.body().size_hint().exact() {
             Some(bytes) if bytes >= LARGE_BYTES => {
                 let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-                memory = Arc::clone(&self.memory).try_acquire_many_owned(kib).ok();
-                if memory.is_none() {
+                if let Ok(permit) = Arc::clone(&self.memory).try_acquire_many_owned(kib) {
+                    held.set(usize::try_from(bytes).unwrap_or(usize::MAX));
+                    large = Some(Large { _permit: permit, _held: held });
+                } else {
                     self.places.end_stuck(self.http.bounds.stuck);
                     response = busy("large responses take as much memory as they may").into();
                 }
@@ -199,7 +213,7 @@ impl Port {
             // It is not read any more.
             place.enter(Phase::Answering);
         }
-        response.map(|body| Outgoing::new(body, place, stream, memory))
+        response.map(|body| Outgoing::new(body, place, stream, large))
     }
 }
 

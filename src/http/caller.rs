@@ -8,13 +8,14 @@ use axum::http::{HeaderMap, StatusCode};
 use subtle::ConstantTimeEq as _;
 
 use super::credentials::Credentials;
+use super::held::Held;
 use super::problem::Problem;
 use super::reply::{self, Reply};
 use super::request;
 use crate::acl::Origin;
 use crate::server::Server;
 use crate::server::connection::LocalClient;
-use crate::server::registry::{Client, Ends, Stop};
+use crate::server::registry::{Client, Ends, HttpAdmission, Stop};
 
 /// One connection's side of the server.
 pub(super) struct Caller {
@@ -23,6 +24,8 @@ pub(super) struct Caller {
     /// The user that the client's certificate names.
     pub(super) certificate_user: Option<String>,
     ends: Ends,
+    /// The connection among those whose buffers count.
+    admission: Arc<HttpAdmission>,
     /// Between requests; a request takes it, and one that is let go of in the middle drops it.
     idle: Mutex<Option<Box<Desk>>>,
     /// Wrong logins of this connection.
@@ -47,7 +50,13 @@ struct Desk {
 impl Caller {
     pub(super) fn new(server: Arc<Server>, origin: Origin, ends: Ends, certificate_user: Option<String>) -> Caller {
         let (idle, wrong_logins, client) = Default::default();
-        Caller { server, origin, certificate_user, ends, idle, wrong_logins, client, waker: OnceLock::new() }
+        let admission = Arc::new(server.clients.admit_http_connection(ends.peer.clone()));
+        Caller { server, origin, certificate_user, ends, admission, idle, wrong_logins, client, waker: OnceLock::new() }
+    }
+
+    /// A buffer of the connection, to be counted.
+    pub(super) fn held(&self) -> Held {
+        Held::new(Arc::clone(&self.server), Arc::clone(&self.admission))
     }
 
     /// The reply to a command by whoever these headers are of.
@@ -170,10 +179,13 @@ impl Caller {
         client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
     }
 
-    /// Whether the client is told to end, by `CLIENT KILL` or because its user is gone; if it is later, that wakes the
-    /// connection's task, whose waker this is.
+    /// Whether the client is told to end, by `CLIENT KILL`, because its user is gone, or because its buffers are among
+    /// the largest; if it is later, that wakes the connection's task, whose waker this is.
     pub(super) fn stopping(&self, waker: &Waker) -> Stop {
         self.waker.get_or_init(|| waker.clone());
+        if self.admission.connection.is_evicted_or_wake(waker) {
+            return Stop::Now;
+        }
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.as_ref().map_or(Stop::No, |client| client.stopping_or_wake(waker))
     }

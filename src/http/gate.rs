@@ -18,7 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::framing::Framing;
 use super::head::{self, Fault, Scan};
+use super::held::Held;
 use super::places::{Phase, Place, Told};
+use crate::server::accept::SOCKET_BYTES;
 
 /// What hyper sees of a request that is refused.
 const REFUSED: &[u8] = b"GET / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n";
@@ -30,10 +32,17 @@ const READ_BYTES: usize = 1024;
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
 /// A stream whose requests were looked at.
-#[derive(Debug)]
 pub(super) struct Gate<S> {
     io: S,
     place: Arc<Place>,
+    /// Counts `input` and hyper's buffer.
+    held: Held,
+    /// The most that hyper had room for at a time, bytes: it keeps its buffer.
+    hyper_bytes: usize,
+    /// The choice of clients to go for which a read was put off last.
+    put_off_for: u32,
+    /// What the kernel keeps while the client takes nothing, bytes.
+    socket_bytes: usize,
     /// What was read and did not go through yet.
     input: Vec<u8>,
     /// How many bytes of `input` were found to be the beginning of a head.
@@ -49,10 +58,14 @@ pub(super) struct Gate<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
-    pub(super) fn new(io: S, place: Arc<Place>) -> Gate<S> {
+    pub(super) fn new(io: S, place: Arc<Place>, held: Held) -> Gate<S> {
         Gate {
             io,
             place,
+            held,
+            hyper_bytes: 0,
+            socket_bytes: 0,
+            put_off_for: 0,
             input: Vec::new(),
             seen: 0,
             granted: 0,
@@ -210,6 +223,43 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         Poll::Pending
     }
 
+    /// Notes whether the client takes what is written to it.
+    fn note_written(&mut self, is_stalled: bool) {
+        if is_stalled {
+            self.place.note_stalled();
+        } else {
+            self.place.note_taken();
+        }
+        let socket_bytes = if is_stalled { SOCKET_BYTES } else { 0 };
+        if socket_bytes != self.socket_bytes {
+            self.socket_bytes = socket_bytes;
+            self.count();
+        }
+    }
+
+    /// Counts what the connection holds, but for bodies and responses.
+    fn count(&mut self) {
+        self.held.set(self.hyper_bytes + self.input.capacity() + self.socket_bytes);
+    }
+
+    /// Gives hyper what may go through, be it of the input or of the socket.
+    fn poll_next(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.granted > 0 {
+            self.hand_over(buf);
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_closed {
+            return Poll::Pending;
+        }
+        if !self.body.has_ended() {
+            return self.poll_body(cx, buf);
+        }
+        match self.place.phase() {
+            Phase::Idle | Phase::Head => self.poll_head(cx, buf),
+            Phase::Body | Phase::Answering | Phase::Responding | Phase::Lingering => self.poll_gone(cx),
+        }
+    }
+
     /// Takes what the client still sends: a socket that is closed while something is unread resets the connection, and
     /// the client would lose the answer.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -228,20 +278,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let gate = self.get_mut();
-        if gate.granted > 0 {
-            gate.hand_over(buf);
-            return Poll::Ready(Ok(()));
-        }
-        if gate.is_closed {
+        if gate.held.puts_off(&mut gate.put_off_for) {
+            // Behind all that are to be polled, and so behind those that are to go.
+            cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if !gate.body.has_ended() {
-            return gate.poll_body(cx, buf);
-        }
-        match gate.place.phase() {
-            Phase::Idle | Phase::Head => gate.poll_head(cx, buf),
-            Phase::Body | Phase::Answering | Phase::Responding | Phase::Lingering => gate.poll_gone(cx),
-        }
+        gate.hyper_bytes = gate.hyper_bytes.max(buf.capacity());
+        let polled = gate.poll_next(cx, buf);
+        gate.count();
+        polled
     }
 }
 
@@ -249,11 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let gate = self.get_mut();
         let polled = Pin::new(&mut gate.io).poll_write(cx, bytes);
-        if polled.is_pending() {
-            gate.place.note_stalled();
-        } else {
-            gate.place.note_taken();
-        }
+        gate.note_written(polled.is_pending());
         polled
     }
 
@@ -264,11 +305,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gate<S> {
     ) -> Poll<io::Result<usize>> {
         let gate = self.get_mut();
         let polled = Pin::new(&mut gate.io).poll_write_vectored(cx, parts);
-        if polled.is_pending() {
-            gate.place.note_stalled();
-        } else {
-            gate.place.note_taken();
-        }
+        gate.note_written(polled.is_pending());
         polled
     }
 

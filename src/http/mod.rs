@@ -8,6 +8,7 @@
 //! - `accept` takes connections in; `places` bounds them and their time. Each has a `gate`, through which one request
 //!   at a time comes whose [`head`] and [`framing`] are beyond doubt, and a `caller`, which knows who asks.
 //! - `answer` is the way of one request; `outgoing` its response's.
+//! - `held` counts what a connection's buffers take of the memory of all clients.
 //! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
 //! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
 //!   it, and requests are read by it: `query`, `body`, `schema`.
@@ -29,6 +30,7 @@ mod gate;
 mod generators;
 mod guard;
 pub mod head;
+mod held;
 mod id_list;
 mod ids;
 mod leaf;

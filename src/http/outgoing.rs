@@ -7,24 +7,28 @@ use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::held::Held;
 use super::places::{Phase, Place, Stream, Told};
 
 /// Bytes that hyper is given of a large response at a time.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// A part of the memory for large responses.
-type Memory = tokio::sync::OwnedSemaphorePermit;
+/// What a large response takes: of the memory for large ones, and of that of all clients.
+pub(super) struct Large {
+    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) _held: Held,
+}
 
 /// A response's body.
-#[derive(Debug)]
 pub(super) struct Outgoing {
     body: Body,
     place: Arc<Place>,
     /// Its place among the streams, if it is one.
     stream: Option<Stream>,
-    /// What it takes of the memory for large responses, if it does.
-    memory: Option<Arc<Memory>>,
+    /// What it takes, if it is large.
+    large: Option<Arc<Large>>,
     /// What of a large response hyper was not given yet.
     rest: Bytes,
 }
@@ -33,7 +37,7 @@ pub(super) struct Outgoing {
 /// in its own queue, which is long before the client has taken it.
 struct Counted {
     bytes: Bytes,
-    _memory: Arc<Memory>,
+    _large: Arc<Large>,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -43,9 +47,9 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Outgoing {
-    pub(super) fn new(body: Body, place: Arc<Place>, stream: Option<Stream>, memory: Option<Memory>) -> Outgoing {
+    pub(super) fn new(body: Body, place: Arc<Place>, stream: Option<Stream>, large: Option<Large>) -> Outgoing {
         place.begin_response();
-        Outgoing { body, place, stream, memory: memory.map(Arc::new), rest: Bytes::new() }
+        Outgoing { body, place, stream, large: large.map(Arc::new), rest: Bytes::new() }
     }
 
     /// The next piece of a large response: over TLS hyper copies what it is given, so it is given little at a time.
@@ -78,11 +82,11 @@ impl HttpBody for Outgoing {
             return Poll::Ready(Some(Ok(outgoing.piece())));
         }
         let frame = ready!(Pin::new(&mut outgoing.body).poll_frame(cx));
-        let Some(memory) = outgoing.memory.clone() else { return Poll::Ready(frame) };
+        let Some(large) = outgoing.large.clone() else { return Poll::Ready(frame) };
         Poll::Ready(frame.map(|frame| {
             Ok(match frame?.into_data() {
                 Ok(bytes) => {
-                    outgoing.rest = Bytes::from_owner(Counted { bytes, _memory: memory });
+                    outgoing.rest = Bytes::from_owner(Counted { bytes, _large: large });
                     outgoing.piece()
                 }
                 Err(trailers) => trailers,

@@ -44,6 +44,10 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 /// reads, however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
+/// What a connection that takes none of its output is counted with for what the kernel keeps of it, bytes: what is not
+/// sent, and what the client has sent behind requests that are not answered yet. A control group pays for both.
+pub(crate) const SOCKET_BYTES: usize = UNSENT_BYTES_MAX as usize + 64 * 1024;
+
 /// Redis's answer to a client from another machine while nobody chose who may come in.
 const DENIED: &[u8] =
     b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \

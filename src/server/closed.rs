@@ -4,26 +4,23 @@ use super::Server;
 use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
 use crate::server::output_limit::CutOff;
-use crate::server::registry::{Client, Stop};
+use crate::server::registry::Client;
 use crate::session::Breach;
 
 impl Server {
     /// Closes the largest clients if all together hold more than `maxmemory-clients`.
     #[cold]
-    pub(super) fn evict_clients(&self) {
-        for client in self.clients.choose_too_large() {
+    pub(crate) fn evict_clients(&self) {
+        for holder in self.clients.choose_too_large() {
             self.metrics.count(Counter::Evicted);
             throttled!(
                 self.throttle,
                 Evicted,
-                "client {} at {} is closed with {} bytes: the buffers of all clients together take more than \
-                 maxmemory-clients {}",
-                client.id,
-                client.peer,
-                client.held_bytes(),
+                "{holder} is closed with {} bytes: the buffers of all clients together take more than maxmemory-clients {}",
+                holder.held_bytes(),
                 self.clients.held_bytes_max().unwrap_or(0)
             );
-            client.stop(Stop::Now);
+            holder.evict();
         }
     }
 

@@ -20,7 +20,7 @@ mod facts;
 pub mod handshakes;
 pub mod housekeeping;
 pub mod listen;
-mod monitor;
+pub(crate) mod monitor;
 mod output_limit;
 pub mod panic_watch;
 pub mod pause;

@@ -15,7 +15,7 @@ use crate::server::registry::{Client, Stop};
 pub(super) const MONITOR_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes that all monitors together may be behind: whoever is furthest goes first.
-pub(super) const MONITORS_BYTES_MAX: usize = 16 << 20;
+pub(crate) const MONITORS_BYTES_MAX: usize = 16 << 20;
 
 /// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten
 /// thousand would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+#[cfg(feature = "http")]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -87,10 +89,7 @@ pub struct Client {
     active_s: AtomicU32,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
-    /// Memory that its buffers take while it waits, bytes.
-    held_bytes: AtomicUsize,
-    /// Those of them that count as free already, for it was chosen to go.
-    leaving_bytes: AtomicUsize,
+    held: Held,
     /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need
     /// not.
     unauthenticated_since_s: AtomicU32,
@@ -127,7 +126,7 @@ impl Client {
     /// Bytes of memory that its buffers take while it waits.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        self.held_bytes.load(Ordering::Relaxed)
+        self.held.bytes.load(Ordering::Relaxed)
     }
 
     /// How long it has not logged in though it has to, in seconds; `None` if it has, or need not.
@@ -402,12 +401,12 @@ pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
     /// How many of them came by the HTTP port.
     over_http: AtomicUsize,
-    /// Memory that buffers of all clients take while they wait, bytes.
-    held_bytes: AtomicUsize,
-    /// Those of them that belong to clients which were chosen to go and are still there.
-    leaving_bytes: AtomicUsize,
-    /// How much that may be (`maxmemory-clients`); `usize::MAX`: any.
-    held_bytes_max: AtomicUsize,
+    /// Connections of the HTTP port, by numbers of their own.
+    #[cfg(feature = "http")]
+    http: Mutex<BTreeMap<u64, Arc<HttpConnection>>>,
+    #[cfg(feature = "http")]
+    next_number: AtomicU64,
+    memory: Memory,
     last_id: AtomicU64,
     gone: tokio::sync::Notify,
 }
@@ -417,9 +416,16 @@ impl Default for Clients {
         Clients {
             connected: Mutex::default(),
             over_http: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
-            leaving_bytes: AtomicUsize::new(0),
-            held_bytes_max: AtomicUsize::new(usize::MAX),
+            #[cfg(feature = "http")]
+            http: Mutex::default(),
+            #[cfg(feature = "http")]
+            next_number: AtomicU64::new(0),
+            memory: Memory {
+                bytes: AtomicUsize::new(0),
+                leaving_bytes: AtomicUsize::new(0),
+                bytes_max: usize::MAX.into(),
+                choices: AtomicU32::new(0),
+            },
             last_id: AtomicU64::new(0),
             gone: tokio::sync::Notify::new(),
         }
@@ -427,48 +433,72 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Memory that buffers of all clients take while they wait, bytes.
+    /// Memory that buffers of all clients take while they wait, those of the HTTP port included, bytes.
     pub fn held_bytes(&self) -> usize {
-        self.held_bytes.load(Ordering::Relaxed)
+        self.memory.bytes.load(Ordering::Relaxed)
     }
 
     /// How much that may be; `None`: any.
     pub fn held_bytes_max(&self) -> Option<usize> {
-        Some(self.held_bytes_max.load(Ordering::Relaxed)).filter(|&bytes| bytes < usize::MAX)
+        Some(self.memory.bytes_max.load(Ordering::Relaxed)).filter(|&bytes| bytes < usize::MAX)
     }
 
     /// How much that may be from now on; `usize::MAX`: any.
     pub fn set_held_bytes_max(&self, bytes: usize) {
-        self.held_bytes_max.store(bytes, Ordering::Relaxed);
+        self.memory.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether those of them that are to stay take more than they may.
-    fn holds_too_much(&self) -> bool {
-        let leaving = self.leaving_bytes.load(Ordering::Relaxed);
-        self.held_bytes().saturating_sub(leaving) > self.held_bytes_max.load(Ordering::Relaxed)
+    /// Whether a read is to be put off until clients that were chosen to go have left: each read takes memory, and
+    /// thousands of clients may read before the first of those is gone. `seen` is the reader's note of the choice that
+    /// it was put off for: it is put off once for each, so one that cannot leave holds up nobody.
+    #[inline]
+    pub fn puts_off(&self, seen: &mut u32) -> bool {
+        self.memory.is_clearing() && self.memory.is_new_choice(seen)
     }
 
     /// Chooses those that must go for the others to have enough memory, the largest first, and not those that asked to
     /// be spared (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is, and
     /// meanwhile every read would look at all clients again.
-    pub fn choose_too_large(&self) -> Vec<Arc<Client>> {
+    pub fn choose_too_large(&self) -> Vec<Holder> {
         // Held all the while: one that leaves cannot do so between being chosen and being counted.
         let connected = self.lock();
-        if !self.holds_too_much() {
+        #[cfg(feature = "http")]
+        let http = self.lock_http();
+        if !self.memory.is_too_much() {
             return Vec::new();
         }
-        let is_to_stay =
-            |client: &&Arc<Client>| client.stopping() != Stop::Now && client.leaving_bytes.load(Ordering::Relaxed) == 0;
-        let to_stay: Vec<&Arc<Client>> = connected.values().filter(is_to_stay).collect();
-        let held: Vec<usize> = to_stay.iter().map(|client| client.held_bytes()).collect();
-        let may_go = |at: usize| !to_stay[at].lock_view().no_evict;
-        let chosen = evicted(&held, self.held_bytes_max.load(Ordering::Relaxed), may_go);
+        let clients = connected.values().map(|client| Holder::Client(Arc::clone(client)));
+        #[cfg(feature = "http")]
+        let clients = clients.chain(http.values().map(|connection| Holder::Http(Arc::clone(connection))));
+        let to_stay: Vec<Holder> = clients.filter(|holder| !holder.is_leaving()).collect();
+        let held: Vec<usize> = to_stay.iter().map(Holder::held_bytes).collect();
+        let may_go = |at: usize| to_stay[at].may_go();
+        let chosen = evicted(&held, self.memory.bytes_max.load(Ordering::Relaxed), may_go);
+        self.memory.choices.fetch_add(1, Ordering::Relaxed);
         let leave = |at: usize| {
-            to_stay[at].leaving_bytes.store(held[at], Ordering::Relaxed);
-            self.leaving_bytes.fetch_add(held[at], Ordering::Relaxed);
-            Arc::clone(to_stay[at])
+            self.memory.leave(to_stay[at].held(), held[at]);
+            to_stay[at].clone()
         };
         chosen.into_iter().map(leave).collect()
+    }
+
+    /// Counts what a connection of the HTTP port holds, from now on until the value is dropped.
+    #[cfg(feature = "http")]
+    pub fn admit_http_connection(self: &Arc<Self>, peer: Endpoint) -> HttpAdmission {
+        let connection = Arc::new(HttpConnection {
+            peer,
+            held: Held::default(),
+            is_evicted: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        });
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        self.lock_http().insert(number, Arc::clone(&connection));
+        HttpAdmission { clients: Arc::clone(self), number, connection }
+    }
+
+    #[cfg(feature = "http")]
+    fn lock_http(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<HttpConnection>>> {
+        self.http.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn next_id(&self) -> u64 {
@@ -515,8 +545,7 @@ impl Clients {
             active_s: AtomicU32::new(whole(uptime_s)),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
-            leaving_bytes: AtomicUsize::new(0),
+            held: Held::default(),
             unauthenticated_since_s: AtomicU32::new(if view.authenticated { AUTHENTICATED } else { whole(uptime_s) }),
             view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
@@ -628,35 +657,224 @@ pub struct Admission {
 impl Admission {
     /// Notes how much memory the client's buffers take; whether all clients' together take more than they may.
     pub fn note_held(&self, bytes: usize) -> bool {
-        let before = self.client.held_bytes.swap(bytes, Ordering::Relaxed);
-        let all = &self.clients.held_bytes;
-        if bytes <= before {
-            all.fetch_sub(before - bytes, Ordering::Relaxed);
-            return false;
-        }
-        all.fetch_add(bytes - before, Ordering::Relaxed);
-        if self.client.leaving_bytes.load(Ordering::Relaxed) > 0 {
-            // Its task will see later that it is to go.
-            self.client.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
-            self.clients.leaving_bytes.fetch_add(bytes - before, Ordering::Relaxed);
-        }
-        self.clients.holds_too_much()
+        let before = self.client.held.bytes.swap(bytes, Ordering::Relaxed);
+        self.clients.memory.change(&self.client.held, before, bytes)
+    }
+
+    /// Counts the client's buffers as gone. It ends, and has none any more.
+    pub fn release_held(&self) {
+        self.note_held(0);
+        self.clients.memory.forget(&self.client.held);
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.note_held(0);
+        self.release_held();
         let mut connected = self.clients.lock();
         connected.remove(&self.client.id);
         // Under the lock, so that nobody sees one without the other.
         self.clients.over_http.fetch_sub(usize::from(self.client.is_http), Ordering::Relaxed);
         drop(connected);
-        // Nobody chooses it any more.
-        self.clients.leaving_bytes.fetch_sub(self.client.leaving_bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        // It may have been chosen meanwhile, and is not any more.
+        self.clients.memory.forget(&self.client.held);
         self.clients.gone.notify_waiters();
     }
 }
+
+/// A connection of the HTTP port, as far as what it holds is concerned: its clients come and go with its requests.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub struct HttpConnection {
+    pub peer: Endpoint,
+    held: Held,
+    is_evicted: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+#[cfg(feature = "http")]
+impl HttpConnection {
+    /// Whether it is to end because it was among the largest; if it is later, that wakes the task of this waker.
+    pub fn is_evicted_or_wake(&self, waker: &Waker) -> bool {
+        if self.waker.get().is_none() {
+            let _ = self.waker.set(waker.clone());
+            // As in `Client::stopping_or_wake`.
+            fence(Ordering::SeqCst);
+        }
+        self.is_evicted.load(Ordering::Acquire)
+    }
+}
+
+/// A connection of the HTTP port among those that hold memory; dropping it takes it out.
+#[cfg(feature = "http")]
+#[derive(Debug)]
+pub struct HttpAdmission {
+    clients: Arc<Clients>,
+    number: u64,
+    pub connection: Arc<HttpConnection>,
+}
+
+#[cfg(feature = "http")]
+impl HttpAdmission {
+    /// Counts `now` bytes in the place of `before`; whether all clients' together take more than they may.
+    pub fn change_held(&self, before: usize, now: usize) -> bool {
+        let held = &self.connection.held;
+        if now > before {
+            held.bytes.fetch_add(now - before, Ordering::Relaxed);
+        } else {
+            held.bytes.fetch_sub(before - now, Ordering::Relaxed);
+        }
+        self.clients.memory.change(held, before, now)
+    }
+}
+
+#[cfg(feature = "http")]
+impl Drop for HttpAdmission {
+    fn drop(&mut self) {
+        let left = self.connection.held.bytes.load(Ordering::Relaxed);
+        self.change_held(left, 0);
+        self.clients.lock_http().remove(&self.number);
+        self.clients.memory.forget(&self.connection.held);
+    }
+}
+
+/// What has buffers that count: a client, or a connection of the HTTP port.
+#[derive(Clone, Debug)]
+pub enum Holder {
+    Client(Arc<Client>),
+    #[cfg(feature = "http")]
+    Http(Arc<HttpConnection>),
+}
+
+impl Holder {
+    fn held(&self) -> &Held {
+        match self {
+            Holder::Client(client) => &client.held,
+            #[cfg(feature = "http")]
+            Holder::Http(connection) => &connection.held,
+        }
+    }
+
+    /// Bytes of memory that its buffers take while it waits.
+    pub fn held_bytes(&self) -> usize {
+        self.held().bytes.load(Ordering::Relaxed)
+    }
+
+    fn is_leaving(&self) -> bool {
+        let is_stopped = match self {
+            Holder::Client(client) => client.stopping() == Stop::Now,
+            #[cfg(feature = "http")]
+            Holder::Http(_) => false,
+        };
+        is_stopped || self.held().leaving_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    fn may_go(&self) -> bool {
+        match self {
+            Holder::Client(client) => !client.lock_view().no_evict,
+            #[cfg(feature = "http")]
+            Holder::Http(_) => true,
+        }
+    }
+
+    /// Closes it.
+    pub fn evict(&self) {
+        match self {
+            Holder::Client(client) => client.stop(Stop::Now),
+            #[cfg(feature = "http")]
+            Holder::Http(connection) => {
+                connection.is_evicted.store(true, Ordering::Release);
+                // Against the fence of `is_evicted_or_wake`.
+                fence(Ordering::SeqCst);
+                if let Some(waker) = connection.waker.get() {
+                    waker.wake_by_ref();
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::Client(client) => write!(f, "client {} at {}", client.id, client.peer),
+            #[cfg(feature = "http")]
+            Holder::Http(connection) => write!(f, "the HTTP client at {}", connection.peer),
+        }
+    }
+}
+
+/// Memory of one holder.
+#[derive(Debug, Default)]
+struct Held {
+    /// What its buffers take while it waits, bytes.
+    bytes: AtomicUsize,
+    /// Those of them that count as free already, for it was chosen to go.
+    leaving_bytes: AtomicUsize,
+}
+
+/// Memory of all holders together.
+#[derive(Debug)]
+struct Memory {
+    bytes: AtomicUsize,
+    /// Those of them that belong to holders which were chosen to go and are still there.
+    leaving_bytes: AtomicUsize,
+    /// How much that may be (`maxmemory-clients`); `usize::MAX`: any.
+    bytes_max: AtomicUsize,
+    /// How often holders were chosen to go.
+    choices: AtomicU32,
+}
+
+impl Memory {
+    /// Whether those that are to stay take more than they may.
+    fn is_too_much(&self) -> bool {
+        let leaving = self.leaving_bytes.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed).saturating_sub(leaving) > self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much belongs to holders that are to go that the others wait for it.
+    #[inline]
+    fn is_clearing(&self) -> bool {
+        let bytes_max = self.bytes_max.load(Ordering::Relaxed);
+        self.leaving_bytes.load(Ordering::Relaxed) > bytes_max / CLEARING_PART
+            && self.bytes.load(Ordering::Relaxed) > bytes_max
+    }
+
+    /// Whether holders were chosen to go since this note was made, which is made again.
+    #[cold]
+    fn is_new_choice(&self, seen: &mut u32) -> bool {
+        let choices = self.choices.load(Ordering::Relaxed);
+        std::mem::replace(seen, choices) != choices
+    }
+
+    /// Counts that a holder has `now` bytes in the place of `before`; whether that makes it too much.
+    fn change(&self, held: &Held, before: usize, now: usize) -> bool {
+        if now <= before {
+            self.bytes.fetch_sub(before - now, Ordering::Relaxed);
+            return false;
+        }
+        self.bytes.fetch_add(now - before, Ordering::Relaxed);
+        if held.leaving_bytes.load(Ordering::Relaxed) > 0 {
+            // Its task will see later that it is to go.
+            self.leave(held, now - before);
+        }
+        self.is_too_much()
+    }
+
+    /// So many bytes of a holder count as free from now on.
+    fn leave(&self, held: &Held, bytes: usize) {
+        held.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A holder is gone, and nobody chooses it any more.
+    fn forget(&self, held: &Held) {
+        self.leaving_bytes.fetch_sub(held.leaving_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// One part in so many of the bound may belong to holders that are to go before the others wait for them.
+const CLEARING_PART: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -69,6 +69,7 @@ pub use tally::{Calls, ErrorCode, Noted, Tally, Timing};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
 use turn::Taken;
+use turn::UNAUTHENTICATED_TURN_BYTES_MAX;
 pub use turn::{Breach, Reply, Source, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 pub use worker_effect::{WorkerEffect, WorkerWord};
 
@@ -219,9 +220,10 @@ impl Session {
             }
             turn.has_access_news = true;
         }
+        let bytes_max = if self.is_authenticated() { TURN_BYTES_MAX } else { UNAUTHENTICATED_TURN_BYTES_MAX };
         let mut used = 0;
         while !turn.close {
-            if turn.is_full() || turn.effect.is_some() || turn.ended {
+            if turn.is_full(bytes_max) || turn.effect.is_some() || turn.ended {
                 turn.more = self.transaction.is_running() || used < input.len();
                 break;
             }

@@ -72,6 +72,9 @@ const ID_WIRE_BYTES_MAX: usize = 26;
 /// The largest single replies are `ECHO` of a large argument, which its sender has paid for, and `COMMAND DOCS`.
 pub const TURN_BYTES_MAX: usize = 64 * 1024;
 
+/// The same for a client that has to log in and has not: a pipeline of `HELLO` is answered with twenty times its size.
+pub(super) const UNAUTHENTICATED_TURN_BYTES_MAX: usize = 2 * 1024;
+
 /// What the commands of one turn may take together before it ends, in ns, not counting the one that passes the bound.
 ///
 /// A small reply may have cost much: bytes alone would let a pipeline of such commands hold a thread for seconds.
@@ -464,10 +467,10 @@ impl Turn {
         }
     }
 
-    /// Whether a bound is reached.
-    pub(super) fn is_full(&self) -> bool {
+    /// Whether a bound is reached, where encoded replies may take `bytes_max`.
+    pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         self.draws.unnamed >= self.ids_max
-            || self.encoded.len() + self.forgotten_bytes >= TURN_BYTES_MAX
+            || self.encoded.len() + self.forgotten_bytes >= bytes_max
             || self.tally.spent_ns() >= TURN_NS_MAX
             || self.tally.shown_bytes() >= TURN_BYTES_MAX
     }

@@ -114,6 +114,13 @@ pub fn since_ns(began_ns: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Without it a suspend would look like a jump of the wall clock, and IDs would have the old time for ten minutes.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_reference_clock_is_carried_by_one_that_counts_suspend() {
+        assert_eq!(SystemClock::new().carrier, ClockId::CLOCK_BOOTTIME);
+    }
+
     #[test]
     fn clocks_move_forward_and_know_the_century() {
         let clock = SystemClock::new();

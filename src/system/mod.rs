@@ -3,6 +3,7 @@
 
 pub(crate) mod allocator;
 pub mod clock;
+pub mod control_group;
 pub mod daily;
 pub mod files;
 pub mod host;

@@ -23,9 +23,31 @@ pub struct Mount {
 impl Mount {
     /// The mount that an absolute path without links is in; `None` where the system does not tell.
     pub fn of(path: &Path) -> Option<Mount> {
+        Mount::find(&Mount::table(Path::new("/proc/self/mountinfo"))?, path)
+    }
+
+    /// The text of the table of mounts in this file, up to [`BYTES_MAX`].
+    pub(super) fn table(path: &Path) -> Option<Vec<u8>> {
         let mut table = Vec::new();
-        File::open("/proc/self/mountinfo").ok()?.take(BYTES_MAX).read_to_end(&mut table).ok()?;
-        Mount::find(&table, path)
+        File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut table).ok()?;
+        Some(table)
+    }
+
+    /// Where this table has control groups that limit memory: the one hierarchy of version 2 (`cgroup2`), and the one
+    /// of version 1 (`cgroup`) that has the controller `memory`.
+    pub(super) fn control_groups(table: &[u8]) -> Vec<Mount> {
+        let limits_memory = |line: &&[u8]| {
+            let options = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+            options.split(|byte| *byte == b',').any(|option| option == b"memory")
+        };
+        let lines = table.split(|byte| *byte == b'\n');
+        let mounts = lines.filter_map(|line| Some((Mount::read(line)?, limits_memory(&line))));
+        let is_one = |(mount, limits_memory): &(Mount, bool)| match mount.kind.as_str() {
+            "cgroup2" => true,
+            "cgroup" => *limits_memory,
+            _ => false,
+        };
+        mounts.filter(is_one).map(|(mount, _)| mount).collect()
     }
 
     /// The mount that `path` is in, by the text of a table of mounts.

@@ -1,7 +1,11 @@
 //! What the process uses of its machine, and what the machine is.
 
+use std::sync::OnceLock;
+
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+
+use super::control_group;
 
 /// CPU time, microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,16 +49,11 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * page_bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096)
 }
 
-/// The memory that this process may take, bytes: the machine's, or its control group's if that is less; `None` where
-/// the system does not say.
+/// The memory that this process may take, bytes: the machine's, or its control groups' if that is less; `None` where
+/// the system does not say. It is read once, so that all that is derived from it fits together.
 pub fn memory_limit_bytes() -> Option<u64> {
-    let read = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // Version 2 has one line, "0::/path"; inside a container that path may be seen as the root.
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default().to_owned();
-    let own = if own.is_empty() { None } else { read(&format!("/sys/fs/cgroup/{own}/memory.max")) };
-    let root = read("/sys/fs/cgroup/memory.max").or_else(|| read("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-    [machine_memory_bytes(), own, root].into_iter().flatten().min()
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(|| [machine_memory_bytes(), control_group::memory_limit_bytes()].into_iter().flatten().min())
 }
 
 /// The machine's memory, bytes; `None` where the system does not say.

@@ -334,6 +334,36 @@ fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
     assert!(greedy.into_iter().any(|stream| Http::on(stream).try_response().is_err()), "a client is cut off");
 }
 
+/// Buffers of HTTP count in `maxmemory-clients`, and beyond it the largest connections are closed, be it before anybody
+/// looked at who asks.
+#[test]
+fn connections_that_hold_too_much_are_closed() {
+    let words = ["--requirepass", "secret", "--maxmemory-clients", "1mb"];
+    let mut server = HttpServer::start(&words);
+    let mut watch = server.server.connect();
+    assert_eq!(watch.ask("AUTH secret"), "+OK");
+    let idle: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    let head = "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                Content-Length: 60001\r\n\r\n";
+    let body = [head.as_bytes(), &b" ".repeat(60_000)[..]].concat();
+    let mut open: Vec<_> = (0..30).map(|_| server.connect()).collect();
+    for http in &mut open {
+        // It may be closed meanwhile.
+        let _ = http.stream.write_all(&body);
+    }
+    eventually("the largest are closed", || watch.info_number("evicted_clients") >= 15);
+    eventually("the rest fits", || watch.info_number("client_buffers_bytes") <= 1 << 20);
+    assert!(watch.info_number("client_buffers_bytes") > 100_000, "what is not closed is counted");
+    server.server.wait_log("the HTTP client at 127.0.0.1:");
+    // Those that hold little are spared.
+    for mut http in idle {
+        http.send(request("GET /livez", &[], "").as_bytes());
+        assert_eq!(http.response().status, 200);
+    }
+    drop(open);
+    eventually("nothing is held", || watch.info_number("client_buffers_bytes") < 1000);
+}
+
 #[test]
 fn bodies_that_come_slowly_keep_nothing_from_others() {
     let server = HttpServer::start(&[]);

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::support::{self, SHORT_LEAD, Server, Wire, config_get, eventually};
 use crate::turns::{self, Flood, Takes};
 use getid::config::{Config, OutputBufferLimit};
 use getid::server::housekeeping::{close_idle, close_unauthenticated};
-use getid::server::registry::Admission;
+use getid::server::registry::{Admission, Holder};
 use getid::server::settings::session_settings;
 use getid::session::{ClientView, Session};
 use getid::system::io_threads::runtime;
@@ -313,7 +314,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     assert_ne!(wire.info("evicted_clients"), before);
     assert_eq!(wire.ask("CONFIG SET maxmemory-clients 5%"), "+OK");
     assert_ne!(wire.info("maxmemory_clients"), "0");
-    assert!(wire.ask("CONFIG SET maxmemory-clients 101%").contains("neither a memory size nor a percentage"));
+    assert!(wire.ask("CONFIG SET maxmemory-clients 101%").contains("neither auto, a memory size nor a percentage"));
     assert_eq!(wire.ask("CONFIG SET maxmemory-clients 0"), "+OK");
     assert_eq!(wire.info("maxmemory_clients"), "0");
 }
@@ -326,7 +327,11 @@ fn who_was_chosen_to_go_counts_as_gone() {
     let clients = &server.clients;
     clients.set_held_bytes_max(100);
     let mut all: Vec<Admission> = (0..4).map(|_| turns::admit(&server).0).collect();
-    let chosen = || clients.choose_too_large().iter().map(|client| client.id).collect::<Vec<_>>();
+    let id = |holder: &Holder| match holder {
+        Holder::Client(client) => client.id,
+        Holder::Http(connection) => panic!("{connection:?} is no client"),
+    };
+    let chosen = || clients.choose_too_large().iter().map(id).collect::<Vec<_>>();
     assert!(!all[0].note_held(60) && !all[1].note_held(30));
     assert!(all[2].note_held(20));
     assert_eq!(chosen(), [1]);
@@ -342,6 +347,35 @@ fn who_was_chosen_to_go_counts_as_gone() {
     drop(all.remove(0));
     assert_eq!(clients.held_bytes(), 50);
     assert!(!all[0].note_held(80) && all[0].note_held(81));
+}
+
+/// Both ports have one bound, and the largest go first, wherever they came in.
+#[test]
+#[cfg(feature = "http")]
+fn http_connections_and_clients_share_one_bound() {
+    let runtime = runtime().expect("a runtime");
+    let server = turns::server(&runtime, Config::default(), None);
+    let clients = &server.clients;
+    clients.set_held_bytes_max(100);
+    let small = turns::admit(&server).0;
+    let http: Vec<_> = (0..2).map(|_| clients.admit_http_connection(small.client.peer.clone())).collect();
+    assert!(!small.note_held(10) && !http[0].change_held(0, 60) && !http[1].change_held(0, 30));
+    // Two buffers of one connection.
+    assert!(http[1].change_held(0, 5));
+    let chosen = clients.choose_too_large();
+    assert!(matches!(&chosen[..], [Holder::Http(one)] if Arc::ptr_eq(one, &http[0].connection)), "{chosen:?}");
+    let waker = std::task::Waker::noop();
+    assert!(!http[0].connection.is_evicted_or_wake(waker));
+    chosen[0].evict();
+    assert!(http[0].connection.is_evicted_or_wake(waker) && !http[1].connection.is_evicted_or_wake(waker));
+    // Until it has left, each read is put off once for its sake, and no longer.
+    let (mut one, mut another) = (0, 0);
+    assert!(clients.puts_off(&mut one) && !clients.puts_off(&mut one) && clients.puts_off(&mut another));
+    drop(http);
+    assert_eq!(clients.held_bytes(), 10);
+    assert!(!clients.puts_off(&mut 0));
+    small.release_held();
+    assert_eq!(clients.held_bytes(), 0);
 }
 
 /// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and
@@ -470,11 +504,12 @@ fn a_stranger_costs_what_a_login_needs() {
         }
         let pairs = strangers.len() / 2;
         eventually("they are read", || wire.info_number("client_buffers_bytes") > pairs as u64 * 7_900);
-        let requests = b"PING\r\n".repeat(1000);
+        // The answer to HELLO is twenty times as long.
+        let requests = [b"PING\r\n".repeat(1000), b"HELLO 3\r\n".repeat(1000)];
         eventually("the others wait to be written to", || {
-            for asks in strangers.iter().skip(1).step_by(2) {
+            for (asks, requests) in strangers.iter().skip(1).step_by(2).zip(requests.iter().cycle()) {
                 // Until its buffers are full: a slow server has not read all of them, and takes more later.
-                while asks.stream().write(&requests).is_ok() {}
+                while asks.stream().write(requests).is_ok() {}
             }
             wire.ask_bulk("CLIENT LIST").matches(" events=w ").count() == pairs
         });

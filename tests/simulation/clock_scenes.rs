@@ -319,6 +319,35 @@ async fn suspended_with_a_wall_clock_that_was_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_suspend_ids_and_periods_have_the_new_time_at_once() {
+    for asleep_ms in [10 * HOUR_MS, 5 * 24 * HOUR_MS] {
+        let (machine, server) = running().await;
+        machine.clock.suspend(Duration::from_millis(asleep_ms));
+        // What serial numbers take their period from, before anything has run again.
+        assert!((server.reference_unix_ms() - machine.clock.wall_unix_ms()).abs() <= 1);
+        let wall = machine.wall();
+        assert!(server.tick().await >= wall, "the first ID has the new time");
+        machine.serve(&server, 1000, 100).await;
+        let status = server.status().mint;
+        assert_eq!((status.jumps, status.holds_jump, status.rollbacks), (0, false, 0));
+        machine.oracle.verdict().expect("no id twice");
+    }
+}
+
+/// The boot-time clock of a virtual machine does not count while the host has it paused.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_from_outside_ids_and_periods_have_the_old_time_for_ten_minutes() {
+    let (machine, server) = running().await;
+    let ahead_ms = || machine.clock.wall_unix_ms() - server.reference_unix_ms();
+    machine.clock.step_wall((10 * HOUR_MS).cast_signed());
+    machine.serve(&server, 10 * MINUTE_MS - 1000, 1000).await;
+    assert!(server.status().mint.holds_jump && ahead_ms() >= (10 * HOUR_MS).cast_signed() - 1);
+    machine.serve(&server, 2000, 100).await;
+    assert!(!server.status().mint.holds_jump && ahead_ms() <= 1);
+    machine.oracle.verdict().expect("no id twice");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clock_that_stands_still_stops_nobody() {
     let (machine, server) = running().await;
     machine.clock.drift(-1_000_000);

@@ -186,6 +186,11 @@ impl Server {
         self.issuer.status()
     }
 
+    /// The time that periods of serial numbers go by.
+    pub(crate) fn reference_unix_ms(&self) -> i64 {
+        self.issuer.reference_unix_ms()
+    }
+
     /// CONFIG SET.
     pub(crate) fn set_limits(&self, limits: Limits) {
         self.may_borrow(limits.max_borrow_ms);

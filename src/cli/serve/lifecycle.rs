@@ -18,7 +18,7 @@ use super::keeper_thread::{KeeperThread, StopsServer};
 use super::signals::{self, Signals};
 use super::startup::{self, Purpose, Startup};
 use super::supervision::Supervision;
-use super::{Failure, messages, sequences, warn_on_error, workers};
+use super::{Failure, memory, messages, sequences, warn_on_error, workers};
 use crate::claim::lock;
 use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineError, NoClaim, Taken};
 use crate::config::{Config, StateKind};
@@ -30,6 +30,7 @@ use crate::server::tls;
 use crate::server::{Process, Server, settings};
 use crate::system::clock::{Clock as _, SystemClock};
 use crate::system::io_threads::{self, IoThreads};
+use crate::system::usage;
 
 /// The last save may take at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
 const LAST_SAVE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
@@ -136,7 +137,8 @@ impl Prepared {
         let mut signals = Signals::listen();
         // Everything is open but the stores and the HTTP port's thread: the descriptors that are left are for clients.
         let own_files = listen::open_files() + listen::files_to_come(&self.startup.config);
-        for warning in startup::fit_clients(&mut self.startup.config, own_files)? {
+        let fitted = startup::fit_clients(&mut self.startup.config, own_files)?;
+        for warning in fitted.into_iter().chain(memory::warning(&self.startup.config, usage::memory_limit_bytes())) {
             tracing::warn!("{warning}");
         }
         let config = &self.startup.config;

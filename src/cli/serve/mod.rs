@@ -7,6 +7,7 @@ mod access;
 mod fleet;
 mod keeper_thread;
 mod lifecycle;
+pub(super) mod memory;
 mod messages;
 mod notifier;
 pub(super) mod pid_file;

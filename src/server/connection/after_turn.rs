@@ -1,8 +1,10 @@
 //! What comes after a turn's replies: it is counted, what it asks of the server is done, and others hear of logins and
 //! refusals. Of most turns that is the counting alone.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
+use std::pin::pin;
+use std::task::Poll;
 
 use super::buffers::{Buffers, FLUSH_BYTES};
 use super::pace::{self, SLICE_NS};
@@ -23,6 +25,9 @@ use crate::system::clock::{self, Clock as _};
 
 /// Lines for monitors are gathered up to this before they are given to them.
 const FED_BYTES: usize = 16 * 1024;
+
+/// Buffers of a client that waits for an effect that are not worth counting, bytes: its turn's own places.
+const QUIET_BYTES: usize = 4096;
 
 impl<T: Transport> Connection<T> {
     /// Counts what a turn did, but for its effect.
@@ -172,7 +177,17 @@ impl<T: Transport> Connection<T> {
                 "ERR {MONITORS_MAX} clients monitor, as many as may; CLIENT LIST shows them with the flag O"
             )))
         } else {
-            self.server.perform(effect, &self.admission.client).await
+            let mut performed = pin!(self.server.perform(effect, &self.admission.client));
+            match poll_fn(|cx| Poll::Ready(performed.as_mut().poll(cx))).await {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => {
+                    // Hundreds may wait for a disk or a store. One that has sent nothing more holds nothing.
+                    buffers.park();
+                    let bytes = buffers.memory_bytes();
+                    self.note_held(if bytes > QUIET_BYTES { bytes } else { 0 });
+                    performed.await
+                }
+            }
         };
         let turn = &mut buffers.turn;
         match answer {

@@ -27,6 +27,17 @@ const KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Buffers kept for the next connection that has something to say, per thread.
 const KEPT_BUFFERS_MAX: usize = 64;
 
+/// So many of them may be large. A thread needs one as a rule: others come from clients that waited.
+const KEPT_LARGE_MAX: usize = 2;
+
+/// What each of the others takes at most, bytes: room for a read, and for its replies.
+const KEPT_SMALL_BYTES_MAX: usize = 24 * 1024;
+
+/// What a thread keeps, bytes; `maxmemory-clients` does not count it. Of a large one that is input, output, and encoded
+/// replies of a turn.
+pub(crate) const KEPT_POOL_BYTES_MAX: usize =
+    KEPT_LARGE_MAX * 3 * KEPT_BYTES_MAX + (KEPT_BUFFERS_MAX - KEPT_LARGE_MAX) * KEPT_SMALL_BYTES_MAX;
+
 thread_local! {
     // Boxed, so that a read that has to wait moves a pointer and not the whole.
     #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
@@ -93,7 +104,8 @@ impl Buffers {
             self.output = Vec::new();
         }
         KEPT.with_borrow_mut(|kept| {
-            if kept.len() < KEPT_BUFFERS_MAX {
+            let is_small = || self.memory_bytes() <= KEPT_SMALL_BYTES_MAX;
+            if kept.len() < KEPT_LARGE_MAX || kept.len() < KEPT_BUFFERS_MAX && is_small() {
                 kept.push(self);
             }
         });

@@ -27,6 +27,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+pub(crate) use buffers::KEPT_POOL_BYTES_MAX;
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
 use draw::{Draw, Outcome, Unfinished};
 #[cfg(feature = "http")]
@@ -88,9 +89,14 @@ impl<T: Transport> Connection<T> {
     /// that a monitor is to be sent. False at the end of the stream, or when told to stop.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let Connection { admission, io, rest, monitoring, session, unbroken_bytes, .. } = self;
+        let Connection { server, admission, io, rest, monitoring, session, unbroken_bytes, put_off_for, .. } = self;
         if admission.client.stopping_or_wake(cx.waker()) != Stop::No {
             return Poll::Ready(Ok(false));
+        }
+        if server.clients.puts_off(put_off_for) {
+            // Behind all that are to be polled, and so behind those that are to go.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         if session.is_authenticated() {
             buffers.resume(rest);
@@ -198,6 +204,8 @@ impl<T: Transport> Connection<T> {
                 Ok(Step::GiveWay)
             }
             Later::GiveWay => {
+                // Hundreds may be here with a pipeline of which each step takes long.
+                self.note_held(buffers.memory_bytes());
                 tokio::task::yield_now().await;
                 buffers.busy_since_ns = Some(clock::stopwatch_ns());
                 Ok(Step::Next)

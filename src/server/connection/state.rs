@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::buffers::{Buffers, Rest};
 use super::wait::Wait;
 use crate::server::Server;
+use crate::server::accept::SOCKET_BYTES;
 use crate::server::monitor::Monitoring;
 use crate::server::output_limit::OutputLimit;
 use crate::server::registry::{Admission, Stop};
@@ -36,6 +37,8 @@ pub struct Connection<T> {
     pub(super) rest: Option<Box<Rest>>,
     /// Read since the server last waited for the client or let others go first, bytes.
     pub(super) unbroken_bytes: u32,
+    /// The choice of clients to go for which a read was put off last.
+    pub(super) put_off_for: u32,
     /// Behind `MONITOR`.
     pub(super) monitoring: Option<Box<Monitoring>>,
     /// How many passwords the session may try.
@@ -57,6 +60,7 @@ impl<T: Transport> Connection<T> {
             settings: 0,
             rest: None,
             unbroken_bytes: 0,
+            put_off_for: 0,
             monitoring: None,
             login_permits: 0,
             wrong_logins: 0,
@@ -164,7 +168,8 @@ impl<T: Transport> Connection<T> {
     /// Writes the output that the socket did not take at once, as long as the client's limits allow.
     pub(super) async fn flush_slowly(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         self.publish();
-        self.park(buffers);
+        buffers.park();
+        self.note_held(buffers.memory_bytes() + SOCKET_BYTES);
         let output = &buffers.output;
         let Connection { server, admission, io, .. } = self;
         let client = &admission.client;

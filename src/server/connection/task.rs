@@ -104,6 +104,9 @@ impl<T: Transport + 'static> Connection<T> {
             },
             Halt::End(end) => end,
         };
+        // Nothing of it is answered any more, and a peer that does not take its end must not keep it.
+        self.rest = None;
+        self.admission.release_held();
         if end.is_ok() {
             // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
             let _ = Box::pin(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.io.shutdown())).await;

@@ -280,6 +280,50 @@ fn suspend_and_stopped_processes_are_no_jump() {
     scene.sleep(20 * MIN).pass(1000).expect(&[]);
 }
 
+/// IDs and serial numbers have the new time with the first draw after a suspend, before any sample, however long it
+/// was.
+#[test]
+fn a_draw_right_after_a_suspend_has_the_new_time() {
+    for asleep in [2 * HOUR, 10 * HOUR, 5 * DAY, 500 * DAY] {
+        let mut scene = Scene::running(T0);
+        scene.pass(1000).sleep(asleep);
+        assert_eq!(scene.clock.advance(scene.boot_ns).0.cast_signed(), scene.wall);
+        assert_eq!(scene.ahead(), 0);
+        scene.pass(1000).expect(&[]);
+        assert!(!scene.clock.holds_jump() && scene.clock.jumps() == 0);
+    }
+}
+
+/// What no clock of the machine knows of: it was paused from outside, or it booted with a wrong time that was corrected
+/// after the first ID. IDs have the old time for ten minutes, and no longer.
+#[test]
+fn a_jump_that_the_boot_clock_does_not_know_is_believed_after_ten_minutes() {
+    for by in [10 * HOUR, 5 * DAY] {
+        let mut scene = Scene::running(T0);
+        scene.pass(1000).step_wall(by).pass(10 * MIN - 1000);
+        assert_eq!(scene.ahead(), -by);
+        scene.pass(2000);
+        assert_eq!(scene.ahead(), 0);
+    }
+}
+
+/// A clock that was 5 days ahead at boot and is put right after the first ID: R goes on at nine tenths of real speed,
+/// which takes fifty days. IDs stay unique and in order; their time is not right meanwhile.
+#[test]
+fn a_clock_that_was_days_ahead_at_boot_costs_ten_times_as_long() {
+    let mut scene = Scene::running(T0);
+    scene.pass(1000).step_wall(-5 * DAY).pass(1000);
+    assert!((scene.ahead() - 5 * DAY).abs() < 1000, "{}", scene.ahead());
+    scene.sleep(25 * DAY).sample();
+    assert!((scene.ahead() - 5 * DAY / 2).abs() < 1000, "{}", scene.ahead());
+    scene.sleep(26 * DAY).sample();
+    assert_eq!(scene.ahead(), 0);
+    // Before the first ID it is followed back at once.
+    let mut scene = Scene::start(T0, None);
+    scene.pass(1000).step_wall(-5 * DAY).pass(200);
+    assert_eq!(scene.ahead(), 0);
+}
+
 /// A virtual machine that was paused: its boot clock stood, its wall clock is then put right.
 #[test]
 fn a_paused_machine_is_really_that_late() {

@@ -1,0 +1,132 @@
+//! Whether all that is bounded fits into the memory that the process may take. The kernel kills a process that takes
+//! more, in the middle of its work; a warning at the start comes before that.
+//!
+//! `docs/limits.md` has the same table for operators, and `tests/attack` fills it.
+
+use crate::config::Config;
+use crate::server::connection::KEPT_POOL_BYTES_MAX;
+use crate::server::handshakes::handshakes_max;
+use crate::server::monitor::MONITORS_BYTES_MAX;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// The program without clients: 3 MiB of its own at the start, measured, and room for logs in memory, users, named
+/// generators and sequences.
+const PROGRAM_BYTES: u64 = 8 * MIB;
+
+/// A client that is idle: 1.1 KiB here and 3.8 KiB in the kernel, measured.
+const CLIENT_BYTES: u64 = 5 * KIB;
+
+/// A connection of the HTTP port, without the buffers that count for `maxmemory-clients`: 4 KiB here and 4 KiB in the
+/// kernel, measured, and a response that is too small to be counted (8 KiB).
+const HTTP_CLIENT_BYTES: u64 = 16 * KIB;
+
+/// The page's streams: 32 viewers, each with an event that it takes and one that waits, 64 KiB each.
+#[cfg(feature = "http")]
+const VIEWERS_BYTES: u64 = 32 * 2 * 64 * KIB;
+
+/// What TLS keeps for a client: a record that has not come to its end (18 KiB), and replies that were not taken
+/// (rustls's limit of 64 KiB).
+const TLS_CLIENT_BYTES: u64 = 82 * KIB;
+
+/// What TLS keeps for a handshake: a message of it has 64 KiB at most, and comes in records.
+const HANDSHAKE_BYTES: u64 = 82 * KIB;
+
+/// What is bounded, the directive that bounds it, and how much that is, bytes.
+fn bounds(config: &Config, limit_bytes: u64) -> Vec<(String, u64)> {
+    let threads = config.io_threads as u64 + u64::from(config.http.port != 0);
+    let buffers = config.maxmemory_clients.bytes(Some(limit_bytes)) as u64;
+    let (clients, http_clients) = (u64::from(config.maxclients), u64::from(config.http.clients_max));
+    let mut all = vec![
+        ("the program".to_owned(), PROGRAM_BYTES + threads * KEPT_POOL_BYTES_MAX as u64),
+        // A request that grows is in two places while it is copied.
+        ("maxmemory-clients, and half of it for a moment".to_owned(), buffers.saturating_add(buffers / 2)),
+        (format!("maxclients {clients}"), clients * CLIENT_BYTES),
+        ("monitors".to_owned(), MONITORS_BYTES_MAX as u64),
+    ];
+    #[cfg(feature = "http")]
+    if config.http.port != 0 {
+        all.push((format!("http-max-clients {http_clients}"), http_clients * HTTP_CLIENT_BYTES + VIEWERS_BYTES));
+    }
+    let tls_clients = if config.tls_port == 0 { 0 } else { clients };
+    let tls_http = if config.http.port != 0 && config.http.tls { http_clients } else { 0 };
+    if tls_clients + tls_http > 0 {
+        let handshakes = [tls_clients, tls_http].into_iter().filter(|clients| *clients > 0);
+        let handshakes: u64 =
+            handshakes.map(|clients| u64::from(handshakes_max(u32::try_from(clients).unwrap_or(u32::MAX)))).sum();
+        let bytes = (tls_clients + tls_http) * TLS_CLIENT_BYTES + handshakes * HANDSHAKE_BYTES;
+        all.push(("TLS for as many".to_owned(), bytes));
+    }
+    all
+}
+
+/// That the bounds add up to more than `limit_bytes`, which is what the process may take; `None`: they do not, or the
+/// system does not say.
+pub(in crate::cli) fn warning(config: &Config, limit_bytes: Option<u64>) -> Option<String> {
+    let limit_bytes = limit_bytes?;
+    let bounds = bounds(config, limit_bytes);
+    let sum = bounds.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    if sum <= limit_bytes {
+        return None;
+    }
+    let limit = limit_bytes / MIB;
+    let remedy = "give it more memory, or lower maxclients, http-max-clients or maxmemory-clients";
+    let unbounded = config.maxmemory_clients.bytes(Some(limit_bytes)) == usize::MAX;
+    if unbounded {
+        return Some(format!(
+            "maxmemory-clients 0 is no bound: clients can have this server killed, which may take {limit} MiB of memory; \
+             write maxmemory-clients auto"
+        ));
+    }
+    let parts: Vec<String> = bounds.iter().map(|(what, bytes)| format!("{} for {what}", bytes.div_ceil(MIB))).collect();
+    Some(format!(
+        "clients can have this server killed: its bounds add up to {} MiB of memory, and it may take {limit}: {}; {remedy}",
+        sum.div_ceil(MIB),
+        parts.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{RealFiles, Sources};
+
+    fn warned(words: &str, limit_mib: u64) -> Option<String> {
+        let words = words.split_whitespace().map(str::to_owned).collect();
+        let (config, _) = Config::load(&Sources { words, ..Sources::default() }, &RealFiles).expect("right");
+        warning(&config, Some(limit_mib * MIB))
+    }
+
+    #[test]
+    #[cfg(feature = "http")]
+    fn limits_that_documents_name_hold() {
+        // docs/install.md and deploy/kubernetes; both have the HTTP port.
+        let http = "--http-port 7880";
+        assert_eq!(warned(http, 256), None);
+        assert_eq!(warned(&format!("{http} --maxclients 2000 --http-max-clients 200"), 128), None);
+        assert_eq!(warned("", 512), None);
+    }
+
+    #[test]
+    fn bounds_that_add_up_to_more_are_named_with_what_they_take() {
+        let text = warned("--maxclients 20000 --maxmemory-clients 32mb", 128).expect("a warning");
+        assert!(text.contains("and it may take 128: "), "{text}");
+        assert!(text.contains("48 for maxmemory-clients") && text.contains("98 for maxclients 20000"), "{text}");
+        assert!(text.contains("lower maxclients"), "{text}");
+        // What `auto` is follows from the limit, and what clients take otherwise does not.
+        assert!(warned("", 64).is_some());
+        assert_eq!(warned("--maxclients 500", 64), None);
+        let text = warned("--maxmemory-clients 0", 1 << 20).expect("a warning");
+        assert!(text.starts_with("maxmemory-clients 0 is no bound"), "{text}");
+        // The system does not say.
+        assert_eq!(warning(&Config::default(), None), None);
+    }
+
+    #[test]
+    fn tls_takes_memory_of_its_own() {
+        let tls = "--tls-port 7891 --tls-cert-file a --tls-key-file b --tls-ca-cert-file c";
+        assert!(warned(tls, 512).expect("a warning").contains("for TLS"), "{tls}");
+        assert_eq!(warned(&format!("{tls} --maxclients 1000"), 256), None);
+    }
+}
