@@ -14,6 +14,7 @@ use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use crate::contract::bad_row;
 use crate::faulty::{Fails, FaultyStore, TestClock};
 
 const TIMEOUT_MS: u64 = 2000;
@@ -572,6 +573,42 @@ async fn auto_gives_each_server_an_id_of_its_own() {
     let mut again = Server::start(fleet.place("b", dir.path(), None), dir).await.unwrap();
     assert!(again.until_holder(3000).await < 1000);
     assert_eq!(again.view.status().server_id, own);
+}
+
+/// Of the two server-ids of auto, one has a row that is no record: nobody knows how far its IDs have come.
+#[tokio::test(start_paused = true)]
+async fn auto_leaves_a_row_out_that_is_no_record() {
+    for key in ["claim/3", "claim/3 ", "claim/03"] {
+        let fleet = Fleet::new();
+        fleet.store.memory.set_bad(Key::of_claim(3), bad_row(key, Vec::new()));
+        let mut a = fleet.start("a", None).await;
+        assert!(
+            a.hooks
+                .set(Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(|why| panic!("{why}")) })
+                .is_ok()
+        );
+        a.until_holder(2000).await;
+        assert_eq!(a.view.status().server_id, Some(2), "{key}");
+        let mut b = fleet.start("b", None).await;
+        for _ in 0..100 {
+            let waits = b.fails().await;
+            assert!(waits.starts_with("standby without a server-id: all 2 that auto may take are held"), "{waits}");
+            a.run_ms(1).await.unwrap();
+        }
+    }
+    // A server that names this server-id is told what helps.
+    let fleet = Fleet::new();
+    fleet.store.memory.set_bad(Key::of_claim(0), bad_row("claim/0", Vec::new()));
+    let refused = fleet.refusal(|_| {}).await;
+    let expected = "cannot use the record claim/0 of test://store: the row 'claim/0' has the beat 0, which must be 1 at \
+                    least; to go on, run `getid state advance --store test://store --server-id 0 --past-id ID`";
+    assert!(refused.contains(expected), "{refused}");
+    // A holder whose row was edited gives no more IDs, and is told the same.
+    let mut holder = fleet.start("c", 1).await;
+    holder.until_holder(2000).await;
+    fleet.store.memory.set_bad(Key::of_claim(1), bad_row("claim/1", Vec::new()));
+    let lost = holder.fails().await;
+    assert!(lost.contains("--server-id 1 --past-id ID"), "{lost}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,13 @@ mod fake;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use getid::records::etcd::EtcdStore;
 use getid::records::{RecordStore, RecordStoreError, Row, Written};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::json;
 
 use crate::contract::{Place, Records, check_all, row};
 use crate::support::etcd::{EtcdCluster, PASSWORD};
@@ -50,6 +53,12 @@ impl Place for Cluster {
 
     fn store(&self) -> Arc<dyn RecordStore> {
         open(&self.0.url(), DEADLINE)
+    }
+
+    fn spoil(&self, key: &str) {
+        let coded = |text: &str| BASE64_STANDARD.encode(text);
+        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of nobody\n") });
+        self.0.ask("", "/v3/kv/put", &put);
     }
 }
 
@@ -213,7 +222,7 @@ fn write_through(store: &Records, beat: u64) -> bool {
             true
         }
         Ok(Written::Conflict(None)) => panic!("it is gone"),
-        Err(RecordStoreError::Refused(text)) => panic!("{text}"),
+        Err(error @ (RecordStoreError::Refused(_) | RecordStoreError::Damaged(_))) => panic!("{error}"),
         Err(RecordStoreError::Away(_)) => false,
         Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
     }
