@@ -157,7 +157,7 @@ pub(super) enum Found {
     /// Nothing.
     Nothing,
     /// A record.
-    Claim(ReadClaim),
+    Claim(Box<ReadClaim>),
     /// A row that is no record.
     Bad(BadRow),
 }
@@ -232,7 +232,7 @@ impl ClaimStore {
             Ok(None) => Ok(Found::Nothing),
             Ok(Some(row)) => {
                 let claim = ClaimRecord::of_row(&row, server_id);
-                Ok(Found::Claim((row, claim)))
+                Ok(Found::Claim(Box::new((row, claim))))
             }
             Err(RecordStoreError::Damaged(bad)) => Ok(Found::Bad(*bad)),
             Err(error) => Err(self.failed(&error)),
@@ -243,7 +243,7 @@ impl ClaimStore {
     pub(super) fn claim(&self, server_id: u32) -> Result<Option<ReadClaim>, String> {
         match self.find(server_id)? {
             Found::Nothing => Ok(None),
-            Found::Claim(claim) => Ok(Some(claim)),
+            Found::Claim(claim) => Ok(Some(*claim)),
             Found::Bad(bad) => Err(unusable(self, server_id, &bad)),
         }
     }

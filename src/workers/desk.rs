@@ -23,7 +23,6 @@ use super::error::WorkerError;
 use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
 use super::{Granted, Host, LeaseView, PoolView, Token};
 use crate::records::{BadRow, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
-use crate::text::printable::printable;
 
 /// How often the pool's record is looked at, at most, and the leases of other servers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -510,7 +509,7 @@ impl Desk {
             tracing::error!(
                 "{}: {}; this id is leased to nobody; restore it, or take it away while no program has a lease of it",
                 self.store.shown(),
-                printable(&bad.what)
+                bad.what
             );
         }
     }
@@ -628,9 +627,7 @@ impl Desk {
             RecordStoreError::Unknown(said) | RecordStoreError::Away(said) | RecordStoreError::Refused(said) => {
                 WorkerError::Store { said }
             }
-            error @ RecordStoreError::Damaged(_) => {
-                WorkerError::Store { said: printable(&error.to_string()).into_owned() }
-            }
+            error @ RecordStoreError::Damaged(_) => WorkerError::Store { said: error.to_string() },
         }
     }
 }

@@ -78,14 +78,13 @@ pub(in crate::cli) struct Looked<'a> {
 /// Looks at the claims that are meant. A row that is no record is named on standard error.
 pub(in crate::cli) fn look(store: &ClaimStore, server_id: Option<u32>, looks_on: bool) -> Result<Looked<'_>, String> {
     let mut skipped = false;
-    let rows: BTreeMap<_, _> = match server_id {
-        Some(server_id) => store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect(),
-        None => {
-            let claims = store.claims()?;
-            skipped = !claims.bad.is_empty();
-            claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
-            claims.rows
-        }
+    let rows: BTreeMap<_, _> = if let Some(server_id) = server_id {
+        store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect()
+    } else {
+        let claims = store.claims()?;
+        skipped = !claims.bad.is_empty();
+        claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
+        claims.rows
     };
     let mut sights: Vec<_> = rows.into_iter().map(|(server_id, row)| Sight::of(store, server_id, row)).collect();
     if looks_on {

@@ -70,7 +70,7 @@ pub(super) fn advance(
     let shown = store.shown();
     let fleet = store.cluster()?.map(|(_, fleet)| fleet);
     let found = match store.find(server_id)? {
-        Found::Claim(found) => found,
+        Found::Claim(found) => *found,
         Found::Nothing => return made_anew(args, store, server_id, (configured, fleet), None, now_unix_ms),
         Found::Bad(bad) => return made_anew(args, store, server_id, (configured, fleet), Some(&bad), now_unix_ms),
     };

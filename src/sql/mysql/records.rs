@@ -20,8 +20,8 @@ use crate::sql::{Answer, StoreError, Table};
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, for_schema_command};
 
-/// The table. (Keys are ASCII and compare byte for byte. MySQL 5.7 reads the checks and keeps none of them; a table that
-/// an earlier getid made has none either.)
+/// The table. (Keys are ASCII and compare byte for byte. MySQL 5.7 reads the checks and keeps none of them. A table
+/// that an earlier getid made has none.)
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
   record_key VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY CHECK (record_key <> ''),

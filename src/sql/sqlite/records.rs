@@ -325,7 +325,8 @@ impl File {
     }
 }
 
-/// A row in the order of [`COLUMNS`]. SQLite keeps texts that are not UTF-8: one of them must not hide the rows beside it.
+/// A row in the order of [`COLUMNS`]. SQLite keeps texts that are not UTF-8: one of them must not hide the rows beside
+/// it.
 fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
     let text =
         |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };
