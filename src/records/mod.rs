@@ -164,6 +164,11 @@ impl Key {
         Key("cluster".to_owned())
     }
 
+    /// The rounds of compaction of an etcd, which all servers write.
+    pub fn of_compaction() -> Key {
+        Key("compaction".to_owned())
+    }
+
     /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -192,6 +197,17 @@ pub struct About {
     pub product: String,
     /// Each a sentence with its remedy.
     pub warnings: Vec<String>,
+}
+
+/// How large the database of a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoreSize {
+    /// Its file, bytes: what counts against the quota.
+    pub bytes: u64,
+    /// The part of the file that is in use, bytes.
+    pub used_bytes: u64,
+    /// How large the file may become, bytes; `None`: the store does not say.
+    pub quota_bytes: Option<u64>,
 }
 
 /// Why there is no answer.

@@ -67,6 +67,7 @@ impl Fleet {
             address: String::new(),
             timeout_ms: TIMEOUT_MS,
             takes_any: false,
+            max_clock_ahead_ms: 60_000,
             max_clock_jump_ms: 3_600_000,
             generators: Vec::new(),
             counters: Vec::new(),
@@ -475,6 +476,40 @@ async fn a_store_that_went_back() {
     advanced.beat += 1 << 32;
     fleet.set(&advanced);
     again.until_holder(1000).await;
+}
+
+/// A standby whose clock is 50 minutes ahead would take the IDs with it: they would be ahead for hours.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_ahead_is_told_and_takes_nothing_over() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    assert_eq!(a.view.status().clock_gap_ms, None, "a holder's clock is the record's");
+    let mut standbys = Vec::new();
+    for off_ms in [3_000_000, 30_000] {
+        let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
+        clock.set_wall_off_ms(off_ms + i64::try_from(fleet.clock.now_ms()).unwrap());
+        let place = FleetPlace { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
+        standbys.push((Server::start(place, dir).await.unwrap(), off_ms));
+    }
+    for _ in 0..5 {
+        for (standby, _) in &mut standbys {
+            let _ = standby.run_ms(1).await;
+        }
+        a.run_ms(300).await.unwrap();
+    }
+    for (standby, off_ms) in &standbys {
+        let gap_ms = standby.view.status().clock_gap_ms.expect("a gap");
+        assert!((gap_ms - off_ms).abs() < 2000, "{gap_ms} of {off_ms}");
+    }
+    let _folder = a.kill();
+    let (mut near, _) = standbys.pop().unwrap();
+    let (mut far, _) = standbys.pop().unwrap();
+    let waits = far.run_ms(10_000).await.unwrap_err().to_string();
+    let expected = "s ahead of the record's time, more than claim-max-clock-ahead-ms: set the clock";
+    assert!(waits.contains(expected), "{waits}");
+    assert!(far.view.status().not_eligible.is_some() && fleet.holder(0).as_deref() == Some("host-a"));
+    near.until_holder(5000).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,10 +82,10 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
             Waits::Standby(format!("held by {holder}{silent}"))
         }
         Waiting::Apart { by_ms } => Waits::NotEligible(format!(
-            "this machine's clock is {} {} the record's time, more than id-max-clock-jump-ms: set the clock; or, if it is \
-             right, claim-takeover any",
-            seconds(by_ms.unsigned_abs().saturating_mul(1_000_000)),
-            if by_ms < 0 { "behind" } else { "ahead of" }
+            "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover \
+             any",
+            clock_gap(by_ms),
+            if by_ms < 0 { "id-max-clock-jump-ms" } else { "claim-max-clock-ahead-ms" }
         )),
         Waiting::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
         Waiting::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
@@ -93,6 +93,12 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
         Waiting::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
         Waiting::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
     }
+}
+
+/// How far a clock is from a record's time: "3.0 s ahead of" or "3.0 s behind".
+pub(super) fn clock_gap(by_ms: i64) -> String {
+    let by = seconds(by_ms.unsigned_abs().saturating_mul(1_000_000));
+    if by_ms < 0 { format!("{by} behind") } else { format!("{by} ahead of") }
 }
 
 /// How a claim was lost: goes on after "server-id 3 was lost: ".

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::{BadRow, Key, Row, Stamp, Written};
+use super::super::{BadRow, Key, Row, Stamp, StoreSize, Written};
 use crate::text::printable::printable_up_to;
 
 /// A path of the gateway.
@@ -28,6 +28,7 @@ pub(super) const READ: &str = "/v3/kv/range";
 pub(super) const WRITE: &str = "/v3/kv/txn";
 pub(super) const LOGIN: &str = "/v3/auth/authenticate";
 pub(super) const STATUS: &str = "/v3/maintenance/status";
+pub(super) const COMPACT: &str = "/v3/kv/compaction";
 
 /// Between the line of the stamp and the text.
 const LINE_END: u8 = b'\n';
@@ -86,6 +87,17 @@ pub(super) fn write(prefix: &str, key: &Key, expect: Expected<'_>, new: &Row) ->
     }))
 }
 
+/// The request whether there is a record, at a revision or now.
+pub(super) fn read_at(prefix: &str, key: &Key, revision: Option<u64>) -> Vec<u8> {
+    let revision = revision.unwrap_or(0).to_string();
+    body(&json!({ "key": coded(&name(prefix, key.as_str())), "revision": revision, "count_only": true }))
+}
+
+/// The request that drops what keys had before a revision.
+pub(super) fn compact(revision: u64) -> Vec<u8> {
+    body(&json!({ "revision": revision.to_string() }))
+}
+
 /// The request for a token.
 pub(super) fn login(user: &str, password: &str) -> Vec<u8> {
     body(&json!({ "name": user, "password": password }))
@@ -106,6 +118,14 @@ pub(super) fn name(prefix: &str, key: &str) -> String {
 struct Header {
     #[serde(rename = "cluster_id", alias = "clusterId")]
     _cluster_id: String,
+    /// The revision of the store.
+    #[serde(default)]
+    revision: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AnyAnswer {
+    header: Header,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +182,22 @@ pub(super) struct StatusAnswer {
     /// Its alarms, and whether it has no leader.
     #[serde(default)]
     pub(super) errors: Vec<String>,
+    #[serde(rename = "dbSize", default)]
+    bytes: String,
+    #[serde(rename = "dbSizeInUse", default)]
+    used_bytes: String,
+    /// Since 3.6.
+    #[serde(rename = "dbSizeQuota", default)]
+    quota_bytes: String,
+}
+
+impl StatusAnswer {
+    /// The size of the member's database; `None`: it does not say.
+    pub(super) fn size(&self) -> Option<StoreSize> {
+        let bytes = self.bytes.parse().ok()?;
+        let quota_bytes = self.quota_bytes.parse().ok().filter(|&quota| quota > 0);
+        Some(StoreSize { bytes, used_bytes: self.used_bytes.parse().unwrap_or(bytes), quota_bytes })
+    }
 }
 
 /// What is wrong with an answer.
@@ -208,6 +244,11 @@ pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Writt
     let found = answer.responses.into_iter().next().and_then(|operation| operation.response_range);
     let found = found.ok_or_else(|| Fault::NoAnswer("it does not say what the record is".to_owned()))?;
     Ok(Written::Conflict(one(prefix, key, found.kvs)?))
+}
+
+/// The revision of the store when it answered.
+pub(super) fn revision_of(body: &[u8]) -> Option<u64> {
+    parsed::<AnyAnswer>(body).ok()?.header.revision?.parse().ok()
 }
 
 /// The token of a login.

@@ -11,9 +11,12 @@
 
 mod failure;
 mod gateway;
+mod history;
 mod link;
 mod member;
 mod versions;
+
+pub use self::history::Rounds;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,7 +30,7 @@ use super::{
 };
 use crate::text::store_url::EtcdAddress;
 use failure::Failure;
-use gateway::{Expected, Fault, Listing};
+use gateway::{Expected, Fault, Listing, StatusAnswer};
 use member::{Asking, Member};
 
 /// Requests under way at once; others wait for their turn.
@@ -47,6 +50,7 @@ pub struct EtcdStore {
     shown: String,
     prefix: String,
     deadline: Duration,
+    compact_every_s: u64,
     members: Vec<Member>,
     /// The member that is asked first.
     first: AtomicUsize,
@@ -68,6 +72,7 @@ impl EtcdStore {
             shown: shown.to_owned(),
             prefix: address.prefix.clone(),
             deadline,
+            compact_every_s: address.compact_every_s,
             members,
             first: AtomicUsize::new(0),
             requests: Semaphore::new(REQUESTS_MAX),
@@ -89,7 +94,7 @@ impl EtcdStore {
             let (path, body) = (request.path, request.body.clone());
             let asking = Asking { path, body, bytes_max, connected_by: share, answer_by };
             let failure = match Box::pin(self.members[index].ask(asking)).await {
-                Err(failure @ Failure::Refused(_)) => return Err(failure),
+                Err(failure @ (Failure::Refused(_) | Failure::Compacted(_))) => return Err(failure),
                 Err(failure @ Failure::TooLong(_)) if does == Does::Read => return Err(failure),
                 Err(failure) => failure,
                 answer => return answer,
@@ -129,6 +134,14 @@ impl EtcdStore {
         }
     }
 
+    /// What a member says of itself.
+    async fn status_of(&self, member: &Member, by: Instant) -> Result<StatusAnswer, Failure> {
+        let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
+        let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
+        let answer = member.ask(asking).await?;
+        gateway::status_answer(&answer).map_err(|fault| Failure::Unfit(self.refusal(fault).to_string()))
+    }
+
     fn end(&self) -> Instant {
         Instant::now() + self.deadline
     }
@@ -149,8 +162,8 @@ impl EtcdStore {
         format!("{} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there", self.shown)
     }
 
-    /// Writes `new` where `expect` is.
-    async fn replace(&self, key: &Key, expect: Expected<'_>, new: &Row) -> Result<Written, RecordStoreError> {
+    /// Writes `new` where `expect` is; the store's revision then, 0 if it was not said.
+    async fn replace(&self, key: &Key, expect: Expected<'_>, new: &Row) -> Result<(Written, u64), RecordStoreError> {
         if new.text.len() > TEXT_BYTES_MAX {
             let sentence = format!("'{key}' has {} bytes, must have at most {TEXT_BYTES_MAX}", new.text.len());
             return Err(RecordStoreError::Refused(sentence));
@@ -158,11 +171,13 @@ impl EtcdStore {
         let request = Asked::new(gateway::WRITE, gateway::write(&self.prefix, key, expect, new));
         let answer = self.ask(Does::Write, request, ANSWER_BYTES_MAX, self.end()).await;
         let answer = answer.map_err(|failure| error_of(failure, Does::Write))?;
-        gateway::write_answer(&self.prefix, key, &answer).map_err(|fault| match fault {
+        let written = gateway::write_answer(&self.prefix, key, &answer);
+        let written = written.map_err(|fault| match fault {
             // It was not done: etcd read the key in its place.
             Fault::NoRecord(bad) => RecordStoreError::Damaged(bad),
             Fault::NoAnswer(what) => RecordStoreError::Unknown(self.no_etcd(&what)),
-        })
+        })?;
+        Ok((written, gateway::revision_of(&answer).unwrap_or(0)))
     }
 }
 
@@ -220,13 +235,14 @@ impl RecordStore for EtcdStore {
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
-        Box::pin(self.replace(key, expect.map_or(Expected::Absent, Expected::Stamp), new))
+        let expect = expect.map_or(Expected::Absent, Expected::Stamp);
+        Box::pin(async move { self.replace(key, expect, new).await.map(|(written, _)| written) })
     }
 
     fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
         Box::pin(async move {
             match self.replace(key, Expected::Value(&bad.text), new).await {
-                Ok(written) => Ok(written == Written::Done),
+                Ok((written, _)) => Ok(written == Written::Done),
                 // It is another one by now.
                 Err(RecordStoreError::Damaged(_)) => Ok(false),
                 Err(error) => Err(error),
@@ -240,11 +256,7 @@ impl RecordStore for EtcdStore {
             let mut said = Vec::new();
             for (index, member) in self.members.iter().enumerate() {
                 let by = share_of(end, self.members.len() - index);
-                let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
-                let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
-                let answer = member.ask(asking).await.and_then(|answer| {
-                    gateway::status_answer(&answer).map_err(|fault| Failure::Unfit(self.refusal(fault).to_string()))
-                });
+                let answer = self.status_of(member, by).await;
                 said.push((member, answer));
             }
             if said.iter().all(|(_, answer)| answer.is_err()) {
@@ -258,6 +270,7 @@ impl RecordStore for EtcdStore {
                     member.place()
                 ));
             }
+            about.warnings.extend(self.history_warning(end).await);
             Ok(about)
         })
     }
@@ -283,7 +296,9 @@ fn summary(failed: Vec<Failure>) -> Failure {
 fn error_of(failure: Failure, does: Does) -> RecordStoreError {
     match failure {
         Failure::Unknown(text) | Failure::TooLong(text) if does == Does::Write => RecordStoreError::Unknown(text),
-        Failure::Refused(text) | Failure::Unfit(text) | Failure::TooLong(text) => RecordStoreError::Refused(text),
+        Failure::Refused(text) | Failure::Unfit(text) | Failure::TooLong(text) | Failure::Compacted(text) => {
+            RecordStoreError::Refused(text)
+        }
         other => RecordStoreError::Away(other.text()),
     }
 }
