@@ -102,7 +102,7 @@ impl Listed {
     /// # Errors
     ///
     /// There are more than [`LIST_MAX`].
-    pub(crate) fn skip(&mut self, bad: BadRow) -> Result<(), RecordStoreError> {
+    pub fn skip(&mut self, bad: BadRow) -> Result<(), RecordStoreError> {
         if self.bad.len() == LIST_MAX {
             return Err(RecordStoreError::Refused(format!("more than {LIST_MAX} rows are no records, such as: {bad}")));
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use getid_core::SavePoint;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use super::Failure;
 use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
@@ -36,16 +36,7 @@ pub(super) struct Fleet {
     /// Why the server has to end, if its claim says so.
     ends: Arc<Mutex<Option<String>>>,
     /// Looks after an etcd, until this is dropped.
-    _upkeep: Option<AbortOnDrop>,
-}
-
-/// A task that ends with its owner.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _upkeep: JoinSet<()>,
 }
 
 impl Fleet {
@@ -138,12 +129,13 @@ const UPKEEP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Looks after the history of an etcd, beside beats and by connections of its own.
 #[cfg(feature = "fleet")]
-fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> Option<AbortOnDrop> {
+fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
+    let mut task = JoinSet::new();
     let store = store.clone();
-    let StoreKind::Etcd(address) = store.kind() else { return None };
+    let StoreKind::Etcd(address) = store.kind() else { return task };
     let etcd = EtcdStore::new(address, store.shown(), UPKEEP_DEADLINE);
     let view = Arc::clone(view);
-    Some(AbortOnDrop(tokio::spawn(async move {
+    task.spawn(async move {
         let mut rounds = Rounds::new(rand::random::<u128>().max(1));
         let mut known = StoreUpkeep { size: None, compactions: Some(0) };
         let (mut compacted_at, mut refused) = (None::<Instant>, String::new());
@@ -175,12 +167,13 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> Option<AbortOnDrop> {
             view.tell_upkeep(known);
             tokio::time::sleep(etcd.compact_every().unwrap_or(SIZE_EVERY).min(SIZE_EVERY)).await;
         }
-    })))
+    });
+    task
 }
 
 #[cfg(not(feature = "fleet"))]
-fn upkeep(_store: &StoreUrl, _view: &Arc<ClaimView>) -> Option<AbortOnDrop> {
-    None
+fn upkeep(_store: &StoreUrl, _view: &Arc<ClaimView>) -> JoinSet<()> {
+    JoinSet::new()
 }
 
 /// Where clients on other machines reach this server, as far as it knows: an address that it listens on, or its host.
