@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::text::shell::shell_word;
+use crate::text::store_url::for_command;
 
 /// The longest place, bytes: any address of a store, or a path in which every byte is written with three.
 pub const PLACE_BYTES_MAX: usize = 3 * 4096 + 16;
@@ -70,7 +71,7 @@ impl Mark {
             Mark::MovedTo(_) => {
                 let directive = match place.folder() {
                     Some(dir) => format!("claim-store file and dir {}", dir.display()),
-                    None => format!("claim-store {place}"),
+                    None => format!("claim-store {}", for_command(place.as_str())),
                 };
                 format!("start the server with {directive}; or, to have it here again, run {}", command(place, here))
             }
@@ -138,7 +139,7 @@ impl Place {
     pub fn argument(&self) -> String {
         match self.folder() {
             Some(dir) => shell_word(&dir.display().to_string()),
-            None => shell_word(&self.0),
+            None => shell_word(&for_command(&self.0)),
         }
     }
 }

@@ -6,12 +6,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+pub use crate::records::StoreSize;
+
 /// Shared by the claim's driver, which writes, and whoever tells of it.
 #[derive(Debug, Default)]
 pub struct ClaimView {
     /// Whether IDs, sequences and leases are refused because another server has the claim, or none has it yet.
     is_standby: AtomicBool,
     status: Mutex<Arc<ClaimStatus>>,
+    upkeep: Mutex<StoreUpkeep>,
     listener: OnceLock<Listener>,
 }
 
@@ -37,7 +40,8 @@ impl ClaimView {
     }
 
     /// Tells this from now on.
-    pub fn tell(&self, status: ClaimStatus) {
+    pub fn tell(&self, mut status: ClaimStatus) {
+        status.upkeep = *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let role = status.role;
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(status);
         let was_standby = self.is_standby.swap(role == ClaimRole::Standby, Relaxed);
@@ -46,6 +50,11 @@ impl ClaimView {
         {
             listener(role);
         }
+    }
+
+    /// Tells this of the store's database, from the next [`ClaimView::tell`] on.
+    pub fn tell_upkeep(&self, upkeep: StoreUpkeep) {
+        *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner) = upkeep;
     }
 
     /// Calls this with the role now, and at each change of it: on the thread that tells, which must not wait. Once.
@@ -108,6 +117,9 @@ pub struct ClaimStatus {
     pub why: String,
     /// Why this standby would not take the claim over even if it could; `None`: it would.
     pub not_eligible: Option<String>,
+    /// How far a standby's wall clock is ahead of the time of the claim's record, or (negative) behind, ms; `None`: it
+    /// is a holder, or nobody knows.
+    pub clock_gap_ms: Option<i64>,
     /// `claim-timeout-ms`.
     pub timeout_ms: u64,
     /// Of a holder: how long IDs go on if the store does not answer from now on, ms: what is left of three quarters of
@@ -129,6 +141,17 @@ pub struct ClaimStatus {
     pub losses: u64,
     /// How it came to have the claim the last time.
     pub last_takeover: Option<TakeoverStatus>,
+    /// The store's database: what [`ClaimView::tell_upkeep`] was told.
+    pub upkeep: StoreUpkeep,
+}
+
+/// What is known of the database of an etcd, and done about it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreUpkeep {
+    /// How large it is; `None`: another store, or not known yet.
+    pub size: Option<StoreSize>,
+    /// Compactions by this process; `None`: another store.
+    pub compactions: Option<u64>,
 }
 
 /// Who has a claim.

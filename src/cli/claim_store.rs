@@ -5,7 +5,7 @@
 //! was lost is sent again as it was: it names the record that it replaces, so it is done once at most, and what is
 //! there then tells whether it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +14,18 @@ use clap::Args;
 use getid_core::claim::{Clocks, Seen, Watch};
 use tokio::runtime::{Builder, Runtime};
 
+use super::claim::unusable;
 use super::output::complain;
 use super::server_args::TIMEOUT_MS_DEFAULT;
 use super::state::texts::duration;
 use crate::claim::RecordError;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
-use crate::config::{Config, Dir, RealFiles, Sources};
+use crate::config::{Config, Dir, RealFiles, Sources, read_store_password};
 #[cfg(feature = "fleet")]
 use crate::records::etcd::EtcdStore;
-use crate::records::{CLAIMS, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
+use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
 use crate::system::clock::{Clock as _, SystemClock};
+use crate::text::printable::printable;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
 /// For the help of each tool.
@@ -111,6 +113,7 @@ pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> R
         Err(_) => here,
     };
     let mut url = url.clone();
+    read_store_password(&mut url, &RealFiles).map_err(|error| format!("'{}': {error}", url.shown()))?;
     url.resolve_paths(&dir);
     ClaimStore::new(open_record_store(&url, &dir, deadline)?, url.shown())
 }
@@ -148,6 +151,32 @@ pub(super) struct ClaimStore {
 
 /// A claim's record, and what it says, or why it cannot be used.
 pub(super) type ReadClaim = (Row, Result<ClaimRecord, RecordError>);
+
+/// What a store has under the key of a claim.
+pub(super) enum Found {
+    /// Nothing.
+    Nothing,
+    /// A record.
+    Claim(Box<ReadClaim>),
+    /// A row that is no record.
+    Bad(BadRow),
+}
+
+/// All claims of a store.
+#[derive(Default)]
+pub(super) struct Claims {
+    /// By their server-ids.
+    pub(super) rows: BTreeMap<u32, Row>,
+    /// Rows among them that are no records.
+    pub(super) bad: Vec<BadRow>,
+}
+
+impl Claims {
+    /// The server-ids that have a row, whatever it is.
+    pub(super) fn server_ids(&self) -> BTreeSet<u32> {
+        self.rows.keys().copied().chain(self.bad.iter().filter_map(BadRow::server_id)).collect()
+    }
+}
 
 /// What watching a record came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,30 +216,73 @@ impl ClaimStore {
     /// What the claim store says of all servers; `None`: it was never made.
     pub(super) fn cluster(&self) -> Result<Option<(Row, ClusterRecord)>, String> {
         let Some(row) = self.read(&Key::of_cluster())? else { return Ok(None) };
-        let record = ClusterRecord::parse(row.text.as_bytes())
-            .map_err(|error| format!("{}: cannot use the record 'cluster': {error}", self.shown()))?;
+        let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| {
+            format!(
+                "{}: cannot use the record 'cluster': {error}; restore it from a backup of the store, or delete it there \
+                 and run `getid cluster init` with the configuration of the servers (claims are other records, and stay)",
+                self.shown()
+            )
+        })?;
         Ok(Some((row, record)))
+    }
+
+    /// What is there of a server-id.
+    pub(super) fn find(&self, server_id: u32) -> Result<Found, String> {
+        match self.runtime.block_on(self.store.read(&Key::of_claim(server_id))) {
+            Ok(None) => Ok(Found::Nothing),
+            Ok(Some(row)) => {
+                let claim = ClaimRecord::of_row(&row, server_id);
+                Ok(Found::Claim(Box::new((row, claim))))
+            }
+            Err(RecordStoreError::Damaged(bad)) => Ok(Found::Bad(*bad)),
+            Err(error) => Err(self.failed(&error)),
+        }
     }
 
     /// The claim of a server-id, or why it cannot be used.
     pub(super) fn claim(&self, server_id: u32) -> Result<Option<ReadClaim>, String> {
-        let row = self.read(&Key::of_claim(server_id))?;
-        Ok(row.map(|row| {
-            let claim = ClaimRecord::of_row(&row, server_id);
-            (row, claim)
-        }))
+        match self.find(server_id)? {
+            Found::Nothing => Ok(None),
+            Found::Claim(claim) => Ok(Some(*claim)),
+            Found::Bad(bad) => Err(unusable(self, server_id, &bad)),
+        }
     }
 
     /// All claims, ascending.
-    pub(super) fn claims(&self) -> Result<BTreeMap<u32, Row>, String> {
-        let mut claims = BTreeMap::new();
+    pub(super) fn claims(&self) -> Result<Claims, String> {
+        let mut claims = Claims::default();
         let mut after = String::new();
         loop {
             let page = self.runtime.block_on(self.store.list(CLAIMS, &after, LIST_MAX));
-            let page = page.map_err(|error| self.failed(&error))?;
-            let Some((last, _)) = page.last() else { return Ok(claims) };
+            let Listed { rows, bad } = page.map_err(|error| self.failed(&error))?;
+            claims.bad.extend(bad);
+            let Some((last, _)) = rows.last() else { return Ok(claims) };
             last.as_str().clone_into(&mut after);
-            claims.extend(page.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
+            claims.rows.extend(rows.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
+        }
+    }
+
+    /// What a tool says of a row that it leaves out.
+    pub(super) fn left_out(&self, bad: &BadRow) -> String {
+        match bad.server_id() {
+            Some(server_id) => unusable(self, server_id, bad),
+            None => format!("{}: {}; it is left out: take that row away", self.shown(), printable(&bad.what)),
+        }
+    }
+
+    /// Puts `new` in the place of a row that is no record. An unknown outcome is settled.
+    pub(super) fn mend(&self, key: &Key, bad: &BadRow, new: &Row) -> Result<bool, String> {
+        let mended = self.runtime.block_on(self.store.mend(key, bad, new));
+        match mended {
+            Ok(done) => Ok(done),
+            Err(RecordStoreError::Unknown(said)) => match self.runtime.block_on(self.store.read(key)) {
+                Ok(Some(found)) if found.stamp == new.stamp => Ok(true),
+                _ => Err(format!(
+                    "{}: {said}. Nobody knows whether {key} was written; run this again once the store answers",
+                    self.shown()
+                )),
+            },
+            Err(error) => Err(self.failed(&error)),
         }
     }
 
@@ -313,9 +385,9 @@ impl ClaimStore {
         let mut after = String::new();
         loop {
             let page = self.store.list(CLAIMS, &after, LIST_MAX).await?;
-            let Some((last, _)) = page.last() else { return Ok(found) };
+            let Some((last, _)) = page.rows.last() else { return Ok(found) };
             last.as_str().clone_into(&mut after);
-            found.extend(page.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
+            found.extend(page.rows.into_iter().filter_map(|(key, row)| Some((key.server_id()?, row))));
         }
     }
 
@@ -495,8 +567,11 @@ mod tests {
         fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
             self.store.read(key)
         }
-        fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+        fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
             self.store.list(prefix, after, limit)
+        }
+        fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+            self.store.mend(key, bad, new)
         }
         fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
             Box::pin(async move {

@@ -15,6 +15,8 @@ pub struct ClaimConfig {
     pub store: Option<StoreUrl>,
     /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
     pub timeout_ms: u64,
+    /// How far a standby's clock may be ahead of the claim's time, ms; 0: however far (`claim-max-clock-ahead-ms`).
+    pub max_clock_ahead_ms: u64,
     /// Whether a claim is taken whatever the clocks say (`claim-takeover any`).
     pub takes_any: bool,
     /// This server's name; `None`: the host's (`instance-name`).
@@ -102,6 +104,7 @@ pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
         let said = [
             ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
             ("claim-takeover", claim.takes_any),
+            ("claim-max-clock-ahead-ms", claim.max_clock_ahead_ms != built_in.max_clock_ahead_ms),
             ("instance-name", claim.instance_name.is_some()),
         ];
         let idle = said.into_iter().filter(|(_, is_said)| *is_said);

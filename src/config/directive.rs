@@ -286,6 +286,8 @@ const DIRECTIVES: &[Directive] = &[
         "Silence after which another server takes a claim.").at_start(),
     row("claim-takeover", "checked", CLAIM_TAKEOVER,
         "Whether a standby compares its clock with the claim's first: checked, any.").at_start(),
+    row("claim-max-clock-ahead-ms", "60000", number!(0, CLOCK_JUMP_MS_MAX, "ms", claim.max_clock_ahead_ms),
+        "How far a standby's clock may be ahead of the claim's; 0: any.").at_start(),
     row("instance-name", "", INSTANCE_NAME, "This server's name in its claim; \"\": the host's.").at_start(),
     // Sequences
     row("sequence-store", "", SEQUENCE_STORE,

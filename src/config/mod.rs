@@ -54,7 +54,7 @@ pub use self::reload::Reloaded;
 pub use self::report::{Place, Problem, Report, Warning};
 pub use self::rewrite::Rewritten;
 use self::row::Shape;
-pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file};
+pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file, read_store_password};
 pub use self::server_id::{ServerIdFrom, ordinal};
 pub use self::value_error::declaration_help;
 use self::values::Values;

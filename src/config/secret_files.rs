@@ -15,6 +15,7 @@ use super::report::{Place, Problem, Warning};
 use super::row::Shape;
 use super::values::{Config, SequenceConfig, Values};
 use crate::acl::PASSWORD_BYTES_MAX;
+use crate::text::store_url::StoreUrl;
 
 /// The directives with addresses of stores.
 const SEQUENCES: &str = "sequence-store";
@@ -107,6 +108,18 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
     }
 }
 
+/// Reads the password of an address that names it by its file.
+///
+/// # Errors
+///
+/// The file cannot be read, or has no password in it.
+pub fn read_store_password(url: &mut StoreUrl, files: &dyn Files) -> Result<(), PasswordFileError> {
+    let Some(path) = url.password_file() else { return Ok(()) };
+    let password = read_password_file(path, files)?;
+    url.set_password(password);
+    Ok(())
+}
+
 /// Reads the passwords that addresses of stores name by their files.
 pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
     let [sequences, claims] = [SEQUENCES, CLAIMS].map(|name| (name, builder.place_of(name).cloned()));
@@ -114,13 +127,9 @@ pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
     let stores = stores.iter_mut().map(|url| (url, &sequences));
     let mut problems = Vec::new();
     for (url, (name, place)) in stores.chain(claim.store.iter_mut().map(|url| (url, &claims))) {
-        let Some(path) = url.password_file() else { continue };
-        match read_password_file(path, files) {
-            Ok(password) => url.set_password(password),
-            Err(error) => {
-                let places = place.clone().into_iter().collect();
-                problems.push(Problem::new(places, *name, format!("{}: {error}", url.shown())));
-            }
+        if let Err(error) = read_store_password(url, files) {
+            let places = place.clone().into_iter().collect();
+            problems.push(Problem::new(places, *name, format!("{}: {error}", url.shown())));
         }
     }
     for problem in problems {

@@ -3,7 +3,7 @@
 use super::export::{Export, Untold};
 use super::table::{Metric, counter, gauge, text};
 use super::{Facts, Value};
-use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, TakeoverStatus};
+use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, StoreSize, TakeoverStatus};
 use crate::text::printable::printable_up_to;
 
 /// Characters of a name or an address, which others may have chosen.
@@ -28,6 +28,10 @@ fn of(facts: &Facts<'_>, read: impl FnOnce(&ClaimStatus) -> Value) -> Value {
 
 fn of_holder(facts: &Facts<'_>, read: impl FnOnce(&HolderStatus) -> Value) -> Value {
     of(facts, |claim| claim.holder.as_ref().map_or(Value::Absent, read))
+}
+
+fn of_size(facts: &Facts<'_>, read: impl FnOnce(StoreSize) -> Value) -> Value {
+    of(facts, |claim| claim.upkeep.size.map_or(Value::Absent, read))
 }
 
 fn of_takeover(facts: &Facts<'_>, read: impl FnOnce(&TakeoverStatus) -> Value) -> Value {
@@ -93,6 +97,10 @@ pub(super) const ROWS: &[Metric] = &[
     text("claim_not_eligible", "Why this standby would not take the claim over, or `no`.",
         |facts| of(facts, |claim| claim.not_eligible.as_deref().map_or_else(|| "no".into(), said)))
         .told_unless("getid_claim_not_eligible", "no").saying("1 while this standby would not take the claim over."),
+    gauge("claim_clock_gap_ms", "How far a standby's clock is ahead of the time of the claim's record, or (negative) behind, \
+        ms; above 5 s it is a warning in the log.",
+        |facts| of(facts, |claim| claim.clock_gap_ms.into()))
+        .told_of_ms("getid_claim_clock_gap_seconds"),
     gauge("claim_timeout_ms", "The directive `claim-timeout-ms`, ms.", |facts| of(facts, |claim| claim.timeout_ms.into()))
         .told_of_ms("getid_claim_timeout_seconds"),
     gauge("claim_ride_through_ms", "For how long IDs go on if the store does not answer from now on, ms; 0 of a standby.",
@@ -111,6 +119,14 @@ pub(super) const ROWS: &[Metric] = &[
         .told("getid_claim_errors_total"),
     sentence(text("claim_error", "What the last failure was, or `no` once the store has answered again.",
         |facts| of(facts, |claim| if claim.error.is_empty() { "no".into() } else { said(&claim.error) })), OF_STORE),
+    gauge("claim_store_bytes", "How large the file of etcd's database is, bytes: at its quota etcd takes no beat any more.",
+        |facts| of_size(facts, |size| size.bytes.into())).told("getid_claim_store_bytes"),
+    gauge("claim_store_used_bytes", "How much of that file is in use, bytes: the rest is filled again, or given back by a \
+        defragmentation.", |facts| of_size(facts, |size| size.used_bytes.into())).told("getid_claim_store_used_bytes"),
+    gauge("claim_store_quota_bytes", "How large it may become, bytes (`--quota-backend-bytes`); only etcd 3.6 and later say \
+        it.", |facts| of_size(facts, |size| size.quota_bytes.into())).told("getid_claim_store_quota_bytes"),
+    counter("claim_store_compactions", "How often this process has compacted the history of etcd (`compact-every-s`).",
+        |facts| of(facts, |claim| claim.upkeep.compactions.into())).told("getid_claim_store_compactions_total"),
     counter("claim_takeovers", "How often this process has taken a claim, at its start or over from another server.",
         |facts| of(facts, |claim| claim.takeovers.into())).told("getid_claim_takeovers_total"),
     counter("claim_losses", "How often it had one and lost it.", |facts| of(facts, |claim| claim.losses.into()))

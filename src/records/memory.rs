@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use super::{About, Answer, Key, LIST_MAX, RecordStore, Row, Stamp, Written};
+use super::{About, Answer, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
 
 /// Records of this process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     rows: Mutex<BTreeMap<Key, Row>>,
+    bad: Mutex<BTreeMap<Key, BadRow>>,
 }
 
 impl MemoryStore {
@@ -24,6 +25,18 @@ impl MemoryStore {
             Some(row) => rows.insert(key, row),
             None => rows.remove(&key),
         };
+    }
+
+    /// Puts a row there that is no record: what an edit by hand leaves.
+    pub fn set_bad(&self, key: Key, bad: BadRow) {
+        self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bad);
+    }
+
+    fn is_whole(&self, key: &Key) -> Result<(), RecordStoreError> {
+        match self.bad.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            Some(bad) => Err(RecordStoreError::Damaged(Box::new(bad.clone()))),
+            None => Ok(()),
+        }
     }
 
     /// [`RecordStore::write`], at once.
@@ -44,19 +57,34 @@ impl RecordStore for MemoryStore {
     }
 
     fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>> {
-        Box::pin(async move { Ok(self.get(key)) })
+        Box::pin(async move { self.is_whole(key).map(|()| self.get(key)) })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
         Box::pin(async move {
             let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
             let wanted = rows.iter().filter(|(key, _)| key.as_str().starts_with(prefix) && key.as_str() > after);
-            Ok(wanted.take(limit.min(LIST_MAX)).map(|(key, row)| (key.clone(), row.clone())).collect())
+            let rows = wanted.take(limit.min(LIST_MAX)).map(|(key, row)| (key.clone(), row.clone())).collect();
+            let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
+            let bad = bad.iter().filter(|(key, _)| key.as_str().starts_with(prefix) && key.as_str() > after);
+            Ok(Listed { rows, bad: bad.map(|(_, bad)| BadRow { text: Vec::new(), ..bad.clone() }).collect() })
         })
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
-        Box::pin(async move { Ok(self.write_now(key, expect, new)) })
+        Box::pin(async move { self.is_whole(key).map(|()| self.write_now(key, expect, new)) })
+    }
+
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+        Box::pin(async move {
+            let mut found = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_same = found.get(key) == Some(bad);
+            if is_same {
+                found.remove(key);
+                self.set(key.clone(), Some(new.clone()));
+            }
+            Ok(is_same)
+        })
     }
 
     fn about(&self) -> Answer<'_, About> {

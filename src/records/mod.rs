@@ -42,8 +42,9 @@ pub trait RecordStore: Send + Sync + 'static {
     fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>>;
 
     /// Records whose keys begin with `prefix`, in the order of their keys (bytes), those after the key `after`; at most
-    /// `limit`, which is at most [`LIST_MAX`].
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>>;
+    /// `limit`, which is at most [`LIST_MAX`]. Fewer than `limit` are the last ones. A row that is no record is skipped
+    /// and named in [`Listed::bad`]; more than [`LIST_MAX`] of them refuse the list.
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed>;
 
     /// Writes `new` if the record under the key has exactly the stamp `expect`; with `None` if there is no record.
     ///
@@ -52,6 +53,10 @@ pub trait RecordStore: Send + Sync + 'static {
     /// [`RecordStoreError::Unknown`]: it may have been done, or may be done later still.
     /// [`RecordStoreError::Refused`]: it was not done, and will not be.
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written>;
+
+    /// Writes `new` in the place of a row that is no record, as [`RecordStoreError::Damaged`] has shown it: whether it
+    /// was done, which it is only if that row is still the same.
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool>;
 
     /// What is made where these records are kept before the first one, for who may do so: SQL, a statement at a time,
     /// each with its semicolon. Empty where nothing needs to be made.
@@ -82,6 +87,58 @@ pub struct Row {
     pub text: String,
 }
 
+/// What a store has listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The records.
+    pub rows: Vec<(Key, Row)>,
+    /// Rows between them that are no records. Their texts are left out.
+    pub bad: Vec<BadRow>,
+}
+
+impl Listed {
+    /// Adds a row that is no record, without its text.
+    ///
+    /// # Errors
+    ///
+    /// There are more than [`LIST_MAX`].
+    pub fn skip(&mut self, bad: BadRow) -> Result<(), RecordStoreError> {
+        if self.bad.len() == LIST_MAX {
+            return Err(RecordStoreError::Refused(format!("more than {LIST_MAX} rows are no records, such as: {bad}")));
+        }
+        self.bad.push(BadRow { text: Vec::new(), ..bad });
+        Ok(())
+    }
+}
+
+/// A row under a key of ours that is no record: its stamp or its key was edited, or another program wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its key, as the store has it.
+    pub key: String,
+    /// What is wrong with it: a sentence that begins with "the row" or "the key", and names it.
+    pub what: String,
+    /// Its writer, in a SQL table.
+    pub writer: String,
+    /// Its beat, in a SQL table.
+    pub beat: i64,
+    /// Its text; in etcd the whole value.
+    pub text: Vec<u8>,
+}
+
+impl BadRow {
+    /// The server-id whose claim is or was in this row: that of its key, however it is written.
+    pub fn server_id(&self) -> Option<u32> {
+        self.key.trim().strip_prefix(CLAIMS)?.parse().ok()
+    }
+}
+
+impl fmt::Display for BadRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
 /// The name of a record, such as `claim/3`: letters, digits and `.`, `_`, `-`, `:`, in parts that `/` divides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(String);
@@ -105,6 +162,11 @@ impl Key {
     /// What all servers of a fleet have in common.
     pub fn of_cluster() -> Key {
         Key("cluster".to_owned())
+    }
+
+    /// The rounds of compaction of an etcd, which all servers write.
+    pub fn of_compaction() -> Key {
+        Key("compaction".to_owned())
     }
 
     /// As it is written.
@@ -137,12 +199,26 @@ pub struct About {
     pub warnings: Vec<String>,
 }
 
+/// How large the database of a store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoreSize {
+    /// Its file, bytes: what counts against the quota.
+    pub bytes: u64,
+    /// The part of the file that is in use, bytes.
+    pub used_bytes: u64,
+    /// How large the file may become, bytes; `None`: the store does not say.
+    pub quota_bytes: Option<u64>,
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordStoreError {
     /// The store says so itself, and nothing was done: what it said, and the remedy. No password is in it.
     #[error("{0}")]
     Refused(String),
+    /// What is under the key is no record; nothing was done.
+    #[error("{0}; put back what was there before somebody edited it")]
+    Damaged(Box<BadRow>),
     /// The store could not be asked (no connection): nothing was done, and it may be well again soon.
     #[error("{0}")]
     Away(String),
@@ -154,6 +230,16 @@ pub enum RecordStoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bad_row_blocks_the_number_that_its_key_has() {
+        for (key, server_id) in
+            [("claim/3", Some(3)), ("claim/3 ", Some(3)), ("claim/03", Some(3)), ("claim/x", None), ("worker/3", None)]
+        {
+            let bad = BadRow { key: key.to_owned(), what: String::new(), writer: String::new(), beat: 0, text: vec![] };
+            assert_eq!(bad.server_id(), server_id, "{key}");
+        }
+    }
 
     #[test]
     fn keys_are_names_in_parts() {

@@ -17,7 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Answer, StoreError};
-use crate::records::{self, About, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written};
+use crate::records::{
+    self, About, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
@@ -64,14 +66,29 @@ pub(super) trait RecordConnection: Send + 'static {
         false
     }
 
-    /// [`RecordStore::read`].
-    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>>;
+    /// The row of a key.
+    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>>;
 
-    /// [`RecordStore::list`]; `below` is past all keys that begin with `prefix`.
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>>;
+    /// The rows of a range, in the order of their keys.
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>>;
 
     /// [`RecordStore::write`]: whether it was done.
-    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool>;
+    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool>;
+}
+
+/// What a write replaces.
+#[derive(Clone, Debug)]
+pub(super) enum Expected {
+    /// Nothing.
+    Absent,
+    /// The row with these columns.
+    Row { writer: String, beat: i64 },
+}
+
+impl From<Option<Stamp>> for Expected {
+    fn from(expect: Option<Stamp>) -> Expected {
+        expect.map_or(Expected::Absent, |was| Expected::Row { writer: writer_column(was), beat: beat_column(was) })
+    }
 }
 
 /// Which records a list has.
@@ -105,27 +122,28 @@ pub(super) struct RawRecord {
 }
 
 impl RawRecord {
-    /// The record, or what is wrong with the row and what to do.
-    pub(super) fn read(self) -> Result<(Key, Row), StoreError> {
+    /// The record, or what is wrong with the row.
+    fn parse(self) -> Result<(Key, Row), BadRow> {
         let shown = printable_up_to(&self.key, 80);
-        let bad = |what: String| {
-            StoreError::Refused(format!(
-                "the row '{shown}' of the table getid_record {what}: put back what was there before somebody edited it"
-            ))
+        let what = match (self.stamp(), Key::new(&*self.key)) {
+            (Ok(stamp), Some(key)) => return Ok((key, Row { stamp, text: self.text })),
+            (_, None) => "has a record_key that is no key".to_owned(),
+            (Err(what), Some(_)) => what,
         };
-        let writer = Some(&self.writer).filter(|text| text.len() == 32 && !text.starts_with('+'));
-        let writer = writer.and_then(|text| u128::from_str_radix(text, 16).ok()).ok_or_else(|| {
+        let what = format!("the row '{shown}' of the table getid_record {what}");
+        Err(BadRow { key: self.key, what, writer: self.writer, beat: self.beat, text: self.text.into_bytes() })
+    }
+
+    fn stamp(&self) -> Result<Stamp, String> {
+        let digits = |text: &&String| text.len() == 32 && text.bytes().all(|byte| b"0123456789abcdef".contains(&byte));
+        let writer = Some(&self.writer).filter(digits).and_then(|text| u128::from_str_radix(text, 16).ok());
+        let writer = writer.ok_or_else(|| {
             let found = printable_up_to(&self.writer, 40);
-            bad(format!("has the writer '{found}', which is no 32 hexadecimal digits"))
+            format!("has the writer '{found}', which is not 32 lower-case hexadecimal digits")
         })?;
         let beat = u64::try_from(self.beat).ok().filter(|beat| *beat > 0);
-        let beat = beat.ok_or_else(|| bad(format!("has the beat {}, which must be 1 at least", self.beat)))?;
-        let Some(key) = Key::new(self.key) else {
-            return Err(StoreError::Refused(format!(
-                "the table getid_record has a row whose record_key is '{shown}', which is no key: delete that row"
-            )));
-        };
-        Ok((key, Row { stamp: Stamp { writer, beat }, text: self.text }))
+        let beat = beat.ok_or_else(|| format!("has the beat {}, which must be 1 at least", self.beat))?;
+        Ok(Stamp { writer, beat })
     }
 }
 
@@ -227,19 +245,35 @@ impl RecordStore for SqlRecords {
 
     fn read<'a>(&'a self, key: &'a Key) -> records::Answer<'a, Option<Row>> {
         let (shared, key) = (Arc::clone(&self.shared), key.clone());
-        let work = async move { shared.ask(move |connection| connection.read(key.clone())).await };
+        let work = async move {
+            let found = shared.ask(move |connection| connection.read(key.clone())).await?;
+            row_of(found)
+        };
         Box::pin(self.run(work, RecordStoreError::Away))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> records::Answer<'a, Listed> {
         let (shared, range) = (Arc::clone(&self.shared), Range::new(prefix, after, limit));
-        let work = async move { shared.ask(move |connection| connection.list(range.clone())).await };
-        Box::pin(self.run(work, RecordStoreError::Away))
+        Box::pin(self.run(async move { shared.list(range).await }, RecordStoreError::Away))
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> records::Answer<'a, Written> {
         let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
-        Box::pin(self.run(async move { shared.write(key, expect, new).await }, RecordStoreError::Unknown))
+        Box::pin(self.run(async move { shared.write(key, expect.into(), new).await }, RecordStoreError::Unknown))
+    }
+
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> records::Answer<'a, bool> {
+        let (shared, key, new) = (Arc::clone(&self.shared), key.clone(), new.clone());
+        let expect = Expected::Row { writer: bad.writer.clone(), beat: bad.beat };
+        let work = async move {
+            match shared.write(key, expect, new).await {
+                Ok(written) => Ok(written == Written::Done),
+                // It is another one by now.
+                Err(RecordStoreError::Damaged(_)) => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        Box::pin(self.run(work, RecordStoreError::Unknown))
     }
 
     fn schema(&self) -> String {
@@ -279,7 +313,30 @@ impl Shared {
         }
     }
 
-    async fn write(self: &Arc<Self>, key: Key, expect: Option<Stamp>, new: Row) -> Result<Written, RecordStoreError> {
+    /// Lists until there are as many records as were asked for, or no more rows.
+    async fn list(self: &Arc<Self>, mut range: Range) -> Result<Listed, RecordStoreError> {
+        let (limit, mut listed) = (range.limit, Listed::default());
+        loop {
+            let asked = range.clone();
+            let rows = self.ask(move |connection| connection.list(asked.clone())).await?;
+            let is_last = rows.len() < usize::try_from(range.limit).unwrap_or(usize::MAX);
+            if let Some(last) = rows.last() {
+                range.after.clone_from(&last.key);
+            }
+            for row in rows {
+                match row.parse() {
+                    Ok(row) => listed.rows.push(row),
+                    Err(bad) => listed.skip(bad)?,
+                }
+            }
+            range.limit = limit.saturating_sub(u32::try_from(listed.rows.len()).unwrap_or(u32::MAX));
+            if is_last || range.limit == 0 {
+                return Ok(listed);
+            }
+        }
+    }
+
+    async fn write(self: &Arc<Self>, key: Key, expect: Expected, new: Row) -> Result<Written, RecordStoreError> {
         may_be_written(&key, &new)?;
         let end = Instant::now() + self.deadline;
         let mut lent = self.lend(end).await?;
@@ -300,7 +357,7 @@ impl Shared {
         match timeout_at(end, lent.connection.read(key)).await {
             Ok(Ok(found)) => {
                 self.put_back(lent);
-                Ok(Written::Conflict(found))
+                row_of(found).map(Written::Conflict)
             }
             Ok(Err(StoreError::Refused(said))) => {
                 self.put_back(lent);
@@ -371,6 +428,12 @@ impl Shared {
     fn late(&self, what: &str) -> String {
         format!("{} {what} within {} ms", self.server.shown(), self.deadline.as_millis())
     }
+}
+
+/// The record in a row of its key.
+fn row_of(found: Option<RawRecord>) -> Result<Option<Row>, RecordStoreError> {
+    let found = found.map(RawRecord::parse).transpose().map_err(|bad| RecordStoreError::Damaged(Box::new(bad)))?;
+    Ok(found.map(|(_, row)| row))
 }
 
 /// What no store takes is refused before it is sent, by the same words everywhere.

@@ -284,11 +284,35 @@ impl StoreUrlError {
     }
 }
 
+/// The file that stands in printed commands for a password that must not be shown: whoever runs one puts its own there.
+const PASSWORD_FILE: &str = "PASSWORD_FILE";
+
+/// The address of a store in a command that is printed to be run. `shown` is as [`StoreUrl::shown`] has it: where it
+/// hides a password, `password-file=PASSWORD_FILE` stands in its place.
+pub fn for_command(shown: &str) -> String {
+    let Some(mut text) = without_hidden(shown) else { return shown.to_owned() };
+    text.push(if text.contains('?') { '&' } else { '?' });
+    text + "password-file=" + PASSWORD_FILE
+}
+
+/// The same for a command that logs in nowhere.
+pub fn for_schema_command(shown: &str) -> String {
+    without_hidden(shown).unwrap_or_else(|| shown.to_owned())
+}
+
+/// The address without its hidden password; `None`: it hides none.
+fn without_hidden(shown: &str) -> Option<String> {
+    let (user, place) = shown.split_once(&format!(":{HIDDEN}@")).filter(|_| !shown.starts_with("sqlite:"))?;
+    Some(format!("{user}@{place}"))
+}
+
+/// Stands for a password where an address is shown.
+const HIDDEN: &str = "***";
+
 /// A text that is an address or was meant as one, fit to be shown to everybody: what is, or may be, a password is three
 /// asterisks.
 pub fn without_password(text: &str) -> String {
     const CHARS_MAX: usize = 200;
-    const HIDDEN: &str = "***";
     let is_scheme = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let (scheme, rest) = match text.split_once(':') {
         Some((scheme, rest)) if is_scheme(scheme) && (rest.starts_with('/') || scheme_of(scheme).is_some()) => {
@@ -624,6 +648,25 @@ mod tests {
         assert_eq!(StoreUrl::parse("postgre://a@h/b").unwrap_err().help(), Some("did you mean 'postgres:'?"));
         let long = format!("mysql://a@h/{}", "b".repeat(STORE_URL_BYTES_MAX));
         assert!(StoreUrl::parse(&long).unwrap_err().to_string().len() < 400);
+    }
+
+    #[test]
+    fn printed_commands_name_a_file_for_a_password() {
+        for (address, command, schema) in [
+            (
+                "mysql://ids:hunter2@db/fleet?tls=no",
+                "mysql://ids@db/fleet?tls=no&password-file=PASSWORD_FILE",
+                "mysql://ids@db/fleet?tls=no",
+            ),
+            ("etcd://ids:hunter2@a,b/p", "etcd://ids@a,b/p?password-file=PASSWORD_FILE", "etcd://ids@a,b/p"),
+            ("postgres://ids@db/f?password-file=p", "postgres://ids@db/f?password-file=p", ""),
+            ("sqlite:a:***@b", "sqlite:a:***@b", ""),
+        ] {
+            let url = StoreUrl::parse(address).unwrap();
+            assert_eq!(for_command(url.shown()), command);
+            assert_eq!(for_schema_command(url.shown()), if schema.is_empty() { command } else { schema });
+            assert!(!StoreUrl::parse(command).unwrap().has_password());
+        }
     }
 
     /// However an address is mistyped, what may be its password is nowhere.

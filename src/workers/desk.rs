@@ -22,7 +22,7 @@ use super::counts::Counts;
 use super::error::WorkerError;
 use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
 use super::{Granted, Host, LeaseView, PoolView, Token};
-use crate::records::{Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
+use crate::records::{BadRow, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
 
 /// How often the pool's record is looked at, at most, and the leases of other servers.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -466,7 +466,14 @@ impl Desk {
         };
         let mut after = String::new();
         loop {
-            let rows = self.store.list(&prefix, &after, LIST_MAX).await.map_err(|error| self.failed(error))?;
+            let listed = self.store.list(&prefix, &after, LIST_MAX).await.map_err(|error| self.failed(error))?;
+            for bad in &listed.bad {
+                let id = bad.key.trim().strip_prefix(&prefix).and_then(|id| id.parse().ok());
+                let Some(id) = id.filter(|id: &u32| *id < POOL_SIZE_MAX) else { continue };
+                missing.remove(&id);
+                self.found_bad(id, bad);
+            }
+            let rows = listed.rows;
             let is_last = rows.len() < LIST_MAX;
             if let Some((key, _)) = rows.last() {
                 key.as_str().clone_into(&mut after);
@@ -491,6 +498,20 @@ impl Desk {
         known.is_listed = !known.went_back;
         known.listed_at = Some(Instant::now());
         Ok(())
+    }
+
+    /// A row that is no record: its id is leased to nobody.
+    fn found_bad(&self, id: u32, bad: &BadRow) {
+        let mut known = self.known();
+        let entry = known.leases.entry(id).or_default();
+        entry.kept = None;
+        if !std::mem::replace(&mut entry.is_broken, true) {
+            tracing::error!(
+                "{}: {}; this id is leased to nobody; restore it, or take it away while no program has a lease of it",
+                self.store.shown(),
+                bad.what
+            );
+        }
     }
 
     /// A record that was read while others may have been writing it.
@@ -606,6 +627,7 @@ impl Desk {
             RecordStoreError::Unknown(said) | RecordStoreError::Away(said) | RecordStoreError::Refused(said) => {
                 WorkerError::Store { said }
             }
+            error @ RecordStoreError::Damaged(_) => WorkerError::Store { said: error.to_string() },
         }
     }
 }

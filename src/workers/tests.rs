@@ -7,7 +7,7 @@ use getid_core::worker::{LeaseRefusal, NoLease};
 
 use super::*;
 use crate::records::memory::MemoryStore;
-use crate::records::{About, Answer, Key, RecordStoreError, Row, Stamp, Written};
+use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Row, Stamp, Written};
 
 const NOW: u64 = 1_800_000_000_000;
 
@@ -73,7 +73,7 @@ impl RecordStore for Rough {
         }
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
         match self.away() {
             Err(error) => Box::pin(async { error }),
             Ok(()) => self.rows.list(prefix, after, limit),
@@ -98,6 +98,10 @@ impl RecordStore for Rough {
             return Box::pin(async move { unknown() });
         }
         Box::pin(async { Ok(written) })
+    }
+
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+        self.rows.mend(key, bad, new)
     }
 
     fn about(&self) -> Answer<'_, About> {

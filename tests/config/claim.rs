@@ -24,7 +24,13 @@ fn a_claim_store_is_file_or_an_address() {
     let (config, _) = load("claim-store FILE\n", &[]);
     assert_eq!(config, Config::default());
     let (config, warnings) = load(STORE, &["--claim-timeout-ms", "600000", "--claim-takeover", "ANY"]);
-    let ClaimConfig { store: Some(store), timeout_ms: 600_000, takes_any: true, instance_name: None } = &config.claim
+    let ClaimConfig {
+        store: Some(store),
+        timeout_ms: 600_000,
+        takes_any: true,
+        max_clock_ahead_ms: 60_000,
+        instance_name: None,
+    } = &config.claim
     else {
         panic!("{:?}", config.claim)
     };
@@ -52,8 +58,9 @@ fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
 
 #[test]
 fn what_is_said_of_claims_without_a_store_is_warned_of() {
-    let (_, warnings) = load("claim-timeout-ms 5000\nclaim-takeover any\ninstance-name a\n", &[]);
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    let (_, warnings) =
+        load("claim-timeout-ms 5000\nclaim-takeover any\nclaim-max-clock-ahead-ms 0\ninstance-name a\n", &[]);
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
     assert!(warnings.iter().all(|warning| warning.ends_with("has no effect: claim-store is file")), "{warnings:?}");
 }
 

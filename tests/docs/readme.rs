@@ -174,6 +174,7 @@ const NO_DIRECTIVES: &[&str] = &[
     "ca-file",
     "cargo-fuzz",
     "check-config",
+    "compact-every-s",
     "cut-off",
     "declare-password",
     "docker-buildx",

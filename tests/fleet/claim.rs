@@ -14,6 +14,7 @@ use getid_core::{Declaration, Epoch, Layout, SavePoint, Tick, no_dates};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use crate::contract::bad_row;
 use crate::faulty::{Fails, FaultyStore, TestClock};
 
 const TIMEOUT_MS: u64 = 2000;
@@ -66,6 +67,7 @@ impl Fleet {
             address: String::new(),
             timeout_ms: TIMEOUT_MS,
             takes_any: false,
+            max_clock_ahead_ms: 60_000,
             max_clock_jump_ms: 3_600_000,
             generators: Vec::new(),
             counters: Vec::new(),
@@ -476,6 +478,40 @@ async fn a_store_that_went_back() {
     again.until_holder(1000).await;
 }
 
+/// A standby whose clock is 50 minutes ahead would take the IDs with it: they would be ahead for hours.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_ahead_is_told_and_takes_nothing_over() {
+    let fleet = Fleet::new();
+    let mut a = fleet.start("host-a", 0).await;
+    a.until_holder(1000).await;
+    assert_eq!(a.view.status().clock_gap_ms, None, "a holder's clock is the record's");
+    let mut standbys = Vec::new();
+    for off_ms in [3_000_000, 30_000] {
+        let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
+        clock.set_wall_off_ms(off_ms + i64::try_from(fleet.clock.now_ms()).unwrap());
+        let place = FleetPlace { clock, ..fleet.place("ahead", dir.path(), Some(0)) };
+        standbys.push((Server::start(place, dir).await.unwrap(), off_ms));
+    }
+    for _ in 0..5 {
+        for (standby, _) in &mut standbys {
+            let _ = standby.run_ms(1).await;
+        }
+        a.run_ms(300).await.unwrap();
+    }
+    for (standby, off_ms) in &standbys {
+        let gap_ms = standby.view.status().clock_gap_ms.expect("a gap");
+        assert!((gap_ms - off_ms).abs() < 2000, "{gap_ms} of {off_ms}");
+    }
+    let _folder = a.kill();
+    let (mut near, _) = standbys.pop().unwrap();
+    let (mut far, _) = standbys.pop().unwrap();
+    let waits = far.run_ms(10_000).await.unwrap_err().to_string();
+    let expected = "s ahead of the record's time, more than claim-max-clock-ahead-ms: set the clock";
+    assert!(waits.contains(expected), "{waits}");
+    assert!(far.view.status().not_eligible.is_some() && fleet.holder(0).as_deref() == Some("host-a"));
+    near.until_holder(5000).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_far_off_takes_nothing_over() {
     let fleet = Fleet::new();
@@ -572,6 +608,42 @@ async fn auto_gives_each_server_an_id_of_its_own() {
     let mut again = Server::start(fleet.place("b", dir.path(), None), dir).await.unwrap();
     assert!(again.until_holder(3000).await < 1000);
     assert_eq!(again.view.status().server_id, own);
+}
+
+/// Of the two server-ids of auto, one has a row that is no record: nobody knows how far its IDs have come.
+#[tokio::test(start_paused = true)]
+async fn auto_leaves_a_row_out_that_is_no_record() {
+    for key in ["claim/3", "claim/3 ", "claim/03"] {
+        let fleet = Fleet::new();
+        fleet.store.memory.set_bad(Key::of_claim(3), bad_row(key, Vec::new()));
+        let mut a = fleet.start("a", None).await;
+        assert!(
+            a.hooks
+                .set(Hooks { has_server_id: Box::new(|_| Ok(())), must_end: Box::new(|why| panic!("{why}")) })
+                .is_ok()
+        );
+        a.until_holder(2000).await;
+        assert_eq!(a.view.status().server_id, Some(2), "{key}");
+        let mut b = fleet.start("b", None).await;
+        for _ in 0..100 {
+            let waits = b.fails().await;
+            assert!(waits.starts_with("standby without a server-id: all 2 that auto may take are held"), "{waits}");
+            a.run_ms(1).await.unwrap();
+        }
+    }
+    // A server that names this server-id is told what helps.
+    let fleet = Fleet::new();
+    fleet.store.memory.set_bad(Key::of_claim(0), bad_row("claim/0", Vec::new()));
+    let refused = fleet.refusal(|_| {}).await;
+    let expected = "cannot use the record claim/0 of test://store: the row 'claim/0' has the beat 0, which must be 1 at \
+                    least; to go on, run `getid state advance --store test://store --server-id 0 --past-id ID`";
+    assert!(refused.contains(expected), "{refused}");
+    // A holder whose row was edited gives no more IDs, and is told the same.
+    let mut holder = fleet.start("c", 1).await;
+    holder.until_holder(2000).await;
+    fleet.store.memory.set_bad(Key::of_claim(1), bad_row("claim/1", Vec::new()));
+    let lost = holder.fails().await;
+    assert!(lost.contains("--server-id 1 --past-id ID"), "{lost}");
 }
 
 #[tokio::test(start_paused = true)]

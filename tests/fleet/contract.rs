@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use getid::records::memory::MemoryStore;
 use getid::records::{
-    About, KEY_BYTES_MAX, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+    About, BadRow, KEY_BYTES_MAX, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX,
+    Written,
 };
 
 use crate::support::scenarios::{asked_for, is_over_time, scenarios};
@@ -20,6 +21,9 @@ pub(crate) trait Place: Sync {
 
     /// The store, as one process has it.
     fn store(&self) -> Arc<dyn RecordStore>;
+
+    /// Edits the row of a key by hand, so that it is no record.
+    fn spoil(&self, key: &str);
 }
 
 /// How long a call may take before its test fails. Not a measure of speed: a disk may be busy.
@@ -35,8 +39,20 @@ impl Records {
     }
 
     pub(crate) fn list(&self, prefix: &str, after: &str, limit: usize) -> Vec<(String, Row)> {
-        let rows = wait(self.0.list(prefix, after, limit)).unwrap();
-        rows.into_iter().map(|(key, row)| (key.to_string(), row)).collect()
+        self.listed(prefix, after, limit).rows.into_iter().map(|(key, row)| (key.to_string(), row)).collect()
+    }
+
+    pub(crate) fn listed(&self, prefix: &str, after: &str, limit: usize) -> Listed {
+        wait(self.0.list(prefix, after, limit)).unwrap()
+    }
+
+    /// The row under a key, which is no record.
+    #[track_caller]
+    pub(crate) fn bad(&self, key: &str) -> BadRow {
+        match self.read(key) {
+            Err(RecordStoreError::Damaged(bad)) => *bad,
+            other => panic!("{key}: {other:?}"),
+        }
     }
 
     pub(crate) fn write(&self, key: &str, expect: Option<Stamp>, new: &Row) -> Result<Written, RecordStoreError> {
@@ -61,7 +77,7 @@ impl Records {
     }
 }
 
-fn wait<T>(answer: impl Future<Output = T>) -> T {
+pub(crate) fn wait<T>(answer: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(DEADLINE, answer).await.expect("a call hangs") })
 }
@@ -93,6 +109,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     the_largest_stamp_and_text_fit,
     lists_are_in_the_order_of_keys,
     a_list_is_read_page_by_page,
+    a_row_that_is_no_record_hides_no_other,
+    a_row_that_is_no_record_is_mended,
     of_many_who_write_at_a_time_one_is_first,
     writers_beside_each_other_lose_nothing,
     a_caller_may_let_go,
@@ -246,6 +264,60 @@ fn a_list_is_read_page_by_page(place: &dyn Place) {
     assert_eq!(found, (0..25).map(|at| format!("worker/orders/{at:02}")).collect::<Vec<_>>());
 }
 
+fn a_row_that_is_no_record_hides_no_other(place: &dyn Place) {
+    let store = Records(place.store());
+    let keys: Vec<String> = (0..9).map(|id| format!("claim/{id}")).collect();
+    for key in &keys {
+        store.put(key, None, &row(1, 1, key));
+    }
+    for key in ["claim/0", "claim/3", "claim/4", "claim/8"] {
+        place.spoil(key);
+    }
+    let whole = ["claim/1", "claim/2", "claim/5", "claim/6", "claim/7"];
+    let keys_of = |listed: &Listed| listed.rows.iter().map(|(key, _)| key.to_string()).collect::<Vec<_>>();
+    let listed = store.listed("claim/", "", LIST_MAX);
+    assert_eq!(keys_of(&listed), whole);
+    let skipped: Vec<_> = listed.bad.iter().map(BadRow::server_id).collect();
+    assert_eq!(skipped, [Some(0), Some(3), Some(4), Some(8)]);
+    // Pages are as full as they were asked for, and the last one is not.
+    for size in 1..=3 {
+        let (mut found, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = keys_of(&store.listed("claim/", &after, size));
+            let Some(last) = page.last() else { break };
+            after.clone_from(last);
+            let is_last = page.len() < size;
+            found.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        assert_eq!(found, whole, "pages of {size}");
+    }
+}
+
+fn a_row_that_is_no_record_is_mended(place: &dyn Place) {
+    let store = Records(place.store());
+    let new = row(2, 9, "mended");
+    for (key, text) in [("claim/1", "1"), ("claim/2", "2")] {
+        store.put(key, None, &row(1, 1, text));
+    }
+    place.spoil("claim/1");
+    let bad = store.bad("claim/1");
+    assert!(bad.what.contains("claim/1"), "{bad:?}");
+    for expect in [None, Some(stamp(1, 1))] {
+        let written = store.write("claim/1", expect, &new);
+        assert!(matches!(written, Err(RecordStoreError::Damaged(_))), "{written:?}");
+    }
+    let mend = |key: &str| wait(store.0.mend(&self::key(key), &bad, &new)).unwrap();
+    assert!(!mend("claim/2") && !mend("claim/3"), "what is there is another row");
+    assert!(mend("claim/1"));
+    assert_eq!(store.read("claim/1"), Ok(Some(new.clone())));
+    assert!(!mend("claim/1"), "it is a record by now");
+    assert_eq!(store.read("claim/2"), Ok(Some(row(1, 1, "2"))));
+    assert_eq!(store.read("claim/3"), Ok(None));
+}
+
 fn of_many_who_write_at_a_time_one_is_first(place: &dyn Place) {
     for expect in [None, Some(stamp(100, 1))] {
         place.clear();
@@ -363,6 +435,12 @@ fn what_it_says_of_itself(place: &dyn Place) {
     assert!(!store.0.shown().is_empty() && !store.0.shown().contains("secret"), "{}", store.0.shown());
 }
 
+/// A row whose beat somebody has set to 0.
+pub(crate) fn bad_row(key: &str, text: Vec<u8>) -> BadRow {
+    let what = format!("the row '{key}' has the beat 0, which must be 1 at least");
+    BadRow { key: key.to_owned(), what, writer: format!("{:032x}", 1), beat: 0, text }
+}
+
 struct Memory(std::sync::Mutex<Arc<MemoryStore>>);
 
 impl Place for Memory {
@@ -372,6 +450,13 @@ impl Place for Memory {
 
     fn store(&self) -> Arc<dyn RecordStore> {
         Arc::clone(&self.0.lock().unwrap()) as Arc<dyn RecordStore>
+    }
+
+    fn spoil(&self, key: &str) {
+        let store = self.0.lock().unwrap();
+        let row = store.get(&self::key(key)).unwrap();
+        store.set(self::key(key), None);
+        store.set_bad(self::key(key), bad_row(key, row.text.into_bytes()));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use getid::records::memory::MemoryStore;
-use getid::records::{About, Answer, Key, RecordStore, RecordStoreError, Row, Stamp, Written};
+use getid::records::{About, Answer, BadRow, Key, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
 use getid::system::clock::Clock;
 use tokio::time::Instant;
 
@@ -96,7 +96,7 @@ impl RecordStore for FaultyStore {
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
         Box::pin(async move {
             match self.fate().await {
                 Fails::Not => self.memory.list(prefix, after, limit).await,
@@ -118,6 +118,10 @@ impl RecordStore for FaultyStore {
                 }
             }
         })
+    }
+
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+        self.memory.mend(key, bad, new)
     }
 
     fn about(&self) -> Answer<'_, About> {

@@ -183,7 +183,7 @@ impl EtcdMember {
         fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    fn try_ask(&self, token: &str, path: &str, body: &serde_json::Value) -> Response {
+    pub fn try_ask(&self, token: &str, path: &str, body: &serde_json::Value) -> Response {
         let token = format!("Authorization: {token}");
         let headers = if token.ends_with(' ') { vec![] } else { vec![token.as_str()] };
         Http::connect(self.port).ask(&format!("POST {path}"), &headers, &body.to_string())

@@ -89,6 +89,36 @@ fn a_fleet_from_its_first_word_to_a_move() {
     fleet.check("state show DIR/state", 0, "  in use by  nobody\n", "");
 }
 
+/// The command that a start prints is run as it is printed, in a shell that knows nothing of the fleet.
+#[test]
+fn what_a_start_without_its_record_prints_is_enough() {
+    let fleet = Fleet::new();
+    let wide = "id-range 5\nshard-range 6\nrandom-range 10\nid-epoch 1500000000000\nport 0\nunixsocket ";
+    let socket = fleet.path().join("socket");
+    std::fs::write(fleet.path().join("wide.conf"), format!("{wide}{}\n", socket.display())).unwrap();
+    fleet.check("cluster init --store URL --config DIR/wide.conf --new 20,21", 0, "server-ids 0 to 31", "");
+    let sqlite = rusqlite::Connection::open(fleet.path().join("fleet.db.records")).unwrap();
+    sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
+    for lost in ["DELETE FROM getid_record WHERE record_key", "UPDATE getid_record SET beat = 0 WHERE record_key"] {
+        for server_id in [20, 21] {
+            assert_eq!(sqlite.execute(&format!("{lost} = 'claim/{server_id}'"), []).unwrap(), 1);
+            let start = format!("serve --config DIR/wide.conf --dir DIR --claim-store URL --server-id {server_id}");
+            let refused = fleet.output(&start);
+            let said =
+                String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+            assert!(!refused.status.success() && !said.contains("another claim-store"), "{said}");
+            let (_, command) = said.split_once("`getid state advance").unwrap_or_else(|| panic!("{said}"));
+            let (command, _) = command.split_once('`').unwrap();
+            let command = format!("\"$GETID\" state advance{}", command.replace("--past-id ID", "--past-id 1"));
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("{command} --force")]).env("GETID", env!("CARGO_BIN_EXE_getid"));
+            let output = shell.current_dir(fleet.path()).output().unwrap();
+            assert!(output.status.success(), "{command}: {output:?}");
+            fleet.check(&format!("claim show {server_id} --store URL"), 0, "id-range 5 shard-range", "");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_command_line_is_said_so() {
     let fleet = Fleet::new();

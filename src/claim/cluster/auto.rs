@@ -1,6 +1,6 @@
 //! `server-id auto`: which claim a server takes that has none of its own, as [`choose`] says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use getid_core::claim::{Candidate, Choice, Claimant, Clocks, Waiting, Watch, choose, own_name_in_use};
@@ -11,7 +11,7 @@ use super::sight::Sight;
 use super::{ClusterClaim, NotJoined, options};
 use crate::claim::fleet::{Holding, IdRanges};
 use crate::claim::{Identity, SaveError};
-use crate::records::{CLAIMS, Key, LIST_MAX, Row};
+use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Row};
 use crate::system::clock::Clock;
 
 /// Server-ids without a record that are looked at: more than servers start at once.
@@ -31,6 +31,8 @@ pub(super) struct Chooser {
     known: BTreeMap<u32, Known>,
     /// Server-ids that this server does not take for a while, since when, and why.
     excluded: BTreeMap<u32, (Instant, String)>,
+    /// Server-ids of rows that are no records.
+    bad: BTreeSet<u32>,
     warned_of: Option<u32>,
     /// The server-id is this server's for its life: it had the claim.
     pub(super) is_settled: bool,
@@ -52,6 +54,7 @@ impl Chooser {
             spread: u64::try_from(me >> 64).unwrap_or(0),
             known: BTreeMap::new(),
             excluded: BTreeMap::new(),
+            bad: BTreeSet::new(),
             warned_of: None,
             is_settled: false,
             lost_at: None,
@@ -72,7 +75,7 @@ impl Chooser {
             is_own_name: known.is_own_name,
         });
         let is_excluded = |id: &u32| self.excluded.get(id).is_some_and(|(since, _)| since.elapsed() < EXCLUDED_FOR);
-        let is_new = |id: &u32| !self.known.contains_key(id) && !is_excluded(id);
+        let is_new = |id: &u32| !self.known.contains_key(id) && !is_excluded(id) && !self.bad.contains(id);
         let count = ids.iter().filter(is_new).count();
         let first = usize::try_from(self.spread % u64::try_from(count.max(1)).unwrap_or(1)).unwrap_or(0);
         let new = ids.iter().filter(is_new).skip(first).chain(ids.iter().filter(is_new).take(first)).take(NEW_MAX);
@@ -171,11 +174,15 @@ impl<C: Clock> ClusterClaim<C> {
     /// Reads the records of all claims that auto may take.
     async fn list(&mut self, ids: &IdRanges) -> Result<(), NotJoined> {
         let mut found = BTreeMap::new();
+        let mut bad = Vec::new();
         let mut after = String::new();
         loop {
             let sent = self.place.clock.clocks();
             let rows = match self.link.list(CLAIMS, &after, LIST_MAX).await {
-                Ok(rows) => rows,
+                Ok(listed) => {
+                    bad.extend(listed.bad);
+                    listed.rows
+                }
                 Err(error) => {
                     self.chooser.known.values_mut().for_each(|known| known.watch.failed(sent));
                     return Err(not_joined(&self.link, &error));
@@ -195,6 +202,9 @@ impl<C: Clock> ClusterClaim<C> {
             }
         }
         self.chooser.known = found;
+        // Nobody knows how far the IDs of such a server-id have come.
+        self.chooser.bad = bad.iter().filter_map(BadRow::server_id).collect();
+        self.link.tell_skipped(bad);
         Ok(())
     }
 

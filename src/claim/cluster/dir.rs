@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::claim::{MarkedRecord, RecordError, TakeError};
 use crate::text::shell::shell_word;
+use crate::text::store_url::for_command;
 
 /// The lock's file.
 pub(super) const LOCK: &str = "claims.lock";
@@ -104,7 +105,7 @@ impl FleetDir {
         let remedy = format!(
             "move it: getid state move --server-id {server_id} --from {} --to {}; or set claim-store file",
             shell_word(&self.path.display().to_string()),
-            shell_word(store)
+            shell_word(&for_command(store))
         );
         match MarkedRecord::parse(&bytes) {
             Ok(MarkedRecord { mark: Some(_), .. }) | Err(RecordError::Marked(_)) => None,

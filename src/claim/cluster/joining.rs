@@ -10,7 +10,9 @@ use crate::claim::Declarations;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
 use crate::records::{CLAIMS, Key, LIST_MAX, RecordStoreError, Stamp, Written};
+use crate::text::printable::printable;
 use crate::text::shell::shell_word;
+use crate::text::store_url::for_command;
 
 /// How often a write that others were faster than is tried again.
 const TRIES: u32 = 20;
@@ -74,6 +76,8 @@ impl Joining<'_> {
         let mut after = String::new();
         loop {
             let rows = link.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| not_joined(link, &error))?;
+            // What is no record has no holder that gives IDs.
+            let rows = rows.rows;
             let is_last = rows.len() < LIST_MAX;
             for (key, row) in &rows {
                 let Some(other_id) = key.server_id().filter(|id| Some(*id) != server_id) else { continue };
@@ -120,6 +124,9 @@ fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declaratio
 pub(super) fn not_joined(link: &Link, error: &RecordStoreError) -> NotJoined {
     match error {
         RecordStoreError::Refused(_) => NotJoined::Refused(link.error.clone()),
+        RecordStoreError::Damaged(_) => {
+            NotJoined::Refused(format!("claim store {}: {}", link.shown(), printable(&error.to_string())))
+        }
         RecordStoreError::Away(_) | RecordStoreError::Unknown(_) => NotJoined::Away(link.error.clone()),
     }
 }
@@ -128,7 +135,7 @@ fn no_fleet(store: &str) -> String {
     format!(
         "the claim store {store} has no record 'cluster': if a fleet has been there, address or prefix are wrong, or the store \
          is empty; for a new one run `getid cluster init --store {} --new ID` with the configuration of its servers",
-        shell_word(store)
+        shell_word(&for_command(store))
     )
 }
 

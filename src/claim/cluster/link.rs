@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::records::{Key, Row, Stamp, Written};
+use super::texts;
+use crate::records::{BadRow, Key, Listed, Row, Stamp, Written};
 use crate::records::{RecordStore, RecordStoreError};
 use crate::text::printable::printable;
 
@@ -27,11 +28,13 @@ pub(super) struct Link {
     pub(super) errors: u64,
     /// What the last call failed with; empty: it did not.
     pub(super) error: String,
+    /// Rows that the last list of claims has skipped.
+    skipped: Vec<BadRow>,
 }
 
 impl Link {
     pub(super) fn new(store: Arc<dyn RecordStore>, shown: String, timeout_ms: u64) -> Link {
-        Link { store, shown, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new() }
+        Link { store, shown, limit: deadline(timeout_ms) + GRACE, errors: 0, error: String::new(), skipped: Vec::new() }
     }
 
     pub(super) fn store(&self) -> &Arc<dyn RecordStore> {
@@ -52,14 +55,21 @@ impl Link {
         self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
-    pub(super) async fn list(
-        &mut self,
-        prefix: &str,
-        after: &str,
-        limit: usize,
-    ) -> Result<Vec<(Key, Row)>, RecordStoreError> {
+    pub(super) async fn list(&mut self, prefix: &str, after: &str, limit: usize) -> Result<Listed, RecordStoreError> {
         let answer = timeout(self.limit, self.store.list(prefix, after, limit)).await;
         self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
+    }
+
+    /// Logs rows that a list of all claims has skipped, those that the list before had not.
+    pub(super) fn tell_skipped(&mut self, skipped: Vec<BadRow>) {
+        for bad in skipped.iter().filter(|bad| !self.skipped.contains(bad)) {
+            let remedy = match bad.server_id() {
+                Some(server_id) => texts::advance_command(server_id, &self.shown),
+                None => "take that row away".to_owned(),
+            };
+            tracing::warn!("claim store {}: {}; it is left out: {remedy}", self.shown, printable(&bad.what));
+        }
+        self.skipped = skipped;
     }
 
     pub(super) async fn write(
@@ -78,7 +88,8 @@ impl Link {
 
     fn told<T>(&mut self, answer: Result<T, RecordStoreError>) -> Result<T, RecordStoreError> {
         match &answer {
-            Ok(_) => self.error.clear(),
+            // The store has answered.
+            Ok(_) | Err(RecordStoreError::Damaged(_)) => self.error.clear(),
             Err(error) => {
                 self.errors += 1;
                 self.error = format!("claim store {}: {}", self.shown(), printable(&error.to_string()));

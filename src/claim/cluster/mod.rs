@@ -76,6 +76,8 @@ pub struct FleetPlace<C> {
     pub timeout_ms: u64,
     /// `claim-takeover any`.
     pub takes_any: bool,
+    /// `claim-max-clock-ahead-ms`.
+    pub max_clock_ahead_ms: u64,
     /// `id-max-clock-jump-ms`.
     pub max_clock_jump_ms: u64,
     /// Named generators of the configuration.
@@ -293,7 +295,8 @@ impl<C: Clock> ClusterClaim<C> {
 fn options<C>(place: &FleetPlace<C>, creates: bool) -> Options {
     Options {
         timeout_ms: place.timeout_ms,
-        max_clock_jump_ms: place.max_clock_jump_ms,
+        max_ahead_ms: place.max_clock_ahead_ms,
+        max_behind_ms: place.max_clock_jump_ms,
         takes_any: place.takes_any,
         creates,
         epoch: place.layout.epoch(),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use getid_core::SavePoint;
 use getid_core::claim as machine;
 
+use super::texts::advance_command;
 use crate::claim::envelope::RecordError;
 use crate::claim::fleet::ClaimRecord;
 use crate::claim::{Conflict, Declarations, Identity};
 use crate::records::{Key, Row, Stamp};
-use crate::text::shell::shell_word;
 
 /// Time-outs that a record may say, ms: those that can be configured. One that was written by hand waits no longer.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
@@ -33,11 +33,7 @@ impl Sight {
         let server_id = identity.server_id;
         let key = Key::of_claim(server_id);
         let claim = ClaimRecord::of_row(row, server_id).map_err(|error| {
-            let mend = format!(
-                "run `getid state advance --store {} --server-id {server_id} --past-id ID`, ID being the largest in any \
-                 table",
-                shell_word(store)
-            );
+            let mend = advance_command(server_id, store);
             let remedy = match error {
                 RecordError::Newer { .. } => format!("start the newer getid that wrote it, or {mend}"),
                 _ => mend,

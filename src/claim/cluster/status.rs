@@ -8,11 +8,18 @@ use getid_core::claim::{Clocks, Loss, Waiting};
 use super::ClusterClaim;
 use super::texts;
 use crate::claim::SaveError;
-use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, TakeoverStatus};
+use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, StoreUpkeep, TakeoverStatus};
 use crate::system::clock::Clock;
 use crate::text::printable::printable;
 
 const NS_PER_MS: u64 = 1_000_000;
+
+/// A standby's clock that is further than this from the record's time is logged, ms. The way to the store and back
+/// takes a part of it.
+const CLOCK_GAP_LOGGED_MS: u64 = 5000;
+
+/// And one that has come as near again, ms.
+const CLOCK_GAP_CLOSED_MS: u64 = 2500;
 
 /// What was told, and what is counted.
 #[derive(Debug, Default)]
@@ -30,6 +37,8 @@ pub(super) struct Teller {
     told: Option<Told>,
     /// Since when the store has not answered.
     away_since: Option<Clocks>,
+    /// The log has it that this standby's clock is far from the record's time.
+    has_clock_gap: bool,
 }
 
 /// How it stands, as far as the log says so.
@@ -61,6 +70,8 @@ impl<C: Clock> ClusterClaim<C> {
         self.tell_of_store(now);
         self.notes.keep();
         self.tell_standing(error);
+        let clock_gap_ms = self.machine.clock_gap_ms(now);
+        self.tell_clock_gap(clock_gap_ms);
         let why = match error {
             Some(SaveError::Standby { what }) => what.clone(),
             Some(error) if !self.machine.is_holder() => error.to_string(),
@@ -81,6 +92,7 @@ impl<C: Clock> ClusterClaim<C> {
             holder: self.holder_status(now),
             why,
             not_eligible: teller.not_eligible.clone(),
+            clock_gap_ms,
             timeout_ms: self.place.timeout_ms,
             ride_through_ms: self.ride_through_ms(now),
             last_answer_unix_ms: teller.last_answer_unix_ms,
@@ -91,6 +103,8 @@ impl<C: Clock> ClusterClaim<C> {
             takeovers: teller.takeovers,
             losses: teller.losses,
             last_takeover: teller.last_takeover.clone(),
+            // The view knows it.
+            upkeep: StoreUpkeep::default(),
         };
         self.place.view.tell(status);
     }
@@ -153,6 +167,28 @@ impl<C: Clock> ClusterClaim<C> {
                 String::new()
             };
             tracing::error!("{}{goes_on}", self.link.error);
+        }
+    }
+
+    /// A clock of a standby that is far from the record's time, and one that is near again: a line each.
+    fn tell_clock_gap(&mut self, gap_ms: Option<i64>) {
+        let Some(gap_ms) = gap_ms else {
+            self.teller.has_clock_gap &= !self.machine.is_holder();
+            return;
+        };
+        let (gap, server_id) = (texts::clock_gap(gap_ms), self.identity().server_id);
+        if !self.teller.has_clock_gap && gap_ms.unsigned_abs() > CLOCK_GAP_LOGGED_MS {
+            self.teller.has_clock_gap = true;
+            let ahead = if gap_ms > 0 { ", and IDs would run ahead with it after a takeover" } else { "" };
+            tracing::warn!(
+                "standby for server-id {server_id}: this machine's clock is {gap} the time of the claim's record{ahead}; \
+                 compare the clocks of both machines"
+            );
+        } else if self.teller.has_clock_gap && gap_ms.unsigned_abs() <= CLOCK_GAP_CLOSED_MS {
+            self.teller.has_clock_gap = false;
+            tracing::info!(
+                "standby for server-id {server_id}: this machine's clock agrees with the record's time again"
+            );
         }
     }
 

@@ -60,8 +60,11 @@ impl<C: Clock> ClusterClaim<C> {
     pub(super) async fn look(&mut self) -> Result<(), NotJoined> {
         let identity = self.identity();
         let server_id = identity.server_id;
-        let row = self.link.read(&Key::of_claim(server_id)).await.map_err(|error| not_joined(&self.link, &error))?;
         let store = self.link.shown().to_owned();
+        let row = self.link.read(&Key::of_claim(server_id)).await.map_err(|error| match error {
+            RecordStoreError::Damaged(bad) => NotJoined::Refused(texts::bad_row(&bad, server_id, &store)),
+            error => not_joined(&self.link, &error),
+        })?;
         let Some(row) = row else {
             let noted = self.notes.of(server_id).beat;
             let waiting = if noted > 0 { Waiting::WentBack { noted, found: 0 } } else { Waiting::Missing };
@@ -143,7 +146,10 @@ impl<C: Clock> ClusterClaim<C> {
                 self.sight = None;
                 Read::Missing
             }
-            Err(_) => Read::Failed,
+            Err(error) => {
+                self.problem = self.problem_of(&error);
+                Read::Failed
+            }
         };
         self.machine.read(sent, now, read)
     }
@@ -165,10 +171,19 @@ impl<C: Clock> ClusterClaim<C> {
                 self.see(&row, now).map_or(Wrote::Unknown, |seen| Wrote::Conflict(Some(seen)))
             }
             Ok(Written::Conflict(None)) => Wrote::Conflict(None),
-            Err(RecordStoreError::Refused(_) | RecordStoreError::Away(_)) => Wrote::NotDone,
             Err(RecordStoreError::Unknown(_)) => Wrote::Unknown,
+            Err(error) => {
+                self.problem = self.problem_of(&error);
+                Wrote::NotDone
+            }
         };
         self.machine.wrote(sent, now, wrote)
+    }
+
+    /// Why the row under the claim's key cannot be used, if that is what the store has answered.
+    fn problem_of(&self, error: &RecordStoreError) -> Option<String> {
+        let RecordStoreError::Damaged(bad) = error else { return None };
+        Some(texts::bad_row(bad, self.identity().server_id, self.link.shown()))
     }
 
     /// A row as the machine sees it; `None`: it cannot be used, and `problem` says why.

@@ -5,8 +5,10 @@ use getid_core::claim::{Cause, Loss, Waiting};
 use super::sight::Sight;
 use crate::claim::fleet::{Freed, Holder, Holding, WhyFree};
 use crate::claim::{Mark, Place};
+use crate::records::{BadRow, Key};
 use crate::text::printable::printable;
 use crate::text::shell::shell_word;
+use crate::text::store_url::for_command;
 
 /// A holder, as in `host-a (10.1.0.7:7890)`.
 pub(super) fn who(holder: &Holder) -> String {
@@ -80,10 +82,10 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
             Waits::Standby(format!("held by {holder}{silent}"))
         }
         Waiting::Apart { by_ms } => Waits::NotEligible(format!(
-            "this machine's clock is {} {} the record's time, more than id-max-clock-jump-ms: set the clock; or, if it is \
-             right, claim-takeover any",
-            seconds(by_ms.unsigned_abs().saturating_mul(1_000_000)),
-            if by_ms < 0 { "behind" } else { "ahead of" }
+            "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover \
+             any",
+            clock_gap(by_ms),
+            if by_ms < 0 { "id-max-clock-jump-ms" } else { "claim-max-clock-ahead-ms" }
         )),
         Waiting::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
         Waiting::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
@@ -91,6 +93,12 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
         Waiting::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
         Waiting::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
     }
+}
+
+/// How far a clock is from a record's time: "3.0 s ahead of" or "3.0 s behind".
+pub(super) fn clock_gap(by_ms: i64) -> String {
+    let by = seconds(by_ms.unsigned_abs().saturating_mul(1_000_000));
+    if by_ms < 0 { format!("{by} behind") } else { format!("{by} ahead of") }
 }
 
 /// How a claim was lost: goes on after "server-id 3 was lost: ".
@@ -107,8 +115,22 @@ pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &st
     }
 }
 
+/// The command that puts a record in the place of one that cannot be used.
+pub(super) fn advance_command(server_id: u32, store: &str) -> String {
+    let url = shell_word(&for_command(store));
+    format!(
+        "run `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being the largest in any table"
+    )
+}
+
+/// A row that is no record, with the remedy.
+pub(super) fn bad_row(bad: &BadRow, server_id: u32, store: &str) -> String {
+    let (key, bad) = (Key::of_claim(server_id), printable(&bad.what));
+    format!("cannot use the record {key} of {store}: {bad}; to go on, {}", advance_command(server_id, store))
+}
+
 pub(super) fn missing(server_id: u32, store: &str) -> String {
-    let url = shell_word(store);
+    let url = shell_word(&for_command(store));
     format!(
         "the claim store {store} has no record of server-id {server_id}: if it was ever used, address or prefix are wrong, or \
          the store has lost it (then run `getid state advance --store {url} --server-id {server_id} --past-id ID`, ID being \
@@ -129,7 +151,7 @@ fn moved(found: Option<&Sight>, server_id: u32, store: &str) -> String {
 }
 
 fn went_back(noted: u64, found: u64, server_id: u32, store: &str) -> String {
-    let url = shell_word(store);
+    let url = shell_word(&for_command(store));
     let found = if found == 0 { "no record".to_owned() } else { format!("beat {found}") };
     format!(
         "claim store went back: {store} has {found} of server-id {server_id}, and this server knows of beat {noted}; it was \
@@ -146,7 +168,11 @@ mod tests {
     fn commands_can_be_run_as_they_are_shown() {
         let store = "mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem";
         for said in [missing(3, store), went_back(9, 8, 3, store)] {
-            assert!(said.contains("--store 'mysql://ids:***@db/fleet?tls=verify&ca-file=/etc/ca.pem' --"), "{said}");
+            let url = "'mysql://ids@db/fleet?tls=verify&ca-file=/etc/ca.pem&password-file=PASSWORD_FILE'";
+            assert!(
+                said.contains(&format!("run `getid state advance --store {url} --server-id 3 --past-id ID`")),
+                "{said}"
+            );
         }
         let said = went_back(9, 8, 3, "etcd://a/p");
         assert!(said.contains("run `getid state advance --store etcd://a/p --server-id 3 --past-id ID`"), "{said}");

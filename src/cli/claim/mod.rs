@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::change::{RELEASE_EXAMPLES, ReleaseArgs, TAKE_EXAMPLES, TakeArgs};
+pub(super) use self::show::{Looked, look};
 use self::show::{SHOW_EXAMPLES, ShowArgs};
-pub(super) use self::show::{Sight, look};
 use super::claim_store::{CLAIM_STORE_HELP, ClaimStore, ClaimStoreArgs, TIMEOUT_MS_MAX, Watched};
 use super::sequence::{Stop, run_and_tell};
 use super::state::texts::duration;
@@ -25,6 +25,7 @@ use crate::records::{Row, Stamp};
 use crate::system::clock::wall_unix_ms;
 use crate::text::printable::printable_up_to;
 use crate::text::shell::shell_word;
+use crate::text::store_url::for_command;
 
 /// Arguments of `getid claim`.
 #[derive(Args)]
@@ -146,12 +147,12 @@ pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: 
 }
 
 /// What a record says that cannot be used, with what helps.
-fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
+pub(in crate::cli) fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
     format!(
         "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
          --server-id {server_id} --past-id ID`, ID being the largest in any table",
         store.shown(),
-        shell_word(store.shown())
+        shell_word(&for_command(store.shown()))
     )
 }
 

@@ -12,6 +12,7 @@ use super::{timeout_ms, timeout_words, told, told_free, unusable};
 use crate::claim::fleet::{ClaimRecord, Holder, Holding};
 use crate::claim::{Mark, Place};
 use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Watched};
+use crate::cli::output::complain;
 use crate::cli::sequence::Stop;
 use crate::cli::state::texts::{push_line, push_record, record_json};
 use crate::records::Row;
@@ -47,8 +48,7 @@ pub(in crate::cli) struct Sight<'a> {
 }
 
 pub(super) fn show(args: &ShowArgs, store: &ClaimStore, now_unix_ms: i64, out: &mut dyn Write) -> Result<(), Stop> {
-    let sights = look(store, args.server_id, args.watch)?;
-    let good = !sights.is_empty() && sights.iter().all(Sight::is_good);
+    let Looked { sights, good } = look(store, args.server_id, args.watch)?;
     if args.json {
         let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
         writeln!(out, "{:#}", Value::Array(list))?;
@@ -67,15 +67,24 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, now_unix_ms: i64, out: &
     }))
 }
 
-/// The claims that are meant, ascending.
-pub(in crate::cli) fn look(
-    store: &ClaimStore,
-    server_id: Option<u32>,
-    looks_on: bool,
-) -> Result<Vec<Sight<'_>>, String> {
-    let rows = match server_id {
-        Some(server_id) => store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect(),
-        None => store.claims()?,
+/// What [`look`] has found.
+pub(in crate::cli) struct Looked<'a> {
+    /// The claims that are meant, ascending.
+    pub(in crate::cli) sights: Vec<Sight<'a>>,
+    /// There are some, and a server would take each.
+    pub(in crate::cli) good: bool,
+}
+
+/// Looks at the claims that are meant. A row that is no record is named on standard error.
+pub(in crate::cli) fn look(store: &ClaimStore, server_id: Option<u32>, looks_on: bool) -> Result<Looked<'_>, String> {
+    let mut skipped = false;
+    let rows: BTreeMap<_, _> = if let Some(server_id) = server_id {
+        store.claim(server_id)?.map(|(row, _)| (server_id, row)).into_iter().collect()
+    } else {
+        let claims = store.claims()?;
+        skipped = !claims.bad.is_empty();
+        claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
+        claims.rows
     };
     let mut sights: Vec<_> = rows.into_iter().map(|(server_id, row)| Sight::of(store, server_id, row)).collect();
     if looks_on {
@@ -88,7 +97,8 @@ pub(in crate::cli) fn look(
             sight.watched = watched.remove(&sight.server_id);
         }
     }
-    Ok(sights)
+    let good = !skipped && !sights.is_empty() && sights.iter().all(Sight::is_good);
+    Ok(Looked { sights, good })
 }
 
 impl<'a> Sight<'a> {

@@ -93,7 +93,11 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
 /// The claims whose records have a declaration of this name.
 fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, Stop> {
     let mut found = BTreeMap::new();
-    for (server_id, row) in store.claims()? {
+    let claims = store.claims()?;
+    if let Some(bad) = claims.bad.first() {
+        return Err(Stop::No(store.left_out(bad)));
+    }
+    for (server_id, row) in claims.rows {
         let claim = ClaimRecord::of_row(&row, server_id)
             .map_err(|error| format!("{}: cannot use the record of server-id {server_id}: {error}", store.shown()))?;
         // What was moved away has its generators where it went.

@@ -143,7 +143,8 @@ fn check_ids(
     }
     if let Some(auto) = &args.auto {
         let was_auto = |id: &u32| before.is_some_and(|before| before.auto.contains(*id));
-        let owned: Vec<u32> = store.claims()?.into_keys().filter(|id| auto.contains(*id) && !was_auto(id)).collect();
+        let owned: Vec<u32> =
+            store.claims()?.server_ids().into_iter().filter(|id| auto.contains(*id) && !was_auto(id)).collect();
         if !owned.is_empty() {
             return Err(Stop::No(format!(
                 "--auto: there is a record already of {}, which servers name in their configuration: leave it out",

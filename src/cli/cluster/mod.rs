@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::forget::{FORGET_EXAMPLES, ForgetArgs};
-pub(super) use self::init::layout_of;
+pub(super) use self::init::layout_of as fleet_layout;
 use self::init::{INIT_EXAMPLES, InitArgs};
 use self::show::{SHOW_EXAMPLES, ShowArgs};
 use super::claim_store::CLAIM_STORE_HELP;

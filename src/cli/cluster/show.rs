@@ -1,6 +1,5 @@
 //! `getid cluster show`.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
@@ -9,10 +8,10 @@ use serde_json::json;
 
 use super::init::generator_lines;
 use crate::claim::fleet::{ClaimRecord, ClusterRecord};
-use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs};
+use crate::cli::claim_store::{ClaimStore, ClaimStoreArgs, Claims};
+use crate::cli::output::complain;
 use crate::cli::sequence::Stop;
 use crate::cli::state::texts::push_line;
-use crate::records::Row;
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -38,9 +37,9 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(claims: &BTreeMap<u32, Row>) -> Counts {
-        let mut counts = Counts::default();
-        for (&server_id, row) in claims {
+    fn of(claims: &Claims) -> Counts {
+        let mut counts = Counts { unusable: claims.bad.len(), ..Counts::default() };
+        for (&server_id, row) in &claims.rows {
             match ClaimRecord::of_row(row, server_id) {
                 Err(_) => counts.unusable += 1,
                 Ok(claim) if claim.mark.is_some() => counts.marked += 1,
@@ -59,7 +58,9 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, out: &mut dyn Write) -> 
             store.shown()
         )));
     };
-    let counts = Counts::of(&store.claims()?);
+    let claims = store.claims()?;
+    claims.bad.iter().for_each(|bad| complain(&store.left_out(bad)));
+    let counts = Counts::of(&claims);
     if args.json {
         let epoch = record.epoch;
         let value = json!({

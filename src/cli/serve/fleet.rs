@@ -1,8 +1,11 @@
 //! A server of a fleet: its claim is in a store that servers share (`claim-store`), and it may wait for it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+#[cfg(feature = "fleet")]
+use std::time::{Duration, Instant};
 
 use getid_core::SavePoint;
+use tokio::task::JoinSet;
 
 use super::Failure;
 use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
@@ -15,6 +18,15 @@ use crate::server::listen::Listener;
 use crate::system::clock::SystemClock;
 use crate::system::host;
 use crate::text::store_url::StoreUrl;
+#[cfg(feature = "fleet")]
+use crate::{
+    claim::status::StoreUpkeep,
+    records::{
+        RecordStoreError,
+        etcd::{EtcdStore, Rounds},
+    },
+    text::{printable::printable, store_url::StoreKind},
+};
 
 /// What ties a server to its claim.
 pub(super) struct Fleet {
@@ -23,6 +35,8 @@ pub(super) struct Fleet {
     hooks: Arc<OnceLock<Hooks>>,
     /// Why the server has to end, if its claim says so.
     ends: Arc<Mutex<Option<String>>>,
+    /// Looks after an etcd, until this is dropped.
+    _upkeep: JoinSet<()>,
 }
 
 impl Fleet {
@@ -36,7 +50,9 @@ impl Fleet {
             open_record_store(store, &config.state_dir, deadline(config.claim.timeout_ms))
                 .map_err(|error| Failure(format!("claim-store: {error}")))
         };
-        let fleet = Fleet { view: Arc::default(), hooks: Arc::default(), ends: Arc::default() };
+        let view: Arc<ClaimView> = Arc::default();
+        let upkeep = upkeep(store, &view);
+        let fleet = Fleet { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();
         let place = FleetPlace {
             store: open()?,
@@ -50,6 +66,7 @@ impl Fleet {
             host,
             timeout_ms: config.claim.timeout_ms,
             takes_any: config.claim.takes_any,
+            max_clock_ahead_ms: config.claim.max_clock_ahead_ms,
             max_clock_jump_ms: config.id_max_clock_jump_ms,
             generators: config.generators.clone(),
             counters: config.counters.clone(),
@@ -102,6 +119,61 @@ impl Fleet {
             status.instance_name
         );
     }
+}
+
+/// How often the size of an etcd is asked for; and how long a call may take.
+#[cfg(feature = "fleet")]
+const SIZE_EVERY: Duration = Duration::from_secs(30);
+#[cfg(feature = "fleet")]
+const UPKEEP_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Looks after the history of an etcd, beside beats and by connections of its own.
+#[cfg(feature = "fleet")]
+fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
+    let mut task = JoinSet::new();
+    let store = store.clone();
+    let StoreKind::Etcd(address) = store.kind() else { return task };
+    let etcd = EtcdStore::new(address, store.shown(), UPKEEP_DEADLINE);
+    let view = Arc::clone(view);
+    task.spawn(async move {
+        let mut rounds = Rounds::new(rand::random::<u128>().max(1));
+        let mut known = StoreUpkeep { size: None, compactions: Some(0) };
+        let (mut compacted_at, mut refused) = (None::<Instant>, String::new());
+        loop {
+            if let Ok(size) = etcd.size().await {
+                known.size = Some(size);
+            }
+            let is_due = |every: &Duration| compacted_at.is_none_or(|at| at.elapsed() >= *every);
+            if etcd.compact_every().as_ref().is_some_and(is_due) {
+                compacted_at = Some(Instant::now());
+                match etcd.compact(&mut rounds).await {
+                    Ok(Some(revision)) => {
+                        tracing::debug!("claim store {}: compacted to revision {revision}", store.shown());
+                        known.compactions = known.compactions.map(|count| count + 1);
+                    }
+                    // One that is away, the claim tells of.
+                    Ok(None) | Err(RecordStoreError::Away(_) | RecordStoreError::Unknown(_)) => {}
+                    Err(error) if error.to_string() == refused => {}
+                    Err(error) => {
+                        refused = error.to_string();
+                        tracing::warn!(
+                            "claim store {} is not compacted by this server: {}",
+                            store.shown(),
+                            printable(&refused)
+                        );
+                    }
+                }
+            }
+            view.tell_upkeep(known);
+            tokio::time::sleep(etcd.compact_every().unwrap_or(SIZE_EVERY).min(SIZE_EVERY)).await;
+        }
+    });
+    task
+}
+
+#[cfg(not(feature = "fleet"))]
+fn upkeep(_store: &StoreUrl, _view: &Arc<ClaimView>) -> JoinSet<()> {
+    JoinSet::new()
 }
 
 /// Where clients on other machines reach this server, as far as it knows: an address that it listens on, or its host.

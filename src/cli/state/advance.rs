@@ -7,11 +7,13 @@ use std::sync::Arc;
 use clap::Args;
 use getid_core::{Epoch, Id, JUMP_MS_MAX, Layout, SAVE_SLACK_MS, SavePoint, Tick, UtcMs};
 
+use super::super::cluster::fleet_layout;
 use super::super::layout_args::LayoutArgs;
 use super::Configured;
 use super::stored::StoredArgs;
 use super::texts::{describe, describe_layout, duration, first_id, push_line};
 use crate::claim::envelope::salvaged_borrow_ms;
+use crate::claim::fleet::ClusterRecord;
 use crate::claim::folder::BORROW_MS_MAX;
 use crate::claim::lock::{LockedFolder, Names};
 use crate::claim::mark::salvaged_mark;
@@ -151,7 +153,7 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
         return Err(format!("{}: {mark}. To go on, {remedy}", path.display()));
     }
     let before = Before::of(bytes, server_id);
-    let Plan { floor, mut record } = plan(args, &before, server_id, configured, now_unix_ms)?;
+    let Plan { floor, mut record } = plan(args, &before, server_id, (configured, None), now_unix_ms)?;
     record.owner = locked.owner();
     let Record { identity, point, .. } = record;
 
@@ -178,14 +180,15 @@ pub(super) struct Plan {
     pub(super) record: Record,
 }
 
+/// `fleet`: what the claim store says of all servers, for a record that is in one.
 pub(super) fn plan(
     args: &AdvanceArgs,
     before: &Before,
     server_id: u32,
-    configured: &Configured,
+    (configured, fleet): (&Configured, Option<&ClusterRecord>),
     now_unix_ms: i64,
 ) -> Result<Plan, String> {
-    let layout = layout_of(args, configured, before, server_id)?;
+    let layout = layout_of(args, configured, (before, fleet), server_id)?;
     let identity = Identity { server_id, layout };
     let target = args.target.target(layout.epoch(), now_unix_ms)?;
     let floor = before.floor(identity);
@@ -216,18 +219,40 @@ impl AdvanceArgs {
 }
 
 /// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says
-/// nothing.
-fn layout_of(args: &AdvanceArgs, configured: &Configured, before: &Before, server_id: u32) -> Result<Layout, String> {
+/// nothing; in a claim store with the epoch and the id-range of the fleet.
+fn layout_of(
+    args: &AdvanceArgs,
+    configured: &Configured,
+    (before, fleet): (&Before, Option<&ClusterRecord>),
+    server_id: u32,
+) -> Result<Layout, String> {
     let base = match before {
         Before::Record(record) if !configured.says_layout => record.identity.layout,
         Before::Record(_) | Before::Nothing | Before::Unusable { .. } => configured.config.layout,
     };
+    let base = fleet.map_or(Ok(base), |fleet| fleet_layout(fleet, base))?;
     let layout = args.layout.layout_over(base)?;
+    if let Some(fleet) = fleet {
+        check_fleet(fleet, layout)?;
+    }
     if !layout.has_server(server_id) {
         let most = (1_u32 << layout.server_bits()) - 1;
         return Err(format!("server-id {server_id} does not fit id-range {}: at most {most}", layout.server_bits()));
     }
     Ok(layout)
+}
+
+/// That flags name no other epoch and id-range than the fleet's, which are taken where none is given.
+fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
+    if layout.epoch() != fleet.epoch {
+        let (given, found) = (layout.epoch().unix_ms(), fleet.epoch.unix_ms());
+        return Err(format!("--epoch is {given}, and this fleet's id-epoch is {found}: leave --epoch out"));
+    }
+    if layout.server_bits() != fleet.id_range {
+        let (given, found) = (layout.server_bits(), fleet.id_range);
+        return Err(format!("--id-range is {given}, and this fleet's id-range is {found}: leave --id-range out"));
+    }
+    Ok(())
 }
 
 /// Writes the record, and says where a copy of one that cannot be read was kept.

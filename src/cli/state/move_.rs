@@ -20,7 +20,7 @@ use crate::claim::lock::{LockedFolder, Names};
 use crate::claim::{Identity, Mark, MarkedRecord, Place, Record, RecordError};
 use crate::cli::claim::{freed, unclaimed};
 use crate::cli::claim_store::{ClaimStore, new_stamp, open_url, parse_url};
-use crate::cli::cluster::layout_of;
+use crate::cli::cluster::fleet_layout;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::records::{Key, Row, Written};
 
@@ -278,7 +278,7 @@ impl StoreEnd {
                 layout.server_bits()
             ));
         }
-        let identity = Identity { server_id, layout: layout_of(&cluster, layout)? };
+        let identity = Identity { server_id, layout: fleet_layout(&cluster, layout)? };
         if !identity.layout.has_server(server_id) {
             return Err(format!(
                 "{shown}: server-id {server_id} does not fit this fleet's id-range {}",

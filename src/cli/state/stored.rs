@@ -13,13 +13,14 @@ use super::advance::{AdvanceArgs, Before, Plan, describe_written, plan};
 use super::texts::push_line;
 use super::{Answer, Configured};
 use crate::claim::envelope::salvaged_number;
-use crate::claim::fleet::{ClaimRecord, WhyFree};
+use crate::claim::fleet::{ClaimRecord, ClusterRecord, WhyFree};
 use crate::claim::mark::salvaged_mark;
-use crate::claim::{Place, RecordError};
-use crate::cli::claim::{Sight, freed, look, unclaimed};
-use crate::cli::claim_store::{ClaimStore, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
+use crate::claim::{Mark, Place, RecordError};
+use crate::cli::claim::{Looked, freed, look, unclaimed};
+use crate::cli::claim_store::{ClaimStore, Found, TIMEOUT_MS_MAX, Watched, new_stamp, open_url, parse_url};
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
-use crate::records::{Key, Row, Written};
+use crate::records::{BadRow, Key, Row, Written};
+use crate::text::printable::printable;
 
 /// What an advance adds to the beat of a record: more than any server counts in a life, so that whoever has noted a
 /// beat of a store that went back believes this one.
@@ -46,8 +47,7 @@ impl StoredArgs {
 }
 
 pub(super) fn show(store: &ClaimStore, server_id: Option<u32>, json: bool, now_unix_ms: i64) -> Result<Answer, String> {
-    let sights = look(store, server_id, false)?;
-    let good = !sights.is_empty() && sights.iter().all(Sight::is_good);
+    let Looked { sights, good } = look(store, server_id, false)?;
     if json {
         let list: Vec<_> = sights.iter().map(|sight| sight.to_json(now_unix_ms)).collect();
         return Ok(Answer { text: format!("{:#}\n", serde_json::Value::Array(list)), good });
@@ -68,20 +68,22 @@ pub(super) fn advance(
 ) -> Result<String, String> {
     let server_id = args.server_id(configured)?;
     let shown = store.shown();
-    let Some((row, claim)) = store.claim(server_id)? else {
-        return made_anew(args, store, server_id, now_unix_ms, configured);
+    let fleet = store.cluster()?.map(|(_, fleet)| fleet);
+    let found = match store.find(server_id)? {
+        Found::Claim(found) => *found,
+        Found::Nothing => return made_anew(args, store, server_id, (configured, fleet), None, now_unix_ms),
+        Found::Bad(bad) => return made_anew(args, store, server_id, (configured, fleet), Some(&bad), now_unix_ms),
     };
+    let (row, claim) = found;
     let mark = match &claim {
         Ok(claim) => claim.mark.clone(),
         Err(_) => salvaged_mark(row.text.as_bytes()),
     };
     if let Some(mark) = mark {
-        let remedy = mark.remedy(server_id, &Place::of_store(shown));
-        return Err(format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}"));
+        return Err(marked(&mark, shown, server_id));
     }
     let before = before(&row, &claim, shown, server_id)?;
-    let Plan { floor, record } = plan(args, &before, server_id, configured, now_unix_ms)?;
-    check_fleet(store, &record)?;
+    let Plan { floor, record } = plan(args, &before, server_id, (configured, fleet.as_ref()), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let stop = "so it must be stopped first, as its next beat would be refused";
     let found = match claim {
@@ -94,45 +96,64 @@ pub(super) fn advance(
     let mut new = freed(&found, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms);
     new.record = record;
     let new_row = new.to_row(new_stamp(0).writer)?;
-    let copy = match &before {
-        Before::Unusable { bytes, .. } => Some(copy_aside(bytes, server_id, now_unix_ms)?),
-        Before::Nothing | Before::Record(_) => None,
-    };
+    let copy = before.copy_aside(server_id, now_unix_ms)?;
     if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), Some(row.stamp), &new_row)? {
-        return Err(format!(
-            "{shown}: somebody else has written the record of server-id {server_id} in this moment, as a server does that \
-             has started; stop it, and run this again"
-        ));
+        return Err(written_meanwhile(shown, server_id));
     }
     Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
-/// A record that its store has lost: past the ID that is named, and past whatever its last holder may give yet.
+fn marked(mark: &Mark, shown: &str, server_id: u32) -> String {
+    let remedy = mark.remedy(server_id, &Place::of_store(shown));
+    format!("{shown}: server-id {server_id}: {mark}. To go on, {remedy}")
+}
+
+fn written_meanwhile(shown: &str, server_id: u32) -> String {
+    format!(
+        "{shown}: somebody else has written the record of server-id {server_id} in this moment, as a server does that has \
+         started; stop it, and run this again"
+    )
+}
+
+/// A record that its store has lost, or whose row was edited so that it is none (`bad`): past the ID that is named, and
+/// past whatever its last holder may give yet.
 fn made_anew(
     args: &AdvanceArgs,
     store: &ClaimStore,
     server_id: u32,
+    (configured, fleet): (&Configured, Option<ClusterRecord>),
+    bad: Option<&BadRow>,
     now_unix_ms: i64,
-    configured: &Configured,
 ) -> Result<String, String> {
     let shown = store.shown();
-    if store.cluster()?.is_none() {
+    let Some(fleet) = fleet else {
         return Err(format!(
             "{shown}: there is no fleet's record here, and none of server-id {server_id}; if address and prefix are right, \
              run `getid cluster init`, then this again"
         ));
+    };
+    if let Some(mark) = bad.and_then(|bad| salvaged_mark(&bad.text)) {
+        return Err(marked(&mark, shown, server_id));
     }
-    let before = Before::Nothing;
-    let Plan { floor, record } = plan(args, &before, server_id, configured, now_unix_ms)?;
-    check_fleet(store, &record)?;
+    let before = bad.map_or(Before::Nothing, |bad| {
+        let (bytes, error) = (bad.text.clone(), printable(&bad.what).into_owned());
+        Before::Unusable { bytes, error, is_ours: true }
+    });
+    let Plan { floor, record } = plan(args, &before, server_id, (configured, Some(&fleet)), now_unix_ms)?;
     args.check_distance(&record, now_unix_ms)?;
     let claim = ClaimRecord::new(record.identity, configured.config.claim.timeout_ms, now_unix_ms);
     let new = ClaimRecord { record, ..freed(&claim, WhyFree::Advanced, ADVANCE_BEATS, now_unix_ms) };
     let new_row = new.to_row(new_stamp(0).writer)?;
-    if let Written::Conflict(_) = store.write(&Key::of_claim(server_id), None, &new_row)? {
-        return Err(format!("{shown}: somebody else has made a record of server-id {server_id} in this moment"));
+    let copy = before.copy_aside(server_id, now_unix_ms)?;
+    let key = Key::of_claim(server_id);
+    let is_done = match bad {
+        Some(bad) => store.mend(&key, bad, &new_row)?,
+        None => store.write(&key, None, &new_row)? == Written::Done,
+    };
+    if !is_done {
+        return Err(written_meanwhile(shown, server_id));
     }
-    Ok(describe_advance(shown, &before, None, floor, &new, now_unix_ms))
+    Ok(describe_advance(shown, &before, copy, floor, &new, now_unix_ms))
 }
 
 fn describe_advance(
@@ -155,6 +176,16 @@ fn describe_advance(
         &format_args!("{}: servers that have noted a later one believe the store again", new.beat),
     );
     text
+}
+
+impl Before {
+    /// Keeps a record that cannot be read.
+    fn copy_aside(&self, server_id: u32, now_unix_ms: i64) -> Result<Option<PathBuf>, String> {
+        match self {
+            Before::Unusable { bytes, .. } => copy_aside(bytes, server_id, now_unix_ms).map(Some),
+            Before::Nothing | Before::Record(_) => Ok(None),
+        }
+    }
 }
 
 /// Keeps a record that cannot be read, in the working folder.
@@ -206,12 +237,6 @@ fn silent(
     }
     let new = ClaimRecord::new(record.identity, timeout_ms, now_unix_ms);
     Ok(ClaimRecord { beat: row.stamp.beat, ..new })
-}
-
-/// That the record goes with the fleet's id-range and epoch.
-fn check_fleet(store: &ClaimStore, record: &crate::claim::Record) -> Result<(), String> {
-    let Some((_, cluster)) = store.cluster()? else { return Ok(()) };
-    cluster.joined_by(record.identity.layout, &[], &[]).map(|_| ()).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

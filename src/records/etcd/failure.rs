@@ -1,5 +1,6 @@
 //! What etcd's errors mean, each with its remedy.
 
+use super::gateway;
 use crate::text::printable::printable_up_to;
 
 /// Characters of what was said that are shown.
@@ -18,6 +19,8 @@ pub(super) enum Failure {
     Unknown(String),
     /// The answer is longer than was allowed.
     TooLong(String),
+    /// Nothing was done: the revision was compacted.
+    Compacted(String),
     /// Nothing was done: the login is over.
     LoginIsOver(String),
     /// Nothing was done: its users are switched off.
@@ -33,6 +36,7 @@ impl Failure {
             | Failure::Away(text)
             | Failure::Unknown(text)
             | Failure::TooLong(text)
+            | Failure::Compacted(text)
             | Failure::LoginIsOver(text)
             | Failure::UsersAreOff(text) => text,
         }
@@ -61,6 +65,7 @@ enum Kind {
     Right,
     LoginIsOver,
     UsersAreOff,
+    Compacted,
 }
 
 /// What etcd says, what it means for a request, and the remedy.
@@ -68,7 +73,7 @@ enum Kind {
 /// Of those that are [`Kind::Unknown`] some look as if nothing was done: the write by which the database becomes too
 /// large is done and refused in one (`quotaApplierV3.Txn` of etcd), and `no leader` is also said of a write that was on
 /// its way.
-const SAID: [(&str, Kind, &str); 19] = [
+const SAID: [(&str, Kind, &str); 20] = [
     ("authentication failed", Kind::Refused, "the user or the password is wrong"),
     ("user name is empty", Kind::LoginIsOver, ""),
     ("permission denied", Kind::Right, ""),
@@ -78,12 +83,14 @@ const SAID: [(&str, Kind, &str); 19] = [
     ("request is too large", Kind::Refused, TOO_LARGE),
     ("message larger than max", Kind::Refused, TOO_LARGE),
     ("too many requests", Kind::Refused, "it has more to write than its disk takes: look at its load"),
+    ("required revision has been compacted", Kind::Compacted, ""),
     ("not supported for learner", Kind::Away, "it is a learner: name the other members"),
     (
         "database space exceeded",
         Kind::Unknown,
         "its database is full: compact and defragment it (etcdctl compact, etcdctl defrag) or raise \
-         --quota-backend-bytes, then etcdctl alarm disarm",
+         --quota-backend-bytes, then etcdctl alarm disarm; have it compacted from then on \
+         (--auto-compaction-mode=periodic --auto-compaction-retention=1h)",
     ),
     (
         "corrupt cluster",
@@ -133,11 +140,17 @@ pub(super) fn of_answer(asked: Asked<'_>, status: u16, body: &[u8]) -> Failure {
         (Kind::Refused, _) => Failure::Refused(because(remedy)),
         (Kind::Away, _) => Failure::Away(because(remedy)),
         (Kind::Unknown, _) => Failure::Unknown(because(remedy)),
+        (Kind::Compacted, _) => Failure::Compacted(format!("{place} said '{shown}'")),
         (Kind::UsersAreOff, _) => Failure::UsersAreOff(because("leave the user out, or etcdctl auth enable")),
         (Kind::LoginIsOver, Some(_)) => Failure::LoginIsOver(because("it forgot the login, and forgets it again")),
         (Kind::LoginIsOver | Kind::Right, None) => {
             Failure::Refused(because("it wants a user and a password: write etcd://USER:PASSWORD@HOST/PREFIX"))
         }
+        (Kind::Right, Some(user)) if path == gateway::COMPACT => Failure::Refused(because(&format!(
+            "the user '{}' may not compact: start etcd with --auto-compaction-mode=periodic \
+             --auto-compaction-retention=1h, and write compact-every-s=0 into the address",
+            printable_up_to(user, 64)
+        ))),
         (Kind::Right, Some(user)) => Failure::Refused(because(&format!(
             "the user '{}' may not read and write there: etcdctl role grant-permission ROLE --prefix=true readwrite \
              {prefix}/",

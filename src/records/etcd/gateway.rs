@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::super::{Key, Row, Stamp, Written};
+use super::super::{BadRow, Key, Row, Stamp, StoreSize, Written};
 use crate::text::printable::printable_up_to;
 
 /// A path of the gateway.
@@ -28,6 +28,7 @@ pub(super) const READ: &str = "/v3/kv/range";
 pub(super) const WRITE: &str = "/v3/kv/txn";
 pub(super) const LOGIN: &str = "/v3/auth/authenticate";
 pub(super) const STATUS: &str = "/v3/maintenance/status";
+pub(super) const COMPACT: &str = "/v3/kv/compaction";
 
 /// Between the line of the stamp and the text.
 const LINE_END: u8 = b'\n';
@@ -37,24 +38,37 @@ pub(super) fn read(prefix: &str, key: &Key) -> Vec<u8> {
     body(&json!({ "key": coded(&name(prefix, key.as_str())) }))
 }
 
-/// The request for the records whose keys begin with `begin`, those after the key `after`. `None`: there are none.
-pub(super) fn list(prefix: &str, begin: &str, after: &str, limit: usize) -> Option<Vec<u8>> {
+/// The request for the records whose keys begin with `begin`, those after `after`, a key of etcd's; empty: all of them.
+/// `None`: there are none.
+pub(super) fn list(prefix: &str, begin: &str, after: &[u8], limit: usize) -> Option<Vec<u8>> {
     let first = name(prefix, begin).into_bytes();
     let mut end = first.clone();
     // The first key that does not begin so: no key has a byte that cannot be counted up.
     *end.last_mut()? += 1;
-    let mut next = name(prefix, after).into_bytes();
+    let mut next = after.to_vec();
     next.push(0);
     let start = if after.is_empty() { first } else { first.max(next) };
     (start < end).then(|| body(&json!({ "key": coded(&start), "range_end": coded(&end), "limit": limit })))
 }
 
-/// The request that writes a record where one with the stamp `expect` is, or none.
-pub(super) fn write(prefix: &str, key: &Key, expect: Option<Stamp>, new: &Row) -> Vec<u8> {
+/// What a write replaces.
+#[derive(Clone, Copy)]
+pub(super) enum Expected<'a> {
+    /// Nothing.
+    Absent,
+    /// A record with this stamp.
+    Stamp(Stamp),
+    /// This value, which is no record.
+    Value(&'a [u8]),
+}
+
+/// The request that writes a record where `expect` is.
+pub(super) fn write(prefix: &str, key: &Key, expect: Expected<'_>, new: &Row) -> Vec<u8> {
     let key = coded(&name(prefix, key.as_str()));
     let compare = match expect {
-        None => json!([{ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" }]),
-        Some(stamp) => {
+        Expected::Value(value) => json!([{ "key": key, "target": "VALUE", "result": "EQUAL", "value": coded(value) }]),
+        Expected::Absent => json!([{ "key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0" }]),
+        Expected::Stamp(stamp) => {
             let value = |end: u8| {
                 let mut line = stamp_line(stamp).into_bytes();
                 line.push(end);
@@ -71,6 +85,17 @@ pub(super) fn write(prefix: &str, key: &Key, expect: Option<Stamp>, new: &Row) -
         "success": [{ "request_put": { "key": key, "value": coded(&value_of(new)) } }],
         "failure": [{ "request_range": { "key": key } }],
     }))
+}
+
+/// The request whether there is a record, at a revision or now.
+pub(super) fn read_at(prefix: &str, key: &Key, revision: Option<u64>) -> Vec<u8> {
+    let revision = revision.unwrap_or(0).to_string();
+    body(&json!({ "key": coded(&name(prefix, key.as_str())), "revision": revision, "count_only": true }))
+}
+
+/// The request that drops what keys had before a revision.
+pub(super) fn compact(revision: u64) -> Vec<u8> {
+    body(&json!({ "revision": revision.to_string() }))
 }
 
 /// The request for a token.
@@ -93,6 +118,14 @@ pub(super) fn name(prefix: &str, key: &str) -> String {
 struct Header {
     #[serde(rename = "cluster_id", alias = "clusterId")]
     _cluster_id: String,
+    /// The revision of the store.
+    #[serde(default)]
+    revision: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AnyAnswer {
+    header: Header,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +182,22 @@ pub(super) struct StatusAnswer {
     /// Its alarms, and whether it has no leader.
     #[serde(default)]
     pub(super) errors: Vec<String>,
+    #[serde(rename = "dbSize", default)]
+    bytes: String,
+    #[serde(rename = "dbSizeInUse", default)]
+    used_bytes: String,
+    /// Since 3.6.
+    #[serde(rename = "dbSizeQuota", default)]
+    quota_bytes: String,
+}
+
+impl StatusAnswer {
+    /// The size of the member's database; `None`: it does not say.
+    pub(super) fn size(&self) -> Option<StoreSize> {
+        let bytes = self.bytes.parse().ok()?;
+        let quota_bytes = self.quota_bytes.parse().ok().filter(|&quota| quota > 0);
+        Some(StoreSize { bytes, used_bytes: self.used_bytes.parse().unwrap_or(bytes), quota_bytes })
+    }
 }
 
 /// What is wrong with an answer.
@@ -156,8 +205,17 @@ pub(super) struct StatusAnswer {
 pub(super) enum Fault {
     /// It is none of etcd's.
     NoAnswer(String),
-    /// Somebody else wrote the key.
-    NoRecord(String),
+    /// What is under the key is no record.
+    NoRecord(Box<BadRow>),
+}
+
+/// A page of a list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Listing {
+    /// Each key of it, in their order.
+    pub(super) rows: Vec<Result<(Key, Row), BadRow>>,
+    /// The last of them, as etcd has it.
+    pub(super) last: Vec<u8>,
 }
 
 /// The record that was read.
@@ -165,9 +223,16 @@ pub(super) fn read_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Option
     one(prefix, key, parsed::<RangeAnswer>(body)?.kvs)
 }
 
-/// The records that were listed, in the order of their keys.
-pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Vec<(Key, Row)>, Fault> {
-    parsed::<RangeAnswer>(body)?.kvs.iter().map(|found| record(prefix, found)).collect()
+/// The records that were listed, and what is between them and is none.
+pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Listing, Fault> {
+    let found = parsed::<RangeAnswer>(body)?.kvs;
+    let last = found.last().map_or(Ok(Vec::new()), |found| decoded(&found.key))?;
+    let rows = found.iter().map(|found| match record(prefix, found) {
+        Ok(row) => Ok(Ok(row)),
+        Err(Fault::NoRecord(bad)) => Ok(Err(*bad)),
+        Err(fault) => Err(fault),
+    });
+    Ok(Listing { rows: rows.collect::<Result<_, _>>()?, last })
 }
 
 /// What became of a write.
@@ -179,6 +244,11 @@ pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Writt
     let found = answer.responses.into_iter().next().and_then(|operation| operation.response_range);
     let found = found.ok_or_else(|| Fault::NoAnswer("it does not say what the record is".to_owned()))?;
     Ok(Written::Conflict(one(prefix, key, found.kvs)?))
+}
+
+/// The revision of the store when it answered.
+pub(super) fn revision_of(body: &[u8]) -> Option<u64> {
+    parsed::<AnyAnswer>(body).ok()?.header.revision?.parse().ok()
 }
 
 /// The token of a login.
@@ -210,13 +280,16 @@ fn one(prefix: &str, key: &Key, found: Vec<KeyValue>) -> Result<Option<Row>, Fau
 fn record(prefix: &str, found: &KeyValue) -> Result<(Key, Row), Fault> {
     let key = decoded(&found.key)?;
     let value = decoded(&found.value)?;
-    let shown = || printable_up_to(&String::from_utf8_lossy(&key), 100);
-    let own = key.strip_prefix(prefix.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
-    let own = own.and_then(|rest| str::from_utf8(rest).ok()).and_then(Key::new);
-    let own = own.ok_or_else(|| Fault::NoRecord(format!("the key '{}' is none of getid's", shown())))?;
-    let row = row_of(&value)
-        .ok_or_else(|| Fault::NoRecord(format!("the value of the key '{}' does not begin with a stamp", shown())))?;
-    Ok((own, row))
+    let key = String::from_utf8_lossy(&key);
+    let below = key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
+    let what = match (below.and_then(Key::new), row_of(&value)) {
+        (Some(own), Some(row)) => return Ok((own, row)),
+        (None, _) => "is none of getid's",
+        (Some(_), None) => "has a value that does not begin with a stamp",
+    };
+    let what = format!("the key '{}' {what}", printable_up_to(&key, 100));
+    let key = below.unwrap_or(&key).to_owned();
+    Err(Fault::NoRecord(Box::new(BadRow { key, what, writer: String::new(), beat: 0, text: value })))
 }
 
 fn stamp_line(stamp: Stamp) -> String {
@@ -235,7 +308,8 @@ fn row_of(value: &[u8]) -> Option<Row> {
     let (line, text) = str::from_utf8(value).ok()?.split_once(char::from(LINE_END))?;
     let (beat, writer) = line.strip_prefix("beat ")?.split_once(" of ")?;
     let stamp = Stamp { writer: u128::from_str_radix(writer, 16).ok()?, beat: beat.parse().ok()? };
-    (stamp_line(stamp) == line && stamp.beat <= Stamp::BEAT_MAX).then(|| Row { stamp, text: text.to_owned() })
+    (stamp_line(stamp) == line && (1..=Stamp::BEAT_MAX).contains(&stamp.beat))
+        .then(|| Row { stamp, text: text.to_owned() })
 }
 
 fn body(value: &Value) -> Vec<u8> {
@@ -274,7 +348,7 @@ mod tests {
     #[test]
     fn a_stamp_is_compared_whatever_the_text_is() {
         let key = Key::of_claim(3);
-        let request = write("p", &key, Some(row(17, "").stamp), &row(18, "new"));
+        let request = write("p", &key, Expected::Stamp(row(17, "").stamp), &row(18, "new"));
         for text in ["", "\0", "a", "\n", "\u{10ffff}", "getid state 4\n..."] {
             assert!(is_equal_by_compare(&request, &value_of(&row(17, text))), "{text:?}");
         }
@@ -301,6 +375,7 @@ mod tests {
         for bad in [
             String::new(),
             format!("beat 1 of {writer}"),
+            format!("beat 0 of {writer}\n"),
             format!("beat 01 of {writer}\n"),
             format!("beat +1 of {writer}\n"),
             format!("beat 1 of {}\n", writer.to_uppercase()),
@@ -317,8 +392,9 @@ mod tests {
 
     #[test]
     fn pages_begin_behind_a_key_and_end_with_the_prefix() {
-        let range = |begin, after| {
-            let request: Value = serde_json::from_slice(&list("p", begin, after, 7)?).unwrap();
+        let range = |begin, after: &str| {
+            let after = if after.is_empty() { String::new() } else { format!("p/{after}") };
+            let request: Value = serde_json::from_slice(&list("p", begin, after.as_bytes(), 7)?).unwrap();
             assert_eq!(request["limit"], 7);
             let text = |name: &str| {
                 let bytes = BASE64_STANDARD.decode(request[name].as_str().unwrap()).unwrap();
@@ -346,7 +422,8 @@ mod tests {
         let one = kv("p/claim/3", &value_of(&good));
         assert_eq!(read_answer("p", &key, ranged(&one).as_bytes()), Ok(Some(good.clone())));
         assert_eq!(read_answer("p", &key, format!("{{{header}}}").as_bytes()), Ok(None));
-        assert_eq!(list_answer("p", ranged(&one).as_bytes()), Ok(vec![(key.clone(), good.clone())]));
+        let listing = |rows| Ok(Listing { rows, last: b"p/claim/3".to_vec() });
+        assert_eq!(list_answer("p", ranged(&one).as_bytes()), listing(vec![Ok((key.clone(), good.clone()))]));
         let conflict = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}},"kvs":[{one}]}}}}]}}"#);
         assert_eq!(write_answer("p", &key, conflict.as_bytes()), Ok(Written::Conflict(Some(good))));
         let gone = format!(r#"{{{header},"responses":[{{"response_range":{{"header":{{}}}}}}]}}"#);
@@ -365,13 +442,17 @@ mod tests {
             assert!(matches!(read_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
         }
         for (name, value, expected) in [
-            ("p/claim/3", &b"hello"[..], "the value of the key 'p/claim/3' does not begin with a stamp"),
-            ("p/claim/3", b"", "the value of the key 'p/claim/3' does not begin with a stamp"),
+            ("p/claim/3", &b"hello"[..], "the key 'p/claim/3' has a value that does not begin with a stamp"),
+            ("p/claim/3", b"", "the key 'p/claim/3' has a value that does not begin with a stamp"),
             ("q/claim/3", b"", "the key 'q/claim/3' is none of getid's"),
             ("p/cl im\n", b"", "the key 'p/cl im\\n' is none of getid's"),
         ] {
             let found = read_answer("p", &key, ranged(&kv(name, value)).as_bytes());
-            assert_eq!(found, Err(Fault::NoRecord(expected.to_owned())));
+            let Err(Fault::NoRecord(bad)) = found else { panic!("{found:?}") };
+            assert_eq!((bad.what.as_str(), bad.text.as_slice()), (expected, value));
+            // A list goes on with the records beside it.
+            let listed = list_answer("p", ranged(&format!("{},{one}", kv(name, value))).as_bytes());
+            assert_eq!(listed, listing(vec![Err(*bad), Ok((key.clone(), row(1, "text")))]));
         }
         assert_eq!(stamp_line(stamp), stamp.to_string());
     }

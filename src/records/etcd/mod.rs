@@ -11,9 +11,12 @@
 
 mod failure;
 mod gateway;
+mod history;
 mod link;
 mod member;
 mod versions;
+
+pub use self::history::Rounds;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,10 +25,12 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::{About, Answer, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written};
+use super::{
+    About, Answer, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
+};
 use crate::text::store_url::EtcdAddress;
 use failure::Failure;
-use gateway::Fault;
+use gateway::{Expected, Fault, Listing, StatusAnswer};
 use member::{Asking, Member};
 
 /// Requests under way at once; others wait for their turn.
@@ -45,6 +50,7 @@ pub struct EtcdStore {
     shown: String,
     prefix: String,
     deadline: Duration,
+    compact_every_s: u64,
     members: Vec<Member>,
     /// The member that is asked first.
     first: AtomicUsize,
@@ -66,6 +72,7 @@ impl EtcdStore {
             shown: shown.to_owned(),
             prefix: address.prefix.clone(),
             deadline,
+            compact_every_s: address.compact_every_s,
             members,
             first: AtomicUsize::new(0),
             requests: Semaphore::new(REQUESTS_MAX),
@@ -87,7 +94,7 @@ impl EtcdStore {
             let (path, body) = (request.path, request.body.clone());
             let asking = Asking { path, body, bytes_max, connected_by: share, answer_by };
             let failure = match Box::pin(self.members[index].ask(asking)).await {
-                Err(failure @ Failure::Refused(_)) => return Err(failure),
+                Err(failure @ (Failure::Refused(_) | Failure::Compacted(_))) => return Err(failure),
                 Err(failure @ Failure::TooLong(_)) if does == Does::Read => return Err(failure),
                 Err(failure) => failure,
                 answer => return answer,
@@ -109,22 +116,30 @@ impl EtcdStore {
         answer.map_err(|failure| error_of(failure, Does::Read))
     }
 
-    /// A page of records, of fewer than `limit` if they are long.
-    async fn page(&self, prefix: &str, after: &str, limit: usize, end: Instant) -> Result<Page, RecordStoreError> {
+    /// A page of records behind a key of etcd's, of fewer than `limit` if they are long.
+    async fn page(&self, prefix: &str, after: &[u8], limit: usize, end: Instant) -> Result<Page, RecordStoreError> {
         let mut limit = limit;
         loop {
             let Some(body) = gateway::list(&self.prefix, prefix, after, limit) else {
-                return Ok(Page { rows: Vec::new(), is_last: true });
+                return Ok(Page { listing: Listing::default(), is_last: true });
             };
             match self.ask(Does::Read, Asked::new(gateway::READ, body), PAGE_BYTES_MAX, end).await {
                 Err(Failure::TooLong(_)) if limit > 1 => limit = (limit / 8).max(1),
                 Err(failure) => return Err(error_of(failure, Does::Read)),
                 Ok(answer) => {
-                    let rows = self.read_as(&answer, gateway::list_answer)?;
-                    return Ok(Page { is_last: rows.len() < limit, rows });
+                    let listing = self.read_as(&answer, gateway::list_answer)?;
+                    return Ok(Page { is_last: listing.rows.len() < limit, listing });
                 }
             }
         }
+    }
+
+    /// What a member says of itself.
+    async fn status_of(&self, member: &Member, by: Instant) -> Result<StatusAnswer, Failure> {
+        let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
+        let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
+        let answer = member.ask(asking).await?;
+        gateway::status_answer(&answer).map_err(|fault| Failure::Unfit(self.refusal(fault).to_string()))
     }
 
     fn end(&self) -> Instant {
@@ -133,20 +148,36 @@ impl EtcdStore {
 
     /// What an answer to a request that changes nothing says.
     fn read_as<T>(&self, answer: &[u8], read: impl Fn(&str, &[u8]) -> Result<T, Fault>) -> Result<T, RecordStoreError> {
-        read(&self.prefix, answer).map_err(|fault| RecordStoreError::Refused(self.told(fault)))
+        read(&self.prefix, answer).map_err(|fault| self.refusal(fault))
     }
 
-    fn told(&self, fault: Fault) -> String {
-        let shown = &self.shown;
+    fn refusal(&self, fault: Fault) -> RecordStoreError {
         match fault {
-            Fault::NoAnswer(what) => {
-                format!("{shown} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there")
-            }
-            Fault::NoRecord(what) => format!(
-                "{shown}: {what}; nobody else may write below '{}/': name another prefix, or take the key away",
-                self.prefix
-            ),
+            Fault::NoAnswer(what) => RecordStoreError::Refused(self.no_etcd(&what)),
+            Fault::NoRecord(bad) => RecordStoreError::Damaged(bad),
         }
+    }
+
+    fn no_etcd(&self, what: &str) -> String {
+        format!("{} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there", self.shown)
+    }
+
+    /// Writes `new` where `expect` is; the store's revision then, 0 if it was not said.
+    async fn replace(&self, key: &Key, expect: Expected<'_>, new: &Row) -> Result<(Written, u64), RecordStoreError> {
+        if new.text.len() > TEXT_BYTES_MAX {
+            let sentence = format!("'{key}' has {} bytes, must have at most {TEXT_BYTES_MAX}", new.text.len());
+            return Err(RecordStoreError::Refused(sentence));
+        }
+        let request = Asked::new(gateway::WRITE, gateway::write(&self.prefix, key, expect, new));
+        let answer = self.ask(Does::Write, request, ANSWER_BYTES_MAX, self.end()).await;
+        let answer = answer.map_err(|failure| error_of(failure, Does::Write))?;
+        let written = gateway::write_answer(&self.prefix, key, &answer);
+        let written = written.map_err(|fault| match fault {
+            // It was not done: etcd read the key in its place.
+            Fault::NoRecord(bad) => RecordStoreError::Damaged(bad),
+            Fault::NoAnswer(what) => RecordStoreError::Unknown(self.no_etcd(&what)),
+        })?;
+        Ok((written, gateway::revision_of(&answer).unwrap_or(0)))
     }
 }
 
@@ -163,7 +194,7 @@ impl Asked {
 }
 
 struct Page {
-    rows: Vec<(Key, Row)>,
+    listing: Listing,
     is_last: bool,
 }
 
@@ -180,36 +211,42 @@ impl RecordStore for EtcdStore {
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
         Box::pin(async move {
             let (limit, end) = (limit.min(LIST_MAX), self.end());
-            let mut rows: Vec<(Key, Row)> = Vec::new();
-            while rows.len() < limit {
-                let after = rows.last().map_or(after, |(key, _)| key.as_str());
-                let page = self.page(prefix, after, (limit - rows.len()).min(PAGE_ROWS), end).await?;
-                rows.extend(page.rows);
-                if page.is_last {
+            let mut listed = Listed::default();
+            let mut after = if after.is_empty() { Vec::new() } else { gateway::name(&self.prefix, after).into_bytes() };
+            while listed.rows.len() < limit {
+                let wanted = (limit - listed.rows.len()).min(PAGE_ROWS);
+                let Page { listing, is_last } = self.page(prefix, &after, wanted, end).await?;
+                for row in listing.rows {
+                    match row {
+                        Ok(row) => listed.rows.push(row),
+                        Err(bad) => listed.skip(bad)?,
+                    }
+                }
+                if is_last {
                     break;
                 }
+                after = listing.last;
             }
-            Ok(rows)
+            Ok(listed)
         })
     }
 
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
+        let expect = expect.map_or(Expected::Absent, Expected::Stamp);
+        Box::pin(async move { self.replace(key, expect, new).await.map(|(written, _)| written) })
+    }
+
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
         Box::pin(async move {
-            if new.text.len() > TEXT_BYTES_MAX {
-                let sentence = format!("'{key}' has {} bytes, must have at most {TEXT_BYTES_MAX}", new.text.len());
-                return Err(RecordStoreError::Refused(sentence));
+            match self.replace(key, Expected::Value(&bad.text), new).await {
+                Ok((written, _)) => Ok(written == Written::Done),
+                // It is another one by now.
+                Err(RecordStoreError::Damaged(_)) => Ok(false),
+                Err(error) => Err(error),
             }
-            let request = Asked::new(gateway::WRITE, gateway::write(&self.prefix, key, expect, new));
-            let answer = self.ask(Does::Write, request, ANSWER_BYTES_MAX, self.end()).await;
-            let answer = answer.map_err(|failure| error_of(failure, Does::Write))?;
-            gateway::write_answer(&self.prefix, key, &answer).map_err(|fault| match fault {
-                // It was not done: etcd read the key in its place.
-                Fault::NoRecord(_) => RecordStoreError::Refused(self.told(fault)),
-                Fault::NoAnswer(_) => RecordStoreError::Unknown(self.told(fault)),
-            })
         })
     }
 
@@ -219,11 +256,7 @@ impl RecordStore for EtcdStore {
             let mut said = Vec::new();
             for (index, member) in self.members.iter().enumerate() {
                 let by = share_of(end, self.members.len() - index);
-                let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
-                let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
-                let answer = member.ask(asking).await.and_then(|answer| {
-                    gateway::status_answer(&answer).map_err(|fault| Failure::Unfit(self.told(fault)))
-                });
+                let answer = self.status_of(member, by).await;
                 said.push((member, answer));
             }
             if said.iter().all(|(_, answer)| answer.is_err()) {
@@ -237,6 +270,7 @@ impl RecordStore for EtcdStore {
                     member.place()
                 ));
             }
+            about.warnings.extend(self.history_warning(end).await);
             Ok(about)
         })
     }
@@ -262,7 +296,9 @@ fn summary(failed: Vec<Failure>) -> Failure {
 fn error_of(failure: Failure, does: Does) -> RecordStoreError {
     match failure {
         Failure::Unknown(text) | Failure::TooLong(text) if does == Does::Write => RecordStoreError::Unknown(text),
-        Failure::Refused(text) | Failure::Unfit(text) | Failure::TooLong(text) => RecordStoreError::Refused(text),
+        Failure::Refused(text) | Failure::Unfit(text) | Failure::TooLong(text) | Failure::Compacted(text) => {
+            RecordStoreError::Refused(text)
+        }
         other => RecordStoreError::Away(other.text()),
     }
 }

@@ -13,7 +13,8 @@ use mysql_async::{DriverError, Error, IoError, ServerError};
 use crate::sql::StoreError;
 use crate::sql::purpose::{Purpose, RIGHTS};
 use crate::text::printable::printable_up_to;
-use crate::text::store_url::{ServerAddress, StoreTls};
+use crate::text::shell::shell_word;
+use crate::text::store_url::{ServerAddress, StoreTls, for_schema_command};
 
 /// Characters that are shown of what a server says.
 const SAID_CHARS_MAX: usize = 300;
@@ -143,12 +144,13 @@ impl Who {
     fn remedy(&self, code: u16) -> String {
         let Who { shown, user, database, .. } = self;
         let schema = self.purpose.schema_command();
+        let url = shell_word(&for_schema_command(shown));
         match code {
             1205 => "; another transaction has held the row, or a table, for a second".to_owned(),
             1142 | 1143 => format!("; GRANT {RIGHTS} ON `{database}`.* TO '{user}'"),
-            1146 => format!("; `{schema} --store '{shown}'` prints the SQL that makes it"),
+            1146 => format!("; `{schema} --store {url}` prints the SQL that makes it"),
             1054 => {
-                format!("; this table is of another version, `{schema} --store '{shown}'` prints it as it must be")
+                format!("; this table is of another version, `{schema} --store {url}` prints it as it must be")
             }
             1290 | 1792 | 1836 => "; the server is read-only, perhaps a replica: name the primary".to_owned(),
             1021 | 1114 => "; its disk is full".to_owned(),

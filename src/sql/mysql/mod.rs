@@ -32,7 +32,8 @@ use super::purpose::Purpose;
 use super::{Answer, Connection, NotConnected, Store, StoreError, Table};
 use crate::system::trust::{Trust, TrustError};
 use crate::system::{files, noise};
-use crate::text::store_url::{ServerAddress, StoreTls};
+use crate::text::shell::shell_word;
+use crate::text::store_url::{ServerAddress, StoreTls, for_schema_command};
 
 /// Idle for so long, a connection is asked by the system whether its other end is there.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -232,11 +233,11 @@ impl Mysql {
                 let table = if at == 0 { "getid_store" } else { "getid_sequence" };
                 Err(StoreError::Refused(format!(
                     "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may \
-                     runs what `getid sequence schema --store '{}'` prints",
+                     runs what `getid sequence schema --store {}` prints",
                     self.who.database,
                     self.who.user,
                     errors::said(&error),
-                    self.who.shown
+                    shell_word(&for_schema_command(&self.who.shown))
                 )))
             }
             Err((_, error)) => Err(self.who.failed(&error, false)),
@@ -251,10 +252,10 @@ impl Mysql {
             Ok(_) => Ok(()),
             Err((_, Error::Server(error))) if error.code == 1146 => Err(StoreError::Refused(format!(
                 "the database '{}' has no table {table}: {}; is it the right database? \
-                 `getid sequence schema --store '{}'` prints the table",
+                 `getid sequence schema --store {}` prints the table",
                 self.who.database,
                 errors::said(&error),
-                self.who.shown
+                shell_word(&for_schema_command(&self.who.shown))
             ))),
             Err((_, error)) => Err(self.who.failed(&error, false)),
         }

@@ -11,20 +11,22 @@ use mysql_async::Error;
 use super::errors::{Who, said};
 use super::link::{Link, Packet, hex, number, text};
 use super::{Mysql, settings};
-use crate::records::{self, About, Key, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX};
+use crate::records::{self, About, Key, RecordStoreError, Row, TEXT_BYTES_MAX};
 use crate::sql::purpose::Purpose;
 use crate::sql::records::{
-    COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
 };
 use crate::sql::{Answer, StoreError, Table};
-use crate::text::store_url::ServerAddress;
+use crate::text::shell::shell_word;
+use crate::text::store_url::{ServerAddress, for_schema_command};
 
-/// The table. (Keys are ASCII and compare byte for byte.)
+/// The table. (Keys are ASCII and compare byte for byte. MySQL 5.7 reads the checks and keeps none of them. A table
+/// that an earlier getid made has none.)
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
-  record_key VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-  writer     CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-  beat       BIGINT       NOT NULL,
+  record_key VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY CHECK (record_key <> ''),
+  writer     CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL CHECK (writer REGEXP '^[0-9a-f]{32}$'),
+  beat       BIGINT       NOT NULL CHECK (beat > 0),
   text       MEDIUMTEXT   CHARACTER SET utf8mb4 NOT NULL,
   written_at DATETIME(3)  NOT NULL
 ) ENGINE=InnoDB;
@@ -86,8 +88,8 @@ impl MysqlRecords {
         if !collation.ends_with("_bin") && collation != "binary" {
             return Err(StoreError::Refused(format!(
                 "the column record_key of the table getid_record compares by {collation}, must compare byte for byte: \
-                 `getid claim schema --store '{}'` prints the table as it must be",
-                self.0.who.shown
+                 `getid claim schema --store {}` prints the table as it must be",
+                shell_word(&for_schema_command(&self.0.who.shown))
             )));
         }
         if !done[galera].rows.is_empty() {
@@ -121,8 +123,9 @@ impl MysqlRecords {
                 let Who { shown, user, database, .. } = &self.0.who;
                 Err(StoreError::Refused(format!(
                     "the table getid_record is missing in the database '{database}', and '{user}' cannot make it: {}; \
-                     somebody who may runs what `getid claim schema --store '{shown}'` prints",
-                    said(&error)
+                     somebody who may runs what `getid claim schema --store {}` prints",
+                    said(&error),
+                    shell_word(&for_schema_command(shown))
                 )))
             }
             Err((_, error)) => Err(self.0.who.failed(&error, false)),
@@ -168,16 +171,16 @@ struct MysqlConnection {
 
 impl MysqlConnection {
     /// What a packet found whose first statement is [`TAKES_WRITES`].
-    async fn select(&mut self, sql: &str) -> Result<Vec<(Key, Row)>, StoreError> {
+    async fn select(&mut self, sql: &str) -> Result<Vec<RawRecord>, StoreError> {
         let mut packet = Packet::new();
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
         let rows = packet.add(format_args!("{sql}"));
         let done = self.link.run(&packet).await?;
         self.takes_writes(&done[takes])?;
-        done[rows].rows.iter().map(|row| raw(row).read()).collect()
+        Ok(done[rows].rows.iter().map(raw).collect())
     }
 
-    async fn write_row(&mut self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<bool, StoreError> {
+    async fn write_row(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
         let bytes = 2 * new.text.len() + PACKET_BYTES;
         if bytes > self.packet_max {
             return Err(StoreError::Refused(format!(
@@ -189,13 +192,14 @@ impl MysqlConnection {
         let mut packet = Packet::transaction();
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
         let written = match expect {
-            Some(was) => packet.add(format_args!(
-                "UPDATE getid_record SET writer = '{writer}', beat = {beat}, text = _utf8mb4 x'{text}', \
-                 written_at = UTC_TIMESTAMP(3) WHERE record_key = '{key}' AND writer = '{}' AND beat = {}",
-                writer_column(was),
-                beat_column(was)
+            // (A key that somebody has edited has blanks behind it, perhaps, which MySQL does not compare.)
+            Expected::Row { writer: was, beat: was_beat } => packet.add(format_args!(
+                "UPDATE getid_record SET record_key = '{key}', writer = '{writer}', beat = {beat}, \
+                 text = _utf8mb4 x'{text}', written_at = UTC_TIMESTAMP(3) \
+                 WHERE record_key = '{key}' AND writer = {} AND beat = {was_beat}",
+                literal(was)
             )),
-            None => packet.add(format_args!(
+            Expected::Absent => packet.add(format_args!(
                 "INSERT INTO getid_record ({COLUMNS}, written_at) \
                  VALUES ('{key}', '{writer}', {beat}, _utf8mb4 x'{text}', UTC_TIMESTAMP(3))"
             )),
@@ -209,7 +213,9 @@ impl MysqlConnection {
                 }
                 Ok(affected == 1)
             }
-            Err((at, Error::Server(error))) if at == written && expect.is_none() && error.code == DUPLICATE => {
+            Err((at, Error::Server(error)))
+                if at == written && matches!(expect, Expected::Absent) && error.code == DUPLICATE =>
+            {
                 Ok(false)
             }
             Err((at, error)) => Err(self.link.who.failed(&error, at > written)),
@@ -235,17 +241,15 @@ impl RecordConnection for MysqlConnection {
         &self.about
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
         Box::pin(async move {
             let sql = format!("SELECT {COLUMNS} FROM getid_record WHERE record_key = '{key}'");
-            Ok(self.select(&sql).await?.pop().map(|(_, row)| row))
+            Ok(self.select(&sql).await?.pop())
         })
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
         Box::pin(async move {
-            // (What somebody has typed is no key, perhaps: in hexadecimal digits it ends no literal.)
-            let literal = |text: &str| format!("CONVERT(x'{}' USING ascii)", hex(text.as_bytes()));
             let sql = format!(
                 "SELECT {COLUMNS} FROM getid_record WHERE record_key >= {} AND record_key < {} AND record_key > {} \
                  ORDER BY record_key LIMIT {}",
@@ -258,12 +262,17 @@ impl RecordConnection for MysqlConnection {
         })
     }
 
-    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
-        Box::pin(async move { self.write_row(&key, expect, &new).await })
+    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+        Box::pin(async move { self.write_row(&key, &expect, &new).await })
     }
 }
 
-/// A row in the order of [`COLUMNS`]. What is no number becomes one that no row has, for [`RawRecord::read`] to name.
+/// A text in a statement. What somebody has typed may end a literal: in hexadecimal digits it ends none.
+fn literal(text: &str) -> String {
+    format!("CONVERT(x'{}' USING ascii)", hex(text.as_bytes()))
+}
+
+/// A row in the order of [`COLUMNS`]. What is no number becomes one that no row has.
 fn raw(row: &mysql_async::Row) -> RawRecord {
     let text = |at| text(row, at).unwrap_or_else(|| "NULL".to_owned());
     RawRecord { key: text(0), writer: text(1), beat: number(row, 2).unwrap_or(i64::MIN), text: text(3) }

@@ -11,9 +11,11 @@ use tokio_postgres::{Client, Row as SqlRow};
 use super::session::Session;
 use super::statements::safe;
 use super::{Postgres, failures, opening, statements};
-use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
+use crate::records::{self, About, Key, RecordStoreError, Row};
 use crate::sql::purpose::Purpose;
-use crate::sql::records::{Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column};
+use crate::sql::records::{
+    Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, replicas_lag, writer_column,
+};
 use crate::sql::{Answer, StoreError, Table};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
@@ -190,16 +192,16 @@ impl RecordConnection for PostgresConnection {
         self.session.has_ended()
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
         Box::pin(async move {
             self.session.begin()?;
             let rows = query(&self.session.client, READ, &[(&key.as_str(), Type::TEXT)]).await;
-            let found = rows.and_then(|rows| Ok(records_of(&rows)?.pop().map(|(_, row)| row)));
+            let found = rows.and_then(|rows| Ok(records_of(&rows)?.pop()));
             self.session.finish(found)
         })
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
         Box::pin(async move {
             self.session.begin()?;
             let limit = i64::from(range.limit);
@@ -214,20 +216,20 @@ impl RecordConnection for PostgresConnection {
         })
     }
 
-    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
+    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
         Box::pin(async move {
             self.session.begin()?;
             let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
-            let (was_writer, was_beat) = (expect.map(writer_column), expect.map(beat_column));
             let key = key.as_str();
             let mut params: Vec<Param<'_>> =
                 vec![(&key, Type::TEXT), (&writer, Type::TEXT), (&beat, Type::INT8), (&new.text, Type::TEXT)];
-            let statement = if expect.is_some() {
-                params.push((&was_writer, Type::TEXT));
-                params.push((&was_beat, Type::INT8));
-                UPDATE
-            } else {
-                INSERT
+            let statement = match &expect {
+                Expected::Row { writer, beat } => {
+                    params.push((writer, Type::TEXT));
+                    params.push((beat, Type::INT8));
+                    UPDATE
+                }
+                Expected::Absent => INSERT,
             };
             let written = self.session.client.execute_typed(statement, &params).await;
             self.session.finish(written.map(|rows| rows == 1).map_err(|error| failed(&error)))
@@ -236,7 +238,7 @@ impl RecordConnection for PostgresConnection {
 }
 
 /// The records in rows of [`READ`] and [`LIST`].
-fn records_of(rows: &[SqlRow]) -> Result<Vec<(Key, Row)>, StoreError> {
+fn records_of(rows: &[SqlRow]) -> Result<Vec<RawRecord>, StoreError> {
     let mut records = Vec::new();
     for row in rows {
         if get::<bool>(row, 0)? {
@@ -246,7 +248,7 @@ fn records_of(rows: &[SqlRow]) -> Result<Vec<(Key, Row)>, StoreError> {
             ));
         }
         let Some(key) = get::<Option<String>>(row, 1)? else { continue };
-        records.push(RawRecord { key, writer: get(row, 2)?, beat: get(row, 3)?, text: get(row, 4)? }.read()?);
+        records.push(RawRecord { key, writer: get(row, 2)?, beat: get(row, 3)?, text: get(row, 4)? });
     }
     Ok(records)
 }

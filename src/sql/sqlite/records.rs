@@ -14,8 +14,10 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row as Found, TransactionBehavior, params};
 
 use super::file::{cannot, make_empty, may_be_absent, said, unwritable};
-use crate::records::{self, About, Key, RecordStoreError, Row, Stamp};
-use crate::sql::records::{COLUMNS, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column};
+use crate::records::{self, About, Key, RecordStoreError, Row};
+use crate::sql::records::{
+    COLUMNS, Expected, Range, RawRecord, RecordConnection, RecordServer, beat_column, writer_column,
+};
 use crate::sql::{Answer, StoreError};
 use crate::system::files::{self, FileId};
 
@@ -23,7 +25,7 @@ use crate::system::files::{self, FileId};
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
   record_key TEXT    NOT NULL PRIMARY KEY CHECK (record_key <> ''),
-  writer     TEXT    NOT NULL CHECK (length(writer) = 32),
+  writer     TEXT    NOT NULL CHECK (length(writer) = 32 AND writer NOT GLOB '*[^0-9a-f]*'),
   beat       INTEGER NOT NULL CHECK (beat > 0),
   text       TEXT    NOT NULL,
   written_at TEXT    NOT NULL
@@ -126,16 +128,16 @@ impl RecordConnection for SqliteConnection {
         self.file.is_none()
     }
 
-    fn read(&mut self, key: Key) -> Answer<'_, Option<Row>> {
+    fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>> {
         Box::pin(self.run(move |file| file.read(&key)))
     }
 
-    fn list(&mut self, range: Range) -> Answer<'_, Vec<(Key, Row)>> {
+    fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>> {
         Box::pin(self.run(move |file| file.list(&range)))
     }
 
-    fn write(&mut self, key: Key, expect: Option<Stamp>, new: Row) -> Answer<'_, bool> {
-        Box::pin(self.run(move |file| file.write(&key, expect, &new)))
+    fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool> {
+        Box::pin(self.run(move |file| file.write(&key, &expect, &new)))
     }
 }
 
@@ -260,13 +262,13 @@ impl File {
         Ok(self.open.as_mut())
     }
 
-    fn read(&mut self, key: &Key) -> Result<Option<Row>, StoreError> {
+    fn read(&mut self, key: &Key) -> Result<Option<RawRecord>, StoreError> {
         let range = Range { from: key.to_string(), below: format!("{key}~"), after: String::new(), limit: 1 };
         let first = self.list(&range)?.pop();
-        Ok(first.filter(|(found, _)| found == key).map(|(_, row)| row))
+        Ok(first.filter(|found| found.key == key.as_str()))
     }
 
-    fn list(&mut self, range: &Range) -> Result<Vec<(Key, Row)>, StoreError> {
+    fn list(&mut self, range: &Range) -> Result<Vec<RawRecord>, StoreError> {
         let Some(sqlite) = self.database()? else { return Ok(Vec::new()) };
         let found: rusqlite::Result<Vec<RawRecord>> = (|| {
             let mut statement = sqlite.prepare_cached(&format!(
@@ -275,12 +277,12 @@ impl File {
             ))?;
             statement.query_map(params![range.from, range.below, range.after, range.limit], raw)?.collect()
         })();
-        found.map_err(|error| self.said(&error))?.into_iter().map(RawRecord::read).collect()
+        found.map_err(|error| self.said(&error))
     }
 
-    fn write(&mut self, key: &Key, expect: Option<Stamp>, new: &Row) -> Result<bool, StoreError> {
+    fn write(&mut self, key: &Key, expect: &Expected, new: &Row) -> Result<bool, StoreError> {
         if self.database()?.is_none() {
-            if expect.is_some() {
+            if matches!(expect, Expected::Row { .. }) {
                 return Ok(false);
             }
             self.make()?;
@@ -289,14 +291,14 @@ impl File {
         let (writer, beat) = (writer_column(new.stamp), beat_column(new.stamp));
         let (key, now) = (key.as_str(), "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')");
         let written = match expect {
-            Some(was) => sqlite.execute(
+            Expected::Row { writer: was, beat: was_beat } => sqlite.execute(
                 &format!(
                     "UPDATE getid_record SET writer = ?2, beat = ?3, text = ?4, written_at = {now} \
                      WHERE record_key = ?1 AND writer = ?5 AND beat = ?6"
                 ),
-                params![key, writer, beat, new.text, writer_column(was), beat_column(was)],
+                params![key, writer, beat, new.text, was, was_beat],
             ),
-            None => sqlite.execute(
+            Expected::Absent => sqlite.execute(
                 &format!(
                     "INSERT INTO getid_record ({COLUMNS}, written_at) VALUES (?1, ?2, ?3, ?4, {now}) \
                      ON CONFLICT (record_key) DO NOTHING"
@@ -323,7 +325,10 @@ impl File {
     }
 }
 
-/// A row in the order of [`COLUMNS`].
+/// A row in the order of [`COLUMNS`]. SQLite keeps texts that are not UTF-8: one of them must not hide the rows beside
+/// it.
 fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
-    Ok(RawRecord { key: row.get(0)?, writer: row.get(1)?, beat: row.get(2)?, text: row.get(3)? })
+    let text =
+        |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };
+    Ok(RawRecord { key: text(0)?, writer: text(1)?, beat: row.get(2)?, text: text(3)? })
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::super::printable::printable_up_to;
 use super::{Divided, StoreTls, decoded, divided, host_and_port, is_loopback, option, set_once, tls_of};
 
 /// Members that one address names at most.
@@ -16,7 +17,15 @@ const PREFIX_DEFAULT: &str = "getid";
 const PORT: u16 = 2379;
 
 /// What may stand behind the `?`.
-pub(super) const OPTIONS: [&str; 5] = ["password-file", "tls", "ca-file", "cert-file", "key-file"];
+pub(super) const OPTIONS: [&str; 6] = ["password-file", "tls", "ca-file", "cert-file", "key-file", COMPACT];
+
+const COMPACT: &str = "compact-every-s";
+
+/// How often a server compacts an etcd unless it is said, s: as the API server of Kubernetes does.
+const COMPACT_EVERY_S: u64 = 300;
+
+/// The longest that may be said, s.
+const COMPACT_EVERY_S_MAX: u64 = 86_400;
 
 /// An etcd cluster, and how it is reached.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,6 +50,8 @@ pub struct EtcdAddress {
     pub cert_file: Option<PathBuf>,
     /// Its key, PEM (`key-file=`), relative to `dir`.
     pub key_file: Option<PathBuf>,
+    /// How often a server compacts the history of etcd, s; 0: never (`compact-every-s=`).
+    pub compact_every_s: u64,
 }
 
 impl EtcdAddress {
@@ -84,8 +95,9 @@ pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
         ca_file: None,
         cert_file: None,
         key_file: None,
+        compact_every_s: COMPACT_EVERY_S,
     };
-    let mut tls = None;
+    let (mut tls, mut compact_every_s) = (None, None);
     for pair in options.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = option(pair, &OPTIONS)?;
         match name {
@@ -93,12 +105,20 @@ pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
             "password-file" => set_once(&mut found.password_file, value.into(), name)?,
             "ca-file" => set_once(&mut found.ca_file, value.into(), name)?,
             "cert-file" => set_once(&mut found.cert_file, value.into(), name)?,
+            COMPACT => set_once(&mut compact_every_s, seconds_of(&value)?, name)?,
             _ => set_once(&mut found.key_file, value.into(), name)?,
         }
     }
     found.tls = tls.unwrap_or(if found.is_here() { StoreTls::No } else { StoreTls::Verify });
+    found.compact_every_s = compact_every_s.unwrap_or(COMPACT_EVERY_S);
     check(&found)?;
     Ok(found)
+}
+
+fn seconds_of(value: &str) -> Result<u64, String> {
+    value.parse().ok().filter(|seconds| *seconds <= COMPACT_EVERY_S_MAX).ok_or_else(|| {
+        format!("has {COMPACT}={}, must be 0 (never) to {COMPACT_EVERY_S_MAX}", printable_up_to(value, 20))
+    })
 }
 
 /// What must hold between the parts.
@@ -167,8 +187,10 @@ mod tests {
                     ca_file: None,
                     cert_file: None,
                     key_file: None,
+                    compact_every_s: 300,
                 }
         );
+        assert_eq!(read("etcd://a?compact-every-s=0").compact_every_s, 0);
         let found = read("etcd://ids:s%40%3a%2f@a:1,[::1],c.example:3/team/ids?ca-file=a&cert-file=b&key-file=c");
         let expected = [("a", 1), ("::1", 2379), ("c.example", 3)].map(|(host, port)| (host.to_owned(), port));
         assert_eq!(found.endpoints, expected);
@@ -213,6 +235,8 @@ mod tests {
             ("etcd://localhost?key-file=p&cert-file=p", "has a cert-file, which tls=no does not show"),
             ("etcd://a?socket=/s", "has the option 'socket', must be one of password-file, tls, ca-file, cert-file"),
             ("etcd://a?tls=no&tls=no", "has the option 'tls' twice"),
+            ("etcd://a?compact-every-s=86401", "has compact-every-s=86401, must be 0 (never) to 86400"),
+            ("etcd://a?compact-every-s=no", "has compact-every-s=no, must be 0"),
             ("etcd://a?tls=maybe", "has tls=maybe, must be tls=no, tls=yes or tls=verify"),
             ("etcd://a//p", "has a prefix that is none"),
             ("etcd://a/p%20q", "has a prefix that is none"),

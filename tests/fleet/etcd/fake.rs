@@ -8,12 +8,15 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, Written};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use getid::records::etcd::Rounds;
+use getid::records::{LIST_MAX, RecordStoreError, Row, Stamp, StoreSize, Written};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use super::{DEADLINE, records};
-use crate::contract::{Records, key, row, stamp};
+use super::{DEADLINE, etcd, records};
+use crate::contract::{Records, key, row, stamp, wait};
 use crate::support::{PATIENCE, free_port};
 
 /// What a gateway does with a request.
@@ -456,4 +459,148 @@ fn a_text_that_is_too_long_is_not_sent() {
     assert_eq!(gateway.seen(), [""; 0]);
     let most = Stamp { beat: Stamp::BEAT_MAX, ..stamp(u128::MAX, 1) };
     assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(Written::Done));
+}
+
+/// As much of an etcd as its history needs.
+#[derive(Default)]
+struct History {
+    revision: u64,
+    compacted: u64,
+    rounds: Option<Vec<u8>>,
+    may_compact: bool,
+}
+
+impl History {
+    fn answer(&self, rest: &str) -> Does {
+        let revision = self.revision;
+        Does::Answers(200, format!(r#"{{"header":{{"cluster_id":"1","revision":"{revision}"}}{rest}}}"#))
+    }
+
+    fn does(&mut self, request: &Request) -> Does {
+        let number = |name: &str| request.body[name].as_str().map_or(0, |text| text.parse::<u64>().unwrap());
+        let bytes = |value: &Value| BASE64_STANDARD.decode(value.as_str().unwrap()).unwrap();
+        match request.path.as_str() {
+            WRITE => {
+                let compare = request.body["compare"].as_array().unwrap();
+                let holds = |compare: &Value| match (compare["result"].as_str().unwrap(), &self.rounds) {
+                    ("EQUAL", found) => found.is_none(),
+                    ("GREATER", Some(found)) => *found > bytes(&compare["value"]),
+                    (_, Some(found)) => *found < bytes(&compare["value"]),
+                    (_, None) => false,
+                };
+                if compare.iter().all(holds) {
+                    let put = &request.body["success"][0]["request_put"];
+                    assert_eq!(bytes(&put["key"]), b"p/compaction");
+                    self.rounds = Some(bytes(&put["value"]));
+                    self.revision += 1;
+                    return self.answer(r#","succeeded":true"#);
+                }
+                let (coded, key) = (|value| BASE64_STANDARD.encode(value), BASE64_STANDARD.encode("p/compaction"));
+                let kv = |value| format!(r#"{{"key":"{key}","value":"{}"}}"#, coded(value));
+                let kvs = self.rounds.as_ref().map_or_else(String::new, kv);
+                let found = format!(r#","responses":[{{"response_range":{{"kvs":[{kvs}]}}}}]"#);
+                self.answer(&found)
+            }
+            READ if number("revision") != 0 && number("revision") < self.compacted => {
+                error(400, 11, "etcdserver: mvcc: required revision has been compacted")
+            }
+            READ => self.answer(r#","count":"1""#),
+            "/v3/kv/compaction" if !self.may_compact => error(403, 7, "etcdserver: permission denied"),
+            "/v3/kv/compaction" if number("revision") <= self.compacted => {
+                error(400, 11, "etcdserver: mvcc: required revision has been compacted")
+            }
+            "/v3/kv/compaction" => {
+                self.compacted = number("revision");
+                self.answer("")
+            }
+            LOGIN => self.answer(r#","token":"t""#),
+            _ => self.answer(r#","version":"3.6.9","dbSize":"900","dbSizeInUse":"500","dbSizeQuota":"2147483648""#),
+        }
+    }
+}
+
+fn history(history: History) -> (Arc<Mutex<History>>, Gateway) {
+    let history = Arc::new(Mutex::new(history));
+    let played = Arc::clone(&history);
+    (history, Gateway::new(move |request| played.lock().unwrap().does(request)))
+}
+
+/// In each round one of the servers compacts, and nothing that is younger than the round before.
+#[test]
+fn one_server_a_round_compacts_what_is_older_than_a_round() {
+    let (history, gateway) = history(History { revision: 100, may_compact: true, ..History::default() });
+    let url = format!("etcd://127.0.0.1:{}/p", gateway.port);
+    let servers: Vec<_> = (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(Rounds::new(writer)))).collect();
+    let mut began_at = Vec::new();
+    for round in 0..10 {
+        began_at.push(history.lock().unwrap().revision);
+        let mut done = Vec::new();
+        // Whichever comes first.
+        for turn in 0..3 {
+            let (server, rounds) = &servers[(turn + round) % 3];
+            history.lock().unwrap().revision += 50;
+            done.extend(wait(server.compact(&mut rounds.lock().unwrap())).unwrap());
+        }
+        let compacted = history.lock().unwrap().compacted;
+        if round == 0 {
+            assert_eq!((done, compacted), (vec![], 0), "nothing is known to be old yet");
+        } else {
+            assert_eq!(done, [compacted], "round {round}");
+            assert!((began_at[round - 1]..began_at[round]).contains(&compacted), "round {round}: {compacted}");
+        }
+    }
+    // A store that was restored counts from below: what was seen there is no revision of it.
+    *history.lock().unwrap() = History { revision: 5, may_compact: true, ..History::default() };
+    for _ in 0..3 {
+        for (server, rounds) in &servers {
+            wait(server.compact(&mut rounds.lock().unwrap())).unwrap();
+        }
+    }
+    let History { compacted, revision, .. } = *history.lock().unwrap();
+    assert!(compacted > 0 && compacted <= revision, "{compacted} of {revision}");
+}
+
+#[test]
+fn who_may_not_compact_is_told_what_helps() {
+    let (_, gateway) = history(History { revision: 100, ..History::default() });
+    let server = etcd(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", gateway.port), DEADLINE);
+    let mut rounds = Rounds::new(7);
+    assert_eq!(wait(server.compact(&mut rounds)), Ok(None));
+    let RecordStoreError::Refused(said) = wait(server.compact(&mut rounds)).unwrap_err() else { panic!("not refused") };
+    let expected = "the user 'ids' may not compact: start etcd with --auto-compaction-mode=periodic";
+    assert!(said.contains(expected) && said.contains("compact-every-s=0"), "{said}");
+}
+
+#[test]
+fn an_etcd_that_nobody_compacts_is_warned_of() {
+    for (revision, compacted, warned) in [
+        (1000, 0, None),
+        (200_000, 0, Some("the last 200000 revisions")),
+        (200_000, 2, None),
+        (3_000_000, 2, Some("the last 1000001 revisions")),
+        (3_000_000, 2_900_000, None),
+    ] {
+        let (_, gateway) = history(History { revision, compacted, ..History::default() });
+        let about = gateway.store().about().unwrap();
+        match warned {
+            None => assert_eq!(about.warnings, [""; 0], "{revision}"),
+            Some(part) => assert!(
+                about.warnings.len() == 1
+                    && about.warnings[0].contains(part)
+                    && about.warnings[0].contains("--auto-compaction-mode=periodic --auto-compaction-retention=1h"),
+                "{about:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn the_size_is_that_of_the_largest_member() {
+    let (_, small) = history(History::default());
+    let large = Gateway::new(|_| Does::Answers(200, format!(r#"{{{HEADER},"version":"3.4.42","dbSize":"1000"}}"#)));
+    let url = format!("etcd://127.0.0.1:{},127.0.0.1:{},127.0.0.1:{}/p", free_port(), small.port, large.port);
+    let size = wait(etcd(&url, DEADLINE).size()).unwrap();
+    assert_eq!(size, StoreSize { bytes: 1000, used_bytes: 1000, quota_bytes: None });
+    let size = wait(etcd(&format!("etcd://127.0.0.1:{}/p", small.port), DEADLINE).size()).unwrap();
+    assert_eq!(size, StoreSize { bytes: 900, used_bytes: 500, quota_bytes: Some(2 << 30) });
 }

@@ -6,23 +6,32 @@ mod fake;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::records::etcd::EtcdStore;
-use getid::records::{RecordStore, RecordStoreError, Row, Written};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use getid::records::etcd::{EtcdStore, Rounds};
+use getid::records::{RecordStore, RecordStoreError, Written};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use rcgen::ExtendedKeyUsagePurpose;
+use serde_json::json;
 
-use crate::contract::{Place, Records, check_all, row};
+use crate::contract::{Place, Records, check_all, row, wait};
 use crate::support::etcd::{EtcdCluster, PASSWORD};
 use crate::support::eventually;
 use crate::support::tls::Files;
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+use crate::takeover::fleet::{Fleet, init};
 
 /// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn open(url: &str, deadline: Duration) -> Arc<dyn RecordStore> {
+    Arc::new(etcd(url, deadline))
+}
+
+fn etcd(url: &str, deadline: Duration) -> EtcdStore {
     let url = StoreUrl::parse(url).unwrap();
     let StoreKind::Etcd(address) = url.kind() else { panic!("{url:?}") };
-    Arc::new(EtcdStore::new(address, url.shown(), deadline))
+    EtcdStore::new(address, url.shown(), deadline)
 }
 
 fn records(url: &str, deadline: Duration) -> Records {
@@ -50,6 +59,12 @@ impl Place for Cluster {
 
     fn store(&self) -> Arc<dyn RecordStore> {
         open(&self.0.url(), DEADLINE)
+    }
+
+    fn spoil(&self, key: &str) {
+        let coded = |text: &str| BASE64_STANDARD.encode(text);
+        let put = json!({ "key": coded(&format!("getid/{key}")), "value": coded("beat 0 of nobody\n") });
+        self.0.ask("", "/v3/kv/put", &put);
     }
 }
 
@@ -101,11 +116,10 @@ fn a_record_is_one_key_that_people_can_read() {
     assert_eq!(records(&cluster.url(), DEADLINE).read("claim/3"), Ok(None), "another prefix is another store");
     // Somebody else writes there.
     cluster.ask("", "/v3/kv/put", &serde_json::json!({ "key": "dGVhbS9pZHMvY2xhaW0vMw==", "value": "aGk=" }));
-    let expected = "the value of the key 'team/ids/claim/3' does not begin with a stamp; nobody else may write below \
-                    'team/ids/'";
-    let written = store.write("claim/3", None, &row(1, 1, "")).map(|_| None);
-    for error in [store.read("claim/3").unwrap_err(), written.map(|_: Option<Row>| ()).unwrap_err()] {
-        assert!(matches!(&error, RecordStoreError::Refused(text) if text.contains(expected)), "{error:?}");
+    let expected = "the key 'team/ids/claim/3' has a value that does not begin with a stamp";
+    let written = store.write("claim/3", None, &row(1, 1, "")).unwrap_err();
+    for error in [store.read("claim/3").unwrap_err(), written] {
+        assert!(matches!(&error, RecordStoreError::Damaged(bad) if bad.what == expected), "{error:?}");
     }
 }
 
@@ -213,7 +227,7 @@ fn write_through(store: &Records, beat: u64) -> bool {
             true
         }
         Ok(Written::Conflict(None)) => panic!("it is gone"),
-        Err(RecordStoreError::Refused(text)) => panic!("{text}"),
+        Err(error @ (RecordStoreError::Refused(_) | RecordStoreError::Damaged(_))) => panic!("{error}"),
         Err(RecordStoreError::Away(_)) => false,
         Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
     }
@@ -316,4 +330,92 @@ fn a_full_database_is_told_and_settled_by_reading() {
     assert!(Some(found) >= last, "{found}");
     let warnings = store.about().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("NOSPACE")), "{warnings:?}");
+}
+
+/// Beats of one record until the database is full, or `beats_max`. After each `every` beats one of two servers
+/// compacts.
+fn beats_until_full(quota: &str, beats_max: u64, every: Option<u64>) -> u64 {
+    let cluster = EtcdCluster::one(&["--quota-backend-bytes", quota]);
+    let servers = [etcd(&cluster.url(), DEADLINE), etcd(&cluster.url(), DEADLINE)];
+    let mut rounds = [Rounds::new(1), Rounds::new(2)];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (claim, text) = (crate::contract::key("claim/1"), "x".repeat(10_000));
+    runtime.block_on(async {
+        let (mut last, mut compactions) = (None, 0);
+        for beat in 1..=beats_max {
+            let new = row(1, beat, &text);
+            if servers[0].write(&claim, last, &new).await != Ok(Written::Done) {
+                return beat;
+            }
+            last = Some(new.stamp);
+            if every.is_some_and(|every| beat % every == 0) {
+                for (server, rounds) in servers.iter().zip(&mut rounds) {
+                    compactions += u64::from(server.compact(rounds).await.unwrap().is_some());
+                }
+            }
+        }
+        let size = servers[1].size().await.unwrap();
+        assert!(size.used_bytes <= size.bytes && size.bytes > 10_000, "{size:?}");
+        assert!(every.is_none_or(|every| compactions >= beats_max / every - 1), "{compactions}");
+        beats_max
+    })
+}
+
+#[test]
+#[ignore = "needs etcd"]
+fn an_etcd_that_is_compacted_does_not_fill_up() {
+    const QUOTA: &str = "8000000";
+    let full_at = beats_until_full(QUOTA, 10_000, None);
+    assert!(full_at < 10_000, "without a compaction it fills up");
+    let beats = 5 * full_at;
+    assert_eq!(beats_until_full(QUOTA, beats, Some(full_at / 10)), beats);
+    println!("full after {full_at} beats of 10 kB; not after {beats} with compactions");
+}
+
+/// What etcd answers about a revision that was compacted, and to a user that it lets in.
+#[test]
+#[ignore = "needs etcd"]
+fn etcd_forgets_what_was_compacted_and_nothing_else() {
+    let cluster = EtcdCluster::one(&[]);
+    cluster.switch_users_on();
+    let server = etcd(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
+    let store = records(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
+    store.put("claim/1", None, &row(1, 1, "1"));
+    let mut rounds = Rounds::new(1);
+    assert_eq!(wait(server.compact(&mut rounds)), Ok(None), "what it sees now is compacted in the next round");
+    store.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
+    let compacted = wait(server.compact(&mut rounds)).unwrap().expect("its turn");
+    assert_eq!(store.read("claim/1"), Ok(Some(row(1, 2, "2"))));
+    let token = cluster.ask("", "/v3/auth/authenticate", &json!({ "name": "root", "password": PASSWORD }));
+    let at = |revision: u64| {
+        let read = json!({ "key": BASE64_STANDARD.encode("getid/claim/1"), "revision": revision.to_string() });
+        cluster.members[0].try_ask(token["token"].as_str().unwrap(), "/v3/kv/range", &read)
+    };
+    assert_eq!(at(compacted).status, 200);
+    let gone = at(compacted - 1);
+    assert!(gone.status != 200 && gone.text().contains("required revision has been compacted"), "{}", gone.text());
+}
+
+/// Of two servers of one claim, a holder and a standby, one compacts, and both know how large the database is.
+#[cfg(all(feature = "mysql", feature = "postgres"))]
+#[test]
+#[ignore = "needs etcd"]
+fn servers_compact_the_etcd_of_their_claims() {
+    let cluster = EtcdCluster::one(&[]);
+    init(&cluster.url());
+    let read = json!({ "key": BASE64_STANDARD.encode("getid/cluster"), "revision": "1" });
+    let first_revision = || cluster.members[0].try_ask("", "/v3/kv/range", &read);
+    assert_eq!(first_revision().status, 200);
+    let url = format!("{}?compact-every-s=1", cluster.url());
+    let mut fleet = Fleet::start(&[url.clone(), url], &[]);
+    fleet.holder();
+    eventually("its history is compacted", || first_revision().text().contains("has been compacted"));
+    let mut wires = [0, 1].map(|at| fleet.server(at).connect());
+    eventually("a compaction is counted", || {
+        wires.iter_mut().map(|wire| wire.info_number("claim_store_compactions")).sum::<u64>() > 0
+    });
+    for wire in &mut wires {
+        let (bytes, used) = (wire.info_number("claim_store_bytes"), wire.info_number("claim_store_used_bytes"));
+        assert!(0 < used && used <= bytes, "{used} of {bytes}");
+    }
 }

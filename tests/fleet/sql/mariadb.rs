@@ -1,9 +1,11 @@
 //! What MySQL adds, tried with a real MariaDB: its settings, its rights and its errors.
 
+use std::process::Command;
+
 use getid::records::RecordStoreError;
 
 use super::{Shared, check_faults, records, says};
-use crate::contract::{check_all, row, stamp};
+use crate::contract::{check_all, key, row, stamp, wait};
 use crate::support::backend::Backend as _;
 use crate::support::eventually;
 use crate::support::mariadb::MariadbServer;
@@ -93,4 +95,71 @@ fn weak_settings_of_mysql_are_warned_of() {
     server.sql("ALTER TABLE getid_record ENGINE=MyISAM");
     let warnings = records(&server.url()).about().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("is a table of MyISAM")), "{warnings:?}");
+}
+
+#[test]
+#[ignore = "needs mariadb"]
+fn the_table_takes_no_row_that_is_no_record() {
+    let server = MariadbServer::start(&[]);
+    records(&server.url()).put("claim/1", None, &row(1, 1, "1"));
+    for set in ["beat = 0", "writer = 'x'", "writer = UPPER('abcdef78901234567890123456789012')", "record_key = ''"] {
+        let refused = server.try_sql(&format!("UPDATE getid_record SET {set}")).unwrap_err();
+        assert!(refused.contains("CONSTRAINT"), "{set}: {refused}");
+    }
+    // One that an earlier getid has made goes on as it is.
+    let schema = records(&server.url()).0.schema();
+    let old: String = schema
+        .lines()
+        .map(|line| line.find(" CHECK").map_or(line.to_owned(), |at| format!("{},", &line[..at])))
+        .collect();
+    server.sql(&format!("DROP TABLE getid_record; {old}"));
+    let store = records(&server.url());
+    store.put("claim/1", None, &row(1, 1, "1"));
+    // MySQL compares no blanks at the end.
+    server.sql("UPDATE getid_record SET record_key = 'claim/1 '");
+    let bad = store.bad("claim/1");
+    assert_eq!(store.listed("claim/", "", 10).bad[0].server_id(), Some(1));
+    assert_eq!(wait(store.0.mend(&key("claim/1"), &bad, &row(2, 2, "2"))), Ok(true));
+    assert_eq!(store.read("claim/1"), Ok(Some(row(2, 2, "2"))));
+}
+
+/// The command that a start prints is run as it is printed, in a shell that knows nothing but the file that it names.
+#[test]
+#[ignore = "needs mariadb"]
+fn what_a_start_prints_is_enough() {
+    let server = MariadbServer::start(&[]);
+    server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT ALL ON ids.* TO app@localhost");
+    let (url, folder) = (server.url_of("app:app-secret", "ids", ""), crate::support::folder());
+    std::fs::write(folder.path().join("PASSWORD_FILE"), "app-secret\n").unwrap();
+    let getid = |words: &[&str]| {
+        let mut getid = Command::new(env!("CARGO_BIN_EXE_getid"));
+        getid.args(words).current_dir(folder.path()).env("GETID_CLAIM_STORE", &url).env("GETID_ID_MACHINE_CLAIM", "no");
+        getid.envs([
+            ("GETID_ID_RANGE", "5"),
+            ("GETID_SHARD_RANGE", "6"),
+            ("GETID_DIR", folder.path().to_str().unwrap()),
+        ]);
+        getid.output().unwrap()
+    };
+    let made = getid(&["cluster", "init", "--new", "20,21"]);
+    assert!(made.status.success(), "{made:?}");
+    server.sql("ALTER TABLE getid_record MODIFY beat BIGINT NOT NULL");
+    for lost in ["DELETE FROM getid_record", "UPDATE getid_record SET beat = 0", "UPDATE getid_record SET text = 'x'"] {
+        server.sql(&format!("{lost} WHERE record_key = 'claim/20'"));
+        let refused = getid(&["serve", "--server-id", "20", "--port", "0", "--unixsocket", "socket"]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned() + &String::from_utf8_lossy(&refused.stdout);
+        assert!(
+            !refused.status.success() && !said.contains("another claim-store") && !said.contains("secret"),
+            "{said}"
+        );
+        let (_, command) = said.split_once("`getid state advance").unwrap_or_else(|| panic!("{lost}: {said}"));
+        let (command, _) = command.split_once('`').unwrap();
+        let command = command.replace("--past-id ID", "--past-id 1");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("\"$GETID\" state advance{command}")]).env_clear().current_dir(folder.path());
+        let output = shell.env("GETID", env!("CARGO_BIN_EXE_getid")).env("PATH", "/usr/bin:/bin").output().unwrap();
+        assert!(output.status.success(), "{command}: {output:?}");
+        let shown = getid(&["claim", "show", "20"]);
+        assert!(String::from_utf8_lossy(&shown.stdout).contains("id-range 5 shard-range"), "{shown:?}");
+    }
 }

@@ -23,6 +23,14 @@ impl Place for Folder {
     fn store(&self) -> Arc<dyn RecordStore> {
         open("sqlite:", self.0.path(), DEADLINE)
     }
+
+    fn spoil(&self, key: &str) {
+        let sqlite = rusqlite::Connection::open(self.0.path().join("records.sqlite")).unwrap();
+        let spoil = format!("UPDATE getid_record SET beat = 0 WHERE record_key = '{key}'");
+        assert!(sqlite.execute(&spoil, []).is_err(), "the table takes no such beat");
+        sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
+        sqlite.execute(&spoil, []).unwrap();
+    }
 }
 
 fn records(url: &str, dir: &Path) -> Records {
@@ -87,14 +95,25 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
     let store = records("sqlite:", folder.path());
     store.put("claim/1", None, &row(1, 1, "1"));
     let sqlite = rusqlite::Connection::open(folder.path().join("records.sqlite")).unwrap();
-    sqlite.execute("UPDATE getid_record SET writer = 'x2345678901234567890123456789012'", []).unwrap();
-    let said = store.read("claim/1").unwrap_err().to_string();
-    assert!(said.contains("the row 'claim/1' of the table getid_record has the writer 'x234"), "{said}");
-    sqlite.execute("UPDATE getid_record SET writer = ?1, record_key = 'a b'", [format!("{:032x}", 1)]).unwrap();
-    let said = Records(Arc::clone(&store.0)).0;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let said = runtime.block_on(said.list("", "", 10)).unwrap_err().to_string();
-    assert!(said.contains("record_key is 'a b'"), "{said}");
+    let writer = |to: &str| sqlite.execute("UPDATE getid_record SET writer = ?1", [to]);
+    for refused in ["x2345678901234567890123456789012", "ABCDEF78901234567890123456789012", "1"] {
+        assert!(writer(refused).is_err(), "{refused}");
+        sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
+        writer(refused).unwrap();
+        sqlite.pragma_update(None, "ignore_check_constraints", false).unwrap();
+        let said = store.bad("claim/1").what;
+        assert!(
+            said.contains(&format!("the row 'claim/1' of the table getid_record has the writer '{refused}")),
+            "{said}"
+        );
+    }
+    // What is no key, and what is no text.
+    writer(&format!("{:032x}", 1)).unwrap();
+    for key in ["'a b'", "CAST(x'61ff' AS TEXT)"] {
+        sqlite.execute(&format!("UPDATE getid_record SET record_key = {key}"), []).unwrap();
+        let listed = store.listed("", "", 10);
+        assert!(listed.rows.is_empty() && listed.bad[0].what.contains("has a record_key that is no key"), "{listed:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! is printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
 
 mod etcd;
-mod fleet;
+pub(crate) mod fleet;
 
 use std::time::{Duration, Instant};
 

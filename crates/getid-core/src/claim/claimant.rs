@@ -15,10 +15,13 @@ const POLL_MS: u64 = 100;
 pub struct Options {
     /// How long this server may be silent as a holder, ms (`claim-timeout-ms`): what it writes into its records.
     pub timeout_ms: u64,
-    /// A wall clock further than this from the record's time does not take a claim over, ms; 0: however far
-    /// (`id-max-clock-jump-ms`).
-    pub max_clock_jump_ms: u64,
-    /// The same, whatever the other says (`claim-takeover any`).
+    /// A wall clock further than this ahead of the record's time takes no claim over, ms; 0: however far
+    /// (`claim-max-clock-ahead-ms`). IDs would be ahead with it, and stay so.
+    pub max_ahead_ms: u64,
+    /// A wall clock further than this behind the record's time takes none over, ms; 0: however far
+    /// (`id-max-clock-jump-ms`). IDs go on from the record's time, which costs nothing.
+    pub max_behind_ms: u64,
+    /// Lifts both limits (`claim-takeover any`).
     pub takes_any: bool,
     /// Whether a record that is missing may be made (`server-id auto`, for ids of the cluster record's list).
     pub creates: bool,
@@ -341,18 +344,11 @@ impl Claimant {
     }
 
     /// How far the wall clock is from the record's time, carried on, if that is too far.
-    ///
-    /// A record that was not written while this server looked may be of any age: then a wall clock that is ahead of it
-    /// says nothing.
     fn apart_by_ms(&self, watch: &Watch, now: Clocks) -> Option<i64> {
-        let (seen, max_ms) = (watch.seen(), self.options.max_clock_jump_ms);
-        if max_ms == 0 || self.options.takes_any || seen.point.is_nothing() {
-            return None;
-        }
-        let carried_on = seen.point.reference.unix_ms(self.options.epoch).saturating_add_unsigned(watch.age_ms(now));
-        let by_ms = now.wall_ms.saturating_sub(carried_on);
-        let is_too_far = by_ms.unsigned_abs() > max_ms && (by_ms < 0 || watch.is_fresh());
-        is_too_far.then_some(by_ms)
+        let Options { max_ahead_ms, max_behind_ms, takes_any, epoch, .. } = self.options;
+        let by_ms = watch.clock_gap_ms(now, epoch).filter(|_| !takes_any)?;
+        let max_ms = if by_ms < 0 { max_behind_ms } else { max_ahead_ms };
+        (max_ms != 0 && by_ms.unsigned_abs() > max_ms).then_some(by_ms)
     }
 
     fn sees_nothing(&mut self) -> Event {
@@ -411,6 +407,11 @@ impl Claimant {
     /// What a standby has watched.
     pub fn watch(&self) -> Option<&Watch> {
         if let State::Standby(standby) = &self.state { standby.watch.as_ref() } else { None }
+    }
+
+    /// How far a standby's wall clock is ahead of the record's time, or (negative) behind, ms; `None`: unknown.
+    pub fn clock_gap_ms(&self, now: Clocks) -> Option<i64> {
+        self.watch()?.clock_gap_ms(now, self.options.epoch)
     }
 
     /// What a standby waits for; `None`: it is a holder.

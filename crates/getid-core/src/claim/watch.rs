@@ -3,6 +3,7 @@
 use super::clocks::Clocks;
 use super::record::{Seen, Stamp};
 use crate::checks::{Fault, planted};
+use crate::time::Epoch;
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -27,24 +28,44 @@ pub struct Watch {
     silent_ns: u64,
     /// The stamp before it was seen too, shortly before: this one is new.
     is_fresh: bool,
+    /// When a reply first showed the record's time, by the boot clock, ns. An operator's write changes the stamp and
+    /// leaves the time.
+    time_first_ns: u64,
+    /// The time before it was seen too, shortly before: this one is that of the write.
+    is_time_fresh: bool,
 }
 
 impl Watch {
     /// Begins to watch what a reply has shown just now.
     pub fn new(now: Clocks, seen: Seen) -> Watch {
-        Watch { seen, first: now, counted_to: now, failing_since: None, silent_ns: 0, is_fresh: false }
+        Watch {
+            seen,
+            first: now,
+            counted_to: now,
+            failing_since: None,
+            silent_ns: 0,
+            is_fresh: false,
+            time_first_ns: now.boot_ns,
+            is_time_fresh: false,
+        }
     }
 
     /// The same of a record of which it is known that it was written just now.
     pub(super) fn of_new(now: Clocks, seen: Seen) -> Watch {
-        Watch { is_fresh: true, ..Watch::new(now, seen) }
+        Watch { is_fresh: true, is_time_fresh: true, ..Watch::new(now, seen) }
     }
 
     /// A read that was sent at `sent` has shown `seen` at `now`.
     pub fn saw(&mut self, sent: Clocks, now: Clocks, seen: Seen) {
         if seen.stamp != self.seen.stamp {
             let is_fresh = self.passed_ns(now).is_some();
-            *self = Watch { is_fresh, ..Watch::new(now, seen) };
+            let (time_first_ns, is_time_fresh) = if seen.point.reference == self.seen.point.reference {
+                (self.time_first_ns, self.is_time_fresh)
+            } else {
+                // What comes back from another store is as old as its last save there.
+                (now.boot_ns, is_fresh && !self.seen.is_moved)
+            };
+            *self = Watch { is_fresh, time_first_ns, is_time_fresh, ..Watch::new(now, seen) };
             return;
         }
         self.silent_ns = self.silent_ns.saturating_add(self.passed_ns(sent).unwrap_or(0));
@@ -95,8 +116,17 @@ impl Watch {
         self.is_fresh
     }
 
-    /// How long ago its stamp was first seen, ms, by the boot clock, watched or not.
-    pub(super) fn age_ms(&self, now: Clocks) -> u64 {
-        now.boot_ns.saturating_sub(self.first.boot_ns) / NS_PER_MS
+    /// Wall clock less the record's time, carried on by the boot clock, ms; `None`: unknown.
+    ///
+    /// A time that did not change while this server looked may be of any age: then a wall clock that is ahead of it
+    /// says nothing.
+    pub(super) fn clock_gap_ms(&self, now: Clocks, epoch: Epoch) -> Option<i64> {
+        if self.seen.point.is_nothing() {
+            return None;
+        }
+        let age_ms = now.boot_ns.saturating_sub(self.time_first_ns) / NS_PER_MS;
+        let carried_on = self.seen.point.reference.unix_ms(epoch).saturating_add_unsigned(age_ms);
+        let gap_ms = now.wall_ms.saturating_sub(carried_on);
+        (gap_ms < 0 || self.is_time_fresh).then_some(gap_ms)
     }
 }

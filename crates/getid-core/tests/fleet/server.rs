@@ -233,7 +233,8 @@ impl Server {
 fn process(me: u128, setup: Setup, clock: &mut MachineClock, noted: u64, now_ns: u64) -> (Claimant, Mint) {
     let options = Options {
         timeout_ms: setup.timeout_ms,
-        max_clock_jump_ms: setup.limits.max_clock_jump_ms,
+        max_ahead_ms: 60_000,
+        max_behind_ms: setup.limits.max_clock_jump_ms,
         takes_any: false,
         creates: false,
         epoch: Epoch::DEFAULT,

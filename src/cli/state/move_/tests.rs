@@ -11,7 +11,7 @@ use super::*;
 use crate::claim::{Owner, Term};
 use crate::cli::claim_store::testing::*;
 use crate::records::memory::MemoryStore;
-use crate::records::{About, Answer, RecordStore, RecordStoreError, Stamp};
+use crate::records::{About, Answer, BadRow, Listed, RecordStore, RecordStoreError, Stamp};
 
 /// Two stores and two folders, and server-id 1 in one of them.
 struct World {
@@ -52,7 +52,7 @@ impl RecordStore for Named {
         }
         self.memory.read(key)
     }
-    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Vec<(Key, Row)>> {
+    fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
         self.memory.list(prefix, after, limit)
     }
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written> {
@@ -66,6 +66,9 @@ impl RecordStore for Named {
             }
             killed()
         })
+    }
+    fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool> {
+        self.memory.mend(key, bad, new)
     }
     fn about(&self) -> Answer<'_, About> {
         self.memory.about()

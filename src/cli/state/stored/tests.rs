@@ -82,8 +82,11 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
     let refused = run("--server-id 3 --to now", &store).unwrap_err();
     assert!(refused.ends_with("versions 1 to 4; use the newer getid that wrote it"), "{refused}");
     for (words, said) in [
-        ("--server-id 0 --to now --epoch 1420041600001", "id-epoch is 1420041600001"),
-        ("--server-id 0 --to now --id-range 3 --shard-range 8", "id-range is 3, and this fleet's is 2"),
+        ("--server-id 0 --to now --epoch 1420041600001", "--epoch is 1420041600001, and this fleet"),
+        (
+            "--server-id 0 --to now --id-range 3 --shard-range 8",
+            "--id-range is 3, and this fleet's id-range is 2: leave",
+        ),
         (
             "--server-id 0 --to 2027-11-21",
             "the record would be at 2027-11-21T00:00:00.000Z, 365 days ahead of the clock",
@@ -108,7 +111,7 @@ fn one_that_is_lost_is_made_anew() {
     assert!(text.contains("servers that have noted a later one believe the store again"), "{text}");
     assert_eq!(point(&memory, 2), (3201, 201), "past B and the room of a save");
     let refused = run("--server-id 0 --to now --id-range 3 --shard-range 8", &store).unwrap_err();
-    assert!(refused.starts_with("id-range is 3, and this fleet's is 2"), "{refused}");
+    assert!(refused.starts_with("--id-range is 3, and this fleet's id-range is 2: leave"), "{refused}");
     let (memory, store) = empty();
     let refused = run("--server-id 0 --to now", &store).unwrap_err();
     assert!(refused.starts_with("memory: there is no fleet's record here, and none of server-id 0;"), "{refused}");
@@ -160,4 +163,73 @@ fn one_is_shown_as_claims_are() {
     assert_eq!((&json[0]["server_id"], &json[0]["holder"]["name"]), (&1.into(), &"host-a".into()));
     assert_eq!(show(&store, Some(2), false, NOW).err().unwrap(), "memory: there is no record of server-id 2");
     assert!(!show(&store, Some(2), true, NOW).unwrap().good);
+}
+
+/// The layout of another fleet than the default: five bits of server-id, another epoch.
+fn other_fleet() -> (Arc<MemoryStore>, ClaimStore, getid_core::Layout) {
+    let (memory, store) = empty();
+    let layout =
+        getid_core::Layout::new(getid_core::Epoch::from_unix_ms(1_500_000_000_000).unwrap(), 5, 6, 10).unwrap();
+    let fleet = ClusterRecord::new(layout, crate::claim::fleet::IdRanges::default());
+    memory.set(Key::of_cluster(), Some(fleet.to_row(new_stamp(1)).unwrap()));
+    (memory, store, layout)
+}
+
+/// What is printed names no layout: the fleet's is taken, whether the record is lost, damaged, or no record at all.
+#[test]
+fn the_fleet_says_the_layout_of_a_record_that_cannot() {
+    let (memory, store, layout) = other_fleet();
+    let damaged = Row { stamp: new_stamp(7), text: "getid state 4\ntimeout-ms 20\n".to_owned() };
+    memory.set(Key::of_claim(20), Some(damaged));
+    memory.set_bad(Key::of_claim(30), bad_row(30, "watermark 5"));
+    let id = layout.epoch().tick_at(NOW).unwrap().0 << 21;
+    for server_id in [10, 20, 30] {
+        let text = run(&format!("--server-id {server_id} --past-id {id}"), &store).unwrap();
+        assert_eq!(taken_copy(&text).is_some(), server_id > 10, "{text}");
+        assert_eq!(got(&memory, server_id).record.identity.layout, layout);
+        assert!(point(&memory, server_id).0 > 3000, "past what was under way");
+    }
+    for (words, expected) in [
+        ("--id-range 2 --shard-range 9", "--id-range is 2, and this fleet's id-range is 5: leave --id-range out"),
+        ("--epoch 0", "--epoch is 0, and this fleet's id-epoch is 1500000000000: leave --epoch out"),
+    ] {
+        let refused = run(&format!("--server-id 1 --past-id {id} {words}"), &store).unwrap_err();
+        assert!(refused.starts_with(expected) && !refused.contains("claim-store"), "{refused}");
+    }
+}
+
+#[test]
+fn a_row_that_is_no_record_is_written_over() {
+    let (memory, store) = fleet();
+    put(&memory, &held(0));
+    let text = memory.get(&Key::of_claim(0)).unwrap().text;
+    memory.set_bad(Key::of_claim(0), bad_row(0, &text));
+    let expected = "memory: cannot use the record of server-id 0: the row 'claim/0' has the beat -7; to go on, run `getid \
+                    state advance --store memory --server-id 0 --past-id ID`";
+    assert!(store.claim(0).unwrap_err().starts_with(expected), "{:?}", store.claim(0));
+    let shown = run("--server-id 0 --to now", &store).unwrap();
+    assert!(shown.contains("before     a record of no use: the row 'claim/0' has the beat -7\n"), "{shown}");
+    assert!(shown.contains("  salvaged   watermark 2026-11-21T00:00:02.500Z"), "what it says still counts: {shown}");
+    let after = got(&memory, 0);
+    assert!(after.holder().is_none() && after.beat >= ADVANCE_BEATS);
+    assert_eq!(taken_copy(&shown), Some(text));
+    // One that was moved is not taken back by that.
+    let moved = ClaimRecord { mark: Some(Mark::MovedTo(Place::of_store("etcd://b/getid"))), ..free(1) };
+    let text = moved.to_row(1).unwrap().text;
+    memory.set_bad(Key::of_claim(1), bad_row(1, &text));
+    let refused = run("--server-id 1 --to now", &store).unwrap_err();
+    assert!(refused.contains("server-id 1: it was moved to etcd://b/getid"), "{refused}");
+}
+
+/// The copy of what was there, which is taken away.
+fn taken_copy(shown: &str) -> Option<String> {
+    let path = shown.lines().find_map(|line| line.strip_prefix("  copy       "))?;
+    let text = std::fs::read_to_string(path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    Some(text)
+}
+
+fn bad_row(server_id: u32, text: &str) -> BadRow {
+    let what = format!("the row 'claim/{server_id}' has the beat -7");
+    BadRow { key: format!("claim/{server_id}"), what, writer: String::new(), beat: -7, text: text.as_bytes().to_vec() }
 }

@@ -31,7 +31,14 @@ fn point(watermark: u64) -> SavePoint {
 }
 
 fn options() -> Options {
-    Options { timeout_ms: TIMEOUT_MS, max_clock_jump_ms: 3_600_000, takes_any: false, creates: false, epoch: epoch() }
+    Options {
+        timeout_ms: TIMEOUT_MS,
+        max_ahead_ms: 60_000,
+        max_behind_ms: 3_600_000,
+        takes_any: false,
+        creates: false,
+        epoch: epoch(),
+    }
 }
 
 fn claimant(me: u128) -> Claimant {
@@ -461,25 +468,62 @@ fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
         let mut machine = Claimant::new(1, options, 0, None);
         let mut store = Store(Some(held(2, 41)));
         store.works_off(&mut machine, by(0));
-        store.0 = Some(held(2, 41 + u64::from(beats)));
+        if beats {
+            store.0 = Some(later(held(2, 42), 50));
+        }
         (100..=2200).step_by(100).map(|ms| store.works_off(&mut machine, by(ms))).last().unwrap()
     };
     for beats in [false, true] {
-        assert!(!matches!(watched(3_500_000, options(), beats), Event::Standby(_)));
+        assert!(!matches!(watched(55_000, options(), beats), Event::Standby(_)));
         assert!(!matches!(watched(-3_500_000, options(), beats), Event::Standby(_)));
         match watched(-day_ms, options(), beats) {
             Event::Standby(Waiting::Apart { by_ms }) => assert!((by_ms + day_ms).abs() < 4000, "{by_ms}"),
             other => panic!("{other:?}"),
         }
     }
-    // Ahead of a record that beat while it was watched.
+    // Ahead of a record that beat while it was watched: IDs would be 50 minutes ahead.
+    assert!(matches!(watched(3_000_000, options(), true), Event::Standby(Waiting::Apart { by_ms: 2_900_000.. })));
     assert!(matches!(watched(day_ms, options(), true), Event::Standby(Waiting::Apart { .. })));
     // A record that was silent from the first may be a day old: then the clock is right.
     assert!(!matches!(watched(day_ms, options(), false), Event::Standby(_)));
-    for lifted in [Options { takes_any: true, ..options() }, Options { max_clock_jump_ms: 0, ..options() }] {
+    for lifted in [Options { takes_any: true, ..options() }, Options { max_ahead_ms: 0, max_behind_ms: 0, ..options() }]
+    {
         assert!(!matches!(watched(-day_ms, lifted, true), Event::Standby(_)));
         assert!(!matches!(watched(day_ms, lifted, true), Event::Standby(_)));
     }
+}
+
+/// The same record with a time that is so many ms later.
+fn later(seen: Seen, ms: u64) -> Seen {
+    let reference = seen.point.reference.plus_ms(ms);
+    Seen { point: SavePoint { reference, ..seen.point }, ..seen }
+}
+
+/// How far a standby is from the record's time is known before there is anything to take.
+#[test]
+fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
+    let gap = |wall_off_ms: i64, seen: &[(u64, Seen)]| {
+        let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
+        let mut machine = claimant(1);
+        for (ms, seen) in seen {
+            Store(Some(*seen)).works_off(&mut machine, by(*ms));
+        }
+        machine.clock_gap_ms(by(seen.last().unwrap().0 + 700))
+    };
+    let (first, beat) = ((0, held(2, 41)), (500, later(held(2, 42), 500)));
+    for off_ms in [3_000_000, 5001, 0, -5001, -3_000_000] {
+        assert_eq!(gap(off_ms, &[first, beat]), Some(off_ms));
+    }
+    // The age of the first record is not known: the clock is ahead by that, perhaps.
+    assert_eq!((gap(3_000_000, &[first]), gap(-3_000_000, &[first])), (None, Some(-3_000_000)));
+    // A write that leaves the time as it was, as an operator's does, makes it no younger.
+    let taken = |ms| (ms, Seen { stamp: held(9, 43).stamp, ..beat.1 });
+    assert_eq!(gap(7, &[first, beat, taken(1400)]), Some(7));
+    assert_eq!(gap(7, &[first, taken(400)].map(|(ms, seen)| (ms, Seen { point: first.1.point, ..seen }))), None);
+    // What comes back from another store has the time of its last save there.
+    let moved = (500, Seen { is_moved: true, ..beat.1 });
+    assert_eq!(gap(7, &[first, moved, (900, later(held(9, 43), 600))]), None);
+    assert_eq!(holder(1, 0).0.clock_gap_ms(at(0)), None);
 }
 
 #[test]

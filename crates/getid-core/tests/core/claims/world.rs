@@ -262,7 +262,8 @@ impl World {
         server.lives += 1;
         let options = Options {
             timeout_ms: TIMEOUT_MS,
-            max_clock_jump_ms: 0,
+            max_ahead_ms: 0,
+            max_behind_ms: 0,
             takes_any: false,
             creates: false,
             epoch: Epoch::from_unix_ms(0).unwrap(),
