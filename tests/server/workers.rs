@@ -16,8 +16,9 @@ const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-
 /// A new pool opens after its longest lease. One server waits for that, with leases of one second, and each test gets a
 /// copy of its store.
 fn folder_with_open_pools() -> TempDir {
-    static STORE: OnceLock<Vec<u8>> = OnceLock::new();
-    let records = STORE.get_or_init(|| {
+    /// The files of the store by name: the process may end before SQLite has moved its log into the file.
+    static STORE: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
+    let files = STORE.get_or_init(|| {
         let dir = folder();
         let pools = ["orders", "quick", "small"];
         let words = pools.map(|pool| ["--worker-pool".to_owned(), format!("{pool} size 3 lease 1s longest 1s")]);
@@ -33,10 +34,13 @@ fn folder_with_open_pools() -> TempDir {
             assert_eq!(said(&mut wire, &format!("WORKERID RELEASE {pool} {id} {token}")), "+OK\r\n");
         }
         assert!(server.stop().success());
-        fs::read(dir.path().join("records.sqlite")).unwrap()
+        let names = ["records.sqlite", "records.sqlite-wal"];
+        names.iter().filter_map(|name| Some(((*name).to_owned(), fs::read(dir.path().join(name)).ok()?))).collect()
     });
     let dir = folder();
-    fs::write(dir.path().join("records.sqlite"), records).unwrap();
+    for (name, bytes) in files {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
     dir
 }
 
