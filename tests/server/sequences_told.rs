@@ -244,7 +244,7 @@ fn a_database_that_goes_comes_and_goes_back_is_told_of_once_each() {
     assert_eq!(wire.ask("INCR orders"), ":1");
     wire.send("SEQUENCE INFO orders\r\n");
     let info = String::from_utf8(wire.reply()).unwrap().replace("\r\n", " ");
-    assert!(info.contains("a_raise_holds_everywhere_in_s :60"), "{info}");
+    assert!(info.contains("a_raise_holds_everywhere_in_s :900"), "{info}");
     database.stop_immediate();
     let line = server.wait_log("It is tried again until it answers");
     assert!(line.contains("postgres://postgres:***@127.0.0.1"), "{line}");

@@ -252,7 +252,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     server
         .sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let url = server.url_of("app:app-secret", "ids", "");
-    let schema = "`getid sequence schema --store 'mysql://app:***@";
+    let schema = "`getid sequence schema --store 'mysql://app@/ids?socket=";
     says(&url, &["getid_store is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
     server.sql(&store(&url, Table::Native).schema());
     server.sql(&store(&url, Table::Native).schema());

@@ -20,6 +20,7 @@ const CLIENT_BYTES: u64 = 5 * KIB;
 
 /// A connection of the HTTP port, without the buffers that count for `maxmemory-clients`: 4 KiB here and 4 KiB in the
 /// kernel, measured, and a response that is too small to be counted (8 KiB).
+#[cfg(feature = "http")]
 const HTTP_CLIENT_BYTES: u64 = 16 * KIB;
 
 /// The page's streams: 32 viewers, each with an event that it takes and one that waits, 64 KiB each.
