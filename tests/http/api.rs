@@ -183,17 +183,19 @@ fn sequences_are_made_counted_and_changed() {
         api.json(200, "PATCH /v1/sequences/odd:one", r#"{"last":1083}"#),
         json!({ "name": "odd:one", "holds_everywhere_in_s": 0 })
     );
-    // With policy error a value is refused until the next reservation is in memory.
+    // With policy error a request is refused (503) until the store has answered.
     let next_value = || {
-        in_time("a value is in memory", || {
+        in_time("the store has answered", || {
             let response = api.ask("POST /v1/sequences/odd:one/values", "");
-            (response.status != 503).then(|| response.json())
+            (response.status != 503).then_some(response)
         })
     };
-    assert_eq!(next_value(), json!({ "values": ["1093"] }));
-    assert!(api.problem(409, "POST /v1/sequences/odd:one/values", "").contains("has no more values"));
+    assert_eq!(next_value().json(), json!({ "values": ["1093"] }));
+    let at_max = next_value();
+    assert_eq!(at_max.status, 409, "{at_max:?}");
+    assert!(at_max.json()["detail"].as_str().unwrap().contains("has no more values"), "{at_max:?}");
     api.json(200, "PATCH /v1/sequences/odd:one", r#"{"max":"9000000000000000000","cache":0}"#);
-    assert_eq!(next_value(), json!({ "values": ["1103"] }));
+    assert_eq!(next_value().json(), json!({ "values": ["1103"] }));
     assert_eq!(api.json(200, "GET /v1/sequences/odd:one", "")["cache"], 0);
 }
 
