@@ -1,5 +1,5 @@
-//! Which characters may be shown as they are, wherever text that somebody else chose is shown: in error replies, logs,
-//! reports and tools.
+//! Which characters of foreign text (names, arguments, messages of databases) are escaped before it is shown in error
+//! replies, logs, reports and tools.
 
 /// Whether a character does something other than being shown: control characters, line and paragraph separators, and
 /// those that change the direction of writing.

@@ -14,7 +14,7 @@ use super::notes::Had;
 use super::pool::Pool;
 use super::table::{Entry, Table};
 use super::verbs::row_of;
-use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, RowChange, RowState, StoreError, Verdict};
+use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, Row, RowChange, RowState, StoreError, Verdict};
 use crate::text::plural::{counted, thousands};
 
 /// A period's row is begun so near to it by the store's clock, ms.
@@ -63,10 +63,11 @@ impl Sequences {
             // An answer for each was promised.
             let none = || Err(StoreError::Unknown(format!("{}: no answer for '{}'", pool.store.shown(), asked.key)));
             let answer = each.next().unwrap_or_else(none);
-            if matches!(answer, Ok(Ok(_))) && self.must_compare(pool, &asked) {
-                self.compare_and_answer(pool, asked, answer, had, is_one);
-            } else {
-                self.answer(pool, &asked, answer, had, is_one);
+            match answer {
+                Ok(Ok(reserved)) if self.must_compare(pool, &asked) => {
+                    self.compare_and_answer(pool, asked, reserved, had, is_one);
+                }
+                answer => self.answer(pool, &asked, answer, had, is_one),
             }
         }
         true
@@ -79,7 +80,7 @@ impl Sequences {
 
     /// Whether the rows that the other stores have of a sequence are still to be compared with this one.
     fn must_compare(&self, pool: &Pool, asked: &Asked) -> bool {
-        if self.pools.len() == 1 || !pool.is_native() {
+        if !self.has_lanes() || !pool.is_native() {
             return false;
         }
         let mut shard = self.table.shard(asked.hash);
@@ -95,17 +96,16 @@ impl Sequences {
         self: &Arc<Self>,
         pool: &Arc<Pool>,
         asked: Asked,
-        answer: Answer,
+        reserved: Reserved,
         had: Option<i64>,
         is_one: bool,
     ) {
         let (own, pool) = (Arc::clone(self), Arc::clone(pool));
         self.handle.spawn(async move {
-            let compared = own.lanes_of_others(&pool, &asked.key, &answer).await;
-            let answer = match compared {
+            let answer = match own.lanes_of_others(&pool, &reserved.row).await {
                 Ok(lanes) => {
                     own.set_lanes(&asked, &lanes);
-                    answer
+                    Ok(Ok(reserved))
                 }
                 Err(said) => Err(StoreError::Refused(said)),
             };
@@ -113,45 +113,45 @@ impl Sequences {
         });
     }
 
-    /// Increment and offset of a sequence's row in each other store; `None` where it has no row. A store that does not
-    /// answer is replaced by the notes, if the own row has not been altered since they were written.
-    async fn lanes_of_others(&self, pool: &Pool, key: &Key, answer: &Answer) -> Result<Lanes, String> {
+    /// Increment and offset of a sequence's row in each other store; `None` where it has no row. If a store does not
+    /// answer, those that this server noted count instead.
+    async fn lanes_of_others(&self, pool: &Pool, row: &Row) -> Result<Lanes, String> {
         let mut lanes = Lanes::default();
-        for (other, lane) in self.pools.iter().zip(&mut lanes) {
-            if other.index == pool.index {
-                continue;
-            }
-            match row_of(other, key).await {
-                Ok(row) => {
-                    let row = row.filter(|row| row.state != RowState::Dropped);
-                    *lane = row.map(|row| (row.spec.increment, row.spec.offset));
+        for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
+            match row_of(other, &row.key).await {
+                Ok(found) => {
+                    let found = found.filter(|found| found.state != RowState::Dropped);
+                    *lane = found.map(|found| (found.spec.increment, found.spec.offset));
                 }
                 Err(error) => {
-                    let generation = answer.as_ref().ok().and_then(|answer| answer.as_ref().ok());
-                    let generation = generation.map(|reserved| reserved.row.generation);
-                    let uuid = pool.about().map(|about| about.uuid.clone());
-                    let noted = match generation.zip(uuid) {
-                        Some((generation, uuid)) => self.notes.lanes(&uuid, key.clone(), generation).await,
-                        None => Vec::new(),
-                    };
-                    // Notes of a store that was replaced by another one count too, and then nothing is known for sure.
-                    if noted.len() + 1 != self.pools.len() {
-                        return Err(format!(
-                            "{}: it does not answer, and before the first value of '{key}' its rows in all stores are \
+                    return self.noted_lanes(pool, row).await.ok_or_else(|| {
+                        format!(
+                            "{}: it does not answer, and before the first value of '{}' its rows in all stores are \
                              compared: {}",
                             other.store.shown(),
-                            error.of(key.name())
-                        ));
-                    }
-                    let places = (0..).zip(&self.pools).filter(|(place, _)| *place != pool.index);
-                    for ((place, _), lane) in places.zip(noted) {
-                        lanes[usize::from(place)] = Some(lane);
-                    }
-                    return Ok(lanes);
+                            row.key,
+                            error.of(row.key.name())
+                        )
+                    });
                 }
             }
         }
         Ok(lanes)
+    }
+
+    /// Increment and offset of the rows in the other stores by the notes; `None` if they do not have exactly one row
+    /// for each of those, or if the own row was altered since.
+    async fn noted_lanes(&self, pool: &Pool, row: &Row) -> Option<Lanes> {
+        let uuid = pool.about()?.uuid.clone();
+        let noted = self.notes.lanes(&uuid, row.key.clone(), row.generation).await;
+        // A store that was replaced by another one has left a note too.
+        if noted.len() + 1 != self.pools.len() {
+            return None;
+        }
+        let mut lanes = Lanes::default();
+        let others = self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index);
+        others.zip(noted).for_each(|((_, lane), noted)| *lane = Some(noted));
+        Some(lanes)
     }
 
     fn set_lanes(&self, asked: &Asked, lanes: &Lanes) {
@@ -399,17 +399,7 @@ impl Sequences {
         let had = (0..batch.len()).filter_map(|place| {
             // At the max it has nothing of the row: others may give back what they have.
             let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
-            Some((
-                place,
-                Had {
-                    key: batch[place].key.clone(),
-                    found_next: reserved.found_next,
-                    next: reserved.row.next,
-                    generation: reserved.row.generation,
-                    created_unix_ms: reserved.row.created_unix_ms,
-                    lane: self.has_lanes().then_some((reserved.row.spec.increment, reserved.row.spec.offset)),
-                },
-            ))
+            Some((place, Had::of(&reserved.row, reserved.found_next, self.has_lanes())))
         });
         let (places, had): (Vec<usize>, Vec<Had>) = had.unzip();
         let mut all = nothing;

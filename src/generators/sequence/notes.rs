@@ -17,6 +17,7 @@
 
 use getid_core::Key;
 
+use crate::sql::Row;
 #[cfg(feature = "sqlite")]
 use crate::system::patience::patience;
 
@@ -32,6 +33,20 @@ pub(super) struct Had {
     pub(super) created_unix_ms: i64,
     /// The row's increment and offset, if there are several stores.
     pub(super) lane: Option<(u32, u32)>,
+}
+
+impl Had {
+    /// The note of a row whose `next` was `found_next` before. `has_lanes`: there are several stores.
+    pub(super) fn of(row: &Row, found_next: i64, has_lanes: bool) -> Had {
+        Had {
+            key: row.key.clone(),
+            found_next,
+            next: row.next,
+            generation: row.generation,
+            created_unix_ms: row.created_unix_ms,
+            lane: has_lanes.then_some((row.spec.increment, row.spec.offset)),
+        }
+    }
 }
 
 /// The notes of a server.

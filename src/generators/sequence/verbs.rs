@@ -173,6 +173,11 @@ impl Sequences {
         self.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
     }
 
+    /// The highest `next` that the notes of this server have of a name; 0 if they have none.
+    async fn noted_next(&self, key: &Key) -> i64 {
+        self.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0)
+    }
+
     /// The highest `next` that any store's row, or the notes of this server, have of a name; 0 if none have. A row that
     /// is created begins there: it may be missing because its store was lost.
     ///
@@ -180,7 +185,7 @@ impl Sequences {
     ///
     /// A store does not answer: its row may be the highest.
     async fn next_anywhere(&self, key: &Key) -> Done<i64> {
-        let mut highest = self.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
+        let mut highest = self.noted_next(key).await;
         for pool in self.pools.iter().filter(|pool| pool.is_native()) {
             // A dropped row is its store's to judge.
             let row = row_of(pool, key).await?.filter(|row| row.state != RowState::Dropped);
@@ -234,7 +239,7 @@ impl Sequences {
         }
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
-            let noted = own.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
+            let noted = own.noted_next(&key).await;
             let change = |_| RowChange::Raise { last, settles: settles.then_some(noted) };
             let each = own.change_everywhere(&key, change).await?;
             let is_lost = each.iter().all(|(_, result)| matches!(result, Err(Verdict::NoSuch))) && noted > 0;
@@ -291,14 +296,7 @@ impl Sequences {
             let row = row.map_err(|verdict| refused = Some(verdict));
             is_raised |= row.is_ok();
             if let (Ok(row), Some(about)) = (row, pool.about()) {
-                let had = Had {
-                    key: key.clone(),
-                    found_next: row.next,
-                    next: row.next,
-                    generation: row.generation,
-                    created_unix_ms: row.created_unix_ms,
-                    lane: self.has_lanes().then_some((row.spec.increment, row.spec.offset)),
-                };
+                let had = Had::of(&row, row.next, self.has_lanes());
                 self.notes.check(&about.uuid, vec![had]).await;
             }
         }
