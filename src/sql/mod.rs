@@ -10,6 +10,8 @@
 //!
 //! Invariant: a value is inside of at most one reservation that succeeded, whatever fails.
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod beats;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "sqlite")]
@@ -27,6 +29,7 @@ mod sqlite;
 use std::future::Future;
 use std::pin::Pin;
 
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_records};
@@ -63,7 +66,27 @@ pub trait Connection: Send {
     fn about(&self) -> &About;
 
     /// Reserves values for each of some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>>;
+    ///
+    /// With `server`, the beat of that server grows by 1 in the same transaction. If its row does not allow that the
+    /// answer is [`StoreError::Unknown`], and nothing that was reserved may be used.
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations>;
+
+    /// [`Connection::reserve_as`] for a tool, or in a store of one server.
+    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+        Box::pin(async move { Ok(self.reserve_as(None, asks).await?.each) })
+    }
+
+    /// Reads and writes the rows of servers, as [`BeatAsk::apply`] says. Shared stores only.
+    fn beat<'a>(&'a mut self, _ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(async { Err(no_beats()) })
+    }
+
+    /// Raises rows that are lower than their notes, and adds 1 to the beat of the server in the same transaction.
+    /// Returns that beat, and how many rows were raised; `None` if the server's row does not allow it. At most
+    /// [`BATCH_MAX`] notes. Shared stores only.
+    fn compare<'a>(&'a mut self, _server: Credentials, _notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(async { Err(no_beats()) })
+    }
 
     /// Gives back the end of reservations of which nothing was given: whether the row was still as this server had left
     /// it, and so took it. Native tables only.
@@ -177,6 +200,57 @@ pub struct Reserved {
     pub row: Row,
 }
 
+/// What a transaction showed of the server that asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beaten {
+    /// The server's beat after it.
+    pub beat: u64,
+    /// The instance of the database, as in [`BeatAnswer::instance`].
+    pub instance: String,
+}
+
+/// The answer to [`Connection::reserve_as`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservations {
+    /// What it showed of the server, if there was one.
+    pub server: Option<Beaten>,
+    /// One answer for each sequence.
+    pub each: Vec<Result<Reserved, Verdict>>,
+}
+
+/// What a server noted of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedRow {
+    /// Which.
+    pub key: Key,
+    /// The row's `next`.
+    pub next: i64,
+    /// Its generation.
+    pub generation: u64,
+    /// When it was made, Unix ms by the database's clock; 0 where tables do not have it.
+    pub created_unix_ms: i64,
+}
+
+impl NotedRow {
+    /// Whether a row of this generation and creation was dropped and made anew since.
+    pub fn is_older_than(&self, generation: u64, created_unix_ms: i64) -> bool {
+        generation > self.generation && created_unix_ms != self.created_unix_ms
+    }
+}
+
+/// What came of [`Connection::compare`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The server's beat after it.
+    pub beat: u64,
+    /// Number of rows that were lower than their notes.
+    pub raised: usize,
+}
+
+fn no_beats() -> StoreError {
+    StoreError::Refused("a store of one server keeps no beats".to_owned())
+}
+
 /// The end of what was reserved, of which nothing was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
@@ -205,6 +279,8 @@ pub struct Create {
     pub floor: i64,
     /// Rows there may be (`sequence-max`), 0: any number. [`Verdict::TooMany`] if there are.
     pub rows_max: u64,
+    /// The server that makes it, as in [`Connection::reserve_as`]; `None` for a tool, or in a store of one server.
+    pub server: Option<Credentials>,
 }
 
 /// How a row changes.

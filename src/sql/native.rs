@@ -27,7 +27,7 @@
 
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX, WaitPolicy};
 
-use super::{Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+use super::{Create, GiveBack, NotedRow, Reserve, Reserved, Row, RowChange, RowState, Verdict};
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -224,6 +224,18 @@ fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<R
         last_of(row),
         (wait_ms + 999) / 1000
     )))
+}
+
+/// The rows, of those that were `found`, that are lower than their notes, and the `next` that each of them gets.
+pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i64)> {
+    let raised = |raw: RawRow| {
+        // A row that cannot be read gives nothing.
+        let row = raw.read().ok()?;
+        let note = notes.iter().find(|note| note.key == row.key)?;
+        let is_lower = row.next < note.next && !note.is_older_than(row.generation, row.created_unix_ms);
+        is_lower.then(|| (row.key.clone(), row.spec.next_from(note.next.min(VALUE_MAX + 1))))
+    };
+    found.into_iter().filter_map(raised).collect()
 }
 
 /// A new row, of which nothing was reserved.

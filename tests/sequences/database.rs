@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use getid::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Store,
-    StoreError, Table, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
+    Row, RowChange, RowState, Store, StoreError, Table, Verdict,
 };
 use getid_core::Key;
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials, Nonce, ServerRow, ServerState};
 use tokio::time::sleep;
 
 use crate::support::Random;
@@ -38,6 +39,9 @@ pub(crate) struct State {
     changed: BTreeMap<Key, u64>,
     changes: u64,
     pub(crate) uuid: String,
+    servers: BTreeMap<Nonce, ServerRow>,
+    /// One more with each failover.
+    instance: u64,
     pub(crate) faults: Faults,
     pub(crate) latency: Duration,
     /// Connections are refused, and statements end.
@@ -60,6 +64,8 @@ impl Database {
             changed: BTreeMap::new(),
             changes: 0,
             uuid: format!("uuid-{seed}"),
+            servers: BTreeMap::new(),
+            instance: 1,
             faults: Faults::default(),
             latency: Duration::from_millis(2),
             is_down: false,
@@ -87,7 +93,15 @@ impl Database {
         let key = Key::new(name).expect("a name");
         let mut state = self.state();
         state
-            .create(&Create { key, spec, above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 })
+            .create(&Create {
+                key,
+                spec,
+                above_dropped: false,
+                fresh_after_ms: None,
+                floor: 0,
+                rows_max: 0,
+                server: None,
+            })
             .expect("a new row");
     }
 
@@ -96,7 +110,93 @@ impl Database {
     }
 }
 
+/// What a replica has of a database.
+#[derive(Clone)]
+pub(crate) struct Replica {
+    rows: BTreeMap<Key, Row>,
+    changed: BTreeMap<Key, u64>,
+    changes: u64,
+    servers: BTreeMap<Nonce, ServerRow>,
+}
+
 impl State {
+    /// A replica as it is now.
+    pub(crate) fn replica(&self) -> Replica {
+        Replica {
+            rows: self.rows.clone(),
+            changed: self.changed.clone(),
+            changes: self.changes,
+            servers: self.servers.clone(),
+        }
+    }
+
+    /// The database fails over to a replica: what was written since is lost.
+    pub(crate) fn fail_over(&mut self, to: &Replica) {
+        self.restore(to);
+        self.instance += 1;
+    }
+
+    /// A copy of the database takes its place, in the same process.
+    pub(crate) fn restore(&mut self, from: &Replica) {
+        let Replica { rows, changed, changes, servers } = from.clone();
+        (self.rows, self.changed, self.changes, self.servers) = (rows, changed, changes, servers);
+    }
+
+    /// The servers that have a row, and their states.
+    pub(crate) fn servers(&self) -> Vec<(Nonce, ServerState)> {
+        let servers = self.servers.values().filter(|row| row.nonce != Nonce::ROUNDS);
+        servers.map(|row| (row.nonce, row.state)).collect()
+    }
+
+    fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+        let found: Vec<ServerRow> = ask.locks().iter().filter_map(|nonce| self.servers.get(nonce)).cloned().collect();
+        let applied = ask.apply(&found);
+        self.servers.extend(applied.rows.into_iter().map(|row| (row.nonce, row)));
+        BeatAnswer {
+            is_done: applied.is_done,
+            round: self.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat),
+            rows: self.servers.values().filter(|row| row.nonce != Nonce::ROUNDS).cloned().collect(),
+            instance: self.instance.to_string(),
+        }
+    }
+
+    /// A server's beat, 1 more than it was; `None`: its row does not allow it.
+    fn own_beat(&mut self, server: Credentials, is_right: fn(ServerState) -> bool) -> Option<u64> {
+        let own = self.servers.get_mut(&server.nonce)?;
+        let may = own.life == server.life && own.beat >= server.at_least && is_right(own.state);
+        may.then(|| {
+            own.beat += 1;
+            own.beat
+        })
+    }
+
+    fn reserve_as(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+        let beaten = match server {
+            None => None,
+            Some(server) => {
+                let beat = self.own_beat(server, ServerState::is_live).ok_or_else(not_allowed)?;
+                Some(Beaten { beat, instance: self.instance.to_string() })
+            }
+        };
+        Ok(Reservations { server: beaten, each: asks.iter().map(|ask| self.reserve(ask)).collect() })
+    }
+
+    fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Compared> {
+        let beat = self.own_beat(server, |state| state.is_live() || state == ServerState::Returning)?;
+        let mut raised = 0;
+        for note in notes {
+            if let Some(row) = self.rows.get_mut(&note.key)
+                && row.next < note.next
+                && !note.is_older_than(row.generation, row.created_unix_ms)
+            {
+                row.next = note.next;
+                row.version += 1;
+                raised += 1;
+            }
+        }
+        Some(Compared { beat, raised })
+    }
+
     fn touch(&mut self, key: &Key) {
         self.changes += 1;
         self.changed.insert(key.clone(), self.changes);
@@ -227,6 +327,10 @@ fn refused(row: &Row) -> Result<(), Verdict> {
     }
 }
 
+fn not_allowed() -> StoreError {
+    StoreError::Unknown("the server's row does not allow it".to_owned())
+}
+
 struct SimStore {
     database: Arc<Database>,
     is_shared: bool,
@@ -333,12 +437,25 @@ impl SimConnection {
     }
 }
 
+impl SimConnection {
+    /// A statement that gets into no trouble but that of a database that is down.
+    async fn quietly<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
+        let latency = self.database.state().latency;
+        sleep(latency).await;
+        while self.database.state().is_stopped {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let mut state = self.database.state();
+        if state.is_down { Err(StoreError::Unknown("broken pipe".to_owned())) } else { Ok(work(&mut state)) }
+    }
+}
+
 impl Connection for SimConnection {
     fn about(&self) -> &About {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
         Box::pin(async move {
             let is_locked = {
                 let state = self.database.state();
@@ -348,8 +465,16 @@ impl Connection for SimConnection {
                 sleep(Duration::from_secs(1)).await;
                 return Err(StoreError::Refused("lock wait timeout exceeded".to_owned()));
             }
-            self.transact(|state| asks.iter().map(|ask| state.reserve(ask)).collect()).await
+            self.transact(|state| state.reserve_as(server, asks)).await?
         })
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(self.quietly(|state| state.beat(ask)))
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(self.quietly(move |state| state.compare(server, notes)))
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
@@ -360,7 +485,12 @@ impl Connection for SimConnection {
         Box::pin(async move {
             let lost = self.database.state().creations_lost.take();
             if lost != Some(false) {
-                let created = self.transact(|state| state.create(new)).await?;
+                let created = self
+                    .transact(|state| match new.server {
+                        Some(server) if state.own_beat(server, ServerState::is_live).is_none() => Err(not_allowed()),
+                        _ => Ok(state.create(new)),
+                    })
+                    .await??;
                 if lost.is_none() {
                     return Ok(created);
                 }
@@ -389,15 +519,6 @@ impl Connection for SimConnection {
     }
 
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {
-        Box::pin(async move {
-            let latency = self.database.state().latency;
-            sleep(latency).await;
-            while self.database.state().is_stopped {
-                sleep(Duration::from_millis(10)).await;
-            }
-            let state = self.database.state();
-            // Only what writes gets into trouble.
-            if state.is_down { Err(StoreError::Unknown("broken pipe".to_owned())) } else { Ok(state.changes(seen)) }
-        })
+        Box::pin(self.quietly(move |state| state.changes(seen)))
     }
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod database;
+mod losses;
 mod lost;
 mod memory;
 mod scenes;

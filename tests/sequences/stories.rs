@@ -52,12 +52,15 @@ async fn story(seed: u64) -> Oracle {
     database.put("odd", &["increment", "7", "offset", "3", "start", "1000", "cache", "20"]);
     let servers = random.within(1, 2);
     let is_shared = servers > 1 || random.one_in(2);
+    let dir = crate::support::folder();
+    let notes = |server: usize| Notes::in_file(dir.path().join(server.to_string()));
     let mut tasks = JoinSet::new();
     for server in 0..usize::try_from(servers).unwrap() {
         let (database, oracle, random) = (Arc::clone(&database), oracle.clone(), Random(random.next()));
-        tasks.spawn(async move { lives(server, database, is_shared, oracle, random, seed).await });
+        let notes = notes(server);
+        tasks.spawn(async move { lives(server, database, is_shared, notes, oracle, random, seed).await });
     }
-    let chaos = tokio::spawn(chaos(Arc::clone(&database), Random(random.next())));
+    let chaos = tokio::spawn(chaos(Arc::clone(&database), is_shared, Random(random.next())));
     tasks.join_all().await;
     chaos.abort();
     // When all is well again, all is served.
@@ -68,7 +71,14 @@ async fn story(seed: u64) -> Oracle {
     }
     // What was sent by those who were killed is done by then.
     sleep(Duration::from_secs(10)).await;
-    let server = Server::start(vec![database.store(is_shared)]);
+    let start = |server| Server::start_with(vec![database.store(is_shared)], settings(), notes(server));
+    // One that was killed holds the store until it runs again: it may have had what the store lost.
+    let others: Vec<Server> = (1..usize::try_from(servers).unwrap()).map(start).collect();
+    let server = start(0);
+    sleep(Duration::from_secs(10)).await;
+    for other in others {
+        other.stop().await;
+    }
     for name in NAMES {
         let value = server.incr(name).await.unwrap_or_else(|refusal| panic!("seed {seed}: {name}: {refusal:?}"));
         oracle.replied(9, name, i64::MIN, &[value], seed);
@@ -81,10 +91,18 @@ async fn story(seed: u64) -> Oracle {
 }
 
 /// One server, killed and stopped again and again, with its clients.
-async fn lives(server: usize, database: Arc<Database>, is_shared: bool, oracle: Oracle, mut random: Random, seed: u64) {
+async fn lives(
+    server: usize,
+    database: Arc<Database>,
+    is_shared: bool,
+    notes: Notes,
+    oracle: Oracle,
+    mut random: Random,
+    seed: u64,
+) {
     for _ in 0..random.within(2, 6) {
         let settings = SequenceSettings { wait_ms: random.pick(&[100, 1_000]), ..settings() };
-        let own = Server::start_with(vec![database.store(is_shared)], settings, Notes::default());
+        let own = Server::start_with(vec![database.store(is_shared)], settings, notes.clone());
         let mut clients = JoinSet::new();
         for _ in 0..random.within(1, 6) {
             let (sequences, oracle) = (Arc::clone(&own.sequences), oracle.clone());
@@ -157,11 +175,17 @@ async fn client(
 }
 
 /// What goes wrong in the database, and for how long.
-async fn chaos(database: Arc<Database>, mut random: Random) {
+async fn chaos(database: Arc<Database>, is_shared: bool, mut random: Random) {
+    let mut replica = database.state().replica();
     loop {
         let none = Faults::default();
         {
             let mut state = database.state();
+            // An asynchronous replica is behind by as long as a fault lasts.
+            if is_shared && random.one_in(10) {
+                state.fail_over(&replica);
+            }
+            replica = state.replica();
             (state.is_down, state.is_stopped, state.faults) = (false, false, none);
             state.latency = Duration::from_millis(random.pick(&[0, 1, 5, 50, 700]));
             match random.below(8) {

@@ -281,7 +281,15 @@ pub(crate) fn ask(name: &str, values: u32) -> Reserve {
 }
 
 pub(crate) fn create(name: &str, options: &str) -> Create {
-    Create { key: key(name), spec: spec(options), above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 }
+    Create {
+        key: key(name),
+        spec: spec(options),
+        above_dropped: false,
+        fresh_after_ms: None,
+        floor: 0,
+        rows_max: 0,
+        server: None,
+    }
 }
 
 /// The first and the last value.

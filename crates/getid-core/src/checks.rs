@@ -256,6 +256,26 @@ listed! {
         LaneForgetsTheCycle,
         /// What lanes gave is not counted.
         LaneIsNotCounted,
+        /// A server reserves though its beat in the store is below its note.
+        LowerBeatReserves,
+        /// A server does not notice that another instance of the database answers.
+        AnotherInstanceReserves,
+        /// A server reserves after a broken connection as before.
+        BrokenConnectionIsTrusted,
+        /// Servers that a store has lost are not put back into it.
+        LostServersStayLost,
+        /// A server whose beat is too low joins without comparing its notes.
+        JoinsWithoutComparing,
+        /// A round is complete as soon as it has begun.
+        NobodyIsAwaited,
+        /// A server reserves after a round without a beat of its own.
+        ClearedWithoutABeat,
+        /// A server that notes call live ages while its observer is in doubt.
+        AgesInDoubt,
+        /// A beat counts as still in a time in which its observer did not look.
+        UnseenCountsAsStill,
+        /// Who starts a round acknowledges the rounds before it unseen.
+        StartAcknowledges,
     }
 }
 
@@ -310,6 +330,20 @@ impl Fault {
         Fault::LowerLaneOpensInPlace,
         Fault::LaneForgetsTheCycle,
         Fault::LaneIsNotCounted,
+    ];
+
+    /// Those of beats: the lives of stores that lose writes find them.
+    pub const OF_BEATS: &[Fault] = &[
+        Fault::LowerBeatReserves,
+        Fault::AnotherInstanceReserves,
+        Fault::BrokenConnectionIsTrusted,
+        Fault::LostServersStayLost,
+        Fault::JoinsWithoutComparing,
+        Fault::NobodyIsAwaited,
+        Fault::ClearedWithoutABeat,
+        Fault::AgesInDoubt,
+        Fault::UnseenCountsAsStill,
+        Fault::StartAcknowledges,
     ];
 
     /// Those of claims: the model and the scenes of claims find them.

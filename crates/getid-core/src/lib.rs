@@ -24,6 +24,7 @@
 //! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
 //! | **lane** | what a draw needs of the mint while nothing is special: it is drawn by without the lock |
 //! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
+//! | **beat**, **round** | a number that each server of a shared store adds to; a question that all of them answer by a beat, after the store may have lost writes |
 //! | **pool**, **lease** | worker ids for other programs; the right to make IDs with one of them in an interval of milliseconds |
 //! | **refusal** | why no ID is given now, as one sentence |
 
@@ -35,6 +36,7 @@ extern crate alloc;
 extern crate std;
 
 mod advice;
+pub mod beat;
 #[doc(hidden)]
 pub mod checks;
 pub mod claim;

@@ -84,8 +84,15 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
         Some(row) => row,
         None if is_dry => return Ok(Done::Created { next: spec.next_from(last + 1) }),
         None => {
-            let new =
-                Create { key: key.clone(), spec, above_dropped: false, fresh_after_ms: None, floor: 0, rows_max: 0 };
+            let new = Create {
+                key: key.clone(),
+                spec,
+                above_dropped: false,
+                fresh_after_ms: None,
+                floor: 0,
+                rows_max: 0,
+                server: None,
+            };
             match opened.write(|connection| connection.create(&new))? {
                 Ok(row) => return Ok(Done::Created { next: row.next }),
                 // Somebody else made it just now.

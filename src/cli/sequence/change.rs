@@ -100,7 +100,15 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         return Err(Stop::No(sentence(&args.name, Verdict::Exists(Box::new(row)))));
     }
     for (opened, spec) in missing {
-        let new = Create { key: key.clone(), spec, above_dropped: true, fresh_after_ms: None, floor, rows_max: 0 };
+        let new = Create {
+            key: key.clone(),
+            spec,
+            above_dropped: true,
+            fresh_after_ms: None,
+            floor,
+            rows_max: 0,
+            server: None,
+        };
         match opened.write(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
             Ok(row) => writeln!(out, "{}", created(&row, opened, stores.count()))?,

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use getid_core::beat::Member;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::pool::{Health, Pool};
-use super::table::SHARDS;
+use super::table::{SHARDS, Told};
 use super::tokens::Found;
 use super::{Notes, SequenceSettings, Sequences};
 use crate::sql::{Store, StoreError};
@@ -27,6 +29,12 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 
 /// The pause after a store was not reached; twice as long after each further try, up to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often a server looks whether others have acknowledged its round.
+const ROUND_EVERY: Duration = Duration::from_millis(200);
+
+/// A store is held by servers for so long before it is logged, and before requests fail at once.
+const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
 
 /// Rows of changes in one answer at most.
 const CHANGES_MAX: usize = 1000;
@@ -137,6 +145,7 @@ impl Sequences {
                 tokio::select! {
                     () = self.wishes.ready.notified() => self.fail_wishes(&said),
                     _ = health.changed() => {}
+                    () = sleep(POLL_EVERY) => {}
                 }
             } else if pool.is_up() {
                 // It was not asked in time what has changed. It may have been by then.
@@ -147,13 +156,14 @@ impl Sequences {
         }
     }
 
-    /// What this store has said, if all are down and it is the first of them.
+    /// What this store has said, if all are down, or held by servers for long, and it is the first of them.
     fn speaks_for_all(&self, pool: &Pool) -> Option<Arc<str>> {
         let said = |pool: &Arc<Pool>| match pool.health() {
             Health::Down { said, .. } => Some((pool.index, said)),
+            Health::Up { since } if since.elapsed() >= HELD_FAILS_AFTER => pool.held().map(|said| (pool.index, said)),
             Health::Opening | Health::Up { .. } => None,
         };
-        if self.pools.iter().any(|pool| pool.is_up()) {
+        if self.pools.iter().any(|pool| pool.is_up() && said(pool).is_none()) {
             return None;
         }
         let (first, said) = self.pools.iter().find_map(said)?;
@@ -207,6 +217,13 @@ impl Sequences {
         if !pool.store.is_shared() {
             return Ok(());
         }
+        drop(slot);
+        if !self.beat_if_due(pool, care).await? {
+            // What is held is given until its time is over.
+            self.confirmed.leave(pool.index);
+            return Ok(());
+        }
+        let slot = pool.slot().await?;
         loop {
             let asked_ms = self.now_ms();
             let seen = care.seen;
@@ -224,7 +241,7 @@ impl Sequences {
                      server is thrown away",
                     pool.store.shown()
                 );
-                self.forget_store(pool.index);
+                self.lose_store(pool.index);
             }
             care.seen = Some(changes.upto);
             for (key, generation) in &changes.rows {
@@ -239,6 +256,22 @@ impl Sequences {
                 return Ok(());
             }
         }
+    }
+
+    /// Beats, unless this server may reserve and its next beat has time. Whether it may reserve.
+    async fn beat_if_due(&self, pool: &Arc<Pool>, care: &mut Care) -> Result<bool, StoreError> {
+        if pool.held().is_none() && care.beat_at > Instant::now() {
+            return Ok(true);
+        }
+        let is_cleared = self.beat(pool).await?;
+        if pool.member().as_mut().is_some_and(Member::take_loss) {
+            // What rows were changed is not known any more.
+            self.lose_store(pool.index);
+            care.seen = None;
+        }
+        care.beat_at = Instant::now() + Duration::from_secs(Sequences::beat_every_s(pool));
+        care.note_held(pool, is_cleared);
+        Ok(is_cleared)
     }
 
     /// A row has this generation: what was reserved before is thrown away. Whether it is news.
@@ -279,11 +312,20 @@ impl Sequences {
 
     /// Throws away what is held of a store.
     fn forget_store(&self, store: u8) {
+        self.of_each(|sequence| sequence.forget_store(store));
+    }
+
+    /// Throws away what is held of a store that lost writes, and what is known of its rows.
+    fn lose_store(&self, store: u8) {
+        self.of_each(|sequence| sequence.lose_store(store));
+    }
+
+    fn of_each(&self, change: impl Fn(&mut getid_core::Sequence<oneshot::Sender<Told>>)) {
         for index in 0..SHARDS {
             let mut shard = self.table.nth_shard(index);
             let now_ms = self.now_ms();
             for entry in shard.iter_mut() {
-                entry.sequence.forget_store(store);
+                change(&mut entry.sequence);
                 let hash = entry.hash();
                 self.wish(entry, hash, now_ms);
             }
@@ -300,6 +342,10 @@ struct Care {
     /// Since when it is down, and was said to be.
     down_since: Option<Instant>,
     was_up: bool,
+    /// When the next beat is due.
+    beat_at: Instant,
+    /// Since when the store is held by servers, and whether that is logged.
+    held_since: Option<(Instant, bool)>,
     /// When tokens are read, if anybody wants them, and what was found the last time.
     tokens_at: Instant,
     tokens: Found,
@@ -309,7 +355,7 @@ impl Care {
     fn new() -> Care {
         let (now, tokens) = (Instant::now(), Found::default());
         let (seen, uuid, down_since, pause) = (None, None, None, BACK_OFF.0);
-        Care { seen, uuid, pause, down_since, was_up: false, tokens_at: now, tokens }
+        Care { seen, uuid, pause, down_since, was_up: false, beat_at: now, held_since: None, tokens_at: now, tokens }
     }
 
     /// Another database at the same address has not reserved what is held.
@@ -339,7 +385,7 @@ impl Care {
                 pool.set_up();
                 self.tell_of_up(pool);
                 self.pause = BACK_OFF.0;
-                POLL_EVERY
+                if self.held_since.is_some() { ROUND_EVERY } else { POLL_EVERY }
             }
             Err(error) => {
                 let said = error.to_string();
@@ -352,6 +398,25 @@ impl Care {
                 self.pause = (pause * 2).min(BACK_OFF.1);
                 pause
             }
+        }
+    }
+
+    /// Logs that servers hold the store, and that they do not any more.
+    fn note_held(&mut self, pool: &Pool, is_cleared: bool) {
+        if is_cleared {
+            if let Some((since, true)) = self.held_since.take() {
+                let (shown, s) = (pool.store.shown(), since.elapsed().as_secs_f64());
+                tracing::warn!("sequence store {shown}: all servers have compared their notes, after {s:.1} s");
+            }
+            return;
+        }
+        let (since, is_logged) = self.held_since.get_or_insert_with(|| (Instant::now(), false));
+        if !*is_logged
+            && since.elapsed() >= HELD_FAILS_AFTER
+            && let Some(said) = pool.held()
+        {
+            *is_logged = true;
+            tracing::error!("sequence store {said}");
         }
     }
 

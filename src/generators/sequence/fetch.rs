@@ -294,13 +294,17 @@ impl Sequences {
         let (places, mut asks): (Vec<usize>, Vec<Reserve>) = asks.into_iter().unzip();
         let are_counters: Vec<bool> =
             places.iter().map(|place| batch.get(*place).is_some_and(|asked| asked.is_counter)).collect();
+        let server = match pool.credentials() {
+            Ok(server) => server,
+            Err(error) => return vec![Err(error); batch.len()],
+        };
         let answers = pool
-            .run(slot, |mut connection| {
+            .run(slot, move |mut connection| {
                 Box::pin(async move {
                     let counters = asks.iter_mut().zip(are_counters).filter(|(_, is_counter)| *is_counter);
                     let counters = counters.map(|(ask, _)| ask);
                     let answers = match floors_of_periods(&mut *connection, counters).await {
-                        Ok(()) => connection.reserve(&asks).await,
+                        Ok(()) => connection.reserve_as(server, &asks).await,
                         Err(error) => Err(error),
                     };
                     (connection, answers)
@@ -308,7 +312,11 @@ impl Sequences {
             })
             .await;
         let answers = match answers {
-            Ok(answers) => answers,
+            Ok(answers) if self.take_beat(pool, answers.server.as_ref()) => answers.each,
+            Ok(_) => {
+                let said = format!("{}: another instance of the database answers than before", pool.store.shown());
+                return vec![Err(StoreError::Unknown(said)); batch.len()];
+            }
             Err(error) => return vec![Err(error); batch.len()],
         };
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
@@ -364,6 +372,7 @@ impl Sequences {
             fresh_after_ms: None,
             floor: 0,
             rows_max: self.settings().rows_max,
+            server: pool.credentials()?,
         };
         let created = pool.run(slot, |mut connection| {
             Box::pin(async move {
@@ -403,7 +412,8 @@ impl Sequences {
         });
         let (places, had): (Vec<usize>, Vec<Had>) = had.unzip();
         let mut all = nothing;
-        for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had).await) {
+        let own = pool.member().as_ref().map(|member| (member.nonce(), member.beat()));
+        for (place, lower) in places.into_iter().zip(self.notes.check(&about.uuid, had, own).await) {
             all[place] = lower;
         }
         let marked: Vec<(usize, i64)> = (0..batch.len())

@@ -9,6 +9,7 @@
 //! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
 //! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
 
+mod beats;
 mod confirm;
 mod driver;
 mod error;
@@ -355,7 +356,7 @@ impl Sequences {
 
     #[cold]
     fn unconfirmed(&self) -> SequenceRefusal {
-        let said = self.pools.iter().find_map(|pool| pool.down());
+        let said = self.pools.iter().find_map(|pool| pool.down().or_else(|| pool.held()));
         let said = said.unwrap_or_else(|| {
             let shown = self.pools.first().map_or("", |pool| pool.store.shown());
             format!("{shown}: it has not answered yet").into()

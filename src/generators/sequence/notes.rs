@@ -5,10 +5,11 @@
 //! before a value of it is given; a row that is found lower than its note is refused. A row that is missing although it
 //! was noted is not begun at its start.
 //!
-//! The notes are a SQLite file in `dir`. A process that is killed loses none; a machine that loses power may lose the
-//! last ones, and then the store as well must have lost its own for harm to come of it. So must it where the notes
-//! cannot be written: sequences go on then, and the log says so. A SQLite store of this server's own that is restored
-//! together with these notes is not noticed.
+//! The notes are a SQLite file in `dir`, and each note is on disk before a value is given. Where they cannot be written
+//! sequences go on, and the log reports it: the store must lose its own writes as well for harm to come of it. A SQLite
+//! store of this server's own that is restored together with these notes is not noticed.
+//!
+//! Of a shared store the notes also have the beats of all servers ([`getid_core::beat`]).
 //!
 //! Of a store that is the only one it is noted too, by name alone, which counters of generators were begun: their rows
 //! are begun without being asked for.
@@ -16,8 +17,9 @@
 //! Invariant: a note is never above what its row had when it was written, and is lowered before values are given back.
 
 use getid_core::Key;
+use getid_core::beat::{Nonce, NotedServer};
 
-use crate::sql::Row;
+use crate::sql::{NotedRow, Row};
 #[cfg(feature = "sqlite")]
 use crate::system::patience::patience;
 
@@ -49,6 +51,9 @@ impl Had {
     }
 }
 
+/// This server in a store: its nonce, and the highest beat that it knows of.
+pub(super) type OwnBeat = (Nonce, u64);
+
 /// The notes of a server.
 #[derive(Clone, Default)]
 pub struct Notes {
@@ -65,8 +70,23 @@ impl Notes {
     }
 
     /// See the other one.
-    pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>) -> Vec<Option<i64>> {
+    pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>, _own: Option<OwnBeat>) -> Vec<Option<i64>> {
         vec![None; had.len()]
+    }
+
+    /// See the other one.
+    pub(super) async fn servers(&self, _uuid: &str) -> (Option<OwnBeat>, Vec<NotedServer>) {
+        (None, Vec::new())
+    }
+
+    /// See the other one.
+    pub(super) async fn note_servers(&self, _uuid: &str, _own: OwnBeat, _others: Vec<NotedServer>) -> bool {
+        true
+    }
+
+    /// See the other one.
+    pub(super) async fn rows_after(&self, _uuid: &str, _after: &str) -> Option<Vec<NotedRow>> {
+        Some(Vec::new())
     }
 
     /// See the other one.
@@ -102,14 +122,38 @@ impl Notes {
         Notes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
     }
 
-    /// Notes reservations of one store. For each row that is lower than what this server had of it: what that was.
-    pub(super) async fn check(&self, uuid: &str, had: Vec<Had>) -> Vec<Option<i64>> {
+    /// Notes reservations of one store, and the beat of this server after them. For each row that is lower than what
+    /// this server had of it: what that was.
+    pub(super) async fn check(&self, uuid: &str, had: Vec<Had>, own: Option<OwnBeat>) -> Vec<Option<i64>> {
         let nothing = vec![None; had.len()];
         if had.is_empty() {
             return nothing;
         }
         let uuid = uuid.to_owned();
-        self.on_file(move |file| file.check(&uuid, &had)).await.unwrap_or(nothing)
+        self.on_file(move |file| file.check(&uuid, &had, own)).await.unwrap_or(nothing)
+    }
+
+    /// This server's nonce and beat in a store, and the other servers that it saw there. Without notes, or where they
+    /// cannot be read, none: then it joins as a new server.
+    pub(super) async fn servers(&self, uuid: &str) -> (Option<OwnBeat>, Vec<NotedServer>) {
+        let uuid = uuid.to_owned();
+        self.on_file(move |file| file.servers(&uuid)).await.unwrap_or_default()
+    }
+
+    /// Notes this server's beat in a store, and other servers; whether it is done. Without a file it is not needed.
+    pub(super) async fn note_servers(&self, uuid: &str, own: OwnBeat, others: Vec<NotedServer>) -> bool {
+        let uuid = uuid.to_owned();
+        self.file.is_none() || self.on_file(move |file| file.note_servers(&uuid, own, &others)).await.is_some()
+    }
+
+    /// What this server had of the rows of a store, [`BATCH_MAX`] of them at most, in the order of their keys, behind
+    /// the key `after`; `None`: the notes cannot be read.
+    pub(super) async fn rows_after(&self, uuid: &str, after: &str) -> Option<Vec<NotedRow>> {
+        if self.file.is_none() {
+            return Some(Vec::new());
+        }
+        let (uuid, after) = (uuid.to_owned(), after.to_owned());
+        self.on_file(move |file| file.rows_after(&uuid, &after)).await
     }
 
     /// Lowers notes, before these values are given back; whether it is done.
@@ -186,9 +230,11 @@ mod file {
     use std::time::Duration;
 
     use getid_core::Key;
+    use getid_core::beat::{Nonce, NotedServer};
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-    use super::Had;
+    use super::{Had, OwnBeat};
+    use crate::sql::{BATCH_MAX, NotedRow};
     use crate::sync::{Mutex, PoisonError};
 
     /// How long one note may take. Unit tests wait longer: a machine that runs tests stops them for seconds.
@@ -211,11 +257,28 @@ CREATE TABLE IF NOT EXISTS lane (
   generation INTEGER NOT NULL,
   PRIMARY KEY (store, key)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS server (
+  store   TEXT    NOT NULL,
+  nonce   TEXT    NOT NULL,
+  beat    INTEGER NOT NULL,
+  is_live INTEGER NOT NULL,
+  is_own  INTEGER NOT NULL,
+  address TEXT    NOT NULL,
+  PRIMARY KEY (store, nonce)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS begun (
   name   TEXT NOT NULL,
   period TEXT NOT NULL,
   PRIMARY KEY (name, period)
 ) STRICT, WITHOUT ROWID";
+
+    const PUT_SERVER: &str = "\
+INSERT INTO server (store, nonce, beat, is_live, is_own, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE
+SET beat = excluded.beat, is_live = excluded.is_live, is_own = excluded.is_own, address = excluded.address";
+
+    fn column(number: u64) -> i64 {
+        i64::try_from(number).unwrap_or(i64::MAX)
+    }
 
     /// Periods of one name that are noted: a server goes on to the next, and never back.
     const PERIODS_KEPT: u32 = 8;
@@ -248,8 +311,62 @@ CREATE TABLE IF NOT EXISTS begun (
             }
         }
 
-        pub(super) fn check(&self, uuid: &str, had: &[Had]) -> Result<Vec<Option<i64>>, String> {
+        pub(super) fn servers(&self, uuid: &str) -> Result<(Option<OwnBeat>, Vec<NotedServer>), String> {
             self.transact(|transaction| {
+                let mut find = transaction
+                    .prepare_cached("SELECT nonce, beat, is_live, is_own, address FROM server WHERE store = ?1")?;
+                let mut rows = find.query([uuid])?;
+                let (mut own, mut others) = (None, Vec::new());
+                while let Some(row) = rows.next()? {
+                    let Some(nonce) = Nonce::parse(&row.get::<_, String>(0)?) else { continue };
+                    let beat = row.get::<_, i64>(1)?.unsigned_abs();
+                    if row.get(3)? {
+                        own = Some((nonce, beat));
+                    } else {
+                        others.push(NotedServer { nonce, beat, is_live: row.get(2)?, address: row.get(4)? });
+                    }
+                }
+                Ok((own, others))
+            })
+        }
+
+        pub(super) fn note_servers(&self, uuid: &str, own: OwnBeat, others: &[NotedServer]) -> Result<(), String> {
+            self.transact(|transaction| {
+                let (nonce, beat) = (own.0.to_string(), column(own.1));
+                // One of before, whose folder was copied, is another server from now on.
+                let before = "UPDATE server SET is_own = 0 WHERE store = ?1 AND nonce <> ?2 AND is_own";
+                transaction.prepare_cached(before)?.execute(params![uuid, nonce])?;
+                transaction.prepare_cached(PUT_SERVER)?.execute(params![uuid, nonce, beat, true, true, ""])?;
+                let mut put = transaction.prepare_cached(PUT_SERVER)?;
+                others.iter().try_for_each(|other| {
+                    let (nonce, beat) = (other.nonce.to_string(), column(other.beat));
+                    put.execute(params![uuid, nonce, beat, other.is_live, false, other.address]).map(drop)
+                })
+            })
+        }
+
+        pub(super) fn rows_after(&self, uuid: &str, after: &str) -> Result<Vec<NotedRow>, String> {
+            self.transact(|transaction| {
+                let mut find = transaction.prepare_cached(
+                    "SELECT key, next, generation, created FROM had WHERE store = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
+                )?;
+                let mut rows = find.query(params![uuid, after, i64::try_from(BATCH_MAX).unwrap_or(i64::MAX)])?;
+                let mut all = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let Some(key) = Key::parse(&row.get::<_, String>(0)?) else { continue };
+                    let generation = row.get::<_, i64>(2)?.unsigned_abs();
+                    all.push(NotedRow { key, next: row.get(1)?, generation, created_unix_ms: row.get(3)? });
+                }
+                Ok(all)
+            })
+        }
+
+        pub(super) fn check(&self, uuid: &str, had: &[Had], own: Option<OwnBeat>) -> Result<Vec<Option<i64>>, String> {
+            self.transact(|transaction| {
+                if let Some((nonce, beat)) = own {
+                    let raise = "UPDATE server SET beat = max(beat, ?3) WHERE store = ?1 AND nonce = ?2";
+                    transaction.prepare_cached(raise)?.execute(params![uuid, nonce.to_string(), column(beat)])?;
+                }
                 let mut find = transaction
                     .prepare_cached("SELECT next, generation, created FROM had WHERE store = ?1 AND key = ?2")?;
                 let mut put = transaction.prepare_cached(
@@ -364,7 +481,7 @@ CREATE TABLE IF NOT EXISTS begun (
             let connection = Connection::open(&self.path)?;
             connection.busy_timeout(DEADLINE / 2)?;
             connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
-            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
             connection.execute_batch(SCHEMA)?;
             Ok(connection)
         }
@@ -385,24 +502,24 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = || Notes::in_file(dir.path().join("notes"));
         let first = notes();
-        assert_eq!(first.check("a", had(1, 101, 0, 5)).await, [None]);
-        assert_eq!(first.check("a", had(101, 201, 0, 5)).await, [None]);
+        assert_eq!(first.check("a", had(1, 101, 0, 5), None).await, [None]);
+        assert_eq!(first.check("a", had(101, 201, 0, 5), None).await, [None]);
         drop(first);
         let second = notes();
-        assert_eq!(second.check("a", had(101, 151, 0, 5)).await, [Some(201)]);
-        assert_eq!(second.check("b", had(1, 51, 0, 5)).await, [None], "another store");
-        assert_eq!(second.check("a", had(201, 301, 0, 5)).await, [None], "it was raised past it");
-        assert_eq!(second.check("a", had(300, 301, 1, 5)).await, [Some(301)], "a raise does not lower");
+        assert_eq!(second.check("a", had(101, 151, 0, 5), None).await, [Some(201)]);
+        assert_eq!(second.check("b", had(1, 51, 0, 5), None).await, [None], "another store");
+        assert_eq!(second.check("a", had(201, 301, 0, 5), None).await, [None], "it was raised past it");
+        assert_eq!(second.check("a", had(300, 301, 1, 5), None).await, [Some(301)], "a raise does not lower");
     }
 
     #[tokio::test]
     async fn a_row_that_was_lost_and_made_again_is_told_and_one_that_was_dropped_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = Notes::in_file(dir.path().join("notes"));
-        assert_eq!(notes.check("a", had(1, 101, 1, 5)).await, [None]);
-        assert_eq!(notes.check("a", had(1, 101, 0, 9)).await, [Some(101)]);
-        assert_eq!(notes.check("a", had(1, 51, 3, 9)).await, [None]);
-        assert_eq!(notes.check("a", had(1, 51, 3, 9)).await, [Some(51)]);
+        assert_eq!(notes.check("a", had(1, 101, 1, 5), None).await, [None]);
+        assert_eq!(notes.check("a", had(1, 101, 0, 9), None).await, [Some(101)]);
+        assert_eq!(notes.check("a", had(1, 51, 3, 9), None).await, [None]);
+        assert_eq!(notes.check("a", had(1, 51, 3, 9), None).await, [Some(51)]);
     }
 
     /// A at 1, 3, 5 had up to 199 in another life, B at 2, 4, 6 up to 40: from B it must be 200, not 42.
@@ -410,8 +527,8 @@ mod tests {
     async fn of_several_stores_a_life_begins_above_all_that_was_had() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = || Notes::in_file(dir.path().join("notes"));
-        assert_eq!(notes().check("a", had(1, 201, 0, 5)).await, [None]);
-        assert_eq!(notes().check("b", had(2, 42, 0, 5)).await, [None]);
+        assert_eq!(notes().check("a", had(1, 201, 0, 5), None).await, [None]);
+        assert_eq!(notes().check("b", had(2, 42, 0, 5), None).await, [None]);
         let keys = || ["orders", "others"].map(|name| Key::new(name).expect("a name")).to_vec();
         assert_eq!(notes().highest(keys()).await, [201, 0]);
         assert_eq!(Notes::default().highest(keys()).await, [0, 0]);
@@ -424,7 +541,7 @@ mod tests {
         let orders = || Key::new("orders").expect("a name");
         for (store, lane) in [("a", (2, 1)), ("b", (2, 2))] {
             let had = had(1, 201, 4, 5).into_iter().map(|had| Had { lane: Some(lane), ..had }).collect();
-            assert_eq!(notes.check(store, had).await, [None]);
+            assert_eq!(notes.check(store, had, None).await, [None]);
         }
         assert_eq!(notes.lanes("a", orders(), 4).await, [(2, 2)]);
         assert_eq!(notes.lanes("b", orders(), 4).await, [(2, 1)]);
@@ -467,17 +584,17 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = Notes::in_file(dir.path().join("notes"));
         let orders = Key::new("orders").expect("a name");
-        assert_eq!(notes.check("a", had(1, 101, 0, 5)).await, [None]);
+        assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         assert!(notes.lower("a", vec![(orders.clone(), 40)]).await);
-        assert_eq!(notes.check("a", had(40, 140, 0, 5)).await, [None]);
+        assert_eq!(notes.check("a", had(40, 140, 0, 5), None).await, [None]);
         assert!(notes.lower("a", vec![(orders, 500)]).await, "a note is not raised by it");
-        assert_eq!(notes.check("a", had(139, 240, 0, 5)).await, [Some(140)]);
+        assert_eq!(notes.check("a", had(139, 240, 0, 5), None).await, [Some(140)]);
     }
 
     #[tokio::test]
     async fn notes_that_cannot_be_written_say_so_and_hold_nothing_up() {
         let notes = Notes::in_file("/nowhere/at/all".into());
-        assert_eq!(notes.check("a", had(1, 101, 0, 5)).await, [None]);
+        assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         let orders = || Key::new("orders").expect("a name");
         assert!(!notes.lower("a", vec![(orders(), 40)]).await);
         assert_eq!(notes.begun(vec![orders()]).await, [false]);

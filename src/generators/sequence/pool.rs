@@ -15,12 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use getid_core::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::sql::{About, Connection, Store, StoreError, Table};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::patience::patience;
+use crate::text::plural::counted;
 
 /// How long a statement may take.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
@@ -72,6 +74,8 @@ pub(super) struct Pool {
     pub(super) probe: Notify,
     is_closed: AtomicBool,
     changed: watch::Sender<()>,
+    /// This server among those that share the store; `None` before the store has answered, or if nobody shares it.
+    member: Mutex<Option<Member>>,
     pub(super) counts: Counts,
 }
 
@@ -108,6 +112,7 @@ impl Pool {
             probe: Notify::new(),
             is_closed: AtomicBool::new(false),
             changed,
+            member: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -152,6 +157,49 @@ impl Pool {
     /// A connection's place. Fair.
     pub(super) async fn slot(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.slots.acquire().await.map_err(|_| closed())
+    }
+
+    /// All places: nothing else is under way then.
+    pub(super) async fn all_slots(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        let all = u32::try_from(self.connections()).unwrap_or(1);
+        self.slots.acquire_many(all).await.map_err(|_| closed())
+    }
+
+    /// This server's membership; only while no statement is awaited.
+    pub(super) fn member(&self) -> MutexGuard<'_, Option<Member>> {
+        lock(&self.member)
+    }
+
+    /// What a reservation must prove. `Ok(None)`: the store is this server's own. `Err`: nothing may be reserved now.
+    pub(super) fn credentials(&self) -> Result<Option<Credentials>, StoreError> {
+        if !self.store.is_shared() {
+            return Ok(None);
+        }
+        let credentials = lock(&self.member).as_ref().and_then(Member::credentials);
+        credentials.map(Some).ok_or_else(|| StoreError::Refused(self.held_text()))
+    }
+
+    /// Why nothing is reserved though the store answers; `None` if it is.
+    pub(super) fn held(&self) -> Option<Arc<str>> {
+        let is_held = self.store.is_shared() && !lock(&self.member).as_ref().is_some_and(Member::is_cleared);
+        is_held.then(|| self.held_text().into())
+    }
+
+    fn held_text(&self) -> String {
+        let shown = self.store.shown();
+        let awaited = lock(&self.member).as_ref().map(Member::awaited).unwrap_or_default();
+        let Some(first) = awaited.first() else {
+            return format!("{shown}: its servers have not compared their notes yet; try again");
+        };
+        let others = match awaited.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {}", counted(more as u64, "other")),
+        };
+        format!(
+            "{shown}: it may have lost writes, and the server '{}'{others} has not compared its notes yet. Start it; if \
+             it never runs again, SEQUENCE STORES CONFIRM {} lets go of it",
+            first.address, first.nonce
+        )
     }
 
     /// Runs one statement of the operator's, after those that came before.
@@ -280,6 +328,9 @@ impl Pool {
     pub(super) fn set_down(&self, said: &str) {
         // Those that are open are likely to be dead as well.
         lock(&self.idle).clear();
+        if let Some(member) = &mut *lock(&self.member) {
+            member.doubt();
+        }
         let mut health = lock(&self.health);
         let since = match &*health {
             Health::Down { since, .. } => *since,

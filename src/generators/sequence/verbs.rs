@@ -152,7 +152,8 @@ impl Sequences {
             let ride_out_ms = i64::try_from(self.confirmed.ride_out_s()).unwrap_or(i64::MAX / 1000) * 1000;
             let fresh_after_ms = how.is_fresh.then_some(ride_out_ms);
             let above_dropped = how.above_dropped;
-            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max };
+            let server = pool.credentials().map_err(SequenceError::from_store)?;
+            let new = Create { key: key.clone(), spec, above_dropped, fresh_after_ms, floor, rows_max, server };
             let created = pool.run_job(move |mut connection| {
                 Box::pin(async move {
                     let created = connection.create(&new).await;
@@ -160,7 +161,10 @@ impl Sequences {
                 })
             });
             match created.await.map_err(SequenceError::from_store)? {
-                Ok(row) => rows.push((pool.index, row)),
+                Ok(row) => {
+                    self.beat_after_change(pool).await;
+                    rows.push((pool.index, row));
+                }
                 // One of several may have failed the last time.
                 Err(Verdict::Exists(row)) => there = Some(row),
                 Err(verdict) => return Err(SequenceError::from_verdict(verdict)),
@@ -297,7 +301,7 @@ impl Sequences {
             is_raised |= row.is_ok();
             if let (Ok(row), Some(about)) = (row, pool.about()) {
                 let had = Had::of(&row, row.next, self.has_lanes());
-                self.notes.check(&about.uuid, vec![had]).await;
+                self.notes.check(&about.uuid, vec![had], None).await;
             }
         }
         // One of several may have lost its row.
@@ -558,6 +562,7 @@ impl Sequences {
         });
         let changed = changed.await.map_err(SequenceError::from_store)?;
         if let Ok(row) = &changed {
+            self.beat_after_change(pool).await;
             self.set_generation(pool.index, key.as_str(), row.generation);
         }
         Ok(changed)
@@ -613,7 +618,10 @@ impl Sequences {
     }
 
     /// Runs something on the driver's thread, to its end, whether somebody waits for it or not.
-    async fn on_driver<T: Send + 'static>(&self, work: impl Future<Output = Done<T>> + Send + 'static) -> Done<T> {
+    pub(super) async fn on_driver<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Done<T>> + Send + 'static,
+    ) -> Done<T> {
         match timeout(DEADLINE, self.handle.spawn(work)).await {
             Ok(Ok(done)) => done,
             // The thread is gone, or the work ran into a bug, which the log tells of.

@@ -12,13 +12,15 @@
 
 use std::collections::BTreeMap;
 
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
 
+use super::beats;
 use super::link::{Link, Packet, hex, number, text, unix_ms_of};
 use super::tinyid::tokens;
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
-    Token, Verdict,
+    About, Answer, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row,
+    RowChange, RowState, StoreError, Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "leaf_alloc";
@@ -68,7 +70,8 @@ impl LeafConnection {
         LeafConnection { link, about }
     }
 
-    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+        let mut beaten = None;
         let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
         let wish = |ask: &Reserve| Wish { values: ask.values.clamp(1, RESERVED_MAX).into(), last_seen: None };
         let mut wishes: Vec<Wish> = asks.iter().map(wish).collect();
@@ -81,12 +84,14 @@ impl LeafConnection {
                 break;
             }
             let mut packet = Packet::transaction();
+            let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
             let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
             let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
             let select =
                 packet.add(format_args!("{} WHERE {}", select_sql(), any_of(left.iter().map(|at| &asks[*at]))));
             packet.commit();
             let done = self.link.run(&packet).await?;
+            beaten = own.map(|own| own.read(&done)).transpose()?.or(beaten);
             let after = by_name(&done[select].rows);
             for (at, (before, update)) in left.into_iter().zip(updates) {
                 let before = by_name(&done[before].rows).remove(asks[at].key.as_str());
@@ -95,7 +100,27 @@ impl LeafConnection {
             }
         }
         let all = answers.into_iter().zip(asks.iter().zip(&wishes));
-        Ok(all.map(|(answer, (ask, wish))| answer.unwrap_or_else(|| Err(behind(ask, wish)))).collect())
+        let each = all.map(|(answer, (ask, wish))| answer.unwrap_or_else(|| Err(behind(ask, wish)))).collect();
+        Ok(Reservations { server: beaten, each })
+    }
+
+    /// A row goes up as by Leaf's own reservation: the others who share it see a segment that somebody has taken.
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+        let mut packet = Packet::transaction();
+        let own = beats::add_own(&mut packet, server, beats::COMPARING);
+        let raise = |note: &NotedRow| {
+            packet.add(format_args!(
+                "UPDATE leaf_alloc SET max_id = {next} WHERE {} AND max_id < {next}",
+                is_row(&note.key),
+                next = note.next
+            ))
+        };
+        let raises: Vec<usize> = notes.iter().map(raise).collect();
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        let Ok(beaten) = own.read(&done) else { return Ok(None) };
+        let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
+        Ok(Some(Compared { beat: beaten.beat, raised }))
     }
 
     async fn rows(&mut self, condition: String) -> Result<Vec<LeafRow>, StoreError> {
@@ -110,8 +135,16 @@ impl Connection for LeafConnection {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
-        Box::pin(self.reserve_all(asks))
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+        Box::pin(self.reserve_all(server, asks))
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(beats::beat(&mut self.link, ask))
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(self.compare_all(server, notes))
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {

@@ -10,7 +10,9 @@
 //! | `errors` | what an error means, and what to do |
 //! | `settings` | what is set in a session, and what is read of the server |
 //! | `native`, `leaf`, `tinyid` | the tables |
+//! | `beats` | the table of servers, beside any of them |
 
+mod beats;
 mod errors;
 mod leaf;
 mod link;
@@ -66,20 +68,29 @@ impl Mysql {
         match self.table {
             Table::Native => {
                 about.uuid = self.native_tables(&mut link).await?;
-                let tables = [("getid_store", "changes", "id = 0"), ("getid_sequence", "next", "name = ''")];
+                self.beat_table(&mut link).await?;
+                let tables = [
+                    ("getid_store", "changes", "id = 0"),
+                    ("getid_sequence", "next", "name = ''"),
+                    ("getid_beat", "beat", "nonce = ''"),
+                ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(native::NativeConnection::new(link, about)))
             }
             Table::Leaf => {
                 about.uuid = self.uuid_of_others("leaf_alloc");
                 self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
-                settings::look_at_tables(&mut link, &[(leaf::TABLE, "max_id", "biz_tag = ''")], &mut about).await?;
+                self.beat_table(&mut link).await?;
+                let tables = [(leaf::TABLE, "max_id", "biz_tag = ''"), ("getid_beat", "beat", "nonce = ''")];
+                settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(leaf::LeafConnection::new(link, about)))
             }
             Table::Tinyid => {
                 about.uuid = self.uuid_of_others("tiny_id_info");
                 self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
-                settings::look_at_tables(&mut link, &[(tinyid::TABLE, "max_id", "id = 0")], &mut about).await?;
+                self.beat_table(&mut link).await?;
+                let tables = [(tinyid::TABLE, "max_id", "id = 0"), ("getid_beat", "beat", "nonce = ''")];
+                settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
             }
         }
@@ -190,6 +201,19 @@ impl Mysql {
         })
     }
 
+    /// That the table of servers is there, with the row of rounds. Stores of version 0.1, and those of Leaf and Tinyid,
+    /// have none before getid's first connection.
+    async fn beat_table(&self, link: &mut Link) -> Result<(), StoreError> {
+        if !self.is_there(link, "getid_beat").await? {
+            let mut make = Packet::new();
+            make.add(format_args!("{}", beats::TABLE));
+            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_make("getid_beat", &error))?;
+        }
+        let mut insert = Packet::new();
+        insert.add(format_args!("{}", beats::ROUNDS));
+        link.run(&insert).await.map(drop)
+    }
+
     /// Both tables or none: where one of them was lost, what was in it was lost too, and a new one would begin anew.
     async fn find_or_make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
         for is_again in [false, true] {
@@ -227,21 +251,20 @@ impl Mysql {
         for table in native::TABLES {
             make.add(format_args!("{table}"));
         }
-        match link.run_raw(&make).await {
-            Ok(_) => Ok(()),
-            Err((at, Error::Server(error))) => {
-                let table = if at == 0 { "getid_store" } else { "getid_sequence" };
-                Err(StoreError::Refused(format!(
-                    "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may \
-                     runs what `getid sequence schema --store {}` prints",
-                    self.who.database,
-                    self.who.user,
-                    errors::said(&error),
-                    shell_word(&for_schema_command(&self.who.shown))
-                )))
-            }
-            Err((_, error)) => Err(self.who.failed(&error, false)),
-        }
+        let tables = ["getid_beat", "getid_store", "getid_sequence"];
+        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_make(tables[at.min(2)], &error))
+    }
+
+    fn cannot_make(&self, table: &str, error: &Error) -> StoreError {
+        let Error::Server(server) = error else { return self.who.failed(error, false) };
+        StoreError::Refused(format!(
+            "the table {table} is missing in the database '{}', and '{}' cannot make it: {}; somebody who may runs \
+             what `getid sequence schema --store {}` prints",
+            self.who.database,
+            self.who.user,
+            errors::said(server),
+            shell_word(&for_schema_command(&self.who.shown))
+        ))
     }
 
     /// That a table of Leaf's or Tinyid's is there. It is theirs to make.
@@ -288,9 +311,11 @@ impl Store for Mysql {
 
     fn schema(&self) -> String {
         match self.table {
-            Table::Native => native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW,
-            Table::Leaf => leaf::SCHEMA.to_owned(),
-            Table::Tinyid => tinyid::SCHEMA.to_owned(),
+            Table::Native => {
+                native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW + beats::ROUNDS + ";\n"
+            }
+            Table::Leaf => format!("{}{};\n{};\n", leaf::SCHEMA, beats::TABLE, beats::ROUNDS),
+            Table::Tinyid => format!("{}{};\n{};\n", tinyid::SCHEMA, beats::TABLE, beats::ROUNDS),
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
 //!
-//! Locks are taken in one order everywhere: the row of `getid_store`, then the rows of periods, which a reservation
+//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, then the rows of periods, which a reservation
 //! opens first, then the others, each in the order of their keys. So getid's own transactions don't end in deadlocks.
 //!
 //! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
@@ -14,17 +14,21 @@
 
 use std::collections::BTreeMap;
 
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 
+use super::beats;
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use super::tinyid::tokens;
 use crate::sql::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
+    Row, RowChange, StoreError, Token, Verdict,
 };
 
 /// The tables, a statement each. (Names are ASCII and compare byte for byte.)
-pub(super) const TABLES: [&str; 2] = [
+pub(super) const TABLES: [&str; 3] = [
+    beats::TABLE,
     "CREATE TABLE IF NOT EXISTS getid_store (
   id      TINYINT  NOT NULL PRIMARY KEY,
   uuid    CHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -76,8 +80,9 @@ impl NativeConnection {
         NativeConnection { link, about, counted: None }
     }
 
-    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
         let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
+        let mut beaten = None;
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| lock_order(&asks[*at].key));
@@ -86,9 +91,10 @@ impl NativeConnection {
             if left.is_empty() {
                 break;
             }
-            self.try_reserve(asks, &left, &mut answers).await?;
+            beaten = self.try_reserve(server, asks, &left, &mut answers).await?.or(beaten);
         }
-        Ok(answers.into_iter().zip(asks).map(|(answer, ask)| answer.unwrap_or_else(|| Err(moved(&ask.key)))).collect())
+        let each = answers.into_iter().zip(asks).map(|(answer, ask)| answer.unwrap_or_else(|| Err(moved(&ask.key))));
+        Ok(Reservations { server: beaten, each: each.collect() })
     }
 
     /// One transaction for those that are left, in the order of their keys.
@@ -97,13 +103,15 @@ impl NativeConnection {
     /// UPDATE would take values of a row that nobody has seen, and they would be lost.
     async fn try_reserve(
         &mut self,
+        server: Option<Credentials>,
         asks: &[Reserve],
         left: &[usize],
         answers: &mut [Option<Result<Reserved, Verdict>>],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Beaten>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let any = any.join(" OR ");
         let mut packet = Packet::transaction();
+        let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
         for at in left {
             add_opening(&mut packet, &asks[*at]);
         }
@@ -118,6 +126,7 @@ impl NativeConnection {
         let after = packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {any}"));
         packet.commit();
         let done = self.link.run(&packet).await?;
+        let beaten = own.map(|own| own.read(&done)).transpose()?;
         let (before, after) = (by_key(&done[before]), by_key(&done[after]));
         for (at, updated) in left.iter().zip(&done[first..]) {
             let ask = &asks[*at];
@@ -126,7 +135,33 @@ impl NativeConnection {
                 _ => Some(Err(Verdict::NoSuch)),
             };
         }
-        Ok(())
+        Ok(beaten)
+    }
+
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+        let any: Vec<String> = notes.iter().map(|note| format!("({})", is_row(&note.key))).collect();
+        let mut packet = Packet::locking();
+        let own = beats::add_own(&mut packet, server, beats::COMPARING);
+        let rows = packet.add(format_args!(
+            "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {} ORDER BY name, period FOR UPDATE",
+            if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
+        ));
+        let done = self.link.run(&packet).await?;
+        let Ok(beaten) = own.read(&done) else {
+            self.link.rollback().await?;
+            return Ok(None);
+        };
+        let raised = native::lower_than(notes, done[rows].rows.iter().map(raw_row).collect());
+        let mut packet = Packet::within();
+        for (key, next) in &raised {
+            packet.add(format_args!(
+                "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {NOW} WHERE {}",
+                is_row(key)
+            ));
+        }
+        packet.commit();
+        self.link.run(&packet).await?;
+        Ok(Some(Compared { beat: beaten.beat, raised: raised.len() }))
     }
 
     async fn give_back_all(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
@@ -150,12 +185,16 @@ impl NativeConnection {
     }
 
     /// Begins a transaction and locks the store's row and this one: what `changes` is, the server's time, and the row.
-    async fn lock(&mut self, key: &Key) -> Result<Locked, StoreError> {
+    async fn lock(&mut self, server: Option<Credentials>, key: &Key) -> Result<Locked, StoreError> {
         let mut packet = Packet::locking();
+        let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
         let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
         let now = packet.add(format_args!("SELECT {NOW}"));
         let row = packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {} FOR UPDATE", is_row(key)));
         let done = self.link.run(&packet).await?;
+        if let Some(own) = own {
+            own.read(&done)?;
+        }
         let (changes, now) = (done[changes].number(), done[now].number().unwrap_or(0));
         let changes = changes.ok_or_else(lost)?;
         Ok(Locked { changes, now, row: done[row].rows.first().map(raw_row) })
@@ -177,7 +216,7 @@ impl NativeConnection {
     }
 
     async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
-        let locked = self.lock(key).await?;
+        let locked = self.lock(None, key).await?;
         let decided = match locked.row.map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(text)) => Err(Verdict::BadRow(text)),
@@ -188,7 +227,7 @@ impl NativeConnection {
 
     async fn create_one(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
         let rows = self.rows_for(new).await?;
-        let locked = self.lock(&new.key).await?;
+        let locked = self.lock(new.server, &new.key).await?;
         let decided = match locked.row.map(RawRow::read).transpose() {
             Err(text) => Err(Verdict::BadRow(text)),
             Ok(found) => native::created(found.as_ref(), new, rows, locked.now)
@@ -301,8 +340,16 @@ impl Connection for NativeConnection {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
-        Box::pin(self.reserve_all(asks))
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+        Box::pin(self.reserve_all(server, asks))
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(beats::beat(&mut self.link, ask))
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(self.compare_all(server, notes))
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {

@@ -12,14 +12,16 @@
 
 use std::collections::BTreeMap;
 
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 use mysql_async::Error;
 
+use super::beats;
 use super::leaf::{after_sql, count, no_changes};
 use super::link::{Link, Packet, number, text, unix_ms_of};
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError,
-    TOKENS_MAX, Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
+    Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "tiny_id_info";
@@ -90,7 +92,8 @@ impl TinyidConnection {
         TinyidConnection { link, about }
     }
 
-    async fn reserve_all(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+    async fn reserve_all(&mut self, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+        let mut beaten = None;
         let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
         let mut last_seen: Vec<Option<i64>> = vec![None; asks.len()];
         for _ in 0..TRIES {
@@ -101,24 +104,47 @@ impl TinyidConnection {
             if left.is_empty() {
                 break;
             }
-            self.try_reserve(asks, &left, &mut last_seen, &mut answers).await?;
+            beaten = self.try_reserve(server, asks, &left, &mut last_seen, &mut answers).await?.or(beaten);
         }
         let all = answers.into_iter().zip(asks.iter().zip(last_seen));
-        Ok(all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(behind(ask, last)))).collect())
+        let each = all.map(|(answer, (ask, last))| answer.unwrap_or_else(|| Err(behind(ask, last)))).collect();
+        Ok(Reservations { server: beaten, each })
+    }
+
+    /// A row goes up as by Tinyid's own reservation.
+    async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+        let mut packet = Packet::transaction();
+        let own = beats::add_own(&mut packet, server, beats::COMPARING);
+        let raise = |note: &NotedRow| {
+            packet.add(format_args!(
+                "UPDATE tiny_id_info SET max_id = {last}, update_time = NOW(), version = version + 1 WHERE {} \
+                 AND max_id < {last}",
+                is_row(&note.key),
+                last = note.next - 1
+            ))
+        };
+        let raises: Vec<usize> = notes.iter().map(raise).collect();
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        let Ok(beaten) = own.read(&done) else { return Ok(None) };
+        let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
+        Ok(Some(Compared { beat: beaten.beat, raised }))
     }
 
     /// Reads the rows of those that are left, and swaps them.
     async fn try_reserve(
         &mut self,
+        server: Option<Credentials>,
         asks: &[Reserve],
         left: &[usize],
         last_seen: &mut [Option<i64>],
         answers: &mut [Option<Result<Reserved, Verdict>>],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Beaten>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let rows = self.rows(any.join(" OR ")).await?;
         let rows: BTreeMap<&str, &TinyidRow> = rows.iter().map(|row| (row.name.as_str(), row)).collect();
         let mut packet = Packet::transaction();
+        let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
         let mut swaps = Vec::new();
         for at in left {
             match plan(&asks[*at], rows.get(asks[*at].key.as_str()).copied()) {
@@ -134,16 +160,17 @@ impl TinyidConnection {
             }
         }
         if swaps.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         packet.commit();
         let done = self.link.run(&packet).await?;
+        let beaten = own.map(|own| own.read(&done)).transpose()?;
         for (at, swap, row, max_id) in swaps {
             if done[swap].affected == 1 {
                 answers[at] = segment(&asks[at], row, max_id, &mut last_seen[at]).map(Ok);
             }
         }
-        Ok(())
+        Ok(beaten)
     }
 
     async fn rows(&mut self, condition: String) -> Result<Vec<TinyidRow>, StoreError> {
@@ -162,8 +189,16 @@ impl Connection for TinyidConnection {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
-        Box::pin(self.reserve_all(asks))
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
+        Box::pin(self.reserve_all(server, asks))
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(beats::beat(&mut self.link, ask))
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(self.compare_all(server, notes))
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {

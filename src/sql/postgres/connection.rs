@@ -3,16 +3,18 @@
 use std::collections::HashSet;
 
 use getid_core::Key;
+use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, ServerRow};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
 
 use super::session::Session;
 use super::{failures, opening, statements};
+use crate::sql::beats::{self, RawServer};
 use crate::sql::native::{self, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX,
-    Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
+    Row, RowChange, StoreError, TOKENS_MAX, Token, Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
@@ -52,10 +54,28 @@ impl Connection for PostgresConnection {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+    fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
         Box::pin(async move {
             self.session.begin()?;
-            let answer = reserve(&self.session.client, asks).await;
+            let answer = reserve(&self.session.client, server, asks).await;
+            self.session.finish(answer)
+        })
+    }
+
+    fn beat<'a>(&'a mut self, ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let answer = beat(&self.session.client, ask).await;
+            let answer = settle(&self.session.client, answer.map(Ok)).await.and_then(done);
+            self.session.finish(answer)
+        })
+    }
+
+    fn compare<'a>(&'a mut self, server: Credentials, notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let answer = compare(&self.session.client, server, notes).await;
+            let answer = settle(&self.session.client, answer.map(Ok)).await.and_then(done);
             self.session.finish(answer)
         })
     }
@@ -145,7 +165,7 @@ impl Connection for PostgresConnection {
     }
 }
 
-async fn reserve(client: &Client, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
+async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
     let mut keys = HashSet::with_capacity(asks.len());
     if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
         // One UPDATE writes a row once.
@@ -158,13 +178,23 @@ async fn reserve(client: &Client, asks: &[Reserve]) -> Result<Vec<Result<Reserve
     let (names, periods) = names(asks.iter().map(|ask| &ask.key));
     let most: Vec<i64> = asks.iter().map(native::values_of).collect();
     let floors: Vec<i64> = asks.iter().map(native::floor_of).collect();
+    let (nonce, life) = server.map_or_else(Default::default, |own| (own.nonce.to_string(), own.life.to_string()));
+    let at_least = server.map_or(0, |own| column(own.at_least));
     let params: &[Param<'_>] = &[
         (&names, Type::TEXT_ARRAY),
         (&periods, Type::TEXT_ARRAY),
         (&most, Type::INT8_ARRAY),
         (&floors, Type::INT8_ARRAY),
+        (&nonce, Type::TEXT),
+        (&life, Type::TEXT),
+        (&at_least, Type::INT8),
     ];
     let rows = query(client, statements::RESERVE, params).await?;
+    let server = match (server, rows.first()) {
+        (Some(_), Some(row)) => Some(Beaten { beat: get::<i64>(row, 18)?.unsigned_abs(), instance: get(row, 19)? }),
+        (Some(_), None) if !asks.is_empty() => return Err(beats::not_allowed()),
+        _ => None,
+    };
     let mut answers: Vec<Option<Result<Reserved, Verdict>>> = vec![None; asks.len()];
     for row in &rows {
         let nth = usize::try_from(get::<i64>(row, 0)?).unwrap_or(0).wrapping_sub(1);
@@ -172,7 +202,95 @@ async fn reserve(client: &Client, asks: &[Reserve]) -> Result<Vec<Result<Reserve
             *answer = Some(reserved(row, ask)?);
         }
     }
-    answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))
+    let each = answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))?;
+    Ok(Reservations { server, each })
+}
+
+async fn beat(client: &Client, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> {
+    let mut is_done = true;
+    execute(client, statements::BEGIN).await?;
+    if ask.kind != BeatKind::Look {
+        let keys: Vec<String> = ask.locks().iter().map(ToString::to_string).collect();
+        let found = query(client, statements::LOCK_SERVERS, &[(&keys, Type::TEXT_ARRAY)]).await?;
+        let found = found.iter().map(|row| raw_server(row)?.read()).collect::<Result<Vec<_>, _>>()?;
+        let applied = ask.apply(&found);
+        is_done = applied.is_done;
+        if !applied.rows.is_empty() {
+            write_servers(client, &applied.rows).await?;
+        }
+    }
+    let limit = i64::try_from(beats::SERVERS_MAX).unwrap_or(i64::MAX).saturating_add(2);
+    let rows = query(client, statements::SERVERS, &[(&limit, Type::INT8)]).await?;
+    let instance = rows.first().map_or(Ok(String::new()), |row| get(row, 6))?;
+    let (rows, round) = beats::answer(rows.iter().map(raw_server).collect::<Result<_, _>>()?)?;
+    execute(client, "COMMIT").await?;
+    Ok(BeatAnswer { is_done, rows, round, instance })
+}
+
+async fn write_servers(client: &Client, rows: &[ServerRow]) -> Result<(), StoreError> {
+    let texts = |text: &dyn Fn(&ServerRow) -> String| -> Vec<String> { rows.iter().map(text).collect() };
+    let numbers =
+        |number: &dyn Fn(&ServerRow) -> u64| -> Vec<i64> { rows.iter().map(|row| column(number(row))).collect() };
+    let (nonces, lives) = (texts(&|row| row.nonce.to_string()), texts(&|row| row.life.to_string()));
+    let (states, addresses) = (texts(&|row| row.state.word().to_owned()), texts(&|row| row.address.clone()));
+    let (beats, acknowledged) = (numbers(&|row| row.beat), numbers(&|row| row.acknowledged));
+    let params: &[Param<'_>] = &[
+        (&nonces, Type::TEXT_ARRAY),
+        (&lives, Type::TEXT_ARRAY),
+        (&beats, Type::INT8_ARRAY),
+        (&acknowledged, Type::INT8_ARRAY),
+        (&states, Type::TEXT_ARRAY),
+        (&addresses, Type::TEXT_ARRAY),
+    ];
+    let written = client.execute_typed(statements::WRITE_SERVERS, params).await;
+    written.map(drop).map_err(|error| failures::of_statement(&error))
+}
+
+/// Adds 1 to a server's beat; `None` if its row does not allow it.
+async fn own_beat(client: &Client, sql: &str, server: Credentials) -> Result<Option<u64>, StoreError> {
+    let (nonce, life, at_least) = (server.nonce.to_string(), server.life.to_string(), column(server.at_least));
+    let params: &[Param<'_>] = &[(&nonce, Type::TEXT), (&life, Type::TEXT), (&at_least, Type::INT8)];
+    let rows = query(client, sql, params).await?;
+    rows.first().map(|row| Ok(get::<i64>(row, 0)?.unsigned_abs())).transpose()
+}
+
+async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
+    execute(client, statements::BEGIN).await?;
+    let Some(beat) = own_beat(client, statements::BEAT_COMPARING, server).await? else {
+        execute(client, "ROLLBACK").await?;
+        return Ok(None);
+    };
+    let (keys, periods) = names(notes.iter().map(|note| &note.key));
+    let found =
+        query(client, statements::LOCK_ROWS, &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)]).await?;
+    let found = found.iter().map(|row| raw(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    let raised = native::lower_than(notes, found);
+    if !raised.is_empty() {
+        let (keys, periods) = names(raised.iter().map(|(key, _)| key));
+        let nexts: Vec<i64> = raised.iter().map(|(_, next)| *next).collect();
+        let params: &[Param<'_>] =
+            &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY), (&nexts, Type::INT8_ARRAY)];
+        let written = client.execute_typed(statements::RAISE_ROWS, params).await;
+        written.map_err(|error| failures::of_statement(&error))?;
+    }
+    execute(client, "COMMIT").await?;
+    Ok(Some(Compared { beat, raised: raised.len() }))
+}
+
+fn raw_server(row: &SqlRow) -> Result<RawServer, StoreError> {
+    Ok(RawServer {
+        nonce: get(row, 0)?,
+        life: get(row, 1)?,
+        beat: get(row, 2)?,
+        acknowledged: get(row, 3)?,
+        state: get(row, 4)?,
+        address: get(row, 5)?,
+    })
+}
+
+/// The answer of a transaction that has no verdicts.
+fn done<T>(answer: Result<T, Verdict>) -> Result<T, StoreError> {
+    answer.map_err(|verdict| unexpected(&format!("has answered {verdict:?}")))
 }
 
 /// What was reserved: what the pure rule makes of the row that was found, and the database must have made the same.
@@ -225,7 +343,13 @@ async fn create(
     new: &Create,
     counted: &mut Option<Counted>,
 ) -> Result<Result<Row, Verdict>, StoreError> {
-    let (change, now) = begin(client).await?;
+    execute(client, statements::BEGIN).await?;
+    if let Some(server) = new.server
+        && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
+    {
+        return Err(beats::not_allowed());
+    }
+    let (change, now) = tick(client).await?;
     let found = match row(client, statements::LOCK_ROW, &new.key).await?.transpose() {
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
         Ok(found) => found,
@@ -282,6 +406,10 @@ async fn change_row(client: &Client, key: &Key, change: &RowChange) -> Result<Re
 /// Begins a change: its number, and the time.
 async fn begin(client: &Client) -> Result<(i64, i64), StoreError> {
     execute(client, statements::BEGIN).await?;
+    tick(client).await
+}
+
+async fn tick(client: &Client) -> Result<(i64, i64), StoreError> {
     let rows = query(client, statements::TICK, &[]).await?;
     let row =
         rows.first().ok_or_else(|| StoreError::Refused("the table getid_store has no row any more".to_owned()))?;

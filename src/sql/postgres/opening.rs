@@ -24,7 +24,8 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
     client.batch_execute(statements::SETTINGS).await.map_err(|error| failures::of_statement(&error))?;
     let mut about = server(client, address).await?;
     let mut tables = tables(client).await?;
-    if tables.is_empty() {
+    // Stores of version 0.1 have no table of beats: it is made beside the others.
+    if tables.is_empty() || tables.len() == 2 && tables.iter().all(|table| table.name != "getid_beat") {
         make_tables(client, address).await?;
         tables = self::tables(client).await?;
     }
@@ -82,14 +83,14 @@ async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
     rows.iter().map(found).collect()
 }
 
-/// Makes both, in one transaction. Not one of them: whoever has lost a table, or its name, is to know of it.
+/// Makes those that are missing, in one transaction.
 async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {} COMMIT", statements::SCHEMA_LOCK, statements::SCHEMA);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failures::of_statement(&error) {
         StoreError::Refused(said) => refused(format!(
-            "the database '{}' has no table getid_sequence, and '{}' may not make it: {said}; let its owner run what \
-             'getid sequence schema --store URL' prints",
+            "the database '{}' lacks a table of getid_beat, getid_sequence and getid_store, and '{}' may not make it: \
+             {said}; let its owner run what 'getid sequence schema --store URL' prints",
             address.database, address.user
         )),
         unknown @ StoreError::Unknown(_) => Err(unknown),
@@ -98,10 +99,10 @@ async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), Sto
 
 fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
     let ServerAddress { database, user, .. } = address;
-    for name in ["getid_store", "getid_sequence"] {
+    for name in ["getid_store", "getid_sequence", "getid_beat"] {
         let Some(table) = tables.iter().find(|table| table.name == name) else {
             return refused(format!(
-                "the database '{database}' has no table {name}, though it has the other one: put it back from a \
+                "the database '{database}' has no table {name}, though it has others: put it back from a \
                  backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
             ));
         };
@@ -109,7 +110,7 @@ fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
             let right = if table.may_read { "UPDATE" } else { "SELECT" };
             return refused(format!(
                 "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT SELECT, \
-                 INSERT, UPDATE ON getid_store, getid_sequence TO \"{user}\""
+                 INSERT, UPDATE ON getid_beat, getid_sequence, getid_store TO \"{user}\""
             ));
         }
     }

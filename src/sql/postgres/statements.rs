@@ -30,6 +30,17 @@ CREATE TABLE IF NOT EXISTS getid_sequence (
   PRIMARY KEY (name, period)
 ) WITH (fillfactor = 70);
 CREATE INDEX IF NOT EXISTS getid_sequence_changed ON getid_sequence (changed);
+CREATE TABLE IF NOT EXISTS getid_beat (
+  nonce text COLLATE \"C\" PRIMARY KEY,
+  life text COLLATE \"C\" NOT NULL,
+  beat bigint NOT NULL CHECK (beat >= 0),
+  acknowledged bigint NOT NULL DEFAULT 0 CHECK (acknowledged >= 0),
+  state text NOT NULL CHECK (state IN ('live', 'doubt', 'left', 'gone', 'released', 'returning')),
+  address text NOT NULL DEFAULT '',
+  updated bigint NOT NULL DEFAULT 0
+);
+INSERT INTO getid_beat (nonce, life, beat, state)
+  VALUES (repeat('0', 32), repeat('0', 32), 0, 'left') ON CONFLICT DO NOTHING;
 INSERT INTO getid_store (uuid)
   VALUES (md5(random()::text || random()::text || clock_timestamp()::text || pg_backend_pid()::text)::uuid)
   ON CONFLICT DO NOTHING;
@@ -70,6 +81,39 @@ macro_rules! safe {
 
 pub(super) use safe;
 
+/// Adds 1 to a server's beat.
+macro_rules! beat_sql {
+    ($nonce:literal, $life:literal, $at_least:literal, $states:literal) => {
+        concat!(
+            "UPDATE getid_beat SET beat = beat + 1, updated = ",
+            now_ms!(),
+            " WHERE nonce = ",
+            $nonce,
+            " AND life = ",
+            $life,
+            " AND beat >= ",
+            $at_least,
+            " AND state IN (",
+            $states,
+            ") RETURNING beat"
+        )
+    };
+}
+
+/// The columns of `RawServer` in its order.
+macro_rules! server {
+    () => {
+        "nonce::text, life::text, beat::bigint, acknowledged::bigint, state::text, address::text"
+    };
+}
+
+/// Which instance of the database this is: a standby that was promoted has another time of start.
+macro_rules! instance {
+    () => {
+        "extract(epoch FROM pg_postmaster_start_time())::text"
+    };
+}
+
 /// The columns of `RawRow` in its order. The casts make other types of integers and texts readable, too.
 macro_rules! row {
     () => {
@@ -102,7 +146,7 @@ pub(super) const SERVER: &str = concat!(
 pub(super) const TABLES: &str = "\
 SELECT c.relname::text, c.relpersistence::text, has_any_column_privilege(c.oid, 'SELECT'),
   has_any_column_privilege(c.oid, 'UPDATE')
-FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'))";
+FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'), to_regclass('getid_beat'))";
 
 /// Whoever makes the tables has this lock, until the transaction ends: two that do so at a time would fail.
 pub(super) const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7310313044195110228)";
@@ -115,16 +159,21 @@ pub(super) const STORE: &str = concat!(
 );
 
 /// Reserves for each of `$1` (names) and `$2` (periods) at most `$3` values, none below `$4`: what the row was, and, if
-/// it was written, its `next`, `version` and `updated` as they are now.
+/// it was written, its `next`, `version` and `updated` as they are now; then the server's beat, and the instance.
 ///
+/// `own` adds 1 to the beat of the server with the nonce `$5` and the life `$6`, if it is at least `$7`; else there are
+/// no rows at all. An empty nonce: a tool asks.
 /// `found` locks the rows in the order of their keys, which all servers keep, and has them as they are once locked;
 /// `taken` writes those that have a `first`. What `native::reserved` makes of a row is computed here, and compared with
 /// it.
 pub(super) const RESERVE: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
+    "), own AS (",
+    beat_sql!("$5", "$6", "$7", "'live', 'doubt'"),
     "), asked AS MATERIALIZED (\
-     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth)\
+     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(of_name, of_period, most, lowest, nth) \
+     WHERE $5 = '' OR EXISTS (SELECT 1 FROM own)\
      ), found AS MATERIALIZED (\
      SELECT a.nth, a.most, greatest(s.next, a.lowest, s.start, 0) AS low, s.* \
      FROM asked a JOIN getid_sequence s ON s.name = a.of_name AND s.period = a.of_period \
@@ -141,7 +190,52 @@ pub(super) const RESERVE: &str = concat!(
      RETURNING z.nth, s.next AS new_next, s.version AS new_version, s.updated AS new_updated\
      ) SELECT a.nth::bigint, new_next::bigint, new_version::bigint, new_updated::bigint, ",
     row!(),
+    ", (SELECT beat FROM own), ",
+    instance!(),
     " FROM asked a LEFT JOIN found f ON f.nth = a.nth LEFT JOIN taken t ON t.nth = a.nth"
+);
+
+/// Adds 1 to the beat of the server with the nonce `$1` and the life `$2`, if it is at least `$3` and live.
+pub(super) const BEAT_LIVE: &str = beat_sql!("$1", "$2", "$3", "'live', 'doubt'");
+
+/// The same of one that compares its notes, too.
+pub(super) const BEAT_COMPARING: &str = beat_sql!("$1", "$2", "$3", "'live', 'doubt', 'returning'");
+
+/// The rows of the servers `$1`, locked in the order in which all servers lock them.
+pub(super) const LOCK_SERVERS: &str =
+    concat!("SELECT ", server!(), " FROM getid_beat WHERE nonce = ANY ($1) ORDER BY nonce FOR UPDATE");
+
+/// The rows of all servers, `$1` at most.
+pub(super) const SERVERS: &str = concat!("SELECT ", server!(), ", ", instance!(), " FROM getid_beat LIMIT $1");
+
+/// Writes rows of servers.
+pub(super) const WRITE_SERVERS: &str = concat!(
+    "INSERT INTO getid_beat (nonce, life, beat, acknowledged, state, address, updated) \
+     SELECT a.nonce, a.life, a.beat, a.acknowledged, a.state, a.address, ",
+    now_ms!(),
+    " FROM (SELECT ",
+    safe!(),
+    ") AS safe, unnest($1, $2, $3, $4, $5, $6) AS a(nonce, life, beat, acknowledged, state, address) \
+     ON CONFLICT (nonce) DO UPDATE SET life = excluded.life, beat = excluded.beat, \
+     acknowledged = excluded.acknowledged, state = excluded.state, address = excluded.address, \
+     updated = excluded.updated"
+);
+
+/// The rows of `$1` (names) and `$2` (periods), locked in the order of their keys.
+pub(super) const LOCK_ROWS: &str = concat!(
+    "SELECT ",
+    row!(),
+    " FROM getid_sequence s WHERE (s.name, s.period) IN (SELECT * FROM unnest($1, $2)) \
+     ORDER BY s.name, s.period FOR UPDATE"
+);
+
+/// Raises the rows of `$1` (names) and `$2` (periods) to `$3`.
+pub(super) const RAISE_ROWS: &str = concat!(
+    "UPDATE getid_sequence s SET next = a.next, version = s.version + 1, updated = ",
+    now_ms!(),
+    " FROM (SELECT ",
+    safe!(),
+    ") AS safe, unnest($1, $2, $3) AS a(name, period, next) WHERE s.name = a.name AND s.period = a.period"
 );
 
 /// Gives back to each of `$1` (names) and `$2` (periods), if its version is still `$3`, what is from `$4` on; which of

@@ -18,13 +18,14 @@ use std::thread;
 use std::time::Duration;
 
 use getid_core::Key;
+use getid_core::beat::Credentials;
 use tokio::sync::oneshot;
 
 use self::file::File;
 pub(super) use self::records::SqliteRecords;
 use super::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table,
-    Token, Verdict,
+    About, Answer, Changes, Connection, Create, GiveBack, Reservations, Reserve, Row, RowChange, Store, StoreError,
+    Table, Token, Verdict,
 };
 use crate::system::files::FileId;
 
@@ -154,9 +155,9 @@ impl Connection for SqliteConnection {
         &self.about
     }
 
-    fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
+    fn reserve_as<'a>(&'a mut self, _: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations> {
         let asks = asks.to_vec();
-        Box::pin(self.run(move |file| file.reserve(&asks)))
+        Box::pin(self.run(move |file| Ok(Reservations { server: None, each: file.reserve(&asks)? })))
     }
 
     fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {

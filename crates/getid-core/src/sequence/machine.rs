@@ -735,6 +735,20 @@ impl<T> Sequence<T> {
         self.version = Small::NONE;
     }
 
+    /// Throws away what is held of a store that lost writes, and its generation, which may be lost as well.
+    pub fn lose_store(&mut self, store: u8) {
+        self.forget_store(store);
+        match &mut self.generations {
+            Some(generations) => {
+                if let Some(generation) = generations.get_mut(usize::from(store)) {
+                    *generation = 0;
+                }
+            }
+            None if store == 0 => self.generation = 0,
+            None => {}
+        }
+    }
+
     /// Skips the values up to `last`, if all of the row's end is held here, so that nobody else has a part in it: of a
     /// store that is not shared. False if it is not, and nothing has changed.
     pub fn skip_to(&mut self, last: i64) -> bool {

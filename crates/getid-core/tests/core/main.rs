@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod advice;
+mod beats;
 mod changes;
 mod claims;
 mod clock;

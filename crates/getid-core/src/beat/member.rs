@@ -1,0 +1,576 @@
+//! One server's membership of a shared store: when it may reserve, and what it asks until then.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::row::{BeatAnswer, BeatAsk, BeatKind, Nonce, Restored, ServerRow, ServerState};
+use crate::checks::{Fault, planted};
+
+/// How long a beat stands still before its server counts as gone, ms of the observer's monotonic clock.
+pub const STILL_MS: u64 = 60_000;
+
+/// The longest time between two answers in which a beat that did not move counts as still, ms. Servers ask every 16 s at
+/// least.
+const UNSEEN_MS_MAX: u64 = 20_000;
+
+/// What a reservation proves of its server: see [`Member::credentials`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// The server.
+    pub nonce: Nonce,
+    /// The process.
+    pub life: Nonce,
+    /// The lowest beat that the row may have.
+    pub at_least: u64,
+}
+
+/// A server as the notes of another one have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotedServer {
+    /// Which.
+    pub nonce: Nonce,
+    /// The highest beat that was seen of it.
+    pub beat: u64,
+    /// Whether it was seen to beat, and neither to leave nor to be gone.
+    pub is_live: bool,
+    /// Where an operator finds it.
+    pub address: String,
+}
+
+/// A server that holds a store: it has not acknowledged the round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Which.
+    pub nonce: Nonce,
+    /// Where an operator finds it.
+    pub address: String,
+    /// How long ago its beat was last seen to move, ms; `None`: never in this life.
+    pub seen_ms_ago: Option<u64>,
+}
+
+/// What the shell does before it asks again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// Compare the notes of this store with its rows, and raise rows that are too low, page by page
+    /// ([`Member::comparing`]); then call [`Member::compared`].
+    pub compares: bool,
+    /// Another process uses this nonce: call [`Member::renew`].
+    pub is_copied: bool,
+    /// The next ask acknowledges a round: reservations that are under way by then are thrown away.
+    pub acknowledges: bool,
+}
+
+/// Another server, as this one knows it.
+#[derive(Clone, Debug)]
+struct Other {
+    beat: u64,
+    state: ServerState,
+    address: String,
+    /// When its beat moved last, when it was seen first, or when a doubt of this server ended.
+    still_since_ms: u64,
+    /// When its beat was seen to move, in this life.
+    moved_ms: Option<u64>,
+    /// Its beat was seen to move, in this life or in an earlier one.
+    has_moved: bool,
+    /// It was live by the notes when the present doubt began: it does not age.
+    is_pinned: bool,
+    /// The table lacks it, or has it with a lower beat.
+    is_lower: bool,
+    is_noted: bool,
+}
+
+/// Where a server is on its way to reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Its row was not read yet.
+    Unknown,
+    /// Its row may become live.
+    Joining,
+    /// Its row lacks beats that it noted: it must be written as returning.
+    Behind,
+    /// Its row is returning, and its notes are compared. If the store goes back meanwhile, the row is lost with it.
+    Returning { is_compared: bool },
+    /// It must start a round.
+    Doubt,
+    /// It started a round. `was_complete`: by the last answer no server was missing.
+    Round { number: u64, was_complete: bool },
+    /// It may reserve.
+    Cleared,
+}
+
+/// A server's membership of one store.
+#[derive(Clone, Debug)]
+pub struct Member {
+    nonce: Nonce,
+    life: Nonce,
+    address: String,
+    /// The highest beat of its own that it knows of.
+    beat: u64,
+    /// Life and beat of its row when that was read last.
+    seen: Option<(Nonce, u64)>,
+    others: BTreeMap<Nonce, Other>,
+    /// The round that it acknowledges with the next beat.
+    due: u64,
+    phase: Phase,
+    /// The store lost beats of this server: until the round is complete, servers that left count as well.
+    went_back: bool,
+    /// It has notes of an earlier time: it may know of what the store lost.
+    has_notes: bool,
+    /// Beats of this server were lost, or another instance of the database answers: see [`Member::take_loss`].
+    has_loss: bool,
+    /// [`Member::doubt`] was called since the last ask.
+    has_doubt: bool,
+    missing: Vec<Nonce>,
+    released: Vec<Nonce>,
+    instance: String,
+    now_ms: u64,
+}
+
+impl Member {
+    /// A process that begins: its folder's nonce and noted beat (0: it never joined), and the servers that it noted.
+    pub fn new(
+        nonce: Nonce,
+        life: Nonce,
+        address: String,
+        beat: u64,
+        servers: Vec<NotedServer>,
+        now_ms: u64,
+    ) -> Member {
+        let other = |noted: NotedServer| {
+            let other = Other {
+                beat: noted.beat,
+                state: if noted.is_live { ServerState::Live } else { ServerState::Left },
+                address: noted.address,
+                still_since_ms: now_ms,
+                moved_ms: None,
+                has_moved: noted.is_live,
+                is_pinned: noted.is_live,
+                is_lower: false,
+                is_noted: true,
+            };
+            (noted.nonce, other)
+        };
+        let has_notes = beat > 0 || !servers.is_empty();
+        Member {
+            nonce,
+            life,
+            address,
+            beat,
+            seen: None,
+            others: servers.into_iter().filter(|server| server.nonce != nonce).map(other).collect(),
+            due: 0,
+            phase: Phase::Unknown,
+            went_back: false,
+            has_notes,
+            has_loss: false,
+            has_doubt: false,
+            missing: Vec::new(),
+            released: Vec::new(),
+            instance: String::new(),
+            now_ms,
+        }
+    }
+
+    /// The folder's nonce.
+    pub fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    /// The highest beat of its own that it knows of. It is noted before values are given.
+    pub fn beat(&self) -> u64 {
+        self.beat
+    }
+
+    /// Number of other servers that are live.
+    pub fn others_live(&self) -> usize {
+        self.others.values().filter(|other| other.state.is_live()).count()
+    }
+
+    /// Whether it may reserve.
+    pub fn is_cleared(&self) -> bool {
+        self.phase == Phase::Cleared
+    }
+
+    /// Whether the store lost beats of this server, and its round is not complete yet.
+    pub fn went_back(&self) -> bool {
+        self.went_back
+    }
+
+    /// Whether the store may have lost writes since this was asked last, be it those of other servers.
+    pub fn take_loss(&mut self) -> bool {
+        core::mem::take(&mut self.has_loss)
+    }
+
+    /// What a reservation must prove; `None`: nothing may be reserved now.
+    pub fn credentials(&self) -> Option<Credentials> {
+        let at_least = if planted(Fault::LowerBeatReserves) { 0 } else { self.beat };
+        self.is_cleared().then_some(Credentials { nonce: self.nonce, life: self.life, at_least })
+    }
+
+    /// A reservation is answered; whether its values count. They do not if another instance of the database answered:
+    /// then a doubt begins.
+    pub fn reserved(&mut self, beat: u64, instance: &str) -> bool {
+        if !self.is_cleared() {
+            return false;
+        }
+        if self.instance != instance && !planted(Fault::AnotherInstanceReserves) {
+            self.has_loss = true;
+            self.doubt();
+            return false;
+        }
+        self.beat = self.beat.max(beat);
+        true
+    }
+
+    /// A connection broke, or a statement failed: whatever is being reserved does not count.
+    pub fn doubt(&mut self) {
+        if planted(Fault::BrokenConnectionIsTrusted) {
+            return;
+        }
+        self.has_doubt = true;
+        self.released.clear();
+        self.begin_doubt();
+    }
+
+    fn begin_doubt(&mut self) {
+        if !matches!(self.phase, Phase::Cleared | Phase::Round { .. }) {
+            return;
+        }
+        self.phase = Phase::Doubt;
+        for other in self.others.values_mut() {
+            other.is_pinned |= other.has_moved && other.state.is_live();
+        }
+    }
+
+    /// An operator declares that a server has stopped: the next beat releases it, unless a doubt begins before. Whether
+    /// it can be.
+    pub fn release(&mut self, nonce: Nonce) -> bool {
+        let is_joined = matches!(self.phase, Phase::Round { .. } | Phase::Cleared);
+        let can = is_joined && nonce != self.nonce && self.others.contains_key(&nonce);
+        if can && !self.released.contains(&nonce) {
+            self.released.push(nonce);
+        }
+        can
+    }
+
+    /// What an operator's raise of all rows proves, as a page of the comparison does; `None`: not now.
+    pub fn raising(&self) -> Option<Credentials> {
+        let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
+        matches!(self.phase, Phase::Round { .. } | Phase::Cleared).then_some(credentials)
+    }
+
+    /// The beat of a page of such a raise.
+    pub fn raised(&mut self, beat: u64) {
+        self.beat = self.beat.max(beat);
+    }
+
+    /// What a page of the comparison proves, as a reservation does; `None`: nothing is compared now. A page adds 1 to
+    /// the beat in the transaction that reads and raises its rows, so a store that loses the page loses that beat too.
+    pub fn comparing(&self) -> Option<Credentials> {
+        let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
+        (self.phase == Phase::Returning { is_compared: false }).then_some(credentials)
+    }
+
+    /// A page of notes is compared: the beat of that transaction, or `None` if the server's row did not allow it.
+    pub fn page_compared(&mut self, beat: Option<u64>) {
+        match (self.phase, beat) {
+            (Phase::Returning { is_compared: false }, Some(beat)) => self.beat = self.beat.max(beat),
+            (Phase::Returning { .. }, None) => self.phase = Phase::Unknown,
+            _ => {}
+        }
+    }
+
+    /// All pages are compared.
+    pub fn compared(&mut self) {
+        if let Phase::Returning { is_compared } = &mut self.phase {
+            *is_compared = true;
+        }
+    }
+
+    /// Another process uses this nonce: this one joins under another.
+    pub fn renew(&mut self, nonce: Nonce) {
+        (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, Phase::Joining);
+    }
+
+    /// What is to be asked of the store now. It is answered by [`Member::answered`], or not at all.
+    pub fn ask(&mut self, now_ms: u64) -> BeatAsk {
+        if now_ms.saturating_sub(self.now_ms) > UNSEEN_MS_MAX && !planted(Fault::UnseenCountsAsStill) {
+            self.others.values_mut().for_each(|other| other.still_since_ms = now_ms);
+        }
+        self.now_ms = now_ms;
+        self.has_doubt = false;
+        let kind = match self.phase {
+            Phase::Unknown | Phase::Returning { is_compared: false } => BeatKind::Look,
+            Phase::Joining => BeatKind::Join { seen: self.seen, noted: self.beat, state: self.state() },
+            Phase::Behind => BeatKind::Join { seen: self.seen, noted: self.beat, state: ServerState::Returning },
+            Phase::Returning { is_compared: true } => BeatKind::Resume { at_least: self.beat },
+            Phase::Doubt | Phase::Round { .. } | Phase::Cleared => {
+                BeatKind::Beat { at_least: self.beat, state: self.state() }
+            }
+        };
+        BeatAsk {
+            // A look proves nothing of the rounds that it showed: the store may have gone back since.
+            acknowledged: if matches!(kind, BeatKind::Beat { .. }) { self.due } else { 0 },
+            starts_round: matches!(self.phase, Phase::Joining | Phase::Returning { is_compared: true } | Phase::Doubt),
+            restored: self.restored(),
+            gone: if self.is_cleared() { self.still() } else { Vec::new() },
+            released: self.released.clone(),
+            ..self.own_ask(kind)
+        }
+    }
+
+    /// The state of its row. A server without notes knows of nothing that a store could have lost.
+    fn state(&self) -> ServerState {
+        match self.phase {
+            Phase::Cleared | Phase::Round { was_complete: true, .. } => ServerState::Live,
+            _ if !self.has_notes => ServerState::Live,
+            _ => ServerState::Doubt,
+        }
+    }
+
+    /// The last ask of a clean stop, after everything was given back; `None`: the server has no live row.
+    pub fn leave(&self) -> Option<BeatAsk> {
+        let is_joined = matches!(self.phase, Phase::Doubt | Phase::Round { .. } | Phase::Cleared);
+        is_joined.then(|| self.own_ask(BeatKind::Leave { at_least: self.beat }))
+    }
+
+    fn own_ask(&self, kind: BeatKind) -> BeatAsk {
+        BeatAsk {
+            nonce: self.nonce,
+            life: self.life,
+            address: self.address.clone(),
+            kind,
+            acknowledged: 0,
+            starts_round: false,
+            restored: Vec::new(),
+            gone: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+
+    /// Servers that are live by their rows, and whose beats stood still for too long.
+    fn still(&self) -> Vec<(Nonce, u64)> {
+        let is_still =
+            |other: &Other| other.state.is_live() && self.now_ms.saturating_sub(other.still_since_ms) >= STILL_MS;
+        self.others.iter().filter(|(_, other)| is_still(other)).map(|(nonce, other)| (*nonce, other.beat)).collect()
+    }
+
+    fn restored(&self) -> Vec<Restored> {
+        if planted(Fault::LostServersStayLost) || !self.went_back {
+            return Vec::new();
+        }
+        let lower = self.others.iter().filter(|(_, other)| other.is_lower);
+        let restored = |(nonce, other): (&Nonce, &Other)| Restored {
+            nonce: *nonce,
+            beat: other.beat,
+            address: other.address.clone(),
+        };
+        lower.map(restored).collect()
+    }
+
+    /// Servers whose notes are not as they are: written before the next ask, see [`Member::has_noted`].
+    pub fn unnoted(&self) -> Vec<NotedServer> {
+        let noted = |(nonce, other): (&Nonce, &Other)| NotedServer {
+            nonce: *nonce,
+            beat: other.beat,
+            is_live: other.state.is_live() && other.has_moved,
+            address: other.address.clone(),
+        };
+        self.others.iter().filter(|(_, other)| !other.is_noted).map(noted).collect()
+    }
+
+    /// What [`Member::unnoted`] returned is noted.
+    pub fn has_noted(&mut self) {
+        self.others.values_mut().for_each(|other| other.is_noted = true);
+    }
+
+    /// Servers that the present round waits for, by the last answer.
+    pub fn awaited(&self) -> Vec<Awaited> {
+        let awaited = |nonce: &Nonce| {
+            let other = self.others.get(nonce)?;
+            let seen_ms_ago = other.moved_ms.map(|moved_ms| self.now_ms.saturating_sub(moved_ms));
+            Some(Awaited { nonce: *nonce, address: other.address.clone(), seen_ms_ago })
+        };
+        self.missing.iter().filter_map(awaited).collect()
+    }
+
+    /// An ask is answered. The shell does what [`Next`] names and notes [`Member::unnoted`] before it asks again.
+    pub fn answered(&mut self, ask: &BeatAsk, answer: &BeatAnswer) -> Next {
+        let own = answer.rows.iter().find(|row| row.nonce == self.nonce);
+        let is_lower = self.learn(answer);
+        let is_moved =
+            !self.instance.is_empty() && self.instance != answer.instance && !planted(Fault::AnotherInstanceReserves);
+        self.instance.clone_from(&answer.instance);
+        self.has_loss |= is_moved || is_lower;
+        let mut next = match ask.kind {
+            BeatKind::Look => self.looked(own),
+            BeatKind::Leave { .. } => Next::default(),
+            BeatKind::Join { .. } | BeatKind::Beat { .. } | BeatKind::Resume { .. } if answer.is_done => {
+                self.released.retain(|nonce| !ask.released.contains(nonce));
+                self.beat = self.beat.max(own.map_or(0, |own| own.beat));
+                self.has_beaten(ask, answer, is_lower, is_moved)
+            }
+            // The row is another than it was.
+            BeatKind::Join { .. } => {
+                self.phase = Phase::Unknown;
+                Next::default()
+            }
+            BeatKind::Beat { .. } | BeatKind::Resume { .. } => self.could_not_beat(own),
+        };
+        self.seen = own.map(|own| (own.life, own.beat));
+        if self.has_doubt {
+            self.begin_doubt();
+        }
+        if !matches!(self.phase, Phase::Doubt | Phase::Round { .. } | Phase::Cleared) {
+            self.due = 0;
+        } else if own.is_some_and(|own| answer.round > own.acknowledged) {
+            self.due = answer.round;
+            next.acknowledges = true;
+        }
+        next
+    }
+
+    /// Takes over what the rows say of other servers; whether the table lacks beats of one that is live, or one is
+    /// returning.
+    fn learn(&mut self, answer: &BeatAnswer) -> bool {
+        let now_ms = self.now_ms;
+        self.others.values_mut().for_each(|other| other.is_lower = true);
+        for row in answer.rows.iter().filter(|row| row.nonce != self.nonce && row.nonce != Nonce::ROUNDS) {
+            let other = self.others.entry(row.nonce).or_insert_with(|| Other {
+                beat: row.beat,
+                state: row.state,
+                address: row.address.clone(),
+                still_since_ms: now_ms,
+                moved_ms: None,
+                has_moved: false,
+                is_pinned: false,
+                is_lower: false,
+                is_noted: false,
+            });
+            other.is_lower = row.beat < other.beat && row.state != ServerState::Released;
+            if other.is_lower {
+                continue;
+            }
+            let was = (other.beat, other.state);
+            if row.beat > other.beat {
+                (other.still_since_ms, other.moved_ms, other.has_moved) = (now_ms, Some(now_ms), true);
+            }
+            (other.beat, other.state) = (other.beat.max(row.beat), row.state);
+            if !row.address.is_empty() && row.address != other.address {
+                other.address.clone_from(&row.address);
+                other.is_noted = false;
+            }
+            other.is_noted &= was == (other.beat, other.state);
+        }
+        let is_returning = answer.rows.iter().any(|row| row.state == ServerState::Returning);
+        is_returning || self.others.values().any(|other| other.is_lower && other.state.is_live())
+    }
+
+    fn looked(&mut self, own: Option<&ServerRow>) -> Next {
+        let is_whole = self.beat == 0 || own.is_some_and(|own| self.has_all(own));
+        let is_returning = own
+            .is_some_and(|own| own.state == ServerState::Returning && own.life == self.life && own.beat >= self.beat);
+        match self.phase {
+            Phase::Unknown if is_whole => self.phase = Phase::Joining,
+            Phase::Returning { is_compared: false } if is_returning => {
+                return Next { compares: true, ..Next::default() };
+            }
+            Phase::Unknown | Phase::Returning { is_compared: false } => self.fall_behind(),
+            _ => {}
+        }
+        Next::default()
+    }
+
+    /// Whether the store has all that this server did, as far as its row says.
+    fn has_all(&self, own: &ServerRow) -> bool {
+        own.beat >= self.beat && !matches!(own.state, ServerState::Released | ServerState::Returning)
+    }
+
+    fn fall_behind(&mut self) {
+        self.went_back = true;
+        self.has_loss = true;
+        // The operator saw another state of the store.
+        self.released.clear();
+        self.phase = if planted(Fault::JoinsWithoutComparing) { Phase::Joining } else { Phase::Behind };
+        for other in self.others.values_mut() {
+            other.is_pinned |= other.has_moved && other.state.is_live();
+        }
+    }
+
+    fn could_not_beat(&mut self, own: Option<&ServerRow>) -> Next {
+        let has_all = own.filter(|own| self.has_all(own));
+        match has_all {
+            None => self.fall_behind(),
+            Some(own) if own.life != self.life => {
+                self.phase = Phase::Unknown;
+                return Next { is_copied: true, ..Next::default() };
+            }
+            // Another server saw it stand still.
+            Some(_) => self.phase = Phase::Joining,
+        }
+        Next::default()
+    }
+
+    fn has_beaten(&mut self, ask: &BeatAsk, answer: &BeatAnswer, is_lower: bool, is_moved: bool) -> Next {
+        match self.phase {
+            Phase::Behind => {
+                self.phase = Phase::Returning { is_compared: false };
+                return Next { compares: true, ..Next::default() };
+            }
+            _ if ask.starts_round => {
+                self.missing = self.missing_of(answer.round, &answer.rows);
+                self.phase = Phase::Round { number: answer.round, was_complete: self.missing.is_empty() };
+                if planted(Fault::NobodyIsAwaited) {
+                    self.clear();
+                }
+            }
+            Phase::Cleared if is_lower || is_moved => self.begin_doubt(),
+            Phase::Round { .. } if is_moved => self.begin_doubt(),
+            Phase::Round { number, was_complete } => {
+                self.missing = self.missing_of(number, &answer.rows);
+                let is_complete = self.missing.is_empty();
+                self.phase = Phase::Round { number, was_complete: is_complete };
+                if is_complete && (was_complete || planted(Fault::ClearedWithoutABeat)) {
+                    self.clear();
+                }
+            }
+            _ => {}
+        }
+        Next::default()
+    }
+
+    fn clear(&mut self) {
+        self.phase = Phase::Cleared;
+        self.went_back = false;
+        self.has_notes = true;
+        self.missing.clear();
+        for other in self.others.values_mut() {
+            other.still_since_ms = self.now_ms;
+            other.is_pinned = false;
+        }
+    }
+
+    /// Servers that have not acknowledged this round.
+    fn missing_of(&self, round: u64, rows: &[ServerRow]) -> Vec<Nonce> {
+        // A server in doubt may wait for one that it knows, and that this one sees stand still.
+        let is_doubted = rows.iter().any(|row| row.nonce != self.nonce && row.state == ServerState::Doubt);
+        let is_missing = |nonce: &Nonce, other: &Other| {
+            let row = rows.iter().find(|row| row.nonce == *nonce);
+            let is_returning = row.is_some_and(|row| row.state == ServerState::Returning);
+            let is_live = row.is_some_and(|row| row.state.is_live());
+            if is_returning {
+                // Its notes are known to have what the store lost.
+                return true;
+            }
+            if other.is_lower {
+                // One that left counts too if beats of this server were lost: its last values may be lost with them.
+                return is_live || other.state.is_live() || self.went_back;
+            }
+            let may_age = !(other.is_pinned || is_doubted) || planted(Fault::AgesInDoubt);
+            let is_still = may_age && self.now_ms.saturating_sub(other.still_since_ms) >= STILL_MS;
+            is_live && row.is_some_and(|row| row.acknowledged < round) && !is_still
+        };
+        self.others.iter().filter(|(nonce, other)| is_missing(nonce, other)).map(|(nonce, _)| *nonce).collect()
+    }
+}

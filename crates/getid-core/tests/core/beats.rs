@@ -1,0 +1,509 @@
+//! Beats in a simulated world: servers around [`Member`], a store that loses its last writes, clients that are given
+//! values. A world is made of a seed; its judge sees every value.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use getid_core::beat::{
+    Applied, BeatAnswer, BeatAsk, Credentials, Member, Nonce, NotedServer, STILL_MS, ServerRow, ServerState,
+};
+use getid_core::checks::{Fault, plant};
+
+use crate::random::Random;
+
+/// Worlds of a run. `GETID_BEAT_WORLDS=FIRST..END` plays others.
+const WORLDS: u64 = 2_000;
+
+/// Events of a world, before faults end.
+const EVENTS: u64 = 600;
+
+/// Servers that a world ever has.
+const SERVERS_MAX: usize = 7;
+
+/// States that a store may go back to.
+const HISTORY: usize = 60;
+
+/// A store with one sequence.
+#[derive(Clone)]
+struct Store {
+    servers: BTreeMap<Nonce, ServerRow>,
+    next: i64,
+}
+
+/// What survives a process.
+#[derive(Clone, Default)]
+struct Notes {
+    nonce: Nonce,
+    beat: u64,
+    servers: BTreeMap<Nonce, NotedServer>,
+    next: i64,
+}
+
+enum Statement {
+    Beat(BeatAsk),
+    Reserve(Credentials, i64),
+    Compare(Credentials, i64),
+}
+
+enum Outcome {
+    Beat(BeatAnswer),
+    /// First and last value and the beat; `None`: the server's row did not allow it.
+    Reserved(Option<(i64, i64, u64)>, String),
+    /// The beat; `None`: the server's row did not allow it.
+    Compared(Option<u64>),
+}
+
+/// A statement that was sent.
+struct Flight {
+    statement: Statement,
+    /// `None`: the store did not do it yet. With how often the store had gone back.
+    outcome: Option<(Outcome, u64)>,
+}
+
+struct Server {
+    notes: Notes,
+    /// `None`: its process does not run.
+    member: Option<Member>,
+    flight: Option<Flight>,
+    compares: bool,
+    /// It never starts again.
+    is_dead: bool,
+    /// It was cleared when the store lost writes, and ran since then.
+    is_witness: bool,
+    /// How often the store had gone back when it did this server's last statement that was answered.
+    losses_seen: u64,
+}
+
+struct World {
+    random: Random,
+    now_ms: u64,
+    store: Store,
+    instance: u64,
+    history: Vec<Store>,
+    servers: Vec<Server>,
+    given: BTreeSet<i64>,
+    /// The store lost writes, and some server does not run, or is not cleared.
+    is_unsettled: bool,
+    losses: u64,
+    seen: Seen,
+}
+
+/// What happened in worlds: a run in which nothing happens proves nothing.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    values: u64,
+    lost: u64,
+    held: u64,
+    released: u64,
+    gone: u64,
+    raised: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let store = Store { servers: BTreeMap::new(), next: 1 };
+        let mut world = World {
+            random: Random(seed),
+            now_ms: 1_000,
+            history: vec![store.clone()],
+            store,
+            instance: 1,
+            servers: Vec::new(),
+            given: BTreeSet::new(),
+            is_unsettled: false,
+            losses: 0,
+            seen: Seen::default(),
+        };
+        for _ in 0..world.random.within(1, 4) {
+            world.add();
+        }
+        // A store that is older than all servers that could know is beyond what any of them can notice.
+        world.settle(5);
+        world.history = vec![world.store.clone()];
+        world
+    }
+
+    /// Turns without a fault.
+    fn settle(&mut self, turns: u64) {
+        for turn in 0..turns {
+            for at in 0..self.servers.len() {
+                self.send(at);
+                self.commit(at);
+                self.answer(at);
+            }
+            self.now_ms += 1_000;
+            if turn % 20 == 19 {
+                self.release_the_dead();
+            }
+        }
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(u128::from(self.random.next()) << 64 | 1)
+    }
+
+    fn add(&mut self) {
+        if self.servers.len() < SERVERS_MAX {
+            let notes = Notes { nonce: self.nonce(), ..Notes::default() };
+            self.servers.push(Server {
+                notes,
+                member: None,
+                flight: None,
+                compares: false,
+                is_dead: false,
+                is_witness: false,
+                losses_seen: 0,
+            });
+            self.start(self.servers.len() - 1);
+        }
+    }
+
+    fn start(&mut self, at: usize) {
+        let life = self.nonce();
+        let now_ms = self.now_ms;
+        let server = &mut self.servers[at];
+        if server.member.is_none() && !server.is_dead {
+            let Notes { nonce, beat, servers, .. } = server.notes.clone();
+            let servers = servers.into_values().collect();
+            server.member = Some(Member::new(nonce, life, format!("server {at}"), beat, servers, now_ms));
+            server.compares = false;
+        }
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.servers[at].member = None;
+        self.servers[at].flight = None;
+        self.servers[at].is_witness = false;
+    }
+
+    /// A clean stop.
+    fn stop(&mut self, at: usize) {
+        if self.servers[at].flight.is_none()
+            && let Some(member) = &self.servers[at].member
+        {
+            if let Some(ask) = member.leave() {
+                let _ = self.beat(&ask);
+            }
+            self.kill(at);
+        }
+    }
+
+    /// The server sends its next statement.
+    fn send(&mut self, at: usize) {
+        let now_ms = self.now_ms;
+        let reserves = self.random.one_in(2);
+        let values = i64::try_from(self.random.within(1, 3)).expect("small");
+        let server = &mut self.servers[at];
+        let (Some(member), None) = (&mut server.member, &server.flight) else { return };
+        let statement = match member.credentials().filter(|_| reserves) {
+            Some(credentials) => Statement::Reserve(credentials, values),
+            None => match member.comparing().filter(|_| server.compares) {
+                Some(credentials) => Statement::Compare(credentials, server.notes.next),
+                None => Statement::Beat(member.ask(now_ms)),
+            },
+        };
+        server.flight = Some(Flight { statement, outcome: None });
+    }
+
+    /// The store does it.
+    fn commit(&mut self, at: usize) {
+        let Some(Flight { statement, .. }) = self.servers[at].flight.take_if(|own| own.outcome.is_none()) else {
+            return;
+        };
+        let outcome = match &statement {
+            Statement::Beat(ask) => Outcome::Beat(self.beat(ask)),
+            Statement::Reserve(credentials, values) => {
+                Outcome::Reserved(self.reserve(credentials, *values), self.instance.to_string())
+            }
+            Statement::Compare(credentials, next) => {
+                let beat = self.may(credentials, |state| state == ServerState::Returning);
+                if beat.is_some() {
+                    self.seen.raised += u64::from(*next > self.store.next);
+                    self.store.next = self.store.next.max(*next);
+                }
+                Outcome::Compared(beat)
+            }
+        };
+        self.remember();
+        self.servers[at].flight = Some(Flight { statement, outcome: Some((outcome, self.losses)) });
+    }
+
+    fn remember(&mut self) {
+        self.history.push(self.store.clone());
+        if self.history.len() > HISTORY {
+            self.history.remove(0);
+        }
+    }
+
+    fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+        let found: Vec<ServerRow> =
+            ask.locks().iter().filter_map(|nonce| self.store.servers.get(nonce)).cloned().collect();
+        let Applied { is_done, rows } = ask.apply(&found);
+        self.seen.gone += u64::try_from(rows.iter().filter(|row| row.state == ServerState::Gone).count()).expect("few");
+        self.store.servers.extend(rows.into_iter().map(|row| (row.nonce, row)));
+        let round = self.store.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat);
+        let rows = self.store.servers.values().filter(|row| row.nonce != Nonce::ROUNDS).cloned().collect();
+        BeatAnswer { is_done, rows, round, instance: self.instance.to_string() }
+    }
+
+    fn reserve(&mut self, credentials: &Credentials, values: i64) -> Option<(i64, i64, u64)> {
+        let beat = self.may(credentials, ServerState::is_live)?;
+        let first = self.store.next;
+        self.store.next += values;
+        Some((first, first + values - 1, beat))
+    }
+
+    /// The server's beat, 1 more than it was, if its row allows it.
+    fn may(&mut self, credentials: &Credentials, is_right: fn(ServerState) -> bool) -> Option<u64> {
+        let own = self.store.servers.get_mut(&credentials.nonce)?;
+        let may = own.life == credentials.life && own.beat >= credentials.at_least && is_right(own.state);
+        may.then(|| {
+            own.beat += 1;
+            own.beat
+        })
+    }
+
+    /// The server gets the answer.
+    fn answer(&mut self, at: usize) {
+        let new = self.nonce();
+        let server = &mut self.servers[at];
+        let Some(member) = &mut server.member else { return };
+        let Some(Flight { statement, outcome: Some((outcome, losses)) }) =
+            server.flight.take_if(|own| own.outcome.is_some())
+        else {
+            return;
+        };
+        server.losses_seen = losses;
+        match (statement, outcome) {
+            (Statement::Beat(ask), Outcome::Beat(answer)) => {
+                let next = member.answered(&ask, &answer);
+                server.compares = next.compares;
+                if next.is_copied {
+                    member.renew(new);
+                }
+                server.notes.nonce = member.nonce();
+                server.notes.beat = member.beat();
+                for noted in member.unnoted() {
+                    server.notes.servers.insert(noted.nonce, noted);
+                }
+                member.has_noted();
+                self.seen.held += u64::from(!member.awaited().is_empty());
+            }
+            (Statement::Reserve(..), Outcome::Reserved(None, _)) => member.doubt(),
+            (Statement::Reserve(..), Outcome::Reserved(Some((first, last, beat)), instance)) => {
+                if member.reserved(beat, &instance) {
+                    server.notes.beat = member.beat();
+                    server.notes.next = server.notes.next.max(last + 1);
+                    for value in first..=last {
+                        assert!(self.given.insert(value), "value {value} twice");
+                        self.seen.values += 1;
+                    }
+                }
+            }
+            (_, Outcome::Compared(beat)) => {
+                member.page_compared(beat);
+                server.compares = beat.is_none() && member.comparing().is_some();
+                if beat.is_some() {
+                    member.compared();
+                    server.notes.beat = member.beat();
+                }
+            }
+            _ => unreachable!("an answer to another statement"),
+        }
+    }
+
+    /// The server's connection breaks: it does not learn what became of its statement.
+    fn cut(&mut self, at: usize) {
+        self.servers[at].flight = None;
+        if let Some(member) = &mut self.servers[at].member {
+            member.doubt();
+        }
+    }
+
+    /// The store fails over to a replica that lacks its last writes. A pooler hides that from some servers, which see
+    /// another instance only.
+    fn fail_over(&mut self) {
+        self.go_back(self.random.clone().index(self.history.len()));
+        self.instance += 1;
+        for at in 0..self.servers.len() {
+            match self.random.below(4) {
+                // A pooler is in between. What was sent is done by the other instance.
+                0 => {}
+                // What was answered comes still.
+                1 => {
+                    self.answer(at);
+                    self.cut(at);
+                }
+                _ => self.cut(at),
+            }
+        }
+    }
+
+    /// An older copy of the store takes its place, under running servers, with their connections. It is older than the
+    /// last beat of each of them.
+    fn restore(&mut self) {
+        let is_older = |copy: &Store, server: &Server| {
+            let nonce = server.notes.nonce;
+            let beat = |store: &Store| store.servers.get(&nonce).map_or(0, |row| row.beat);
+            server.member.is_none() || beat(copy) < beat(&self.store).min(server.notes.beat)
+        };
+        let older = |copy: &Store| self.servers.iter().all(|server| is_older(copy, server));
+        if let Some(at) = self.history.iter().rposition(older) {
+            self.go_back(at);
+        }
+    }
+
+    fn go_back(&mut self, at: usize) {
+        if !self.is_unsettled {
+            for server in &mut self.servers {
+                server.is_witness = server.member.as_ref().is_some_and(Member::is_cleared);
+            }
+        }
+        self.is_unsettled = true;
+        self.losses += 1;
+        let lost = self.store.next - self.history[at].next;
+        self.seen.lost += lost.unsigned_abs();
+        self.history.truncate(at + 1);
+        self.store = self.history[at].clone();
+    }
+
+    /// An operator releases servers that will never run again, and raises the sequence past all that they gave.
+    fn release_the_dead(&mut self) {
+        let dead: Vec<Nonce> =
+            self.servers.iter().filter(|server| server.is_dead).map(|server| server.notes.nonce).collect();
+        let holds = |server: &Server| {
+            let awaited = server.member.as_ref().map(Member::awaited).unwrap_or_default();
+            awaited.iter().any(|awaited| dead.contains(&awaited.nonce))
+        };
+        let Some(at) = self.servers.iter().position(holds) else { return };
+        let Some(raising) = self.servers[at].member.as_ref().and_then(Member::raising) else { return };
+        if self.servers[at].flight.is_some() {
+            return;
+        }
+        let Some(beat) = self.may(&raising, ServerState::is_live) else { return };
+        self.store.next = self.store.next.max(self.given.last().map_or(0, |last| last + 1));
+        self.remember();
+        if let Some(member) = &mut self.servers[at].member {
+            member.raised(beat);
+            let released = dead.iter().filter(|nonce| member.release(**nonce)).count();
+            self.seen.released += released as u64;
+        }
+    }
+
+    /// Whether each server that is not dead runs, had an answer since the last loss, and waits for dead ones only.
+    fn is_settled(&self) -> bool {
+        let dead: Vec<Nonce> =
+            self.servers.iter().filter(|server| server.is_dead).map(|server| server.notes.nonce).collect();
+        let is_well = |member: &Member| {
+            let awaited = member.awaited();
+            member.is_cleared() || !awaited.is_empty() && awaited.iter().all(|other| dead.contains(&other.nonce))
+        };
+        let is_settled =
+            |server: &Server| server.losses_seen == self.losses && server.member.as_ref().is_some_and(is_well);
+        self.servers.iter().filter(|server| !server.is_dead).all(is_settled)
+    }
+
+    /// Whether each server that runs had an answer since the store lost writes.
+    fn has_beaten(&self) -> bool {
+        self.servers.iter().all(|server| server.member.is_none() || server.losses_seen == self.losses)
+    }
+
+    /// Servers may be down for a minute and longer, and for ever, but not while the store has just lost writes: then
+    /// no server is left that could know. So time stands still until all others are there again; one server that knew
+    /// all others runs on; and servers join after those that run have beaten.
+    fn event(&mut self) {
+        self.is_unsettled &= !self.is_settled();
+        let at = self.random.index(self.servers.len());
+        self.now_ms += if self.is_unsettled { 1 } else { self.random.within(1, 400) };
+        let has_joined = |server: &Server| server.member.as_ref().is_none_or(|member| member.raising().is_some());
+        let has_witness = self.servers.iter().any(|server| server.member.as_ref().is_some_and(Member::is_cleared));
+        let may_lose = (has_witness || self.is_unsettled)
+            && self.servers.iter().all(|server| server.is_witness || has_joined(server));
+        let witnesses = self.servers.iter().filter(|server| server.is_witness).count();
+        let may_end = !self.is_unsettled || !self.servers[at].is_witness || witnesses > 1;
+        match self.random.below(100) {
+            0..=29 => self.send(at),
+            30..=59 => self.commit(at),
+            60..=86 => self.answer(at),
+            87..=88 => self.cut(at),
+            89 if may_lose => self.fail_over(),
+            90 if may_lose => self.restore(),
+            91 if may_end => self.kill(at),
+            92 if may_end => self.stop(at),
+            93..=95 if self.has_beaten() => self.start(at),
+            96 if !self.is_unsettled => self.add(),
+            97 if !self.is_unsettled => {
+                // Servers that run beat meanwhile.
+                for _ in 0..self.random.within(1, 8) {
+                    self.now_ms += self.random.pick(&[5_000, 15_000, 18_000, STILL_MS]);
+                    self.settle(1);
+                }
+            }
+            98 if !self.is_unsettled
+                && self.servers.iter().filter(|server| !server.is_dead).count() > 1
+                && self.random.one_in(3) =>
+            {
+                self.kill(at);
+                self.servers[at].is_dead = true;
+            }
+            _ => self.release_the_dead(),
+        }
+    }
+
+    /// A world with faults, and then without: in the end each server that runs may reserve.
+    fn play(mut self) -> Seen {
+        for _ in 0..EVENTS {
+            self.event();
+        }
+        for at in 0..self.servers.len() {
+            self.start(at);
+        }
+        self.settle(200);
+        for (at, server) in self.servers.iter().enumerate() {
+            let is_well = server.member.as_ref().is_none_or(Member::is_cleared);
+            assert!(is_well, "server {at} is held for ever by {:?}", server.member.as_ref().map(Member::awaited));
+        }
+        self.seen
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("GETID_BEAT_WORLDS") else { return 0..WORLDS };
+    let (first, end) = text.split_once("..").expect("FIRST..END");
+    first.parse().expect("a number")..end.parse().expect("a number")
+}
+
+#[test]
+fn no_value_twice_by_stores_that_lose_writes() {
+    let mut all = Seen::default();
+    for seed in seeds() {
+        let seen = catch_unwind(|| World::new(seed).play()).unwrap_or_else(|_| {
+            let next = seed + 1;
+            panic!("GETID_BEAT_WORLDS={seed}..{next} cargo test -p getid-core --test core beats::no_value")
+        });
+        all = Seen {
+            values: all.values + seen.values,
+            lost: all.lost + seen.lost,
+            held: all.held + seen.held,
+            released: all.released + seen.released,
+            gone: all.gone + seen.gone,
+            raised: all.raised + seen.raised,
+        };
+    }
+    println!("{all:?}");
+    let worlds = seeds().count() as u64;
+    assert!(all.values > 20 * worlds, "{all:?}");
+    if worlds >= WORLDS {
+        assert!([all.lost, all.held, all.released, all.gone, all.raised].iter().all(|count| *count > 100), "{all:?}");
+    }
+}
+
+#[test]
+fn every_planted_fault_of_beats_is_found() {
+    let is_found = |fault: Fault| {
+        let _planted = plant(fault);
+        (0..10 * WORLDS).any(|seed| catch_unwind(AssertUnwindSafe(|| World::new(seed).play())).is_err())
+    };
+    let missed: Vec<_> = Fault::OF_BEATS.iter().filter(|fault| !is_found(**fault)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}

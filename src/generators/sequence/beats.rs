@@ -1,0 +1,267 @@
+//! Beats in shared stores ([`getid_core::beat`]): what this server asks, and what it does with the answers.
+//!
+//! A beat has its store for itself: no reservation and no other statement of this server is under way beside it. So
+//! each reservation is either noted before the beat, or its answer is never used.
+//!
+//! Invariant: nothing is reserved in a shared store without the credentials of a cleared [`Member`].
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use getid_core::VALUE_MAX;
+use getid_core::beat::{BeatAsk, BeatKind, Member, Next, Nonce};
+use tokio::sync::SemaphorePermit;
+
+use super::Sequences;
+use super::error::SequenceError;
+use super::pool::Pool;
+use crate::sql::{BATCH_MAX, Beaten, NotedRow, Row, StoreError};
+use crate::system::{host, noise};
+
+/// Beats of one turn at most: joining takes three, comparing some more.
+const STEPS_MAX: usize = 8;
+
+/// Rows of a page that an operator raises.
+const PAGE_ROWS: u32 = 64;
+
+/// Live servers for each second between the beats of one of them. So a store has a bounded number of rows to read.
+const SERVERS_A_SECOND: usize = 64;
+
+impl Sequences {
+    /// Beats in a shared store until this server may reserve there, or waits for others. Whether it may reserve.
+    pub(super) async fn beat(&self, pool: &Arc<Pool>) -> Result<bool, StoreError> {
+        let Some(uuid) = pool.about().map(|about| about.uuid.clone()) else { return Ok(false) };
+        self.become_member(pool, &uuid).await;
+        for _ in 0..STEPS_MAX {
+            let slots = pool.all_slots().await?;
+            if self.step(pool, &uuid, &slots).await? {
+                break;
+            }
+        }
+        Ok(pool.member().as_ref().is_some_and(Member::is_cleared))
+    }
+
+    /// Beats once more after a row was changed, so that a store that loses the change loses that beat too, and this
+    /// server notices. If it fails, a doubt begins by that.
+    pub(super) async fn beat_after_change(&self, pool: &Arc<Pool>) {
+        if pool.store.is_shared() && pool.held().is_none() {
+            let _ = self.beat(pool).await;
+        }
+    }
+
+    /// Seconds until the next beat of a server that may reserve.
+    pub(super) fn beat_every_s(pool: &Pool) -> u64 {
+        let others = pool.member().as_ref().map_or(0, Member::others_live);
+        (others / SERVERS_A_SECOND + 1).min(16) as u64
+    }
+
+    /// Makes this server a member, of what its notes have of the store.
+    async fn become_member(&self, pool: &Pool, uuid: &str) {
+        if pool.member().is_some() {
+            return;
+        }
+        let (own, others) = self.notes.servers(uuid).await;
+        let (nonce, beat) = own.unwrap_or_else(|| (Nonce(noise::bits()), 0));
+        let life = Nonce(noise::bits());
+        let address = format!("{} (process {})", host::name(), std::process::id());
+        *pool.member() = Some(Member::new(nonce, life, address, beat, others, self.now_ms()));
+    }
+
+    /// One beat, or one comparison. Whether this is all for now.
+    async fn step(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
+        let comparing = pool.member().as_ref().and_then(Member::comparing);
+        if comparing.is_some() && !self.compare(pool, uuid, slots).await? {
+            return Ok(true);
+        }
+        let now_ms = self.now_ms();
+        let Some((ask, own)) =
+            pool.member().as_mut().map(|member| (member.ask(now_ms), (member.nonce(), member.beat())))
+        else {
+            return Ok(true);
+        };
+        // A server without a note of its nonce would join under another one after a crash.
+        if matches!(ask.kind, BeatKind::Join { .. }) {
+            self.notes.note_servers(uuid, own, Vec::new()).await;
+        }
+        let next = self.ask(pool, slots, ask).await?;
+        if next.is_copied {
+            tracing::warn!(
+                "sequence store {}: another process uses the notes of this server's dir, which was copied: this one joins \
+                 as a new server",
+                pool.store.shown()
+            );
+            if let Some(member) = &mut *pool.member() {
+                member.renew(Nonce(noise::bits()));
+            }
+            return Ok(false);
+        }
+        let Some((own, others)) =
+            pool.member().as_ref().map(|member| ((member.nonce(), member.beat()), member.unnoted()))
+        else {
+            return Ok(true);
+        };
+        // Where notes cannot be written, this process knows the servers as long as it lives.
+        self.notes.note_servers(uuid, own, others).await;
+        let mut member = pool.member();
+        let Some(member) = &mut *member else { return Ok(true) };
+        member.has_noted();
+        Ok(member.is_cleared() || !member.awaited().is_empty())
+    }
+
+    async fn ask(&self, pool: &Pool, slots: &SemaphorePermit<'_>, ask: BeatAsk) -> Result<Next, StoreError> {
+        let sent = ask.clone();
+        let answer = pool
+            .run(slots, move |mut connection| {
+                Box::pin(async move {
+                    let answer = connection.beat(&sent).await;
+                    (connection, answer)
+                })
+            })
+            .await?;
+        Ok(pool.member().as_mut().map(|member| member.answered(&ask, &answer)).unwrap_or_default())
+    }
+
+    /// Compares all notes of a store with its rows, page by page; whether that was done. Notes that cannot be read
+    /// acknowledge nothing.
+    async fn compare(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
+        let (mut after, mut raised) = (String::new(), 0);
+        loop {
+            let Some(notes) = self.notes.rows_after(uuid, &after).await else { return Ok(false) };
+            let Some(credentials) = pool.member().as_ref().and_then(Member::comparing) else { return Ok(true) };
+            let is_last = notes.len() < BATCH_MAX;
+            if let Some(last) = notes.last() {
+                last.key.as_str().clone_into(&mut after);
+            }
+            let compared = pool
+                .run(slots, move |mut connection| {
+                    Box::pin(async move {
+                        let compared = connection.compare(credentials, &notes).await;
+                        (connection, compared)
+                    })
+                })
+                .await?;
+            raised += compared.map_or(0, |compared| compared.raised);
+            if let Some(member) = &mut *pool.member() {
+                member.page_compared(compared.map(|compared| compared.beat));
+            }
+            if compared.is_none() {
+                return Ok(true);
+            }
+            if is_last {
+                break;
+            }
+        }
+        self.counts.went_back.fetch_add(raised as u64, Relaxed);
+        tracing::error!(
+            "sequence store {} lost writes: it was restored, or failed over to a replica that had not got everything. \
+             {raised} of its sequences were lower than what this server had of them, and go on above that",
+            pool.store.shown()
+        );
+        if let Some(member) = &mut *pool.member() {
+            member.compared();
+        }
+        Ok(true)
+    }
+
+    /// `SEQUENCE STORES CONFIRM`: lets go of a server that has stopped for good, in each store that waits for it. With a
+    /// `margin`, all rows of the store go up by so many values before: the server may have had more than notes tell.
+    ///
+    /// # Errors
+    ///
+    /// The nonce is none, no store waits for that server, or the store's.
+    pub async fn release(self: &Arc<Self>, nonce: &str, margin: u32) -> Result<(), SequenceError> {
+        let expected = "a nonce is 32 hexadecimal digits, as SEQUENCE STORES shows it under 'waits-for'";
+        let nonce = Nonce::parse(nonce).ok_or_else(|| SequenceError::Not(expected.to_owned()))?;
+        let own = Arc::clone(self);
+        self.on_driver(async move {
+            let waits = |pool: &Arc<Pool>| {
+                let awaited = pool.member().as_ref().map(Member::awaited).unwrap_or_default();
+                awaited.iter().any(|other| other.nonce == nonce)
+            };
+            let pools: Vec<_> = own.pools.iter().filter(|pool| waits(pool)).cloned().collect();
+            if pools.is_empty() {
+                return Err(SequenceError::Not(format!("no store waits for it: {nonce}")));
+            }
+            for pool in pools {
+                if margin > 0 {
+                    own.raise_all(&pool, margin).await?;
+                }
+                let is_released = pool.member().as_mut().is_some_and(|member| member.release(nonce));
+                if !is_released {
+                    return Err(SequenceError::Not(
+                        "the store is in doubt again: look at it and repeat this".to_owned(),
+                    ));
+                }
+                pool.probe.notify_one();
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Raises all rows of a store by so many values.
+    async fn raise_all(&self, pool: &Arc<Pool>, margin: u32) -> Result<(), SequenceError> {
+        let slots = pool.all_slots().await.map_err(SequenceError::from_store)?;
+        let mut after = String::new();
+        loop {
+            let rows = {
+                let after = after.clone();
+                pool.run(&slots, move |mut connection| {
+                    Box::pin(async move {
+                        let rows = connection.list(&after, PAGE_ROWS, true).await;
+                        (connection, rows)
+                    })
+                })
+                .await
+                .map_err(SequenceError::from_store)?
+            };
+            let is_last = rows.len() < BATCH_MAX;
+            if let Some(last) = rows.last() {
+                last.key.as_str().clone_into(&mut after);
+            }
+            let raised = |row: Row| NotedRow {
+                next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
+                generation: row.generation,
+                created_unix_ms: row.created_unix_ms,
+                key: row.key,
+            };
+            let notes: Vec<NotedRow> = rows.into_iter().map(raised).collect();
+            let in_doubt = || SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned());
+            let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
+            let compared = pool
+                .run(&slots, move |mut connection| {
+                    Box::pin(async move {
+                        let compared = connection.compare(credentials, &notes).await;
+                        (connection, compared)
+                    })
+                })
+                .await
+                .map_err(SequenceError::from_store)?;
+            let beat = compared.ok_or_else(in_doubt)?.beat;
+            if let Some(member) = &mut *pool.member() {
+                member.raised(beat);
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What a reservation showed of this server; whether its values may be used.
+    pub(super) fn take_beat(&self, pool: &Pool, beaten: Option<&Beaten>) -> bool {
+        let Some(beaten) = beaten else { return true };
+        let is_good = pool.member().as_mut().is_some_and(|member| member.reserved(beaten.beat, &beaten.instance));
+        if !is_good {
+            self.confirmed.leave(pool.index);
+            pool.probe.notify_one();
+        }
+        is_good
+    }
+
+    /// Leaves a shared store, after everything was given back there: no server waits for this one any more.
+    pub(super) async fn leave(&self, pool: &Pool) -> Result<(), StoreError> {
+        let slots = pool.all_slots().await?;
+        let Some(ask) = pool.member().as_ref().and_then(Member::leave) else { return Ok(()) };
+        self.ask(pool, &slots, ask).await.map(drop)
+    }
+}
