@@ -18,18 +18,14 @@ pub(super) fn of_stores(facts: &Facts<'_>) -> Value {
 }
 
 fn of_store(store: &StoreStatus) -> Value {
-    let state = match store.is_up {
-        None => "opening",
-        Some(true) => "up",
-        Some(false) => "down",
-    };
     let parts = vec![
         ("address", plain(&store.shown).into()),
-        ("state", state.into()),
+        ("state", store.state().into()),
         ("for_s", (store.for_ms / 1000).into()),
         ("database", plain(&store.product).into()),
         ("statements", store.statements.into()),
         ("errors", store.errors.into()),
+        ("servers", store.servers.into()),
         ("unanswered", store.abandoned.into()),
         ("slowest_ms", store.slowest_ms.into()),
         ("reserved", store.reserved.into()),
@@ -98,6 +94,9 @@ mod tests {
             table: Table::Native,
             is_shared: true,
             is_up: Some(true),
+            is_held: false,
+            servers: 2,
+            awaited: Vec::new(),
             for_ms: 61_999,
             said: None,
             warnings: Vec::new(),
@@ -128,13 +127,15 @@ mod tests {
 
     #[test]
     fn a_store_says_how_it_is_and_what_was_said() {
-        let rest = "database=MariaDB 10.11,statements=12,errors=1,unanswered=0,slowest_ms=5,reserved=1200";
+        let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
         assert_eq!(of_store(&store()).to_string(), up);
         let said = Some("db: Access denied, twice\r\n# Server".to_owned());
         let down = StoreStatus { is_up: Some(false), said, ..store() };
         let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
         assert_eq!(of_store(&down).to_string(), expected);
+        let held = StoreStatus { is_held: true, ..store() };
+        assert_eq!(of_store(&held).to_string(), up.replace("=up", "=held"));
         let opening = StoreStatus { is_up: None, ..store() };
         assert_eq!(of_store(&opening).to_string(), up.replace("=up", "=opening"));
     }

@@ -731,8 +731,9 @@ const SEQUENCES: &[Metric] = &[
     counter("sequences_went_back", "Sequences found lower in a store than they had been.",
         |facts| facts.sequence_totals().went_back.into()).told("getid_sequences_went_back_total"),
     gauge("sequences_store_", "Of each store, in the order of the configuration: its address without a password; whether it \
-        is `opening`, `up` or `down`, and for how many seconds; the database; statements, those that failed, those that \
-        were not answered and may be done yet; the slowest, ms; values reserved; and if it is down, what was said.",
+        is `opening`, `up`, `held` or `down`, and for how many seconds; the database; statements, those that failed; other \
+        live servers; statements that were not answered and may be done yet; the slowest, ms; values reserved; and if \
+        it is held or down, the reason.",
         sequences::of_stores)
         .told_in_parts("store", STORE_PARTS),
     gauge("sequences_unlisted", "Sequences in memory that are not told of one by one: INFO has the 16 that are used most, \
@@ -781,11 +782,12 @@ const WORKER_PARTS: &[Part] = &[
 #[rustfmt::skip]
 const STORE_PARTS: &[Part] = &[
     Part::label("address", "getid_store_info", "address"),
-    Part::gauge_if("state", "getid_store_up", "1 while the store of sequences answers.", "up"),
+    Part::gauge_if("state", "getid_store_up", "1 while values can be reserved in the store of sequences.", "up"),
     Part::gauge("for_s", "getid_store_state_seconds", "For how long the store has answered, or has not, seconds."),
     Part::label("database", "getid_store_info", "database"),
     Part::counter("statements", "getid_store_statements_total", "Statements that the store was sent."),
     Part::counter("errors", "getid_store_errors_total", "Statements that failed, and connections that were not opened."),
+    Part::gauge("servers", "getid_store_other_servers", "Other servers that share the store and are live."),
     Part::gauge("unanswered", "getid_store_unanswered", "Statements that were not answered in time and may be done yet."),
     Part::gauge_of_ms("slowest_ms", "getid_store_slowest_seconds", "The slowest statement, seconds."),
     Part::counter("reserved", "getid_store_values_reserved_total", "Values that were reserved in the store."),

@@ -299,6 +299,13 @@ pub enum SequenceEffect {
     },
     /// `STORES`: answer a map for each.
     Stores,
+    /// `STORES CONFIRM`: let go of a server that has stopped for good.
+    Release {
+        /// Its nonce.
+        nonce: String,
+        /// Values by which all rows of the store go up first.
+        margin: u32,
+    },
 }
 
 /// A script that is known by what it is.

@@ -6,6 +6,9 @@ use std::sync::Barrier;
 use getid::sql::{BATCH_MAX, Create, GiveBack, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict};
 use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
+use crate::beats::{
+    a_comparison_raises_what_is_lower, a_reservation_needs_the_row_of_its_server, rows_of_servers_are_kept,
+};
 use crate::db::{Db, Place, ask, create, key, range, spec};
 use crate::support::Random;
 use crate::support::scenarios::{asked_for, scenarios};
@@ -47,9 +50,19 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     rows_that_nobody_uses_cost_nothing,
 ];
 
+/// Those of stores that servers share.
+const SHARED: &[(&str, Scenario)] = scenarios![
+    Scenario;
+    rows_of_servers_are_kept,
+    a_reservation_needs_the_row_of_its_server,
+    a_comparison_raises_what_is_lower,
+];
+
 /// Tries a store with all of them.
 pub(crate) fn check_all(place: &dyn Place) {
-    for scenario in asked_for(place.store().shown(), SCENARIOS) {
+    let store = place.store();
+    let shared = if store.is_shared() { SHARED } else { &[] };
+    for scenario in asked_for(store.shown(), SCENARIOS).chain(asked_for(store.shown(), shared)) {
         place.clear();
         scenario(place);
     }

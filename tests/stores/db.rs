@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Changes, Connection, Create, GiveBack, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict,
-    open,
+    About, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row, RowChange,
+    Store, StoreError, Table, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
+use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Spec};
 use tokio::runtime::Runtime;
 
@@ -121,6 +122,24 @@ impl Db {
         let answers = answered(|| self.try_reserve(asks));
         assert_eq!(answers.len(), asks.len());
         answers
+    }
+
+    /// Reserves for a server, whatever is answered.
+    pub(crate) fn try_reserve_as(&mut self, server: Credentials, asks: &[Reserve]) -> Result<Reservations, StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.reserve_as(Some(server), asks)))
+    }
+
+    #[track_caller]
+    pub(crate) fn beat(&mut self, ask: &BeatAsk) -> BeatAnswer {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.beat(ask))))
+    }
+
+    #[track_caller]
+    pub(crate) fn compare(&mut self, server: Credentials, notes: &[NotedRow]) -> Option<Compared> {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.compare(server, notes))))
     }
 
     #[track_caller]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use self::book::{Book, Counted, End};
-use crate::support::backend::SqlBackend;
+use crate::support::backend::{SqlBackend, restore, save};
 #[cfg(feature = "mysql")]
 use crate::support::mariadb::MariadbServer;
 #[cfg(feature = "postgres")]
@@ -381,6 +381,74 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
     }
 }
 
+/// Three servers count. The database fails over to a replica that lacks all that the first of them had since: no other
+/// server gives that again.
+fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
+    let dir = folder();
+    let stores = [database.url()];
+    let mut servers = [1, 2, 3].map(|number| start(dir.path(), number, &stores, &["--sequence-ride-out-s", "5"]));
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    assert_eq!(done_in_time(&mut wires[0], "SEQUENCE CREATE orders"), "+OK");
+    let book = Book::default();
+    let take = |wire: &mut Wire, times: usize| {
+        for _ in 0..times {
+            let last = value_in_time(wire, "INCRBY orders 10");
+            book.add(last - 9, last);
+        }
+    };
+    wires.iter_mut().for_each(|wire| take(wire, 10));
+    database.kill();
+    // What a replica has got: it lags from here on.
+    let replica = folder();
+    save(database, replica.path());
+    database.start_again();
+    take(&mut wires[0], 500);
+    database.kill();
+    restore(database, replica.path());
+    database.start_again();
+    for wire in wires.iter_mut().rev() {
+        take(wire, 500);
+    }
+    book.check();
+    assert!(servers[0].log_so_far().contains("lost writes"), "the server whose values were lost says so");
+}
+
+/// A dump is restored under running servers, table by table.
+fn a_dump_is_restored(database: &dyn SqlBackend) {
+    let dir = folder();
+    let stores = [database.url()];
+    let servers = [1, 2, 3].map(|number| start(dir.path(), number, &stores, &["--sequence-ride-out-s", "5"]));
+    let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
+    assert_eq!(done_in_time(&mut wires[0], "SEQUENCE CREATE orders"), "+OK");
+    let book = Book::default();
+    let take = |wire: &mut Wire, times: usize| {
+        for _ in 0..times {
+            let last = value_in_time(wire, "INCRBY orders 10");
+            book.add(last - 9, last);
+        }
+    };
+    wires.iter_mut().for_each(|wire| take(wire, 10));
+    let tables = ["getid_beat", "getid_sequence", "getid_store"];
+    for table in tables {
+        database.sql(&format!("CREATE TABLE old_{table} AS SELECT * FROM {table}"));
+    }
+    take(&mut wires[0], 500);
+    let beaten = "SELECT count(*) FROM getid_beat b JOIN old_getid_beat o ON b.nonce = o.nonce \
+                  WHERE b.state = 'live' AND b.beat > o.beat + 1";
+    eventually("each server has beaten since", || database.sql(beaten) == "3");
+    for table in tables {
+        database.sql(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM old_{table};"));
+    }
+    for wire in wires.iter_mut().rev() {
+        take(wire, 500);
+    }
+    book.check();
+    for table in tables {
+        database.sql(&format!("DROP TABLE old_{table}"));
+    }
+    drop(servers);
+}
+
 /// All rows are gone: the store was lost. A server that has had values says so, and follows the remedy above them.
 fn all_rows_are_lost(database: &dyn SqlBackend) {
     let dir = folder();
@@ -509,11 +577,13 @@ fn sqlite_counts_through_faults() {
 /// Each story with an empty database of one server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn all_stories(database: &mut dyn SqlBackend) {
-    let stories: [fn(&mut dyn SqlBackend); 7] = [
+    let stories: [fn(&mut dyn SqlBackend); 9] = [
         |database| counts_through_faults(Some(database)),
         |database| two_servers_share_a_row(database),
         |database| serial_numbers_of_two_servers(database),
         |database| an_old_copy_is_put_back(database),
+        a_replica_lacks_the_last_writes,
+        |database| a_dump_is_restored(database),
         |database| all_rows_are_lost(database),
         |database| periods_outlive_a_wrong_clock(database),
         a_store_is_down_at_the_start,

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
 
+mod beats;
 mod child;
 mod contract;
 mod db;

@@ -107,8 +107,16 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
             .docs(SINCE, GROUP, "Get a range of values for a cache of one's own")
             .takes(&[KEY, argument("count", "integer").after("COUNT").optional()])
             .help(&["NEXT <name> [COUNT <n>]", "    Get <n> values (default: 1): the first, the last, the increment."]),
-        row(Verb::SequenceStores, "sequence|stores", 2, SLOW.and(Flags::ADMIN), NONE)
-            .docs(SINCE, GROUP, "Tell where sequences are kept, and how that does")
-            .help(&["STORES", "    Tell of each store its address, whether it is up, and its statements."]),
+        row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(Flags::ADMIN), NONE)
+            .docs(SINCE, GROUP, "Show where sequences are kept, or let go of a server that a store waits for")
+            .takes(&[
+                argument("nonce", "string").after("CONFIRM").optional(),
+                argument("margin", "integer").after("RAISE-ALL").optional(),
+            ])
+            .help(&[
+                "STORES [CONFIRM <nonce> [RAISE-ALL <n>]]",
+                "    Show of each store its address, whether it is up, and its statements. With CONFIRM, let go of a",
+                "    server that has stopped for good; RAISE-ALL moves all sequences up by <n> values first.",
+            ]),
         help_row(Verb::SequenceHelp, "sequence|help", NONE, SINCE, GROUP),
     ]);

@@ -47,6 +47,18 @@ impl SequenceError {
         }
     }
 
+    /// The text of the error reply to a request about a store.
+    pub fn of_store(&self) -> String {
+        match self {
+            SequenceError::Not(what) => format!("ERR {what}"),
+            SequenceError::Unknown(said) => format!(
+                "MISCONF the store was asked, and it is not known whether it has done it; 'SEQUENCE STORES' shows it. \
+                 {said}"
+            ),
+            error => error.of("*"),
+        }
+    }
+
     /// What a database says with its address, as an answer to a request that changes something.
     pub(super) fn from_store(error: StoreError) -> SequenceError {
         match error {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use getid_core::beat::Awaited;
 use getid_core::{Key, SequenceStatus};
 
 use super::Sequences;
@@ -156,9 +157,15 @@ pub struct StoreStatus {
     pub is_shared: bool,
     /// Whether it answers; `None`: it was not asked yet.
     pub is_up: Option<bool>,
+    /// Whether it answers, and nothing is reserved there: servers compare what the store may have lost.
+    pub is_held: bool,
+    /// Other servers that share it and are live.
+    pub servers: usize,
+    /// Servers that it waits for.
+    pub awaited: Vec<Awaited>,
     /// For how long it has answered, or has not, ms.
     pub for_ms: u64,
-    /// What was said, if it does not answer.
+    /// What was said, if it does not answer, or is held.
     pub said: Option<String>,
     /// Settings by which a commit may be lost.
     pub warnings: Vec<String>,
@@ -172,6 +179,18 @@ pub struct StoreStatus {
     pub abandoned: usize,
     /// Values that were reserved.
     pub reserved: u64,
+}
+
+impl StoreStatus {
+    /// Whether values can be reserved there, as one word.
+    pub fn state(&self) -> &'static str {
+        match self.is_up {
+            None => "opening",
+            Some(true) if self.is_held => "held",
+            Some(true) => "up",
+            Some(false) => "down",
+        }
+    }
 }
 
 impl SequencesStatus {
@@ -295,6 +314,8 @@ fn store_status(pool: &Pool) -> StoreStatus {
         Health::Up { since } => (Some(true), Some(since), None),
         Health::Down { since, said } => (Some(false), Some(since), Some(said.to_string())),
     };
+    let held = pool.held().filter(|_| is_up == Some(true));
+    let (servers, awaited) = pool.member().as_ref().map(|own| (own.others_live(), own.awaited())).unwrap_or_default();
     let ms = |passed: std::time::Duration| u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
     let text = |of: fn(&crate::sql::About) -> &String| about.as_deref().map(of).cloned().unwrap_or_default();
     StoreStatus {
@@ -304,8 +325,11 @@ fn store_status(pool: &Pool) -> StoreStatus {
         table: pool.store.table(),
         is_shared: pool.store.is_shared(),
         is_up,
+        is_held: held.is_some(),
+        servers,
+        awaited,
         for_ms: since.map_or(0, |since| ms(since.elapsed())),
-        said,
+        said: said.or_else(|| held.map(|held| held.to_string())),
         warnings: about.map(|about| about.warnings.clone()).unwrap_or_default(),
         statements: pool.counts.statements.load(Relaxed),
         errors: pool.counts.errors.load(Relaxed),

@@ -285,7 +285,7 @@ const SEQUENCE: &[Field] = &[
 #[rustfmt::skip]
 const STORE: &[Field] = &[
     field("address", &TEXT, "Its address without a password."),
-    field("state", &Schema::Word(&["opening", "up", "down"]), "Whether it answers."),
+    field("state", &Schema::Word(&["opening", "up", "held", "down"]), "Whether values can be reserved there."),
     field("for_s", &AMOUNT, "For how long, seconds."),
     field("database", &TEXT, "The database and its version."),
     field("slowest_ms", &AMOUNT, "The slowest statement, ms."),

@@ -194,12 +194,16 @@ fn of_claim(facts: &Facts<'_>, texts: &mut Vec<String>) {
 
 fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let Some(sequences) = facts.sequences.as_ref() else { return };
-    let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false)).collect();
+    let down: Vec<_> = sequences.stores.iter().filter(|store| store.is_up == Some(false) || store.is_held).collect();
     for store in down.iter().take(STORES_MAX) {
         let said = store.said.as_deref().unwrap_or("it does not answer");
         let said = shown(said);
         let seconds = counted(store.for_ms / 1000, "second");
-        texts.push(format!("the sequence store {} has been down for {seconds}: {said}", store.shown));
+        texts.push(if store.is_held {
+            format!("nothing can be reserved in the sequence store {}: {said}", store.shown)
+        } else {
+            format!("the sequence store {} has been down for {seconds}: {said}", store.shown)
+        });
     }
     if let Some(more) = down.len().checked_sub(STORES_MAX).filter(|&more| more > 0) {
         texts.push(format!("{} more are down", counted(more as u64, "sequence store")));

@@ -507,11 +507,7 @@ impl OneStore {
     fn of(store: &StoreStatus) -> OneStore {
         OneStore {
             address: store.shown.clone(),
-            state: match store.is_up {
-                None => "opening",
-                Some(true) => "up",
-                Some(false) => "down",
-            },
+            state: store.state(),
             for_s: store.for_ms / 1000,
             database: short(&store.product),
             slowest_ms: store.slowest_ms,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use getid_core::beat::Awaited;
 use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
 use super::Answer;
@@ -54,6 +55,12 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             adopt(sequences, &key, table, id).await.inspect(|_| act("SEQUENCE ADOPT", &key))
         }
         SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
+        SequenceEffect::Release { nonce, margin } => {
+            let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
+            released
+                .map_err(|error| error.of_store())
+                .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client))
+        }
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::error).into()
@@ -265,6 +272,16 @@ async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Outcome {
     Ok(Value::Array([first, run.last_of(0), increment.into()].map(Value::Integer).to_vec()))
 }
 
+/// A server that a store waits for.
+fn awaited(server: &Awaited) -> Value {
+    let seen = server.seen_ms_ago.map_or(Value::Null, |ms| Value::Integer(i64::try_from(ms).unwrap_or(i64::MAX)));
+    Value::map([
+        ("nonce", Value::from(server.nonce.to_string().as_str())),
+        ("address", Value::from(server.address.as_str())),
+        ("seen_ms_ago", seen),
+    ])
+}
+
 fn store(status: &StoreStatus) -> Value {
     let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
     let table = match status.table {
@@ -272,18 +289,15 @@ fn store(status: &StoreStatus) -> Value {
         Table::Leaf => "leaf",
         Table::Tinyid => "tinyid",
     };
-    let state = match status.is_up {
-        None => "opening",
-        Some(true) => "up",
-        Some(false) => "down",
-    };
     Value::map([
         ("store", Value::from(status.shown.as_str())),
         ("product", Value::from(status.product.as_str())),
         ("uuid", Value::from(status.uuid.as_str())),
         ("table", Value::from(table)),
         ("shared", Value::from(if status.is_shared { "yes" } else { "no" })),
-        ("state", Value::from(state)),
+        ("state", Value::from(status.state())),
+        ("servers", number(status.servers as u64)),
+        ("waits-for", Value::Array(status.awaited.iter().map(awaited).collect())),
         ("for_ms", number(status.for_ms)),
         ("said", status.said.as_deref().map_or(Value::Null, Value::from)),
         ("statements", number(status.statements)),

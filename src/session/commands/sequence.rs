@@ -1,6 +1,6 @@
 //! `SEQUENCE`: the operator's side of sequences.
 
-use getid_core::{Key, Spec};
+use getid_core::{Key, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
@@ -86,10 +86,25 @@ pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Raise { key, last }))
 }
 
-/// `SEQUENCE STORES`
+/// `SEQUENCE STORES [CONFIRM nonce [RAISE-ALL n]]`
 pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
+    let is = |place: usize, name: &str| call.arg(place).eq_ignore_ascii_case(name.as_bytes());
+    let margin = match call.args.len() {
+        2 => {
+            call.check_store()?;
+            return Ok(effect(SequenceEffect::Stores));
+        }
+        4 if is(2, "confirm") => 0,
+        6 if is(2, "confirm") && is(4, "raise-all") => {
+            let margin = parse_integer(call.arg(5)).ok_or(NOT_AN_INTEGER)?;
+            let allowed = u32::try_from(margin).ok().filter(|margin| (1..=RESERVED_MAX).contains(margin));
+            allowed.ok_or_else(|| format!("ERR RAISE-ALL is {margin}, must be 1 to {RESERVED_MAX} values"))?
+        }
+        _ => return Err(SYNTAX.into()),
+    };
+    let nonce = String::from_utf8_lossy(call.arg(3)).into_owned();
     call.check_store()?;
-    Ok(effect(SequenceEffect::Stores))
+    Ok(effect(SequenceEffect::Release { nonce, margin }))
 }
 
 /// `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`

@@ -1,0 +1,131 @@
+//! What every shared store does with the rows of servers.
+
+use getid::sql::{NotedRow, StoreError};
+use getid_core::beat::{BeatAsk, BeatKind, Credentials, Nonce, Restored, ServerState};
+
+use crate::db::{Db, Place, ask, create, key};
+
+const LIFE: Nonce = Nonce(77);
+
+/// What a server asks, and nothing besides.
+fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
+    BeatAsk {
+        nonce: Nonce(nonce),
+        life: LIFE,
+        address: format!("web-{nonce} 'é' \\"),
+        kind,
+        acknowledged: 0,
+        starts_round: false,
+        restored: Vec::new(),
+        gone: Vec::new(),
+        released: Vec::new(),
+    }
+}
+
+/// A server that joins a store in which it has no row.
+fn joins(db: &mut Db, nonce: u128, state: ServerState) {
+    let kind = BeatKind::Join { seen: None, noted: 0, state };
+    let answer = db.beat(&BeatAsk { starts_round: true, ..asks(nonce, kind) });
+    assert!(answer.is_done, "{answer:?}");
+}
+
+fn credentials(nonce: u128, at_least: u64) -> Credentials {
+    Credentials { nonce: Nonce(nonce), life: LIFE, at_least }
+}
+
+/// Rows are written and read as they are, and rounds are counted.
+pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let nothing = db.beat(&asks(1, BeatKind::Look));
+    assert_eq!((nothing.is_done, nothing.rows.len(), nothing.round), (true, 0, 0));
+    assert!(!nothing.instance.is_empty());
+    joins(&mut db, 1, ServerState::Live);
+    joins(&mut db, 2, ServerState::Doubt);
+    let mut answer = Db::open(place).beat(&asks(9, BeatKind::Look));
+    answer.rows.sort_by_key(|row| row.nonce);
+    let rows: Vec<_> = answer.rows.iter().map(|row| (row.nonce.0, row.life, row.beat, row.state)).collect();
+    assert_eq!(rows, [(1, LIFE, 1, ServerState::Live), (2, LIFE, 1, ServerState::Doubt)]);
+    assert_eq!((answer.rows[0].address.as_str(), answer.round), ("web-1 'é' \\", 2));
+    assert_eq!(answer.instance, nothing.instance);
+
+    let beat = BeatKind::Beat { at_least: 1, state: ServerState::Live };
+    let all = BeatAsk {
+        acknowledged: 2,
+        restored: vec![Restored { nonce: Nonce(3), beat: 7, address: "web-3".to_owned() }],
+        gone: vec![(Nonce(2), 1)],
+        ..asks(1, beat)
+    };
+    let answer = db.beat(&all);
+    let state = |nonce: u128| answer.rows.iter().find(|row| row.nonce.0 == nonce).map(|row| (row.beat, row.state));
+    assert_eq!(state(1), Some((2, ServerState::Live)));
+    assert_eq!(state(2), Some((1, ServerState::Gone)));
+    assert_eq!(state(3), Some((0, ServerState::Returning)));
+    assert_eq!(answer.rows.iter().map(|row| row.acknowledged).max(), Some(2));
+
+    // A beat that the row does not allow changes nothing.
+    let late = BeatAsk { starts_round: true, ..asks(1, BeatKind::Beat { at_least: 3, state: ServerState::Live }) };
+    let answer = db.beat(&late);
+    assert_eq!((answer.is_done, answer.round), (false, 2));
+    let other_life = BeatAsk { life: Nonce(78), ..asks(1, beat) };
+    assert!(!db.beat(&other_life).is_done);
+}
+
+/// A reservation needs the server's row, and adds to its beat.
+pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    joins(&mut db, 1, ServerState::Live);
+    let reserved = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10), ask("missing", 1)]).unwrap();
+    let server = reserved.server.unwrap();
+    assert_eq!((server.beat, reserved.each.len()), (2, 2));
+    assert_eq!(reserved.each[0].as_ref().unwrap().first, 1);
+    assert_eq!(server.instance, db.beat(&asks(9, BeatKind::Look)).instance);
+    for refused in [credentials(1, 3), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
+        let mut other = Db::open(place);
+        let answer = other.try_reserve_as(refused, &[ask("orders", 10)]);
+        assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
+    }
+    let gone = BeatAsk {
+        gone: vec![(Nonce(1), 2)],
+        ..asks(2, BeatKind::Join { seen: None, noted: 0, state: ServerState::Live })
+    };
+    db.beat(&gone);
+    let answer = db.try_reserve_as(credentials(1, 1), &[ask("orders", 10)]);
+    assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
+    let mut db = Db::open(place);
+    let created = db.try_create(&getid::sql::Create { server: Some(credentials(2, 9)), ..create("more", "") });
+    assert!(matches!(created, Err(StoreError::Unknown(_))), "{created:?}");
+    let mut db = Db::open(place);
+    assert!(db.row("more").is_none());
+}
+
+/// Rows that are lower than their notes go up, and no other rows.
+pub(crate) fn a_comparison_raises_what_is_lower(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for name in ["higher", "lower", "odd", "renewed"] {
+        db.create(name, if name == "odd" { "increment 7 offset 3" } else { "" });
+    }
+    db.reserve("higher", 500).unwrap();
+    let kind = BeatKind::Join { seen: None, noted: 10, state: ServerState::Returning };
+    assert!(db.beat(&asks(1, kind)).is_done);
+    let note =
+        |name: &str, next: i64, created_unix_ms: i64| NotedRow { key: key(name), next, generation: 0, created_unix_ms };
+    db.change("renewed", &getid::sql::RowChange::Confirm).unwrap();
+    let created = |db: &mut Db, name: &str| db.row(name).unwrap().created_unix_ms;
+    let notes = [
+        note("higher", 400, created(&mut db, "higher")),
+        note("lower", 400, created(&mut db, "lower")),
+        note("missing", 400, 5),
+        note("odd", 400, created(&mut db, "odd")),
+        note("renewed", 400, 5),
+    ];
+    assert_eq!(db.compare(credentials(1, 99), &notes), None);
+    let compared = db.compare(credentials(1, 11), &notes).unwrap();
+    assert_eq!((compared.beat, compared.raised), (12, 2));
+    let next = |db: &mut Db, name: &str| db.row(name).unwrap().next;
+    assert_eq!((next(&mut db, "higher"), next(&mut db, "lower"), next(&mut db, "odd")), (501, 400, 402));
+    assert_eq!(next(&mut db, "renewed"), 1, "it was dropped and made anew");
+    assert!(db.row("missing").is_none());
+    assert_eq!(db.compare(credentials(1, 12), &notes).unwrap().raised, 0);
+    assert_eq!(db.compare(credentials(1, 12), &[]).unwrap().beat, 14);
+}
