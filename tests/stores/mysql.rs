@@ -253,7 +253,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
         .sql("CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let url = server.url_of("app:app-secret", "ids", "");
     let schema = "`getid sequence schema --store 'mysql://app@/ids?socket=";
-    says(&url, &["getid_store is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
+    says(&url, &["getid_beat is missing in the database 'ids'", "'app' cannot make it", "(error 1142)", schema]);
     server.sql(&store(&url, Table::Native).schema());
     server.sql(&store(&url, Table::Native).schema());
     says(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);

@@ -158,11 +158,18 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let url = server.url_of("app:app-secret", "postgres", "");
     let schema = "getid sequence schema --store URL";
-    says(&url, &["'postgres' has no table getid_sequence, and 'app' may not make it", "permission denied", schema]);
+    says(
+        &url,
+        &[
+            "'postgres' lacks a table of getid_beat, getid_sequence and getid_store, and 'app' may not",
+            "permission denied",
+            schema,
+        ],
+    );
     server.psql(&store(&url, Table::Native).schema());
     server.psql(&store(&url, Table::Native).schema());
     says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
-    server.psql("GRANT SELECT, UPDATE ON getid_store TO app; GRANT SELECT ON getid_sequence TO app");
+    server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat TO app; GRANT SELECT ON getid_sequence TO app");
     says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // Who may not make rows may still have the values of those that there are.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
@@ -181,10 +188,10 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN remainder TO offset_; DELETE FROM getid_store");
     says(&url, &["the table getid_store has no row", schema]);
     server.psql("ALTER TABLE getid_store RENAME TO gone");
-    says(&url, &["'postgres' has no table getid_store, though it has the other one", schema]);
-    says(&server.url(), &["'postgres' has no table getid_store, though it has the other one", schema]);
+    says(&url, &["'postgres' has no table getid_store, though it has others", schema]);
+    says(&server.url(), &["'postgres' has no table getid_store, though it has others", schema]);
     server.psql("ALTER TABLE gone RENAME TO getid_store; DROP TABLE getid_sequence");
-    says(&server.url(), &["has no table getid_sequence, though it has the other one", "backup"]);
+    says(&server.url(), &["has no table getid_sequence, though it has others", "backup"]);
 }
 
 #[test]
@@ -225,7 +232,7 @@ fn who_is_not_let_in_is_told_why() {
     // As many as may come in, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
     server.psql(&store(&app, Table::Native).schema());
-    server.psql("GRANT ALL ON getid_store, getid_sequence TO app");
+    server.psql("GRANT ALL ON getid_beat, getid_sequence, getid_store TO app");
     let mut in_use: Vec<Db> = Vec::new();
     eventually("those who were here before have left", || {
         in_use.extend(Db::of(&*store(&app, Table::Native)));

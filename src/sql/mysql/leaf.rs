@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
 
-use super::beats;
 use super::link::{Link, Packet, hex, number, text, unix_ms_of};
 use super::tinyid::tokens;
+use super::{beats, high};
 use crate::sql::{
     About, Answer, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row,
     RowChange, RowState, StoreError, Token, Verdict,
@@ -85,18 +85,26 @@ impl LeafConnection {
             }
             let mut packet = Packet::transaction();
             let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
+            let known = high::add_read(&mut packet, left.iter().map(|at| &asks[*at].key));
             let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
             let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
             let select =
                 packet.add(format_args!("{} WHERE {}", select_sql(), any_of(left.iter().map(|at| &asks[*at]))));
+            for at in &left {
+                high::add_write(&mut packet, &asks[*at].key, TABLE, "max_id", &is_row(&asks[*at].key));
+            }
             packet.commit();
             let done = self.link.run(&packet).await?;
+            let known = high::of(&done[known]);
             beaten = own.map(|own| own.read(&done)).transpose()?.or(beaten);
             let after = by_name(&done[select].rows);
             for (at, (before, update)) in left.into_iter().zip(updates) {
                 let before = by_name(&done[before].rows).remove(asks[at].key.as_str());
                 let rows = before.zip(after.get(asks[at].key.as_str()));
-                answers[at] = answer_of(&asks[at], rows, done[update].affected == 1, &mut wishes[at]);
+                let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
+                let ask = Reserve { floor: asks[at].floor.max(high), ..asks[at].clone() };
+                let answer = answer_of(&ask, rows, done[update].affected == 1, &mut wishes[at]);
+                answers[at] = answer.map(|answer| answer.map(|got| high::found(got, high)));
             }
         }
         let all = answers.into_iter().zip(asks.iter().zip(&wishes));

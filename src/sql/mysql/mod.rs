@@ -11,9 +11,11 @@
 //! | `settings` | what is set in a session, and what is read of the server |
 //! | `native`, `leaf`, `tinyid` | the tables |
 //! | `beats` | the table of servers, beside any of them |
+//! | `high` | what was reserved of Leaf's and Tinyid's rows |
 
 mod beats;
 mod errors;
+mod high;
 mod leaf;
 mod link;
 mod native;
@@ -81,6 +83,7 @@ impl Mysql {
                 about.uuid = self.uuid_of_others("leaf_alloc");
                 self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
+                self.own_table(&mut link, "getid_high", high::TABLE).await?;
                 let tables = [(leaf::TABLE, "max_id", "biz_tag = ''"), ("getid_beat", "beat", "nonce = ''")];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(leaf::LeafConnection::new(link, about)))
@@ -89,6 +92,7 @@ impl Mysql {
                 about.uuid = self.uuid_of_others("tiny_id_info");
                 self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
+                self.own_table(&mut link, "getid_high", high::TABLE).await?;
                 let tables = [(tinyid::TABLE, "max_id", "id = 0"), ("getid_beat", "beat", "nonce = ''")];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
@@ -201,13 +205,24 @@ impl Mysql {
         })
     }
 
+    /// A table of getid's own beside others: it is made where it is missing.
+    async fn own_table(&self, link: &mut Link, table: &str, sql: &str) -> Result<(), StoreError> {
+        if !self.is_there(link, table).await? {
+            let mut make = Packet::new();
+            make.add(format_args!("{sql}"));
+            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_make(table, &error))?;
+        }
+        Ok(())
+    }
+
     /// That the table of servers is there, with the row of rounds. Stores of version 0.1, and those of Leaf and Tinyid,
     /// have none before getid's first connection.
     async fn beat_table(&self, link: &mut Link) -> Result<(), StoreError> {
-        if !self.is_there(link, "getid_beat").await? {
-            let mut make = Packet::new();
-            make.add(format_args!("{}", beats::TABLE));
-            link.run_raw(&make).await.map_err(|(_, error)| self.cannot_make("getid_beat", &error))?;
+        self.own_table(link, "getid_beat", beats::TABLE).await?;
+        let mut look = Packet::new();
+        look.add(format_args!("SELECT COUNT(*) FROM getid_beat WHERE nonce = REPEAT('0', 32)"));
+        if link.run(&look).await?[0].number() == Some(1) {
+            return Ok(());
         }
         let mut insert = Packet::new();
         insert.add(format_args!("{}", beats::ROUNDS));
@@ -292,6 +307,11 @@ impl Mysql {
     }
 }
 
+/// The SQL of getid's own tables beside others.
+fn own_schema() -> String {
+    format!("{};\n{};\n{};\n", beats::TABLE, beats::ROUNDS, high::TABLE)
+}
+
 impl Store for Mysql {
     fn shown(&self) -> &str {
         &self.who.shown
@@ -314,8 +334,8 @@ impl Store for Mysql {
             Table::Native => {
                 native::TABLES.map(|table| format!("{table};\n")).concat() + native::ROW + beats::ROUNDS + ";\n"
             }
-            Table::Leaf => format!("{}{};\n{};\n", leaf::SCHEMA, beats::TABLE, beats::ROUNDS),
-            Table::Tinyid => format!("{}{};\n{};\n", tinyid::SCHEMA, beats::TABLE, beats::ROUNDS),
+            Table::Leaf => format!("{}{}", leaf::SCHEMA, own_schema()),
+            Table::Tinyid => format!("{}{}", tinyid::SCHEMA, own_schema()),
         }
     }
 

@@ -16,9 +16,9 @@ use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX};
 use mysql_async::Error;
 
-use super::beats;
 use super::leaf::{after_sql, count, no_changes};
 use super::link::{Link, Packet, number, text, unix_ms_of};
+use super::{beats, high};
 use crate::sql::{
     About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
     Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
@@ -142,6 +142,13 @@ impl TinyidConnection {
     ) -> Result<Option<Beaten>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let rows = self.rows(any.join(" OR ")).await?;
+        let mut look = Packet::new();
+        let known = high::add_read(&mut look, left.iter().map(|at| &asks[*at].key));
+        let known = high::of(&self.link.run(&look).await?[known]);
+        let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
+        let raised: Vec<Reserve> =
+            asks.iter().enumerate().map(|(at, ask)| Reserve { floor: floor(at), ..ask.clone() }).collect();
+        let asks = &raised;
         let rows: BTreeMap<&str, &TinyidRow> = rows.iter().map(|row| (row.name.as_str(), row)).collect();
         let mut packet = Packet::transaction();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
@@ -155,6 +162,7 @@ impl TinyidConnection {
                          WHERE id = {} AND max_id = {} AND version = {} AND biz_type = '{}'",
                         row.id, row.max_id, row.row.version, row.row.key
                     ));
+                    high::add_write(&mut packet, &row.row.key, TABLE, "max_id + 1", &format!("id = {}", row.id));
                     swaps.push((*at, swap, row, max_id));
                 }
             }
@@ -167,7 +175,9 @@ impl TinyidConnection {
         let beaten = own.map(|own| own.read(&done)).transpose()?;
         for (at, swap, row, max_id) in swaps {
             if done[swap].affected == 1 {
-                answers[at] = segment(&asks[at], row, max_id, &mut last_seen[at]).map(Ok);
+                let high = known.get(asks[at].key.as_str()).copied().unwrap_or(0);
+                let got = segment(&asks[at], row, max_id, &mut last_seen[at]);
+                answers[at] = got.map(|got| Ok(high::found(got, high)));
             }
         }
         Ok(beaten)

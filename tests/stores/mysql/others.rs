@@ -28,6 +28,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = scenarios![
     rows_that_are_traps_are_refused_by_name,
     what_is_not_in_these_tables_is_done_in_sql,
     what_is_below_the_floor_is_thrown_away,
+    a_max_id_that_is_lowered_repeats_nothing,
     a_table_that_is_not_there_is_named,
 ];
 
@@ -420,6 +421,32 @@ fn what_is_not_in_these_tables_is_done_in_sql(server: &MariadbServer) {
         assert!(!db.give_back(&got.row, got.first), "nothing is given back");
         assert_eq!(db.reserve("orders", 1).unwrap().first, got.last + 1);
         assert_eq!(db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("p@2026", 1) }), Err(Verdict::NoSuch));
+    }
+}
+
+/// Somebody lowers `max_id`, and another server asks first.
+fn a_max_id_that_is_lowered_repeats_nothing(server: &MariadbServer) {
+    for (table, sql) in [
+        (Table::Leaf, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 10)"),
+        (Table::Tinyid, "INSERT INTO tiny_id_info (biz_type, max_id, step, delta) VALUES ('orders', 0, 10, 1)"),
+    ] {
+        make(server, table);
+        server.sql(sql);
+        let lower = match table {
+            Table::Leaf => "UPDATE leaf_alloc SET max_id = 5 WHERE biz_tag = 'orders'",
+            _ => "UPDATE tiny_id_info SET max_id = 5, version = version + 1 WHERE biz_type = 'orders'",
+        };
+        let (mut first, mut second) = (open(server, table), open(server, table));
+        let mut last = 0;
+        for _ in 0..30 {
+            last = first.reserve("orders", 100).unwrap().last;
+        }
+        server.sql(lower);
+        for db in [&mut second, &mut first] {
+            let got = db.reserve("orders", 10).unwrap();
+            assert!(got.first > last && got.found_next > last, "{got:?} after {last}");
+            last = got.last;
+        }
     }
 }
 

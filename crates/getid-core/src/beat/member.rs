@@ -14,6 +14,10 @@ pub const STILL_MS: u64 = 60_000;
 /// least.
 const UNSEEN_MS_MAX: u64 = 20_000;
 
+/// Joins that fail because another process beats, before a nonce counts as copied: each process has two statements under
+/// way at most when it ends.
+const CONTESTED_MAX: u8 = 3;
+
 /// What a reservation proves of its server: see [`Member::credentials`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
@@ -121,6 +125,8 @@ pub struct Member {
     has_loss: bool,
     /// [`Member::doubt`] was called since the last ask.
     has_doubt: bool,
+    /// How often in a row another process beat while this one was about to join.
+    contested: u8,
     missing: Vec<Nonce>,
     released: Vec<Nonce>,
     instance: String,
@@ -165,6 +171,7 @@ impl Member {
             has_notes,
             has_loss: false,
             has_doubt: false,
+            contested: 0,
             missing: Vec::new(),
             released: Vec::new(),
             instance: String::new(),
@@ -288,9 +295,11 @@ impl Member {
         }
     }
 
-    /// Another process uses this nonce: this one joins under another.
+    /// Another process uses this nonce: this one joins under another. Beats of the old nonce prove nothing of this
+    /// server's reservations any more, so its notes are compared.
     pub fn renew(&mut self, nonce: Nonce) {
-        (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, Phase::Joining);
+        (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, Phase::Behind);
+        self.contested = 0;
     }
 
     /// What is to be asked of the store now. It is answered by [`Member::answered`], or not at all.
@@ -411,11 +420,7 @@ impl Member {
                 self.beat = self.beat.max(own.map_or(0, |own| own.beat));
                 self.has_beaten(ask, answer, is_lower, is_moved)
             }
-            // The row is another than it was.
-            BeatKind::Join { .. } => {
-                self.phase = Phase::Unknown;
-                Next::default()
-            }
+            BeatKind::Join { seen, .. } => self.could_not_join(seen, own),
             BeatKind::Beat { .. } | BeatKind::Resume { .. } => self.could_not_beat(own),
         };
         self.seen = own.map(|own| (own.life, own.beat));
@@ -496,6 +501,17 @@ impl Member {
         for other in self.others.values_mut() {
             other.is_pinned |= other.has_moved && other.state.is_live();
         }
+    }
+
+    /// The row is another than it was. If another process beats there again and again, the folder of the notes was
+    /// copied; once or twice, it is a statement of a process that has ended.
+    fn could_not_join(&mut self, seen: Option<(Nonce, u64)>, own: Option<&ServerRow>) -> Next {
+        self.phase = Phase::Unknown;
+        let beats = |(life, beat): (Nonce, u64)| {
+            life != self.life && own.is_some_and(|own| own.life == life && own.beat > beat)
+        };
+        self.contested = if seen.is_some_and(beats) { self.contested + 1 } else { 0 };
+        Next { is_copied: self.contested >= CONTESTED_MAX, ..Next::default() }
     }
 
     fn could_not_beat(&mut self, own: Option<&ServerRow>) -> Next {
