@@ -188,7 +188,8 @@ fn what_info_tells_is_told() {
     assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 60.0, "{told:?}");
     assert!((told["getid_position_timestamp_seconds"] - now).abs() < 60.0, "{told:?}");
     assert!(told["getid_watermark_timestamp_seconds"] > told["getid_position_timestamp_seconds"]);
-    assert!((0.0..60.0).contains(&(now - told["getid_watermark_last_save_timestamp_seconds"])));
+    // A save may end between the two readings.
+    assert!((now - told["getid_watermark_last_save_timestamp_seconds"]).abs() < 60.0, "{told:?}");
     let end = told[&format!("getid_layout_end_timestamp_seconds{{generator=\"{UNNAMED}\"}}")];
     let days: f64 = after["layout_days_left"].parse().unwrap();
     assert!(((end - now) / 86_400.0 - days).abs() < 2.0, "{end} {days}");

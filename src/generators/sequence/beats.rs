@@ -163,14 +163,14 @@ impl Sequences {
         Ok(true)
     }
 
-    /// `SEQUENCE STORES CONFIRM`: lets go of a server that has stopped for good, in each store that waits for it. With a
-    /// `margin`, all rows of the store go up by so many values before: the server may have had more than notes tell.
+    /// `SEQUENCE STORES CONFIRM`: lets go of a server that has stopped for good, in each store that waits for it. With
+    /// a `margin`, all rows of the store go up by so many values before: the server may have had more than notes tell.
     ///
     /// # Errors
     ///
     /// The nonce is none, no store waits for that server, or the store's.
     pub async fn release(self: &Arc<Self>, nonce: &str, margin: u32) -> Result<(), SequenceError> {
-        let expected = "a nonce is 32 hexadecimal digits, as SEQUENCE STORES shows it under 'waits-for'";
+        let expected = "a nonce is 32 hexadecimal digits, as SEQUENCE STORES shows it under 'waits_for'";
         let nonce = Nonce::parse(nonce).ok_or_else(|| SequenceError::Not(expected.to_owned()))?;
         let own = Arc::clone(self);
         self.on_driver(async move {

@@ -297,7 +297,7 @@ fn store(status: &StoreStatus) -> Value {
         ("shared", Value::from(if status.is_shared { "yes" } else { "no" })),
         ("state", Value::from(status.state())),
         ("servers", number(status.servers as u64)),
-        ("waits-for", Value::Array(status.awaited.iter().map(awaited).collect())),
+        ("waits_for", Value::Array(status.awaited.iter().map(awaited).collect())),
         ("for_ms", number(status.for_ms)),
         ("said", status.said.as_deref().map_or(Value::Null, Value::from)),
         ("statements", number(status.statements)),

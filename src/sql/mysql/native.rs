@@ -6,8 +6,9 @@
 //!
 //! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
 //!
-//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, then the rows of periods, which a reservation
-//! opens first, then the others, each in the order of their keys. So getid's own transactions don't end in deadlocks.
+//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, then the rows of periods, which
+//! a reservation opens first, then the others, each in the order of their keys. So getid's own transactions don't end
+//! in deadlocks.
 //!
 //! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
 //! or opens a period.

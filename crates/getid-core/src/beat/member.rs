@@ -10,12 +10,12 @@ use crate::checks::{Fault, planted};
 /// How long a beat stands still before its server counts as gone, ms of the observer's monotonic clock.
 pub const STILL_MS: u64 = 60_000;
 
-/// The longest time between two answers in which a beat that did not move counts as still, ms. Servers ask every 16 s at
-/// least.
+/// The longest time between two answers in which a beat that did not move counts as still, ms. Servers ask every 16 s
+/// at least.
 const UNSEEN_MS_MAX: u64 = 20_000;
 
-/// Joins that fail because another process beats, before a nonce counts as copied: each process has two statements under
-/// way at most when it ends.
+/// Joins that fail because another process beats, before a nonce counts as copied: each process has two statements
+/// under way at most when it ends.
 const CONTESTED_MAX: u8 = 3;
 
 /// What a reservation proves of its server: see [`Member::credentials`].
