@@ -27,7 +27,9 @@
 
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX, WaitPolicy};
 
-use super::{Create, GiveBack, NotedRow, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+use super::NotedRow;
+use super::{Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Verdict};
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -227,6 +229,7 @@ fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<R
 }
 
 /// The rows, of those that were `found`, that are lower than their notes, and the `next` that each of them gets.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i64)> {
     let raised = |raw: RawRow| {
         // A row that cannot be read gives nothing.

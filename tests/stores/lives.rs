@@ -396,7 +396,9 @@ fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
             book.add(last - 9, last);
         }
     };
-    wires.iter_mut().for_each(|wire| take(wire, 10));
+    for wire in &mut wires {
+        take(wire, 10);
+    }
     database.kill();
     // What a replica has got: it lags from here on.
     let replica = folder();
@@ -427,7 +429,9 @@ fn a_dump_is_restored(database: &dyn SqlBackend) {
             book.add(last - 9, last);
         }
     };
-    wires.iter_mut().for_each(|wire| take(wire, 10));
+    for wire in &mut wires {
+        take(wire, 10);
+    }
     let tables = ["getid_beat", "getid_sequence", "getid_store"];
     for table in tables {
         database.sql(&format!("CREATE TABLE old_{table} AS SELECT * FROM {table}"));

@@ -13,14 +13,17 @@ use crate::sql::Reserved;
 
 /// The table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
-  name VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
-  next BIGINT       NOT NULL
+  of_table VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  name     VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  next     BIGINT       NOT NULL,
+  PRIMARY KEY (of_table, name)
 ) ENGINE=InnoDB";
 
-/// Adds a statement that reads what is known of these sequences.
-pub(super) fn add_read<'a>(packet: &mut Packet, keys: impl Iterator<Item = &'a Key>) -> usize {
+/// Adds a statement that reads what is known of these sequences of a table.
+pub(super) fn add_read<'a>(packet: &mut Packet, table: &str, keys: impl Iterator<Item = &'a Key>) -> usize {
     let names: Vec<String> = keys.map(|key| format!("'{key}'")).collect();
-    packet.add(format_args!("SELECT name, next FROM getid_high WHERE name IN ({})", names.join(", ")))
+    let names = names.join(", ");
+    packet.add(format_args!("SELECT name, next FROM getid_high WHERE of_table = '{table}' AND name IN ({names})"))
 }
 
 /// The values that it has read, by name.
@@ -36,7 +39,7 @@ pub(super) fn found(got: Reserved, high: i64) -> Reserved {
 /// Adds a statement that notes where the row `condition` of `table` is; `next` is the first free value there.
 pub(super) fn add_write(packet: &mut Packet, key: &Key, table: &str, next: &str, condition: &str) {
     packet.add(format_args!(
-        "INSERT INTO getid_high (name, next) SELECT '{key}', {next} FROM {table} WHERE {condition} AND {next} >= 0 \
+        "INSERT INTO getid_high (of_table, name, next) SELECT '{table}', '{key}', {next} FROM {table} WHERE {condition} AND {next} >= 0 \
          ON DUPLICATE KEY UPDATE getid_high.next = GREATEST(getid_high.next, VALUES(next))"
     ));
 }

@@ -29,7 +29,7 @@ pub(super) const TABLE: &str = "leaf_alloc";
 pub(super) const COLUMNS: &str = "biz_tag, max_id, step, update_time";
 
 /// The table as Leaf has it.
-pub(super) const SCHEMA: &str = "CREATE TABLE leaf_alloc (
+pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
   biz_tag     VARCHAR(128) NOT NULL DEFAULT '',
   max_id      BIGINT       NOT NULL DEFAULT 1,
   step        INT          NOT NULL,
@@ -85,7 +85,7 @@ impl LeafConnection {
             }
             let mut packet = Packet::transaction();
             let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-            let known = high::add_read(&mut packet, left.iter().map(|at| &asks[*at].key));
+            let known = high::add_read(&mut packet, TABLE, left.iter().map(|at| &asks[*at].key));
             let add = |at: &usize| add_update(&mut packet, &asks[*at].key, wishes[*at].values);
             let updates: Vec<(usize, usize)> = left.iter().map(add).collect();
             let select =

@@ -30,7 +30,7 @@ pub(super) const TABLE: &str = "tiny_id_info";
 pub(super) const COLUMNS: &str = "id, biz_type, max_id, step, delta, remainder, create_time, update_time, version";
 
 /// The table as Tinyid has it.
-pub(super) const SCHEMA: &str = "CREATE TABLE tiny_id_info (
+pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS tiny_id_info (
   id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   biz_type    VARCHAR(63)     NOT NULL DEFAULT '',
   begin_id    BIGINT          NOT NULL DEFAULT 0,
@@ -143,7 +143,7 @@ impl TinyidConnection {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
         let rows = self.rows(any.join(" OR ")).await?;
         let mut look = Packet::new();
-        let known = high::add_read(&mut look, left.iter().map(|at| &asks[*at].key));
+        let known = high::add_read(&mut look, TABLE, left.iter().map(|at| &asks[*at].key));
         let known = high::of(&self.link.run(&look).await?[known]);
         let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
         let raised: Vec<Reserve> =
