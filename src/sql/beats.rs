@@ -19,7 +19,7 @@ use getid_core::beat::{Nonce, ServerRow, ServerState};
 use super::StoreError;
 
 /// Rows of servers in one store at most.
-pub(super) const SERVERS_MAX: usize = 10_000;
+pub(super) const SERVERS_MAX: usize = 100_000;
 
 /// Bytes of an address at most.
 pub(super) const ADDRESS_BYTES_MAX: usize = 200;

@@ -155,7 +155,13 @@ impl State {
         BeatAnswer {
             is_done: applied.is_done,
             round: self.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat),
-            rows: self.servers.values().filter(|row| row.nonce != Nonce::ROUNDS).cloned().collect(),
+            rows: self
+                .servers
+                .values()
+                .filter(|row| row.nonce != Nonce::ROUNDS)
+                .filter(|row| ask.reads_all || row.state != ServerState::Left || row.nonce == ask.nonce)
+                .cloned()
+                .collect(),
             instance: self.instance.to_string(),
         }
     }

@@ -19,6 +19,7 @@ fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
         restored: Vec::new(),
         gone: Vec::new(),
         released: Vec::new(),
+        reads_all: true,
     }
 }
 
@@ -62,8 +63,17 @@ pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
     assert_eq!(state(3), Some((0, ServerState::Returning)));
     assert_eq!(answer.rows.iter().map(|row| row.acknowledged).max(), Some(2));
 
+    // One that has left is read where it is wanted.
+    let leave = BeatKind::Leave { at_least: 2 };
+    assert!(db.beat(&BeatAsk { restored: Vec::new(), ..asks(1, leave) }).is_done);
+    let look = |reads_all: bool| BeatAsk { reads_all, ..asks(9, BeatKind::Look) };
+    let mut count = |reads_all: bool| db.beat(&look(reads_all)).rows.len();
+    assert_eq!((count(true), count(false)), (3, 2));
+    let back = BeatKind::Join { seen: Some((LIFE, 3)), noted: 3, state: ServerState::Live };
+    assert!(db.beat(&asks(1, back)).is_done);
+
     // A beat that the row does not allow changes nothing.
-    let late = BeatAsk { starts_round: true, ..asks(1, BeatKind::Beat { at_least: 3, state: ServerState::Live }) };
+    let late = BeatAsk { starts_round: true, ..asks(1, BeatKind::Beat { at_least: 5, state: ServerState::Live }) };
     let answer = db.beat(&late);
     assert_eq!((answer.is_done, answer.round), (false, 2));
     let other_life = BeatAsk { life: Nonce(78), ..asks(1, beat) };

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use getid_core::VALUE_MAX;
 use getid_core::beat::{BeatAsk, BeatKind, Member, Next, Nonce};
@@ -20,6 +21,10 @@ use crate::system::{host, noise};
 
 /// Beats of one turn at most: joining takes three, comparing some more.
 const STEPS_MAX: usize = 8;
+
+/// How long a store that lost writes is left alone before notes are compared with its rows: a dump is restored table by
+/// table, `getid_beat` first.
+const SETTLES_IN: Duration = Duration::from_secs(5);
 
 /// Rows of a page that an operator raises.
 const PAGE_ROWS: u32 = 64;
@@ -69,8 +74,9 @@ impl Sequences {
 
     /// One beat, or one comparison. Whether this is all for now.
     async fn step(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
-        let comparing = pool.member().as_ref().and_then(Member::comparing);
-        if comparing.is_some() && !self.compare(pool, uuid, slots).await? {
+        let is_comparing = pool.member().as_ref().is_some_and(|member| member.comparing().is_some());
+        let has_settled = pool.behind_for(is_comparing) >= SETTLES_IN;
+        if is_comparing && !(has_settled && self.compare(pool, uuid, slots).await?) {
             return Ok(true);
         }
         let now_ms = self.now_ms();

@@ -76,6 +76,8 @@ pub(super) struct Pool {
     changed: watch::Sender<()>,
     /// This server among those that share the store; `None` before the store has answered, or if nobody shares it.
     member: Mutex<Option<Member>>,
+    /// Since when this server knows that the store lost its beats, until it has compared its notes.
+    behind_since: Mutex<Option<Instant>>,
     pub(super) counts: Counts,
 }
 
@@ -113,6 +115,7 @@ impl Pool {
             is_closed: AtomicBool::new(false),
             changed,
             member: Mutex::default(),
+            behind_since: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -168,6 +171,13 @@ impl Pool {
     /// This server's membership; only while no statement is awaited.
     pub(super) fn member(&self) -> MutexGuard<'_, Option<Member>> {
         lock(&self.member)
+    }
+
+    /// For how long this server has known that the store lost its beats; nothing if it does not.
+    pub(super) fn behind_for(&self, is_behind: bool) -> Duration {
+        let mut since = lock(&self.behind_since);
+        *since = is_behind.then(|| since.unwrap_or_else(Instant::now));
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// What a reservation must prove. `Ok(None)`: the store is this server's own. `Err`: nothing may be reserved now.

@@ -1,6 +1,6 @@
 //! Rows of servers in MySQL: in `getid_beat`, beside getid's own tables, or beside those of Leaf and Tinyid.
 
-use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, ServerRow};
+use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, ServerRow};
 
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};
@@ -66,7 +66,12 @@ impl OwnBeat {
 
 /// Reads and writes the rows of servers.
 pub(super) async fn beat(link: &mut Link, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> {
-    let all = format!("SELECT {COLUMNS}, {INSTANCE} FROM getid_beat LIMIT {}", SERVERS_MAX + 2);
+    let which = if ask.reads_all {
+        "TRUE".to_owned()
+    } else {
+        format!("(state <> 'left' OR nonce IN ('{}', '{}'))", ask.nonce, Nonce::ROUNDS)
+    };
+    let all = format!("SELECT {COLUMNS}, {INSTANCE} FROM getid_beat WHERE {which} LIMIT {}", SERVERS_MAX + 2);
     if ask.kind == BeatKind::Look {
         let mut packet = Packet::new();
         let rows = packet.add(format_args!("{all}"));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use getid_core::Key;
-use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, ServerRow};
+use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, ServerRow};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
@@ -220,7 +220,10 @@ async fn beat(client: &Client, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> 
         }
     }
     let limit = i64::try_from(beats::SERVERS_MAX).unwrap_or(i64::MAX).saturating_add(2);
-    let rows = query(client, statements::SERVERS, &[(&limit, Type::INT8)]).await?;
+    let own = [ask.nonce.to_string(), Nonce::ROUNDS.to_string()];
+    let own = own.as_slice();
+    let params: &[Param<'_>] = &[(&limit, Type::INT8), (&ask.reads_all, Type::BOOL), (&own, Type::TEXT_ARRAY)];
+    let rows = query(client, statements::SERVERS, params).await?;
     let instance = rows.first().map_or(Ok(String::new()), |row| get(row, 6))?;
     let (rows, round) = beats::answer(rows.iter().map(raw_server).collect::<Result<_, _>>()?)?;
     execute(client, "COMMIT").await?;

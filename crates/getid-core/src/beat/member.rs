@@ -129,6 +129,8 @@ pub struct Member {
     contested: u8,
     missing: Vec<Nonce>,
     released: Vec<Nonce>,
+    /// The next ask reads the rows of all servers.
+    wants_all: bool,
     instance: String,
     now_ms: u64,
 }
@@ -174,6 +176,7 @@ impl Member {
             contested: 0,
             missing: Vec::new(),
             released: Vec::new(),
+            wants_all: true,
             instance: String::new(),
             now_ms,
         }
@@ -325,6 +328,7 @@ impl Member {
             restored: self.restored(),
             gone: if self.is_cleared() { self.still() } else { Vec::new() },
             released: self.released.clone(),
+            reads_all: !self.is_cleared() || self.wants_all,
             ..self.own_ask(kind)
         }
     }
@@ -355,6 +359,7 @@ impl Member {
             restored: Vec::new(),
             gone: Vec::new(),
             released: Vec::new(),
+            reads_all: true,
         }
     }
 
@@ -407,7 +412,7 @@ impl Member {
     /// An ask is answered. The shell does what [`Next`] names and notes [`Member::unnoted`] before it asks again.
     pub fn answered(&mut self, ask: &BeatAsk, answer: &BeatAnswer) -> Next {
         let own = answer.rows.iter().find(|row| row.nonce == self.nonce);
-        let is_lower = self.learn(answer);
+        let is_lower = self.learn(ask.reads_all, &answer.rows);
         let is_moved =
             !self.instance.is_empty() && self.instance != answer.instance && !planted(Fault::AnotherInstanceReserves);
         self.instance.clone_from(&answer.instance);
@@ -438,10 +443,10 @@ impl Member {
 
     /// Takes over what the rows say of other servers; whether the table lacks beats of one that is live, or one is
     /// returning.
-    fn learn(&mut self, answer: &BeatAnswer) -> bool {
+    fn learn(&mut self, is_all: bool, rows: &[ServerRow]) -> bool {
         let now_ms = self.now_ms;
         self.others.values_mut().for_each(|other| other.is_lower = true);
-        for row in answer.rows.iter().filter(|row| row.nonce != self.nonce && row.nonce != Nonce::ROUNDS) {
+        for row in rows.iter().filter(|row| row.nonce != self.nonce && row.nonce != Nonce::ROUNDS) {
             let other = self.others.entry(row.nonce).or_insert_with(|| Other {
                 beat: row.beat,
                 state: row.state,
@@ -468,8 +473,15 @@ impl Member {
             }
             other.is_noted &= was == (other.beat, other.state);
         }
-        let is_returning = answer.rows.iter().any(|row| row.state == ServerState::Returning);
-        is_returning || self.others.values().any(|other| other.is_lower && other.state.is_live())
+        let is_returning = rows.iter().any(|row| row.state == ServerState::Returning);
+        let is_live_lower = |other: &Other| other.is_lower && other.state.is_live();
+        if !is_all {
+            // One that is not there has left, or is lost: the next answer has all rows.
+            self.wants_all = self.others.values().any(is_live_lower);
+            return is_returning;
+        }
+        self.wants_all = false;
+        is_returning || self.others.values().any(is_live_lower)
     }
 
     fn looked(&mut self, own: Option<&ServerRow>) -> Next {
@@ -571,8 +583,9 @@ impl Member {
     fn missing_of(&self, round: u64, rows: &[ServerRow]) -> Vec<Nonce> {
         // A server in doubt may wait for one that it knows, and that this one sees stand still.
         let is_doubted = rows.iter().any(|row| row.nonce != self.nonce && row.state == ServerState::Doubt);
+        let by_nonce: BTreeMap<Nonce, &ServerRow> = rows.iter().map(|row| (row.nonce, row)).collect();
         let is_missing = |nonce: &Nonce, other: &Other| {
-            let row = rows.iter().find(|row| row.nonce == *nonce);
+            let row = by_nonce.get(nonce);
             let is_returning = row.is_some_and(|row| row.state == ServerState::Returning);
             let is_live = row.is_some_and(|row| row.state.is_live());
             if is_returning {

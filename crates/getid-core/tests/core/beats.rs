@@ -247,7 +247,11 @@ impl World {
         self.seen.gone += u64::try_from(rows.iter().filter(|row| row.state == ServerState::Gone).count()).expect("few");
         self.store.servers.extend(rows.into_iter().map(|row| (row.nonce, row)));
         let round = self.store.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat);
-        let rows = self.store.servers.values().filter(|row| row.nonce != Nonce::ROUNDS).cloned().collect();
+        let is_read = |row: &&ServerRow| {
+            let has_left = row.state == ServerState::Left && row.nonce != ask.nonce;
+            row.nonce != Nonce::ROUNDS && (ask.reads_all || !has_left)
+        };
+        let rows = self.store.servers.values().filter(is_read).cloned().collect();
         BeatAnswer { is_done, rows, round, instance: self.instance.to_string() }
     }
 
