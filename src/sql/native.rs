@@ -241,6 +241,21 @@ pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i6
     found.into_iter().filter_map(raised).collect()
 }
 
+/// Rows for the notes that have none among those that were `found`: the store lost them. They are marked, because only
+/// a row says where to continue; without one another server could begin the name at its start.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<Row> {
+    let is_found =
+        |note: &&NotedRow| found.iter().any(|row| (&*row.name, &*row.period) == (note.key.name(), note.key.period()));
+    let lost = |note: &NotedRow| Row {
+        next: note.next.min(VALUE_MAX + 1),
+        generation: note.generation,
+        state: RowState::WentBack,
+        ..opened(&note.key, Spec::default(), note.created_unix_ms)
+    };
+    notes.iter().filter(|note| !is_found(note)).map(lost).collect()
+}
+
 /// A new row, of which nothing was reserved.
 pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
     Row {

@@ -159,7 +159,10 @@ impl State {
                 .servers
                 .values()
                 .filter(|row| row.nonce != Nonce::ROUNDS)
-                .filter(|row| ask.reads_all || row.state != ServerState::Left || row.nonce == ask.nonce)
+                .filter(|row| {
+                    let is_present = row.state.is_live() || row.state == ServerState::Returning;
+                    ask.reads_all || is_present || row.nonce == ask.nonce
+                })
                 .cloned()
                 .collect(),
             instance: self.instance.to_string(),
@@ -191,6 +194,11 @@ impl State {
         let beat = self.own_beat(server, |state| state.is_live() || state == ServerState::Returning)?;
         let mut raised = 0;
         for note in notes {
+            if !self.rows.contains_key(&note.key) {
+                let row = new_row(&note.key, getid_core::Spec::default(), note.next);
+                self.rows.insert(note.key.clone(), Row { state: RowState::WentBack, ..row });
+                raised += 1;
+            }
             if let Some(row) = self.rows.get_mut(&note.key)
                 && row.next < note.next
                 && !note.is_older_than(row.generation, row.created_unix_ms)

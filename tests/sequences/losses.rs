@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid::generators::sequence::Notes;
+use getid::generators::sequence::{Notes, SequenceSettings};
 use getid_core::Key;
 use getid_core::beat::{Nonce, ServerState};
 use tokio::time::sleep;
@@ -35,7 +35,8 @@ impl Fleet {
 
     fn server(&self, nth: usize) -> Server {
         let notes = Notes::in_file(self.dir.path().join(nth.to_string()));
-        Server::start_with(vec![self.database.store(true)], settings(), notes)
+        let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
+        Server::start_with(vec![self.database.store(true)], settings, notes)
     }
 
     /// So many values from one server, each for the first time.
@@ -198,6 +199,14 @@ async fn a_name_that_the_store_lost_is_not_begun_by_another_server() {
     fleet.database.state().restore(&replica);
     fleet.draw(0, 100).await;
     fleet.fail_over(&without).await;
-    let said = fleet.servers[1].incr("orders").await;
-    assert!(said.is_err(), "{said:?}");
+    for _ in 0..30 {
+        let given = fleet.servers[1].incr("orders").await;
+        assert!(given.is_err(), "{given:?}");
+        sleep(Duration::from_secs(1)).await;
+    }
+    // The remedy goes on above what the server that had values noted.
+    fleet.servers[0].sequences.raise(&key, 5, true).await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    fleet.draw(1, 100).await;
+    fleet.draw(0, 100).await;
 }

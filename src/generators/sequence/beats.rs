@@ -16,7 +16,7 @@ use tokio::sync::SemaphorePermit;
 use super::Sequences;
 use super::error::SequenceError;
 use super::pool::Pool;
-use crate::sql::{BATCH_MAX, Beaten, NotedRow, Row, StoreError};
+use crate::sql::{Beaten, NotedRow, Row, StoreError};
 use crate::system::{host, noise};
 
 /// Beats of one turn at most: joining takes three, comparing some more.
@@ -132,12 +132,11 @@ impl Sequences {
     async fn compare(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let (mut after, mut raised) = (String::new(), 0);
         loop {
-            let Some(notes) = self.notes.rows_after(uuid, &after).await else { return Ok(false) };
+            let Some(page) = self.notes.rows_after(uuid, &after).await else { return Ok(false) };
             let Some(credentials) = pool.member().as_ref().and_then(Member::comparing) else { return Ok(true) };
-            let is_last = notes.len() < BATCH_MAX;
-            if let Some(last) = notes.last() {
-                last.key.as_str().clone_into(&mut after);
-            }
+            let is_last = page.last.is_none();
+            let notes = page.rows;
+            after = page.last.unwrap_or(after);
             let compared = pool
                 .run(slots, move |mut connection| {
                     Box::pin(async move {
@@ -221,10 +220,8 @@ impl Sequences {
                 .await
                 .map_err(SequenceError::from_store)?
             };
-            let is_last = rows.len() < BATCH_MAX;
-            if let Some(last) = rows.last() {
-                last.key.as_str().clone_into(&mut after);
-            }
+            let Some(last) = rows.last() else { return Ok(()) };
+            last.key.as_str().clone_into(&mut after);
             let raised = |row: Row| NotedRow {
                 next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
                 generation: row.generation,
@@ -246,9 +243,6 @@ impl Sequences {
             let beat = compared.ok_or_else(in_doubt)?.beat;
             if let Some(member) = &mut *pool.member() {
                 member.raised(beat);
-            }
-            if is_last {
-                return Ok(());
             }
         }
     }

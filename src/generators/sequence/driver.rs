@@ -160,7 +160,7 @@ impl Sequences {
     fn speaks_for_all(&self, pool: &Pool) -> Option<Arc<str>> {
         let said = |pool: &Arc<Pool>| match pool.health() {
             Health::Down { said, .. } => Some((pool.index, said)),
-            Health::Up { since } if since.elapsed() >= HELD_FAILS_AFTER => pool.held().map(|said| (pool.index, said)),
+            Health::Up { .. } if pool.held_for() >= HELD_FAILS_AFTER => pool.held().map(|said| (pool.index, said)),
             Health::Opening | Health::Up { .. } => None,
         };
         if self.pools.iter().any(|pool| pool.is_up() && said(pool).is_none()) {

@@ -314,7 +314,8 @@ impl Sequences {
         let answers = match answers {
             Ok(answers) if self.take_beat(pool, answers.server.as_ref()) => answers.each,
             Ok(_) => {
-                let said = format!("{}: another instance of the database answers than before", pool.store.shown());
+                let said =
+                    format!("{}: a connection broke, or another instance of the database answers", pool.store.shown());
                 return vec![Err(StoreError::Unknown(said)); batch.len()];
             }
             Err(error) => return vec![Err(error); batch.len()],

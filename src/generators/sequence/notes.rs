@@ -54,6 +54,14 @@ impl Had {
 /// This server in a store: its nonce, and the highest beat that it knows of.
 pub(super) type OwnBeat = (Nonce, u64);
 
+/// A page of notes of rows.
+#[derive(Default)]
+pub(super) struct NotedPage {
+    pub(super) rows: Vec<NotedRow>,
+    /// The key at which it ends; `None`: there are no more.
+    pub(super) last: Option<String>,
+}
+
 /// The notes of a server.
 #[derive(Clone, Default)]
 pub struct Notes {
@@ -85,8 +93,8 @@ impl Notes {
     }
 
     /// See the other one.
-    pub(super) async fn rows_after(&self, _uuid: &str, _after: &str) -> Option<Vec<NotedRow>> {
-        Some(Vec::new())
+    pub(super) async fn rows_after(&self, _uuid: &str, _after: &str) -> Option<NotedPage> {
+        Some(NotedPage::default())
     }
 
     /// See the other one.
@@ -148,9 +156,9 @@ impl Notes {
 
     /// What this server had of the rows of a store, [`BATCH_MAX`] of them at most, in the order of their keys, behind
     /// the key `after`; `None`: the notes cannot be read.
-    pub(super) async fn rows_after(&self, uuid: &str, after: &str) -> Option<Vec<NotedRow>> {
+    pub(super) async fn rows_after(&self, uuid: &str, after: &str) -> Option<NotedPage> {
         if self.file.is_none() {
-            return Some(Vec::new());
+            return Some(NotedPage::default());
         }
         let (uuid, after) = (uuid.to_owned(), after.to_owned());
         self.on_file(move |file| file.rows_after(&uuid, &after)).await
@@ -233,7 +241,7 @@ mod file {
     use getid_core::beat::{Nonce, NotedServer};
     use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 
-    use super::{Had, OwnBeat};
+    use super::{Had, NotedPage, OwnBeat};
     use crate::sql::{BATCH_MAX, NotedRow};
     use crate::sync::{Mutex, PoisonError};
 
@@ -274,7 +282,7 @@ CREATE TABLE IF NOT EXISTS begun (
 
     const PUT_SERVER: &str = "\
 INSERT INTO server (store, nonce, beat, is_live, is_own, address) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE
-SET beat = excluded.beat, is_live = excluded.is_live, is_own = excluded.is_own, address = excluded.address";
+SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = excluded.is_own, address = excluded.address";
 
     fn column(number: u64) -> i64 {
         i64::try_from(number).unwrap_or(i64::MAX)
@@ -345,19 +353,23 @@ SET beat = excluded.beat, is_live = excluded.is_live, is_own = excluded.is_own, 
             })
         }
 
-        pub(super) fn rows_after(&self, uuid: &str, after: &str) -> Result<Vec<NotedRow>, String> {
+        pub(super) fn rows_after(&self, uuid: &str, after: &str) -> Result<NotedPage, String> {
             self.transact(|transaction| {
                 let mut find = transaction.prepare_cached(
                     "SELECT key, next, generation, created FROM had WHERE store = ?1 AND key > ?2 ORDER BY key LIMIT ?3",
                 )?;
                 let mut rows = find.query(params![uuid, after, i64::try_from(BATCH_MAX).unwrap_or(i64::MAX)])?;
-                let mut all = Vec::new();
+                let mut page = NotedPage::default();
                 while let Some(row) = rows.next()? {
-                    let Some(key) = Key::parse(&row.get::<_, String>(0)?) else { continue };
-                    let generation = row.get::<_, i64>(2)?.unsigned_abs();
-                    all.push(NotedRow { key, next: row.get(1)?, generation, created_unix_ms: row.get(3)? });
+                    let text = row.get::<_, String>(0)?;
+                    // One that this version cannot read is no end of the page.
+                    if let Some(key) = Key::parse(&text) {
+                        let generation = row.get::<_, i64>(2)?.unsigned_abs();
+                        page.rows.push(NotedRow { key, next: row.get(1)?, generation, created_unix_ms: row.get(3)? });
+                    }
+                    page.last = Some(text);
                 }
-                Ok(all)
+                Ok(page)
             })
         }
 

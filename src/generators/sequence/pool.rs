@@ -78,6 +78,7 @@ pub(super) struct Pool {
     member: Mutex<Option<Member>>,
     /// Since when this server knows that the store lost its beats, until it has compared its notes.
     behind_since: Mutex<Option<Instant>>,
+    held_since: Mutex<Option<Instant>>,
     pub(super) counts: Counts,
 }
 
@@ -116,6 +117,7 @@ impl Pool {
             changed,
             member: Mutex::default(),
             behind_since: Mutex::default(),
+            held_since: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -175,9 +177,12 @@ impl Pool {
 
     /// For how long this server has known that the store lost its beats; nothing if it does not.
     pub(super) fn behind_for(&self, is_behind: bool) -> Duration {
-        let mut since = lock(&self.behind_since);
-        *since = is_behind.then(|| since.unwrap_or_else(Instant::now));
-        since.map_or(Duration::ZERO, |since| since.elapsed())
+        lasting(&self.behind_since, is_behind)
+    }
+
+    /// For how long nothing has been reserved though the store answers; nothing if values can be reserved.
+    pub(super) fn held_for(&self) -> Duration {
+        lasting(&self.held_since, self.held().is_some())
     }
 
     /// What a reservation must prove. `Ok(None)`: the store is this server's own. `Err`: nothing may be reserved now.
@@ -374,6 +379,13 @@ impl Pool {
     pub(super) fn is_native(&self) -> bool {
         self.store.table() == Table::Native
     }
+}
+
+/// For how long something has lasted; it begins with the first look at which it is so.
+fn lasting(since: &Mutex<Option<Instant>>, is_so: bool) -> Duration {
+    let mut since = lock(since);
+    *since = is_so.then(|| since.unwrap_or_else(Instant::now));
+    since.map_or(Duration::ZERO, |since| since.elapsed())
 }
 
 fn connections_of(store: &dyn Store) -> usize {

@@ -71,15 +71,18 @@ impl Sequences {
             stopped.given_back = taken.load(Relaxed);
             stopped.lost = stopped.lost.saturating_sub(stopped.given_back);
         }
-        for pool in self.pools.iter().filter(|pool| pool.is_up() && pool.store.is_shared()) {
-            if let Ok(Err(error)) = timeout_at(deadline, self.leave(pool)).await {
-                tracing::warn!(
-                    "this server has not left its sequence store, and other servers wait for it for a minute if the \
-                     store fails over: {error}"
-                );
-            }
-        }
         for pool in &self.pools {
+            if pool.is_up() && pool.store.is_shared() {
+                let left = timeout_at(deadline, self.leave(pool)).await;
+                if !matches!(left, Ok(Ok(()))) {
+                    tracing::warn!(
+                        "this server has not left the sequence store {}: servers that start, or come into doubt, wait \
+                         for it for a minute and more",
+                        pool.store.shown()
+                    );
+                }
+            }
+            // At once: a beat would join it again.
             pool.close();
         }
         self.ended.notify_one();

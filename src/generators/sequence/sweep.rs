@@ -96,7 +96,7 @@ impl Sequences {
 
     /// Whether values that nobody was given can go back to the store.
     pub(super) fn can_give_back(&self) -> bool {
-        matches!(self.pools.as_slice(), [only] if only.is_native() && only.is_up())
+        matches!(self.pools.as_slice(), [only] if only.is_native() && only.is_up() && only.held().is_none())
     }
 
     /// Gives back what sequences have let go of, each once. `taken` counts the values that the store has.

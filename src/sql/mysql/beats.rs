@@ -69,7 +69,7 @@ pub(super) async fn beat(link: &mut Link, ask: &BeatAsk) -> Result<BeatAnswer, S
     let which = if ask.reads_all {
         "TRUE".to_owned()
     } else {
-        format!("(state <> 'left' OR nonce IN ('{}', '{}'))", ask.nonce, Nonce::ROUNDS)
+        format!("(state NOT IN ('left', 'gone', 'released') OR nonce IN ('{}', '{}'))", ask.nonce, Nonce::ROUNDS)
     };
     let all = format!("SELECT {COLUMNS}, {INSTANCE} FROM getid_beat WHERE {which} LIMIT {}", SERVERS_MAX + 2);
     if ask.kind == BeatKind::Look {

@@ -152,8 +152,13 @@ impl NativeConnection {
             self.link.rollback().await?;
             return Ok(None);
         };
-        let raised = native::lower_than(notes, done[rows].rows.iter().map(raw_row).collect());
+        let found: Vec<RawRow> = done[rows].rows.iter().map(raw_row).collect();
+        let lost = native::lost_rows(notes, &found);
+        let raised = native::lower_than(notes, found);
         let mut packet = Packet::within();
+        for row in &lost {
+            packet.add(format_args!("{} ON DUPLICATE KEY UPDATE version = version", insert_sql(row, 0, NOW)));
+        }
         for (key, next) in &raised {
             packet.add(format_args!(
                 "UPDATE getid_sequence SET next = {next}, version = version + 1, updated = {NOW} WHERE {}",
@@ -162,7 +167,7 @@ impl NativeConnection {
         }
         packet.commit();
         self.link.run(&packet).await?;
-        Ok(Some(Compared { beat: beaten.beat, raised: raised.len() }))
+        Ok(Some(Compared { beat: beaten.beat, raised: raised.len() + lost.len() }))
     }
 
     async fn give_back_all(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {

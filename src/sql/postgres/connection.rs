@@ -267,7 +267,14 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
     let found =
         query(client, statements::LOCK_ROWS, &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)]).await?;
     let found = found.iter().map(|row| raw(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    let lost = native::lost_rows(notes, &found);
     let raised = native::lower_than(notes, found);
+    if !lost.is_empty() {
+        insert(client, &lost, 0).await?;
+        for row in &lost {
+            write_row(client, row, 0).await?;
+        }
+    }
     if !raised.is_empty() {
         let (keys, periods) = names(raised.iter().map(|(key, _)| key));
         let nexts: Vec<i64> = raised.iter().map(|(_, next)| *next).collect();
@@ -277,7 +284,7 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
         written.map_err(|error| failures::of_statement(&error))?;
     }
     execute(client, "COMMIT").await?;
-    Ok(Some(Compared { beat, raised: raised.len() }))
+    Ok(Some(Compared { beat, raised: raised.len() + lost.len() }))
 }
 
 fn raw_server(row: &SqlRow) -> Result<RawServer, StoreError> {

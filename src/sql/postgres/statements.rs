@@ -205,13 +205,14 @@ pub(super) const BEAT_COMPARING: &str = beat_sql!("$1", "$2", "$3", "'live', 'do
 pub(super) const LOCK_SERVERS: &str =
     concat!("SELECT ", server!(), " FROM getid_beat WHERE nonce = ANY ($1) ORDER BY nonce FOR UPDATE");
 
-/// The rows of servers, `$1` at most: of all if `$2`, else of those that have not left, and of `$3`.
+/// The rows of servers, `$1` at most: of all if `$2`, else of live and returning ones, and of `$3`.
 pub(super) const SERVERS: &str = concat!(
     "SELECT ",
     server!(),
     ", ",
     instance!(),
-    " FROM getid_beat WHERE $2 OR state <> 'left' OR nonce = ANY ($3) LIMIT $1"
+    " FROM getid_beat WHERE $2 OR state NOT IN ('left', 'gone', 'released') \
+     OR nonce = ANY ($3) LIMIT $1"
 );
 
 /// Writes rows of servers.

@@ -160,7 +160,7 @@ pub struct BeatAsk {
     pub gone: Vec<(Nonce, u64)>,
     /// Servers that an operator releases.
     pub released: Vec<Nonce>,
-    /// Whether rows of servers that left are read too. There may be many of them.
+    /// Whether rows of servers that left, are gone or released are read too. There may be many of them.
     pub reads_all: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct BeatAsk {
 pub struct BeatAnswer {
     /// Whether the server's row was changed as it was asked; true for [`BeatKind::Look`].
     pub is_done: bool,
-    /// The rows of servers after it: of all, or of those that have not left.
+    /// The rows of servers after it: of all, or of the live and returning ones.
     pub rows: Vec<ServerRow>,
     /// The number of rounds after it.
     pub round: u64,

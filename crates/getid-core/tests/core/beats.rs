@@ -248,7 +248,8 @@ impl World {
         self.store.servers.extend(rows.into_iter().map(|row| (row.nonce, row)));
         let round = self.store.servers.get(&Nonce::ROUNDS).map_or(0, |row| row.beat);
         let is_read = |row: &&ServerRow| {
-            let has_left = row.state == ServerState::Left && row.nonce != ask.nonce;
+            let is_present = row.state.is_live() || row.state == ServerState::Returning;
+            let has_left = !is_present && row.nonce != ask.nonce;
             row.nonce != Nonce::ROUNDS && (ask.reads_all || !has_left)
         };
         let rows = self.store.servers.values().filter(is_read).cloned().collect();
