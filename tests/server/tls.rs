@@ -206,8 +206,13 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
                 wire
             })
             .collect();
-        let error = Dial::new(&files.authority).connect(port).err().expect("refused");
-        assert!(error.to_string().contains("max number of clients reached"), "{error}");
+        // One that writes after its end finds a broken pipe, and the words unread.
+        eventually("one more is told why", || {
+            let error = Dial::new(&files.authority).connect(port).err().expect("refused").to_string();
+            let is_cut = error.contains("Broken pipe") || error.contains("Connection reset");
+            assert!(is_cut || error.contains("max number of clients reached"), "{error}");
+            !is_cut
+        });
         // A stop does not wait for handshakes, and tells who is open.
         server.signal(Signal::SIGTERM);
         assert_eq!(server.wait().code(), Some(0));
