@@ -279,6 +279,13 @@ fn on_a_terminal_a_start_says_what_to_open_next() {
     let mut script = Command::new("script");
     script.args(["-qfec", &own, "/dev/null"]).env("GETID_ID_MACHINE_CLAIM", "no");
     let mut child = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("script of bsdutils");
+    // `script` stops itself when its child is stopped, and nobody else would let it go on.
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
+    std::thread::spawn(move || {
+        while nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    });
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     let ready = lines.map_while(Result::ok).find(|line| line.contains("Ready to accept")).expect("it starts");
     let next = format!("Next, in another terminal: getid get -p {port}; in a browser: http://localhost:{http}/");
