@@ -221,7 +221,7 @@ pub struct Reservations {
 /// What a server noted of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedRow {
-    /// Which.
+    /// Key of the row.
     pub key: Key,
     /// The row's `next`.
     pub next: i64,

@@ -381,6 +381,14 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
     }
 }
 
+/// Takes ten values of `orders`, so many times.
+fn take_tens(book: &Book, wire: &mut Wire, times: usize) {
+    for _ in 0..times {
+        let last = value_in_time(wire, "INCRBY orders 10");
+        book.add(last - 9, last);
+    }
+}
+
 /// Three servers count. The database fails over to a replica that lacks all that the first of them had since: no other
 /// server gives that again.
 fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
@@ -390,12 +398,7 @@ fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
     let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
     assert_eq!(done_in_time(&mut wires[0], "SEQUENCE CREATE orders"), "+OK");
     let book = Book::default();
-    let take = |wire: &mut Wire, times: usize| {
-        for _ in 0..times {
-            let last = value_in_time(wire, "INCRBY orders 10");
-            book.add(last - 9, last);
-        }
-    };
+    let take = |wire: &mut Wire, times: usize| take_tens(&book, wire, times);
     for wire in &mut wires {
         take(wire, 10);
     }
@@ -423,12 +426,7 @@ fn a_dump_is_restored(database: &dyn SqlBackend) {
     let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
     assert_eq!(done_in_time(&mut wires[0], "SEQUENCE CREATE orders"), "+OK");
     let book = Book::default();
-    let take = |wire: &mut Wire, times: usize| {
-        for _ in 0..times {
-            let last = value_in_time(wire, "INCRBY orders 10");
-            book.add(last - 9, last);
-        }
-    };
+    let take = |wire: &mut Wire, times: usize| take_tens(&book, wire, times);
     for wire in &mut wires {
         take(wire, 10);
     }

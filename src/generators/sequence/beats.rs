@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use getid_core::VALUE_MAX;
-use getid_core::beat::{BeatAsk, BeatKind, Member, Next, Nonce};
+use getid_core::beat::{BeatAsk, BeatKind, Credentials, Member, Next, Nonce};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
 use super::error::SequenceError;
 use super::pool::Pool;
-use crate::sql::{Beaten, NotedRow, Row, StoreError};
+use crate::sql::{Beaten, Compared, NotedRow, Row, StoreError};
 use crate::system::{host, noise};
 
 /// Beats of one turn at most: joining takes three, comparing some more.
@@ -137,14 +137,7 @@ impl Sequences {
             let is_last = page.last.is_none();
             let notes = page.rows;
             after = page.last.unwrap_or(after);
-            let compared = pool
-                .run(slots, move |mut connection| {
-                    Box::pin(async move {
-                        let compared = connection.compare(credentials, &notes).await;
-                        (connection, compared)
-                    })
-                })
-                .await?;
+            let compared = compare_page(pool, slots, credentials, notes).await?;
             raised += compared.map_or(0, |compared| compared.raised);
             if let Some(member) = &mut *pool.member() {
                 member.page_compared(compared.map(|compared| compared.beat));
@@ -231,15 +224,7 @@ impl Sequences {
             let notes: Vec<NotedRow> = rows.into_iter().map(raised).collect();
             let in_doubt = || SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned());
             let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
-            let compared = pool
-                .run(&slots, move |mut connection| {
-                    Box::pin(async move {
-                        let compared = connection.compare(credentials, &notes).await;
-                        (connection, compared)
-                    })
-                })
-                .await
-                .map_err(SequenceError::from_store)?;
+            let compared = compare_page(pool, &slots, credentials, notes).await.map_err(SequenceError::from_store)?;
             let beat = compared.ok_or_else(in_doubt)?.beat;
             if let Some(member) = &mut *pool.member() {
                 member.raised(beat);
@@ -264,4 +249,20 @@ impl Sequences {
         let Some(ask) = pool.member().as_ref().and_then(Member::leave) else { return Ok(()) };
         self.ask(pool, &slots, ask).await.map(drop)
     }
+}
+
+/// Compares a page of notes with the rows of a store.
+async fn compare_page(
+    pool: &Pool,
+    slots: &SemaphorePermit<'_>,
+    credentials: Credentials,
+    notes: Vec<NotedRow>,
+) -> Result<Option<Compared>, StoreError> {
+    let comparing = pool.run(slots, move |mut connection| {
+        Box::pin(async move {
+            let compared = connection.compare(credentials, &notes).await;
+            (connection, compared)
+        })
+    });
+    comparing.await
 }

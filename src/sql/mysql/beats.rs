@@ -5,7 +5,7 @@ use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, Server
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};
 use crate::sql::native::column;
-use crate::sql::{Beaten, StoreError};
+use crate::sql::{Beaten, Compared, StoreError};
 
 /// The table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_beat (
@@ -62,6 +62,23 @@ impl OwnBeat {
             _ => Err(beats::not_allowed()),
         }
     }
+}
+
+/// Raises rows by these statements and adds 1 to the server's beat, in one transaction; `None` if the server's row does
+/// not allow it.
+pub(super) async fn compare(
+    link: &mut Link,
+    server: Credentials,
+    raises: impl Iterator<Item = String>,
+) -> Result<Option<Compared>, StoreError> {
+    let mut packet = Packet::transaction();
+    let own = add_own(&mut packet, server, COMPARING);
+    let raises: Vec<usize> = raises.map(|raise| packet.add(format_args!("{raise}"))).collect();
+    packet.commit();
+    let done = link.run(&packet).await?;
+    let Ok(beaten) = own.read(&done) else { return Ok(None) };
+    let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
+    Ok(Some(Compared { beat: beaten.beat, raised }))
 }
 
 /// Reads and writes the rows of servers.

@@ -114,21 +114,11 @@ impl LeafConnection {
 
     /// A row goes up as by Leaf's own reservation: the others who share it see a segment that somebody has taken.
     async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
-        let mut packet = Packet::transaction();
-        let own = beats::add_own(&mut packet, server, beats::COMPARING);
         let raise = |note: &NotedRow| {
-            packet.add(format_args!(
-                "UPDATE leaf_alloc SET max_id = {next} WHERE {} AND max_id < {next}",
-                is_row(&note.key),
-                next = note.next
-            ))
+            let next = note.next;
+            format!("UPDATE leaf_alloc SET max_id = {next} WHERE {} AND max_id < {next}", is_row(&note.key))
         };
-        let raises: Vec<usize> = notes.iter().map(raise).collect();
-        packet.commit();
-        let done = self.link.run(&packet).await?;
-        let Ok(beaten) = own.read(&done) else { return Ok(None) };
-        let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
-        Ok(Some(Compared { beat: beaten.beat, raised }))
+        beats::compare(&mut self.link, server, notes.iter().map(raise)).await
     }
 
     async fn rows(&mut self, condition: String) -> Result<Vec<LeafRow>, StoreError> {

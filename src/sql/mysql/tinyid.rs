@@ -113,22 +113,15 @@ impl TinyidConnection {
 
     /// A row goes up as by Tinyid's own reservation.
     async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
-        let mut packet = Packet::transaction();
-        let own = beats::add_own(&mut packet, server, beats::COMPARING);
         let raise = |note: &NotedRow| {
-            packet.add(format_args!(
+            let last = note.next - 1;
+            format!(
                 "UPDATE tiny_id_info SET max_id = {last}, update_time = NOW(), version = version + 1 WHERE {} \
                  AND max_id < {last}",
-                is_row(&note.key),
-                last = note.next - 1
-            ))
+                is_row(&note.key)
+            )
         };
-        let raises: Vec<usize> = notes.iter().map(raise).collect();
-        packet.commit();
-        let done = self.link.run(&packet).await?;
-        let Ok(beaten) = own.read(&done) else { return Ok(None) };
-        let raised = raises.into_iter().filter(|at| done[*at].affected > 0).count();
-        Ok(Some(Compared { beat: beaten.beat, raised }))
+        beats::compare(&mut self.link, server, notes.iter().map(raise)).await
     }
 
     /// Reads the rows of those that are left, and swaps them.
@@ -141,10 +134,12 @@ impl TinyidConnection {
         answers: &mut [Option<Result<Reserved, Verdict>>],
     ) -> Result<Option<Beaten>, StoreError> {
         let any: Vec<String> = left.iter().map(|at| format!("({})", is_row(&asks[*at].key))).collect();
-        let rows = self.rows(any.join(" OR ")).await?;
         let mut look = Packet::new();
+        let rows = add_select(&mut look, &any.join(" OR "));
         let known = high::add_read(&mut look, TABLE, left.iter().map(|at| &asks[*at].key));
-        let known = high::of(&self.link.run(&look).await?[known]);
+        let done = self.link.run(&look).await?;
+        let rows: Vec<TinyidRow> = done[rows].rows.iter().map(tinyid_row).collect();
+        let known = high::of(&done[known]);
         let floor = |at: usize| known.get(asks[at].key.as_str()).copied().unwrap_or(0).max(asks[at].floor);
         let raised: Vec<Reserve> =
             asks.iter().enumerate().map(|(at, ask)| Reserve { floor: floor(at), ..ask.clone() }).collect();
@@ -185,11 +180,7 @@ impl TinyidConnection {
 
     async fn rows(&mut self, condition: String) -> Result<Vec<TinyidRow>, StoreError> {
         let mut packet = Packet::new();
-        packet.add(format_args!(
-            "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info WHERE {condition}",
-            unix_ms_of("create_time"),
-            unix_ms_of("update_time")
-        ));
+        add_select(&mut packet, &condition);
         Ok(self.link.run(&packet).await?[0].rows.iter().map(tinyid_row).collect())
     }
 }
@@ -401,6 +392,15 @@ fn behind(ask: &Reserve, last_seen: Option<i64>) -> Verdict {
             had = floor - 1
         ),
     })
+}
+
+/// Adds the statement that reads rows as [`tinyid_row`] takes them.
+fn add_select(packet: &mut Packet, condition: &str) -> usize {
+    packet.add(format_args!(
+        "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info WHERE {condition}",
+        unix_ms_of("create_time"),
+        unix_ms_of("update_time")
+    ))
 }
 
 /// The condition that a row is that of this key, by its bytes: Tinyid's column takes `Orders` for `orders`.

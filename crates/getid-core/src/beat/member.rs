@@ -32,7 +32,7 @@ pub struct Credentials {
 /// A server as the notes of another one have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedServer {
-    /// Which.
+    /// The nonce of that server.
     pub nonce: Nonce,
     /// The highest beat that was seen of it.
     pub beat: u64,
@@ -45,7 +45,7 @@ pub struct NotedServer {
 /// A server that holds a store: it has not acknowledged the round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// Which.
+    /// The nonce of that server.
     pub nonce: Nonce,
     /// Where an operator finds it.
     pub address: String,
@@ -61,8 +61,6 @@ pub struct Next {
     pub compares: bool,
     /// Another process uses this nonce: call [`Member::renew`].
     pub is_copied: bool,
-    /// The next ask acknowledges a round: reservations that are under way by then are thrown away.
-    pub acknowledges: bool,
 }
 
 /// Another server, as this one knows it.
@@ -200,11 +198,6 @@ impl Member {
     /// Whether it may reserve.
     pub fn is_cleared(&self) -> bool {
         self.phase == Phase::Cleared
-    }
-
-    /// Whether the store lost beats of this server, and its round is not complete yet.
-    pub fn went_back(&self) -> bool {
-        self.went_back
     }
 
     /// Whether the store may have lost writes since this was asked last, be it those of other servers.
@@ -417,7 +410,7 @@ impl Member {
             !self.instance.is_empty() && self.instance != answer.instance && !planted(Fault::AnotherInstanceReserves);
         self.instance.clone_from(&answer.instance);
         self.has_loss |= is_moved || is_lower;
-        let mut next = match ask.kind {
+        let next = match ask.kind {
             BeatKind::Look => self.looked(own),
             BeatKind::Leave { .. } => Next::default(),
             BeatKind::Join { .. } | BeatKind::Beat { .. } | BeatKind::Resume { .. } if answer.is_done => {
@@ -436,7 +429,6 @@ impl Member {
             self.due = 0;
         } else if own.is_some_and(|own| answer.round > own.acknowledged) {
             self.due = answer.round;
-            next.acknowledges = true;
         }
         next
     }

@@ -98,7 +98,7 @@ pub struct ServerRow {
 /// A server that was noted with a higher beat than the table has of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// Which.
+    /// The nonce of that server.
     pub nonce: Nonce,
     /// Its beat by the note.
     pub beat: u64,
