@@ -185,7 +185,7 @@ fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, S
     let count = opened.read(|connection| connection.count())?;
     let key = Key::new(NOBODY).ok_or("a name is none")?;
     if opened.read(|connection| connection.row(&key))?.is_none() {
-        let asks = [Reserve { key, values: 1, floor: 0, opens: None }];
+        let asks = [Reserve { key, values: 1, floor: 0 }];
         opened.read(|connection| connection.reserve(&asks))?;
     }
     let ahead_s = (about.unix_ms - wall_unix_ms()) / 1000;

@@ -274,6 +274,7 @@ pub enum Verb {
     SequenceAdopt,
     SequenceAlter,
     SequenceConfirm,
+    SequenceDeclare,
     SequenceCreate,
     SequenceDrop,
     SequenceHelp,

@@ -108,10 +108,15 @@ impl Generators {
         let reference = || self.issuer.give_reference_unix_ms();
         let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
         if let Some(sequences) = self.sequences() {
-            let opened = sequences.open_period(counter.hash, &counter.key, counter.opens);
+            let opened = sequences.open_period(counter.hash, &counter.key, counter.opens.clone());
             opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)
+    }
+
+    /// Continues with a generator in a period that another server has begun ([`SequenceRefusal::Newer`]).
+    pub fn advance_period(&self, name: &str, period: &str) {
+        self.periods.advance_to(name, period);
     }
 
     /// Has the store asked for the counters of periods that begin soon: nobody waits when they do.
@@ -119,8 +124,9 @@ impl Generators {
         let Some(sequences) = self.sequences() else { return };
         for next in self.periods.coming(self.issuer.reference_unix_ms()) {
             // There is time yet to try again.
+            let cache = next.opens.spec.cache;
             if sequences.open_period(next.hash, &next.key, next.opens).is_ok() {
-                sequences.fetch_ahead(next.hash, &next.key, next.opens.spec.cache);
+                sequences.fetch_ahead(next.hash, &next.key, cache);
             }
         }
     }

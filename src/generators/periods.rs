@@ -80,6 +80,14 @@ impl Periods {
         })
     }
 
+    /// Continues in a period that another server has begun, if it is later than the one of this server.
+    pub(super) fn advance_to(&self, name: &str, period: &str) {
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = states.get_mut(name) {
+            state.advance_to(period);
+        }
+    }
+
     /// Counters of periods that begin soon, of those that are being asked.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<Counter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +98,7 @@ impl Periods {
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };
             let stamp = state.zone.as_ref()?.stamp(state.counter.opens.until_unix_ms);
-            Some(counter(state.declaration.name(), serial, state.zone.as_ref(), stamp))
+            Some(counter(&state.declaration, serial, state.zone.as_ref(), stamp))
         });
         next.filter(|next| next.opens.from_unix_ms > now_unix_ms).collect()
     }
@@ -101,7 +109,7 @@ impl State {
         let name = declaration.name();
         let (zone, counter, until_unix_ms) = match declaration.kind() {
             CounterKind::Sequence(_) => {
-                let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
+                let opens = opens(declaration, Spec::default(), (i64::MIN, i64::MAX));
                 let counter = Counter { key: name.into(), hash: hash_of(name.as_bytes()), stamp: Stamp::FIRST, opens };
                 (None, counter, i64::MAX)
             }
@@ -110,7 +118,7 @@ impl State {
                 let zone = serial.zone.as_deref().and_then(|zone| Zone::named(zone).ok());
                 let (stamp, until_unix_ms) = stamp(zone.as_ref(), now_unix_ms);
                 let stamp = stamp.max(last.unwrap_or(stamp));
-                (zone.clone(), counter(name, serial, zone.as_ref(), stamp), until_unix_ms)
+                (zone.clone(), counter(declaration, serial, zone.as_ref(), stamp), until_unix_ms)
             }
         };
         State { declaration: Arc::clone(declaration), zone, counter, until_unix_ms, used_unix_ms: now_unix_ms }
@@ -122,7 +130,16 @@ impl State {
         if stamp > self.counter.stamp
             && let CounterKind::Serial(serial) = self.declaration.kind()
         {
-            self.counter = counter(self.declaration.name(), serial, self.zone.as_ref(), stamp);
+            self.counter = counter(&self.declaration, serial, self.zone.as_ref(), stamp);
+        }
+    }
+
+    /// Continues in this period, unless it is an earlier one.
+    fn advance_to(&mut self, period: &str) {
+        if let CounterKind::Serial(serial) = self.declaration.kind()
+            && let Some(stamp) = serial.reset.first_of(period).filter(|stamp| *stamp > self.counter.stamp)
+        {
+            self.counter = counter(&self.declaration, serial, self.zone.as_ref(), stamp);
         }
     }
 }
@@ -134,14 +151,20 @@ fn stamp(zone: Option<&Zone>, now_unix_ms: i64) -> (Stamp, i64) {
     (stamp, zone.period(Reset::Hour, stamp).1)
 }
 
-fn counter(name: &str, serial: &Serial, zone: Option<&Zone>, stamp: Stamp) -> Counter {
+fn counter(declaration: &CounterDeclaration, serial: &Serial, zone: Option<&Zone>, stamp: Stamp) -> Counter {
+    let name = declaration.name();
     let period = serial.reset.period(stamp);
-    let (from_unix_ms, until_unix_ms) = zone.map_or((i64::MIN, i64::MAX), |zone| zone.period(serial.reset, stamp));
+    let ends = zone.map_or((i64::MIN, i64::MAX), |zone| zone.period(serial.reset, stamp));
     // Names and periods are what keys are made of; a key that is none gives an error when it is drawn from.
     let key = period.and_then(|period| Key::of_period(name, &period));
     let key: Arc<str> = key.as_ref().map_or(name, Key::as_str).into();
-    let opens = Opens { spec: serial.spec(), from_unix_ms, until_unix_ms };
+    let opens = opens(declaration, serial.spec(), ends);
     Counter { hash: hash_of(key.as_bytes()), key, stamp, opens }
+}
+
+fn opens(declaration: &CounterDeclaration, spec: Spec, (from_unix_ms, until_unix_ms): (i64, i64)) -> Opens {
+    let (text, reset) = (declaration.shared_text().into(), declaration.reset());
+    Opens { spec, declaration: text, reset, from_unix_ms, until_unix_ms }
 }
 
 #[cfg(test)]
@@ -180,6 +203,27 @@ mod tests {
         assert_eq!(periods.now(&changed, MIDNIGHT).key.to_string(), second);
         assert_eq!(periods.now(&changed, MIDNIGHT + 5 * HOUR).key.to_string(), second);
         assert!(periods.now(&changed, MIDNIGHT + 29 * HOUR).key.to_string() > second);
+    }
+
+    #[test]
+    fn a_period_that_another_server_has_begun_is_continued_in() {
+        let periods = Periods::default();
+        let serial = declared("i serial {yyyyMMddHH}-{n:6} zone UTC reset month");
+        let first = periods.now(&serial, MIDNIGHT);
+        assert_eq!(&*first.key, "i@202611");
+        for (period, key, day) in [
+            ("202610", "i@202611", first.stamp.day),
+            ("20261201", "i@202611", first.stamp.day),
+            ("other", "i@202611", first.stamp.day),
+            ("202612", "i@202612", 1),
+        ] {
+            periods.advance_to("i", period);
+            let counter = periods.now(&serial, MIDNIGHT);
+            assert_eq!((&*counter.key, counter.stamp.day), (key, day), "{period}");
+        }
+        // The clock comes after it.
+        assert_eq!(periods.now(&serial, MIDNIGHT + 13 * 24 * HOUR).stamp.day, 5);
+        periods.advance_to("nobody", "202612");
     }
 
     #[test]

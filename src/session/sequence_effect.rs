@@ -279,6 +279,8 @@ pub enum SequenceEffect {
     },
     /// `CONFIRM`: answer when it holds everywhere.
     Confirm(Key),
+    /// `DECLARE`: answer when it holds everywhere.
+    Declare(Key),
     /// `DROP`: answer when it holds everywhere.
     Drop(Key),
     /// `ADOPT`: answer where it begins.

@@ -293,6 +293,15 @@ impl SequencePart {
         self.period = None;
     }
 
+    /// Forgets the period, so that what is left is drawn from a newer one; false if values of it are to be written yet.
+    pub fn forget_period(&mut self) -> bool {
+        let is_unused = self.runs.is_empty();
+        if is_unused {
+            self.period = None;
+        }
+        is_unused
+    }
+
     /// Whether values are still to come.
     pub fn waits(&self) -> bool {
         self.refused.is_none() && !self.left.is_empty()

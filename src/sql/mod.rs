@@ -30,7 +30,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
-use getid_core::{Key, Spec, VALUE_MAX};
+use getid_core::{Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_records};
 
@@ -90,7 +90,10 @@ pub trait Connection: Send {
 
     /// Gives back the end of reservations of which nothing was given: whether the row was still as this server had left
     /// it, and so took it. Native tables only.
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
+    ///
+    /// With `server`, nothing is given back if the row of that server does not allow it, as in
+    /// [`Connection::reserve_as`]: a store that lost writes may have another row of the same version.
+    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
 
     /// Makes a new row. [`Verdict::Exists`] if there is one, [`Verdict::Dropped`] if there was one, unless
     /// `above_dropped`: then the new one goes on above what the old one had.
@@ -113,11 +116,21 @@ pub trait Connection: Send {
     /// only `upto` is asked for.
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes>;
 
-    /// The largest `next` of the rows of this name whose periods are written in another length than this key's, that of
-    /// no period among them; 0 if there are none. A serial number whose counter begins again more often, or less, than
-    /// it did would give texts again otherwise. Tables of others have no periods.
-    fn highest_of_other_periods<'a>(&'a mut self, _key: &'a Key) -> Answer<'a, i64> {
-        Box::pin(async { Ok(0) })
+    /// Rows of generators: those with these names, else all, in the order of their names and [`GENERATORS_MAX`] at
+    /// most. Native tables only.
+    fn generators<'a>(&'a mut self, _names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Begins a period of a generator, or finds its row, as [`Opening`] describes. Returns the generator's row.
+    /// Native tables only.
+    fn open_period<'a>(&'a mut self, _ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+        Box::pin(async { Ok(Err(no_generators())) })
+    }
+
+    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] in one call. Native tables only.
+    fn prune<'a>(&'a mut self, _ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+        Box::pin(async { Ok(Err(no_generators())) })
     }
 
     /// `current_max_id` of the row with this `id` in `id_generator`, or a table like it, which keeps the maximum of a
@@ -182,10 +195,122 @@ pub struct Reserve {
     pub values: u32,
     /// None below it is wanted: the row goes up to it first. 0: whatever comes next.
     pub floor: i64,
-    /// For the counter of a period, the row to begin it with where there is none yet. For a sequence `None`: no row is
-    /// ever made here.
-    pub opens: Option<Spec>,
 }
+
+/// The row of a generator that counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Generator {
+    /// Its name.
+    pub name: String,
+    /// The words that declare it, without its name and `cache`.
+    pub declaration: String,
+    /// How often its counter begins again: a word of [`getid_core::Reset`].
+    pub reset: String,
+    /// The newest period that has begun, as [`getid_core::Reset::period`] writes it; empty: none has, or it has one
+    /// counter for all time.
+    pub newest: String,
+    /// The last day (`yyyyMMdd`) whose periods are closed: they are never begun again. Empty: no period is closed.
+    pub closed_through: String,
+}
+
+/// A period of a generator that a server is about to draw from.
+///
+/// The counter's row is created if it is missing, and the generator's row is kept. Both happen under one lock, so a
+/// period that [`Connection::prune`] has closed is not begun again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Key of the counter's row.
+    pub key: Key,
+    /// [`Generator::declaration`] of this server.
+    pub declaration: String,
+    /// How often the counter begins again.
+    pub reset: Reset,
+    /// Options of the counter's row, if it is created.
+    pub spec: Spec,
+    /// The first value of a created row is not below it.
+    pub floor: i64,
+    /// Whether a missing row may be created. Else [`Verdict::NoSuch`].
+    pub may_begin: bool,
+    /// Whether the period has begun by the store's clock. A server creates the row of the next one a little before.
+    pub has_begun: bool,
+    /// Whether the declaration replaces another one that the generator's row has. Else [`Verdict::Declared`].
+    pub redeclares: bool,
+    /// The server that asks, as in [`Connection::reserve_as`].
+    pub server: Option<Credentials>,
+}
+
+/// Ended periods of a generator that are to be removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Name of the generator.
+    pub name: String,
+    /// The last day whose periods are removed, if they ended by its end. The newest period, and others of its day,
+    /// stay.
+    pub through: Day,
+    /// Whether they are closed and deleted. Else they are only counted.
+    pub deletes: bool,
+}
+
+/// What [`Connection::prune`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Number of rows that it removes, those of later calls included.
+    pub rows: u64,
+    /// The first of their periods.
+    pub first: String,
+    /// The last of them.
+    pub last: String,
+    /// Number of rows that this call deleted.
+    pub deleted: u64,
+}
+
+/// A civil day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Day(jiff::civil::Date);
+
+impl Day {
+    /// The day of a text, `2026-01-31` or `20260131`.
+    pub fn parse(text: &str) -> Option<Day> {
+        let format = if text.contains('-') { "%Y-%m-%d" } else { "%Y%m%d" };
+        jiff::civil::Date::strptime(format, text).ok().filter(|date| (0..=9999).contains(&date.year())).map(Day)
+    }
+
+    /// It as `yyyyMMdd`.
+    pub fn text(&self) -> String {
+        self.0.strftime("%Y%m%d").to_string()
+    }
+
+    /// The day before the first one of a period; `None`: there is none.
+    fn before(period: &str) -> Option<Day> {
+        let first = Reset::ALL.into_iter().find_map(|reset| reset.first_of(period))?;
+        let day = Day::parse(&format!("{:04}{:02}{:02}", first.year, first.month, first.day))?;
+        day.0.yesterday().ok().map(Day)
+    }
+
+    /// The last month, and the last year, that have ended by the end of this day, as periods.
+    fn month_and_year(&self) -> (String, String) {
+        let next = self.0.tomorrow().unwrap_or(self.0);
+        let before = next.first_of_month().yesterday().unwrap_or(next);
+        (before.strftime("%Y%m").to_string(), format!("{:04}", next.year().saturating_sub(1)))
+    }
+
+    /// Whether a period has ended by the end of this day.
+    fn ends(&self, period: &str) -> bool {
+        let (month, year) = self.month_and_year();
+        match period.len() {
+            0 => false,
+            4 => *period <= *year,
+            6 => *period <= *month,
+            _ => period.get(..8).is_some_and(|day| *day <= *self.text()),
+        }
+    }
+}
+
+/// Generators of one answer of [`Connection::generators`] at most.
+pub const GENERATORS_MAX: usize = 10_000;
+
+/// Rows that one [`Connection::prune`] deletes at most.
+pub const PRUNED_MAX: u64 = 5_000;
 
 /// A reservation that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,6 +370,10 @@ pub struct Compared {
     pub beat: u64,
     /// Number of rows that were lower than their notes.
     pub raised: usize,
+}
+
+fn no_generators() -> Verdict {
+    Verdict::Unsupported("only getid's own tables (sequence-table native) have rows of generators".to_owned())
 }
 
 fn no_beats() -> StoreError {
@@ -395,6 +524,18 @@ pub enum Verdict {
         /// How many.
         max: u64,
     },
+    /// The generator has begun a later period than the one that was asked for.
+    Newer {
+        /// Its newest one.
+        period: String,
+    },
+    /// The generator's row has another declaration than the server that asked.
+    Declared {
+        /// The one of the row.
+        stored: String,
+        /// The one of the server.
+        asked: String,
+    },
     /// The row cannot be used: a step of 0, a remainder that is not below delta. What, and the remedy.
     BadRow(String),
     /// These tables have no such thing: what is done instead.
@@ -419,6 +560,22 @@ struct NotConnected {
     error: StoreError,
     /// Whether nobody has answered who could refuse it: the same address may do in a moment.
     is_away: bool,
+}
+
+/// Refuses a store that is not the one of an address with `uuid=`; `found` is empty where the database has no tables of
+/// getid. A server without notes cannot tell an empty replacement from a new store otherwise.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn check_pinned(address: &crate::text::store_url::ServerAddress, found: &str) -> Result<(), StoreError> {
+    let Some(uuid) = &address.uuid else { return Ok(()) };
+    if found.replace('-', "") == *uuid {
+        return Ok(());
+    }
+    let found = if found.is_empty() { "has no tables of getid".to_owned() } else { format!("is the store {found}") };
+    Err(StoreError::Refused(format!(
+        "the address has uuid={uuid}, and the database '{}' {found}: put the right one back; to use this one, leave uuid= \
+         out or change it",
+        address.database
+    )))
 }
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]

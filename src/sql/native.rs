@@ -19,17 +19,28 @@
 //! | `state` | `live`, `dropped` or `went-back` |
 //! | `created`, `updated` | Unix ms by the database's clock |
 //!
+//! | `getid_generator` | a row for each generator that counts ([`Generator`]) |
+//! |---|---|
+//! | `name` | the primary key |
+//! | `declaration` | the words that declare it on all servers |
+//! | `reset` | how often its counter begins again |
+//! | `newest` | the newest period that has begun |
+//! | `closed_through` | the last day whose periods are never begun again |
+//! | `updated` | Unix ms by the database's clock |
+//!
+//! A row of `getid_generator` changes while the row of `getid_store` is locked.
+//!
 //! What is decided here is a function of the row as it was read, inside of the transaction that writes it. SQLite asks
 //! for each row; a database server for all but a reservation, which is one statement there.
 //!
 //! Invariant: `next` goes down by [`given_back`] only, and `version` goes up with each write. So a row of a version
 //! that a server knows is as that server has left it.
 
-use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Spec, VALUE_MAX, WaitPolicy};
+use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX, WaitPolicy};
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;
-use super::{Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+use super::{Create, Day, Generator, GiveBack, Opening, Reserve, Reserved, Row, RowChange, RowState, Verdict};
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -179,6 +190,127 @@ pub(super) fn values_of(ask: &Reserve) -> i64 {
 /// Below which it wants none.
 pub(super) fn floor_of(ask: &Reserve) -> i64 {
     ask.floor.min(VALUE_MAX + 1)
+}
+
+/// What becomes of a generator's row, and of its counters, when a period is opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PeriodOpening {
+    pub(super) generator: Generator,
+    /// The counter's row, if it is to be written: created, raised or given back its life.
+    pub(super) row: Option<Row>,
+    /// Length of the periods whose rows are dropped: the generator counted by them before, and other servers may do so
+    /// yet.
+    pub(super) drops: Option<usize>,
+}
+
+/// Opens a period. `highest` is the largest `next` of the generator's rows whose periods have another length: a counter
+/// that begins again more often than before, or less, continues above them, as it would give their texts again.
+pub(super) fn opened_period(
+    found: Option<&Generator>,
+    row: Option<&Row>,
+    highest: i64,
+    ask: &Opening,
+    now_unix_ms: i64,
+) -> Result<PeriodOpening, Verdict> {
+    let period = ask.key.period();
+    let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
+    found.map_or(Ok(()), |found| may_open(found, ask, is_same))?;
+    // Another declaration is a change that other servers notice by the row's generation.
+    let is_changed = found.is_some_and(|found| found.declaration != ask.declaration);
+    let floor = if is_same { ask.floor } else { ask.floor.max(highest) };
+    let next_of = |spec: &Spec, next: i64| spec.next_from(next.max(floor).min(VALUE_MAX + 1));
+    let row = match row {
+        None if !ask.may_begin => return Err(Verdict::NoSuch),
+        None => {
+            let row = opened(&ask.key, ask.spec, now_unix_ms);
+            Some(Row { next: next_of(&row.spec, row.next), ..row })
+        }
+        // Its rows are dropped while it begins again more often, or less.
+        Some(row) if row.state == RowState::Dropped && (is_same || found.is_none()) => {
+            return Err(Verdict::Dropped { last: last_of(row) });
+        }
+        Some(row) => {
+            let next = if is_same { row.next } else { next_of(&row.spec, row.next) };
+            let state = if row.state == RowState::Dropped { RowState::Live } else { row.state };
+            let is_written = next != row.next || state != row.state || is_changed;
+            is_written.then(|| Row {
+                next,
+                state,
+                version: row.version + 1,
+                generation: row.generation + 1,
+                updated_unix_ms: now_unix_ms,
+                ..row.clone()
+            })
+        }
+    };
+    let newest = match found {
+        Some(found) if is_same && !ask.has_begun => found.newest.clone(),
+        _ if ask.has_begun => period.to_owned(),
+        _ => String::new(),
+    };
+    let drops = found.filter(|_| !is_same).and_then(|found| {
+        let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset)?;
+        Some(before.period(Stamp::FIRST).map_or(0, |period| period.len()))
+    });
+    let generator = Generator {
+        name: ask.key.name().to_owned(),
+        declaration: ask.declaration.clone(),
+        reset: ask.reset.word().to_owned(),
+        newest,
+        closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
+    };
+    Ok(PeriodOpening { generator, row, drops })
+}
+
+/// Whether a period of this generator may be opened.
+fn may_open(found: &Generator, ask: &Opening, is_same: bool) -> Result<(), Verdict> {
+    let period = ask.key.period();
+    if found.declaration != ask.declaration && !ask.redeclares {
+        let (stored, asked) = (found.declaration.clone(), ask.declaration.clone());
+        return Err(Verdict::Declared { stored, asked });
+    }
+    if is_same && *found.newest > *period {
+        return Err(Verdict::Newer { period: found.newest.clone() });
+    }
+    if Day::parse(&found.closed_through).is_some_and(|through| through.ends(period)) {
+        return Err(Verdict::BadRow(format!(
+            "its period {period} was closed by 'getid sequence prune --through {}' and is not begun again: is the \
+             clock of this machine right?",
+            found.closed_through
+        )));
+    }
+    Ok(())
+}
+
+/// The last day that is closed when a generator is pruned through `through`; `None`: nothing of it is.
+///
+/// The newest period stays, with the others of its day.
+pub(super) fn pruned_through(found: &Generator, through: &Day) -> Option<Day> {
+    let before = Day::before(&found.newest)?;
+    Some(if before.0 < through.0 { before } else { through.clone() })
+}
+
+/// The condition, in the SQL of all three databases, that a row is one of an ended period of this generator.
+///
+/// A row that went back stays: it is to be settled.
+pub(super) fn pruned_sql(name: &str, through: &Day) -> String {
+    let (month, year) = through.month_and_year();
+    format!(
+        "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' OR LENGTH(period) = 6 \
+         AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{}')",
+        through.text()
+    )
+}
+
+/// Notes of rows whose periods are not closed: a row that was pruned is not one that the store lost.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
+    let is_closed = |note: &NotedRow| {
+        let generator = generators.iter().find(|generator| generator.name == note.key.name());
+        let through = generator.and_then(|generator| Day::parse(&generator.closed_through));
+        through.is_some_and(|through| through.ends(note.key.period()))
+    };
+    notes.iter().filter(|note| !is_closed(note)).cloned().collect()
 }
 
 /// The row with the end of a reservation back; `None` if anybody has written it since.

@@ -47,6 +47,11 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
 ///
 /// A sentence: this program was built without such stores, or there is no thread to be had for it.
 pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
+    if let StoreKind::Mysql(address) | StoreKind::Postgres(address) = url.kind()
+        && address.uuid.is_some()
+    {
+        return Err(format!("'{}' has uuid=, which only the address of a sequence-store has", url.shown()));
+    }
     match url.kind() {
         StoreKind::Sqlite { path } => sqlite_records(path.as_deref(), dir, url, deadline),
         StoreKind::Mysql(address) => mysql_records(address, url, deadline),

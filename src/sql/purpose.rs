@@ -16,7 +16,7 @@ impl Purpose {
     /// The tables, as they stand in a GRANT.
     pub(super) fn tables(self) -> &'static str {
         match self {
-            Purpose::Sequences => "getid_beat, getid_sequence, getid_store",
+            Purpose::Sequences => "getid_beat, getid_generator, getid_sequence, getid_store",
             Purpose::Records => "getid_record",
         }
     }

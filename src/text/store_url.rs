@@ -66,6 +66,8 @@ pub struct ServerAddress {
     /// Who may have signed the server's certificate, PEM (`ca-file=`), relative to `dir`; `None`: whom this system
     /// trusts.
     pub ca_file: Option<PathBuf>,
+    /// Which store it is (`uuid=`), 32 hexadecimal digits: another database that answers is refused. `None`: any.
+    pub uuid: Option<String>,
 }
 
 /// How a connection to a store is encrypted.
@@ -103,7 +105,7 @@ enum Scheme {
 }
 
 /// What may stand behind the `?` of a database's address.
-const OPTIONS: [&str; 4] = ["password-file", "tls", "ca-file", "socket"];
+const OPTIONS: [&str; 5] = ["password-file", "tls", "ca-file", "socket", "uuid"];
 
 impl StoreUrl {
     /// The file in `dir`, which is the store where none is configured.
@@ -405,9 +407,9 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
         return Err(format!("names no database, {form}"));
     }
     let is_here = is_loopback(&host);
-    let (tls, password_file) = (StoreTls::No, None);
-    let mut address =
-        ServerAddress { host, port, socket: None, user, password, password_file, database, tls, ca_file: None };
+    let tls = StoreTls::No;
+    let (socket, password_file, ca_file, uuid) = (None, None, None, None);
+    let mut address = ServerAddress { host, port, socket, user, password, password_file, database, tls, ca_file, uuid };
     let mut tls = None;
     for pair in options.split('&').filter(|pair| !pair.is_empty()) {
         set_option(&mut address, &mut tls, pair)?;
@@ -444,8 +446,17 @@ fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &st
         "tls" => set_once(tls, tls_of(&value)?, name),
         "password-file" => set_once(&mut address.password_file, value.into(), name),
         "ca-file" => set_once(&mut address.ca_file, value.into(), name),
+        "uuid" => set_once(&mut address.uuid, uuid_of(&value)?, name),
         _ => set_once(&mut address.socket, value.into(), name),
     }
+}
+
+/// A UUID as stores have it: with hyphens or without, in any case.
+fn uuid_of(text: &str) -> Result<String, String> {
+    let uuid = text.replace('-', "").to_ascii_lowercase();
+    let is_uuid = uuid.len() == 32 && uuid.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let expected = "must be the store's own, 32 hexadecimal digits, as SEQUENCE STORES shows it";
+    if is_uuid { Ok(uuid) } else { Err(format!("has uuid={}, {expected}", printable_up_to(text, 60))) }
 }
 
 /// The parts of a server's address behind its scheme, as they are written.
@@ -588,6 +599,7 @@ mod tests {
                     database: "ids".to_owned(),
                     tls: StoreTls::Verify,
                     ca_file: None,
+                    uuid: None,
                 }
         );
         let found = server_of("postgresql://a@[::1]:6000/b?password-file=/etc/p&tls=verify&ca-file=ca.pem");
@@ -604,6 +616,8 @@ mod tests {
         ] {
             assert_eq!(server_of(&format!("postgres://a@{host}/b")).tls, tls, "{host}");
         }
+        let uuid = server_of("postgres://a@h/b?uuid=01234567-89AB-cdef-0123-456789abcdef").uuid;
+        assert_eq!(uuid.as_deref(), Some("0123456789abcdef0123456789abcdef"));
         assert_eq!(server_of("postgres://a@h/b?tls=no").tls, StoreTls::No);
         assert_eq!(server_of("postgres://a@localhost/b?tls=yes").tls, StoreTls::Yes);
     }
@@ -629,11 +643,13 @@ mod tests {
             ("mysql://a@[h]/b", "no IPv6 address"),
             (
                 "mysql://a@h/b?tsl=no",
-                "has the option 'tsl', must be one of password-file, tls, ca-file, socket; did you mean 'tls'?",
+                "has the option 'tsl', must be one of password-file, tls, ca-file, socket, uuid; did you mean 'tls'?",
             ),
             ("mysql://a@h/b?tls=perhaps", "has tls=perhaps, must be tls=no"),
             ("mysql://a@h/b?tls=no&tls=no", "has the option 'tls' twice"),
             ("mysql://a@h/b?socket=", "has no value behind 'socket='"),
+            ("mysql://a@h/b?uuid=12", "has uuid=12, must be the store's own, 32 hexadecimal digits"),
+            ("mysql://a@h/b?uuid=0123456789abcdef0123456789abcdeg", "has uuid=0123456789abcdef0123456789abcdeg, must"),
             ("mysql://a@h/b?socket=/s", "has a socket, which is on this machine, and another host"),
             ("mysql://a:x@h/b?password-file=/p", "has a password and a password-file"),
             ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify looks at"),

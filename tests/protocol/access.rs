@@ -47,6 +47,7 @@ const GUARDED: &[&str] = &[
     "sequence|alter",
     "sequence|raise",
     "sequence|confirm",
+    "sequence|declare",
     "sequence|drop",
     "sequence|adopt",
 ];

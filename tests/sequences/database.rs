@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use getid::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
-    Row, RowChange, RowState, Store, StoreError, Table, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, Generator, GiveBack, NotedRow, Opening, Reservations,
+    Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
 };
 use getid_core::Key;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials, Nonce, ServerRow, ServerState};
@@ -35,6 +35,7 @@ pub(crate) struct Database {
 
 pub(crate) struct State {
     pub(crate) rows: BTreeMap<Key, Row>,
+    pub(crate) generators: BTreeMap<String, Generator>,
     /// `changes` as of the last change of each row.
     changed: BTreeMap<Key, u64>,
     changes: u64,
@@ -61,6 +62,7 @@ impl Database {
     pub(crate) fn new(seed: u64) -> Arc<Database> {
         let state = State {
             rows: BTreeMap::new(),
+            generators: BTreeMap::new(),
             changed: BTreeMap::new(),
             changes: 0,
             uuid: format!("uuid-{seed}"),
@@ -114,6 +116,7 @@ impl Database {
 #[derive(Clone)]
 pub(crate) struct Replica {
     rows: BTreeMap<Key, Row>,
+    generators: BTreeMap<String, Generator>,
     changed: BTreeMap<Key, u64>,
     changes: u64,
     servers: BTreeMap<Nonce, ServerRow>,
@@ -124,6 +127,7 @@ impl State {
     pub(crate) fn replica(&self) -> Replica {
         Replica {
             rows: self.rows.clone(),
+            generators: self.generators.clone(),
             changed: self.changed.clone(),
             changes: self.changes,
             servers: self.servers.clone(),
@@ -138,8 +142,9 @@ impl State {
 
     /// A copy of the database takes its place, in the same process.
     pub(crate) fn restore(&mut self, from: &Replica) {
-        let Replica { rows, changed, changes, servers } = from.clone();
-        (self.rows, self.changed, self.changes, self.servers) = (rows, changed, changes, servers);
+        let Replica { rows, generators, changed, changes, servers } = from.clone();
+        (self.rows, self.generators) = (rows, generators);
+        (self.changed, self.changes, self.servers) = (changed, changes, servers);
     }
 
     /// The servers that have a row, and their states.
@@ -218,10 +223,6 @@ impl State {
 
     fn reserve(&mut self, ask: &Reserve) -> Result<Reserved, Verdict> {
         self.reservations += 1;
-        if let (Some(spec), false) = (ask.opens, self.rows.contains_key(&ask.key)) {
-            let row = new_row(&ask.key, spec, spec.next_from(spec.start));
-            self.rows.insert(ask.key.clone(), row);
-        }
         let row = self.rows.get_mut(&ask.key).ok_or(Verdict::NoSuch)?;
         refused(row)?;
         let (found_next, increment) = (row.next, i64::from(row.spec.increment));
@@ -238,6 +239,37 @@ impl State {
             row.version += 1;
         }
         Ok(Reserved { first, last, found_next, row: row.clone() })
+    }
+
+    /// Generators never change how often they begin again here.
+    fn open_period(&mut self, ask: &Opening) -> Result<Generator, Verdict> {
+        let (name, period) = (ask.key.name().to_owned(), ask.key.period());
+        let mut generator = self.generators.get(&name).cloned().unwrap_or_else(|| Generator {
+            name: name.clone(),
+            declaration: ask.declaration.clone(),
+            reset: ask.reset.word().to_owned(),
+            ..Generator::default()
+        });
+        if generator.declaration != ask.declaration && !ask.redeclares {
+            let (stored, asked) = (generator.declaration, ask.declaration.clone());
+            return Err(Verdict::Declared { stored, asked });
+        }
+        if *generator.newest > *period {
+            return Err(Verdict::Newer { period: generator.newest });
+        }
+        if !self.rows.contains_key(&ask.key) {
+            if !ask.may_begin {
+                return Err(Verdict::NoSuch);
+            }
+            let row = new_row(&ask.key, ask.spec, ask.spec.next_from(ask.spec.start.max(ask.floor)));
+            self.rows.insert(ask.key.clone(), row);
+        }
+        generator.declaration.clone_from(&ask.declaration);
+        if ask.has_begun {
+            period.clone_into(&mut generator.newest);
+        }
+        self.generators.insert(name, generator.clone());
+        Ok(generator)
     }
 
     fn give_back(&mut self, end: &GiveBack) -> bool {
@@ -491,8 +523,11 @@ impl Connection for SimConnection {
         Box::pin(self.quietly(move |state| state.compare(server, notes)))
     }
 
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
-        Box::pin(self.transact(|state| ends.iter().map(|end| state.give_back(end)).collect()))
+    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(self.transact(move |state| {
+            let may = server.is_none_or(|server| state.own_beat(server, ServerState::is_live).is_some());
+            ends.iter().map(|end| may && state.give_back(end)).collect()
+        }))
     }
 
     fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
@@ -530,6 +565,24 @@ impl Connection for SimConnection {
 
     fn count(&mut self) -> Answer<'_, u64> {
         Box::pin(self.transact(|state| state.rows.len() as u64))
+    }
+
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+        Box::pin(self.quietly(move |state| {
+            let is_asked = |name: &String| names.is_none_or(|names| names.contains(name));
+            let found = state.generators.iter().filter(|(name, _)| is_asked(name));
+            found.map(|(_, generator)| generator.clone()).collect()
+        }))
+    }
+
+    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+        Box::pin(async move {
+            let opened = self.transact(|state| match ask.server {
+                Some(server) if state.own_beat(server, ServerState::is_live).is_none() => Err(not_allowed()),
+                _ => Ok(state.open_period(ask)),
+            });
+            opened.await?
+        })
     }
 
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use getid::generators::sequence::{CreateHow, Notes, Opens, SequenceError, SequenceSettings};
 use getid::sql::RowState;
 use getid::text::name_hash::hash_of;
-use getid_core::{Ask, Key, SequenceRefusal, Spec};
+use getid_core::{Ask, Key, Reset, SequenceRefusal, Spec};
 use tokio::time::{Instant, sleep};
 
 use crate::database::{Database, Faults};
 use crate::world::{Server, settings, values_of};
 
 fn key(name: &str) -> Key {
-    Key::new(name).unwrap()
+    Key::parse(name).unwrap()
 }
 
 fn database(rows: &[(&str, &[&str])]) -> Arc<Database> {
@@ -523,6 +523,46 @@ async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
     assert!(database.next("orders") >= before + 5_000, "its end belongs to a fetch of which nobody knew the end");
 }
 
+/// The counter of a generator, at any time.
+fn opens(reset: Reset) -> Opens {
+    let declaration = format!("serial {{n:6}} reset {}", reset.word()).into();
+    Opens { spec: Spec::default(), declaration, reset, from_unix_ms: i64::MIN, until_unix_ms: i64::MAX }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
+    let database = database(&[]);
+    let [ahead, behind] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
+    sleep(Duration::from_secs(2)).await;
+    let open = |server: &Server, name: &str, opens| {
+        server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
+    };
+    open(&behind, "a@20260101", opens(Reset::Day));
+    assert_eq!(behind.incr("a@20260101").await, Ok(1));
+    open(&ahead, "a@20260102", opens(Reset::Day));
+    assert_eq!(ahead.incr("a@20260102").await, Ok(1));
+    // What it holds in memory was reserved before; nothing more is.
+    let mut refused = None;
+    for _ in 0..10_000 {
+        if let Err(refusal) = behind.incr("a@20260101").await {
+            refused = Some(refusal);
+            break;
+        }
+    }
+    assert_eq!(refused, Some(SequenceRefusal::Newer { period: "20260102".into() }));
+    open(&behind, "a@20260102", opens(Reset::Day));
+    assert!(behind.incr("a@20260102").await.unwrap() > 1);
+    // Another declaration is refused, until the store's is replaced.
+    let other = Opens { declaration: "serial X{n:6} reset day".into(), ..opens(Reset::Day) };
+    open(&behind, "b@20260102", opens(Reset::Day));
+    behind.incr("b@20260102").await.unwrap();
+    open(&ahead, "b@20260102", other.clone());
+    let refusal = ahead.incr("b@20260102").await.unwrap_err().of("b");
+    assert!(refusal.contains("'serial {n:6} reset day'") && refusal.contains("'serial X{n:6} reset day'"), "{refusal}");
+    ahead.sequences.declare(key("b@20260102"), other).await.unwrap();
+    assert!(ahead.incr("b@20260102").await.unwrap() > 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     // The simulated store's clock is at the beginning of 1970.
@@ -530,9 +570,9 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     let server = Server::start(vec![database.store(true)]);
     sleep(Duration::from_millis(100)).await;
     let (hour, day) = (3_600_000, 86_400_000);
-    let opens = |from_unix_ms, until_unix_ms| Opens { spec: Spec::default(), from_unix_ms, until_unix_ms };
-    let cases = [("a@19700101", opens(0, day), true), ("a@19691231", opens(-day, 0), true)];
-    let far = [("a@19700102", opens(day, 2 * day), false), ("a@19691230", opens(-2 * day, -hour - 1000), false)];
+    let opens = |from_unix_ms, until_unix_ms| Opens { from_unix_ms, until_unix_ms, ..opens(Reset::Day) };
+    let cases = [("a@19691231", opens(-day, 0), true), ("a@19700101", opens(0, day), true)];
+    let far = [("a@19700102", opens(day, 2 * day), false), ("b@19691230", opens(-2 * day, -hour - 1000), false)];
     for (name, opens, is_begun) in cases.into_iter().chain(far) {
         server.sequences.open_period(hash_of(name.as_bytes()), name, opens).unwrap();
         match server.incr(name).await {
@@ -549,7 +589,6 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
 async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
     let dir = crate::support::folder();
     let notes = || Notes::in_file(dir.path().join("notes"));
-    let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
     let mut seen = BTreeSet::new();
     let kept = Database::new(7);
     for life in 0..4 {
@@ -557,7 +596,7 @@ async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
         let server = Server::start_with(vec![kept.store(false), other.store(false)], settings(), notes());
         sleep(Duration::from_millis(100)).await;
         for _ in 0..200 {
-            server.sequences.open_period(hash_of(b"num"), "num", opens).unwrap();
+            server.sequences.open_period(hash_of(b"num"), "num", opens(Reset::Never)).unwrap();
             let value = server.incr("num").await.unwrap();
             assert!(seen.insert(value), "{value} twice, in life {life}");
         }
@@ -570,9 +609,8 @@ async fn a_counter_whose_row_is_lost_while_it_is_used_is_refused() {
     let database = database(&[]);
     let dir = crate::support::folder();
     let server = Server::start_with(vec![database.store(true)], settings(), Notes::in_file(dir.path().join("notes")));
-    let opens = Opens { spec: Spec::default(), from_unix_ms: i64::MIN, until_unix_ms: i64::MAX };
     let draw = || {
-        server.sequences.open_period(hash_of(b"num"), "num", opens).unwrap();
+        server.sequences.open_period(hash_of(b"num"), "num", opens(Reset::Never)).unwrap();
         server.draw("num", &[Ask { values: 1, times: 10_000 }])
     };
     assert_eq!(draw().await.1, Ok(()));

@@ -1,9 +1,9 @@
 //! What every shared store does with the rows of servers.
 
-use getid::sql::{NotedRow, StoreError};
+use getid::sql::{NotedRow, StoreError, Table};
 use getid_core::beat::{BeatAsk, BeatKind, Credentials, Nonce, Restored, ServerState};
 
-use crate::db::{Db, Place, ask, create, key};
+use crate::db::{Db, Place, ask, create, key, refusal};
 
 const LIFE: Nonce = Nonce(77);
 
@@ -90,13 +90,19 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
     assert_eq!((server.beat, reserved.each.len()), (2, 2));
     assert_eq!(reserved.each[0].as_ref().unwrap().first, 1);
     assert_eq!(server.instance, db.beat(&asks(9, BeatKind::Look)).instance);
+    let row = &reserved.each[0].as_ref().unwrap().row;
     for refused in [credentials(1, 3), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
+        assert!(!db.give_back_as(refused, row, 5), "{refused:?}");
+    }
+    assert!(db.give_back_as(credentials(1, 2), row, 9));
+    assert_eq!(db.row("orders").unwrap().next, 9);
+    for refused in [credentials(1, 4), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
         let mut other = Db::open(place);
         let answer = other.try_reserve_as(refused, &[ask("orders", 10)]);
         assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     }
     let gone = BeatAsk {
-        gone: vec![(Nonce(1), 2)],
+        gone: vec![(Nonce(1), 3)],
         ..asks(2, BeatKind::Join { seen: None, noted: 0, state: ServerState::Live })
     };
     db.beat(&gone);
@@ -139,4 +145,37 @@ pub(crate) fn a_comparison_raises_what_is_lower(place: &dyn Place) {
     assert_eq!((lost.next, lost.state), (400, getid::sql::RowState::WentBack), "no server begins it");
     assert_eq!(db.compare(credentials(1, 12), &notes).unwrap().raised, 0);
     assert_eq!(db.compare(credentials(1, 12), &[]).unwrap().beat, 14);
+}
+
+/// The note of a period that was removed is not one of a row that the store lost.
+pub(crate) fn a_comparison_leaves_closed_periods(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for period in ["day@20260131", "day@20260201", "day@20260202"] {
+        db.reserve_in(period, 7).unwrap();
+    }
+    assert_eq!(db.prune("day", "2026-01-31", true).unwrap().deleted, 1);
+    joins(&mut db, 1, ServerState::Returning);
+    let note = |name: &str| NotedRow { key: key(name), next: 8, generation: 0, created_unix_ms: 5 };
+    let notes = ["day@20260131", "day@20260201", "day@20260130", "other@20260131"].map(note);
+    let compared = db.compare(credentials(1, 1), &notes).unwrap();
+    assert_eq!((compared.beat, compared.raised), (2, 1));
+    assert_eq!(db.list("", 9, true), ["day@20260201", "day@20260202", "other@20260131"]);
+}
+
+/// An address with `uuid=` is for one store: neither another one is used by it, nor tables made in an empty database.
+pub(crate) fn an_address_with_a_uuid_is_for_one_store(place: &dyn Place) {
+    let url = |uuid: &str| {
+        let url = place.url();
+        format!("{url}{}uuid={uuid}", if url.contains('?') { '&' } else { '?' })
+    };
+    let nothing = refusal(&url(&"0".repeat(32)), Table::Native);
+    assert!(nothing.contains("has no tables of getid") && nothing.contains("leave uuid="), "{nothing}");
+    let again = refusal(&url(&"0".repeat(32)), Table::Native);
+    assert!(again.contains("has no tables of getid"), "none were made: {again}");
+    let mut db = Db::open(place);
+    db.create("orders", "");
+    let uuid = db.about().uuid.clone();
+    let other = refusal(&url(&"1".repeat(32)), Table::Native);
+    assert!(other.contains(&format!("is the store {uuid}")) && other.contains("leave uuid="), "{other}");
+    assert!(crate::db::db(&url(&uuid)).row("orders").is_some());
 }

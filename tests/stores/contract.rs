@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Barrier;
 
-use getid::sql::{BATCH_MAX, Create, GiveBack, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict};
+use getid::sql::{
+    BATCH_MAX, Create, GiveBack, Opening, Pruned, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict,
+};
 use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
 use crate::beats::{
-    a_comparison_raises_what_is_lower, a_reservation_needs_the_row_of_its_server, rows_of_servers_are_kept,
+    a_comparison_leaves_closed_periods, a_comparison_raises_what_is_lower, a_reservation_needs_the_row_of_its_server,
+    an_address_with_a_uuid_is_for_one_store, rows_of_servers_are_kept,
 };
-use crate::db::{Db, Place, ask, create, key, range, spec};
+use crate::db::{Db, Place, ask, create, key, opening, range, spec};
 use crate::support::Random;
 use crate::support::scenarios::{asked_for, scenarios};
 
@@ -40,7 +43,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     more_changes_than_one_answer_has,
     lists_are_read_page_by_page,
     a_period_begins_with_its_row,
-    a_period_is_compared_with_those_of_other_lengths,
+    periods_never_go_back,
+    a_generator_that_is_declared_otherwise_goes_on_above_all,
+    ended_periods_are_removed_and_never_begun_again,
     what_a_store_says_of_itself,
     the_printed_schema_is_enough,
     a_row_that_was_edited_is_refused_by_name,
@@ -56,6 +61,8 @@ const SHARED: &[(&str, Scenario)] = scenarios![
     rows_of_servers_are_kept,
     a_reservation_needs_the_row_of_its_server,
     a_comparison_raises_what_is_lower,
+    a_comparison_leaves_closed_periods,
+    an_address_with_a_uuid_is_for_one_store,
 ];
 
 /// Tries a store with all of them.
@@ -327,7 +334,7 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     assert_eq!((dropped.state, dropped.next), (RowState::Dropped, 101));
     let refused = || Verdict::Dropped { last: 100 };
     assert_eq!(db.reserve("orders", 1), Err(refused()));
-    assert_eq!(db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("orders", 1) }), Err(refused()));
+    assert_eq!(db.reserve_in("orders", 1), Err(refused()));
     assert_eq!(db.raise("orders", 500), Err(refused()));
     assert_eq!(db.change("orders", &RowChange::Drop), Err(refused()));
     assert_eq!(db.change("orders", &RowChange::Confirm), Err(refused()));
@@ -387,7 +394,7 @@ fn there_are_only_so_many_rows(place: &dyn Place) {
     let mut db = Db::open(place);
     let new = |name: &str| Create { rows_max: 3, ..create(name, "") };
     let full = Err(Verdict::TooMany { max: 3 });
-    db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("invoice@2026", 1) }).unwrap();
+    db.reserve_in("invoice@2026", 1).unwrap();
     for name in ["a", "b", "c"] {
         db.create_of(&new(name)).unwrap();
     }
@@ -521,7 +528,6 @@ fn changes_are_told_in_order(place: &dyn Place) {
     // Neither of these changes a generation.
     let reserved = db.reserve("b", 10).unwrap();
     assert!(db.give_back(&reserved.row, 5));
-    db.reserve_of(&Reserve { opens: Some(spec("")), ..ask("p@2026", 1) }).unwrap();
     assert!(matches!(db.raise("a", 0), Err(Verdict::Lower { .. })));
     assert!(matches!(db.create_of(&create("a", "")), Err(Verdict::Exists(_))));
     assert_eq!(told(&mut db, upto), (vec![], upto));
@@ -587,8 +593,8 @@ fn lists_are_read_page_by_page(place: &dyn Place) {
         db.create(name, "");
     }
     db.change("gone", &RowChange::Drop).unwrap();
-    for period in ["a@2026", "a@2025", "c@202601"] {
-        db.reserve_of(&Reserve { opens: Some(spec("")), ..ask(period, 1) }).unwrap();
+    for period in ["a@2025", "a@2026", "c@202601"] {
+        db.reserve_in(period, 1).unwrap();
     }
     assert_eq!(db.list("", 100, false), ["B", "a", "a.b", "b", "c", "d"]);
     assert_eq!(db.list("", 2, false), ["B", "a"]);
@@ -614,43 +620,135 @@ fn lists_are_read_page_by_page(place: &dyn Place) {
 
 fn a_period_begins_with_its_row(place: &dyn Place) {
     let mut db = Db::open(place);
-    let opens = |name: &str, options: &str| Reserve { opens: Some(spec(options)), ..ask(name, 5) };
-    let reserved = db.reserve_of(&opens("invoice@20260101", "max 999999 cache 3")).unwrap();
+    assert_eq!(db.generators(None), []);
+    let day = |day: u32, options: &str| opening(&format!("invoice@2026010{day}"), options);
+    let waits = Opening { may_begin: false, ..day(1, "") };
+    assert_eq!(db.open_period(&waits), Err(Verdict::NoSuch));
+    let generator = db.open_period(&day(1, "max 999999 cache 3")).unwrap();
+    assert_eq!((generator.name.as_str(), generator.newest.as_str()), ("invoice", "20260101"));
+    assert_eq!(generator.closed_through, "");
+    let reserved = db.reserve("invoice@20260101", 5).unwrap();
     assert_eq!((range(&reserved), reserved.found_next), ((1, 5), 1));
     assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@20260101", spec("max 999999 cache 3")));
     assert_eq!(db.row("invoice@20260101"), Some(reserved.row.clone()));
-    assert_eq!(range(&db.reserve_of(&opens("invoice@20260101", "max 7")).unwrap()), (6, 10), "it goes on");
-    assert_eq!(db.row("invoice@20260101").unwrap().spec, spec("max 999999 cache 3"), "and is what it was");
-    assert_eq!(range(&db.reserve("invoice@20260101", 1).unwrap()), (11, 11));
-    assert_eq!(range(&db.reserve_of(&opens("invoice@20260102", "")).unwrap()), (1, 5));
+    db.open_period(&day(1, "max 7")).unwrap();
+    assert_eq!(db.row("invoice@20260101"), Some(reserved.row), "it is what it was");
+    assert_eq!(range(&db.reserve("invoice@20260101", 5).unwrap()), (6, 10), "it goes on");
+    assert_eq!(db.open_period(&waits).unwrap(), generator);
+    assert_eq!(range(&db.reserve_in("invoice@20260102", 5).unwrap()), (1, 5));
     assert_eq!(db.reserve("invoice", 1), Err(Verdict::NoSuch), "a period is no sequence");
     db.create("invoice", "start 77");
     assert_eq!(range(&db.reserve("invoice", 1).unwrap()), (77, 77));
-    let answers = db.reserve_all(&[opens("x@1", ""), ask("x@2", 1), opens("invoice@20260101", "")]);
+    db.open_period(&opening("x@2026", "")).unwrap();
+    let answers = db.reserve_all(&[ask("x@2026", 5), ask("x@2027", 1), ask("invoice@20260102", 5)]);
     assert_eq!(range(answers[0].as_ref().unwrap()), (1, 5));
     assert_eq!(answers[1], Err(Verdict::NoSuch));
-    assert_eq!(range(answers[2].as_ref().unwrap()), (12, 16));
+    assert_eq!(range(answers[2].as_ref().unwrap()), (6, 10));
     assert_eq!((db.count(), db.list("", 10, false)), (1, vec!["invoice".to_owned()]));
-    let last = db.reserve_of(&opens("invoice@20260101", "")).unwrap();
-    assert!(db.give_back(&last.row, 18));
-    assert_eq!(range(&db.reserve("invoice@20260101", 1).unwrap()), (18, 18));
+    let last = db.reserve("invoice@20260102", 5).unwrap();
+    assert!(db.give_back(&last.row, 12));
+    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (12, 12));
+    let above = Opening { floor: 500, ..day(3, "") };
+    db.open_period(&above).unwrap();
+    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (500, 500));
+    let newest: Vec<_> = db.generators(None).into_iter().map(|found| (found.name, found.newest)).collect();
+    assert_eq!(newest, [("invoice".to_owned(), "20260103".to_owned()), ("x".to_owned(), "2026".to_owned())]);
+    assert_eq!(db.generators(Some(&["x", "y", "x' OR 'a' = 'a"])).len(), 1);
+}
+
+/// Two servers whose clocks disagree: once one of them has begun a period, none is in an earlier one.
+fn periods_never_go_back(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.open_period(&opening("invoice@20260102", "")).unwrap();
+    let newer = Err(Verdict::Newer { period: "20260102".to_owned() });
+    assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
+    assert_eq!(db.row("invoice@20260101"), None);
+    // A row that is created before its period begins is none that has begun.
+    let ahead = Opening { has_begun: false, ..opening("invoice@20260103", "") };
+    assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
+    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
+    assert_eq!(range(&db.reserve_in("invoice@20260102", 1).unwrap()), (1, 1));
+    assert_eq!(db.open_period(&opening("invoice@20260103", "")).unwrap().newest, "20260103");
+    assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (2, 2));
 }
 
 /// A serial that began again each day, and each month from now on, goes on above what the days had: its texts show the
 /// day and so would come again. What was told as values: `INV20260101-000001` of the day, and of the month.
-fn a_period_is_compared_with_those_of_other_lengths(place: &dyn Place) {
+fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     let mut db = Db::open(place);
-    assert_eq!(db.highest_of_other_periods("invoice@202601"), 0);
-    for (period, values) in
-        [("invoice@20260101", 5), ("invoice@20260102", 9), ("invoice@202601", 3), ("other@2026", 99)]
-    {
-        db.reserve_of(&Reserve { opens: Some(spec("")), ..ask(period, values) }).unwrap();
+    db.reserve_in("other@2026", 99).unwrap();
+    db.reserve_in("invoice@20260101", 5).unwrap();
+    db.reserve_in("invoice@20260102", 9).unwrap();
+    let month = opening("invoice@202601", "");
+    let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("it is declared otherwise") };
+    assert_eq!((stored.as_str(), asked.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
+    let seen = db.changes(None).upto;
+    let redeclared = db.open_period(&Opening { redeclares: true, ..month }).unwrap();
+    assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
+    assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
+    // A server that still counts by days gets nothing of them any more, and is told so.
+    assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
+    let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
+    if place.store().is_shared() {
+        assert!(changed.contains(&"invoice@20260102".to_owned()), "{changed:?}");
     }
-    assert_eq!(db.highest_of_other_periods("invoice@202602"), 10);
-    assert_eq!(db.highest_of_other_periods("invoice@20260103"), 4);
-    assert_eq!(db.highest_of_other_periods("invoice"), 10);
-    let opened = Reserve { opens: Some(spec("")), floor: 10, ..ask("invoice@202602", 2) };
-    assert_eq!(range(&db.reserve_of(&opened).unwrap()), (10, 11));
+    assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
+    // Back to days, on the same day.
+    db.open_period(&Opening { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
+    assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
+    assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (1, 1), "no text of this day was given");
+    // Another template of the same periods: the row goes on, and other servers throw away what they hold.
+    let before = db.row("invoice@20260103").unwrap();
+    let other = Opening { declaration: "serial Y{n:6}".to_owned(), ..opening("invoice@20260103", "") };
+    assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
+    db.open_period(&Opening { redeclares: true, ..other }).unwrap();
+    let after = db.row("invoice@20260103").unwrap();
+    assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
+}
+
+fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("day", "");
+    for period in ["20260130", "20260131", "20260201", "20260202", "20260203"] {
+        db.reserve_in(&format!("day@{period}"), 7).unwrap();
+    }
+    db.change("day@20260130", &RowChange::WentBack { had_next: 9 }).unwrap();
+    for period in ["month@202512", "month@202601", "month@202602", "hour@20260131T23", "hour@20260201T00", "year@2025"]
+    {
+        db.reserve_in(period, 1).unwrap();
+    }
+    assert_eq!(db.prune("nobody", "2026-01-31", false), Err(Verdict::NoSuch));
+    let counted = db.prune("day", "2026-02-01", false).unwrap();
+    assert_eq!((counted.rows, counted.deleted), (2, 0));
+    assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));
+    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
+    assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), Pruned { deleted: 2, ..counted });
+    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
+    // What is to be settled stays, and so does a sequence of the same name.
+    assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
+    assert_eq!(db.row("day").map(|row| row.next), Some(1));
+    assert_eq!(db.reserve("day@20260131", 1), Err(Verdict::NoSuch));
+    // Not even by a server whose clock is in it, and that counts otherwise.
+    let Err(Verdict::BadRow(said)) = db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }) else {
+        panic!("it is closed")
+    };
+    assert!(said.contains("202601") && said.contains("prune --through 20260201"), "{said}");
+    // The newest period stays whatever is asked, with those of its day.
+    for (name, through, rows) in [
+        ("day", "20991231", 1),
+        ("month", "2026-01-30", 1),
+        ("month", "2026-01-31", 2),
+        ("month", "2026-02-28", 2),
+        ("hour", "2026-02-01", 1),
+        ("year", "2099-12-31", 0),
+    ] {
+        assert_eq!(db.prune(name, through, false).unwrap().rows, rows, "{name} {through}");
+    }
+    assert_eq!(db.prune("day", "20991231", true).unwrap().deleted, 1);
+    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202");
+    assert_eq!(db.prune("day", "2026-01-01", true).unwrap().deleted, 0);
+    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never goes back");
+    assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
 }
 
 fn what_a_store_says_of_itself(place: &dyn Place) {
@@ -675,7 +773,10 @@ fn what_a_store_says_of_itself(place: &dyn Place) {
 
 fn the_printed_schema_is_enough(place: &dyn Place) {
     let schema = place.store().schema();
-    assert!(schema.trim_end().ends_with(';') && schema.contains("getid_sequence") && schema.contains("getid_store"));
+    assert!(
+        schema.trim_end().ends_with(';')
+            && ["getid_sequence", "getid_store", "getid_generator"].iter().all(|table| schema.contains(table))
+    );
     place.sql(&schema).unwrap();
     let mut db = Db::open(place);
     db.create("orders", "");
@@ -795,13 +896,14 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
 fn one_row_for_a_period_that_two_open(place: &dyn Place) {
     let found = std::sync::Mutex::new(BTreeSet::new());
     both(place, |_, db| {
-        for period in 0..50 {
-            let opens = Reserve { opens: Some(spec("")), ..ask(&format!("invoice@{period}"), 1) };
-            let got = db.reserve_of(&opens).unwrap();
-            assert!(found.lock().unwrap().insert((period, got.first)), "{period}: {} twice", got.first);
+        for year in 0..50 {
+            // Each in a generator of its own, because the other one may be ahead.
+            let period = format!("invoice{year}@2026");
+            let got = db.reserve_in(&period, 1).unwrap();
+            assert!(found.lock().unwrap().insert((year, got.first)), "{period}: {} twice", got.first);
         }
     });
-    let expected: BTreeSet<(i32, i64)> = (0..50).flat_map(|period| [(period, 1), (period, 2)]).collect();
+    let expected: BTreeSet<(i32, i64)> = (0..50).flat_map(|year| [(year, 1), (year, 2)]).collect();
     assert_eq!(found.into_inner().unwrap(), expected);
 }
 

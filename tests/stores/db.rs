@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row, RowChange,
-    Store, StoreError, Table, Verdict, open,
+    About, Changes, Compared, Connection, Create, Day, Generator, GiveBack, NotedRow, Opening, Prune, Pruned,
+    Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
-use getid_core::{Key, Spec};
+use getid_core::{Key, Reset, Spec};
 use tokio::runtime::Runtime;
 
 use crate::support::backend::SqlBackend;
@@ -23,6 +23,11 @@ pub(crate) trait Place: Sync {
 
     /// A store in it, as one server has it.
     fn store(&self) -> Box<dyn Store>;
+
+    /// Its address. Shared stores only.
+    fn url(&self) -> String {
+        String::new()
+    }
 
     /// Runs statements past getid, each with its semicolon; what the database said where it refused. Nobody is
     /// connected.
@@ -39,6 +44,10 @@ impl Place for Shared<'_> {
 
     fn store(&self) -> Box<dyn Store> {
         store(&self.0.url(), Table::Native)
+    }
+
+    fn url(&self) -> String {
+        self.0.url()
     }
 
     fn sql(&self, statements: &str) -> Result<(), String> {
@@ -153,10 +162,18 @@ impl Db {
         self.reserve_of(&ask(name, values))
     }
 
+    /// Gives back for a server.
+    #[track_caller]
+    pub(crate) fn give_back_as(&mut self, server: Credentials, of: &Row, next: i64) -> bool {
+        let ends = [GiveBack { key: of.key.clone(), version: of.version, next }];
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.give_back(Some(server), &ends)))).remove(0)
+    }
+
     #[track_caller]
     pub(crate) fn give_back_all(&mut self, ends: &[GiveBack]) -> Vec<bool> {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.give_back(ends))))
+        answered(|| self.runtime.block_on(in_time(connection.give_back(None, ends))))
     }
 
     /// Gives back all of what was reserved from `next` on.
@@ -218,11 +235,35 @@ impl Db {
         answered(|| self.runtime.block_on(in_time(connection.changes(seen))))
     }
 
-    #[track_caller]
-    pub(crate) fn highest_of_other_periods(&mut self, key: &str) -> i64 {
-        let key = Key::parse(key).unwrap();
+    pub(crate) fn try_open(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.highest_of_other_periods(&key))))
+        self.runtime.block_on(in_time(connection.open_period(ask)))
+    }
+
+    #[track_caller]
+    pub(crate) fn open_period(&mut self, ask: &Opening) -> Result<Generator, Verdict> {
+        answered(|| self.try_open(ask))
+    }
+
+    /// `values` of a period, which is begun before.
+    #[track_caller]
+    pub(crate) fn reserve_in(&mut self, period: &str, values: u32) -> Result<Reserved, Verdict> {
+        self.open_period(&opening(period, ""))?;
+        self.reserve(period, values)
+    }
+
+    #[track_caller]
+    pub(crate) fn generators(&mut self, names: Option<&[&str]>) -> Vec<Generator> {
+        let names: Option<Vec<String>> = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.generators(names.as_deref()))))
+    }
+
+    #[track_caller]
+    pub(crate) fn prune(&mut self, name: &str, through: &str, deletes: bool) -> Result<Pruned, Verdict> {
+        let ask = Prune { name: name.to_owned(), through: Day::parse(through).unwrap(), deletes };
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.prune(&ask))))
     }
 }
 
@@ -296,7 +337,26 @@ pub(crate) fn spec(options: &str) -> Spec {
 }
 
 pub(crate) fn ask(name: &str, values: u32) -> Reserve {
-    Reserve { key: key(name), values, floor: 0, opens: None }
+    Reserve { key: key(name), values, floor: 0 }
+}
+
+/// How a server opens a period, with these options for its row. How often its counter begins again is what the period
+/// looks like.
+pub(crate) fn opening(period: &str, options: &str) -> Opening {
+    let key = key(period);
+    let is_of = |reset: &Reset| reset.first_of(key.period()).is_some();
+    let reset = Reset::ALL.into_iter().find(is_of).unwrap_or(Reset::Never);
+    Opening {
+        declaration: format!("serial X{{n:6}} reset {}", reset.word()),
+        key,
+        reset,
+        spec: spec(options),
+        floor: 0,
+        may_begin: true,
+        has_begun: true,
+        redeclares: false,
+        server: None,
+    }
 }
 
 pub(crate) fn create(name: &str, options: &str) -> Create {

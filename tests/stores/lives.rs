@@ -20,7 +20,8 @@ use crate::support::backend::{SqlBackend, restore, save};
 use crate::support::mariadb::MariadbServer;
 #[cfg(feature = "postgres")]
 use crate::support::postgres::PostgresServer;
-use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder, in_time};
+use crate::support::program::finish;
+use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder, getid, in_time};
 
 /// Long enough for a server that stands still to be given up by others.
 const STANDSTILL: Duration = Duration::from_secs(3);
@@ -495,6 +496,41 @@ fn periods_outlive_a_wrong_clock(database: &dyn SqlBackend) {
     }
 }
 
+/// Two servers of which one is a day behind, as its zone is: it is refused until its declaration is the store's, and
+/// then continues in the newer period, after a start in an empty folder too.
+fn a_period_never_goes_back(database: &dyn SqlBackend) {
+    let dir = folder();
+    let zone = |zone: &'static str| ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", zone];
+    let number = |wire: &mut Wire| {
+        let mut text = String::new();
+        eventually("a serial number", || {
+            wire.ask_bulk("GETID i").trim_end().clone_into(&mut text);
+            text.len() == 17 || text.starts_with("-ERR")
+        });
+        text
+    };
+    let ahead = start(dir.path(), 1, &[database.url()], &zone("Pacific/Kiritimati"));
+    let last = number(&mut ahead.connect());
+    for life in 2..4 {
+        let mut behind = start(dir.path(), life, &[database.url()], &zone("Etc/GMT+12"));
+        let mut wire = behind.connect();
+        if life == 2 {
+            let refused = number(&mut wire);
+            let declared = |zone: &str| format!("'serial {{yyyyMMdd}}{{n:9}} zone {zone}'");
+            for expected in [declared("Pacific/Kiritimati"), declared("Etc/GMT+12"), "SEQUENCE DECLARE".to_owned()] {
+                assert!(refused.contains(&expected), "{expected}: {refused}");
+            }
+            assert!(done_in_time(&mut wire, "SEQUENCE DECLARE i").starts_with("+OK here, and on every server in"));
+        }
+        let next = number(&mut wire);
+        assert!(next[..8] >= last[..8] && next > last, "{next} after {last}");
+        assert!(end(&mut behind, Signal::SIGTERM).success());
+    }
+    // Whoever declares it otherwise gets no more, once the values in memory are thrown away.
+    let mut wire = ahead.connect();
+    eventually("the older declaration is refused", || number(&mut wire).contains("zone Etc/GMT+12"));
+}
+
 /// A store that is not there yet: IDs are given, sequences say what is wrong, and no secret; then it comes.
 fn a_store_is_down_at_the_start(database: &mut dyn SqlBackend) {
     let dir = folder();
@@ -572,6 +608,26 @@ fn an_older_sqlite_file_is_put_back() {
     }
 }
 
+/// What a tool raises while the server is stopped is noted as well: an older copy of the file is noticed.
+#[test]
+fn a_raise_by_a_tool_is_noted() {
+    let dir = folder();
+    let state = dir.path().join("1");
+    let store = state.join("sequences-1.sqlite");
+    let mut server = start(dir.path(), 1, &[], &["--sequence-create", "on-first-use"]);
+    assert_eq!(value_in_time(&mut server.connect(), "INCR orders"), 1);
+    assert!(end(&mut server, Signal::SIGTERM).success());
+    let old = fs::read(&store).unwrap();
+    let mut raise = getid();
+    raise.args(["sequence", "raise", "orders", "500", "--server-id", "1", "--dir"]).arg(&state);
+    let raised = finish(&mut raise, "", PATIENCE, false);
+    assert!(raised.status.success(), "{raised:?}");
+    fs::write(&store, old).unwrap();
+    let server = start(dir.path(), 1, &[], &[]);
+    let said = answer_in_time(&mut server.connect(), "INCR orders", |reply| reply.contains("went back"));
+    assert!(said.starts_with("-MISCONF sequence 'orders': its store went back below"), "{said}");
+}
+
 #[test]
 fn sqlite_counts_through_faults() {
     counts_through_faults(None);
@@ -580,7 +636,7 @@ fn sqlite_counts_through_faults() {
 /// Each story with an empty database of one server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn all_stories(database: &mut dyn SqlBackend) {
-    let stories: [fn(&mut dyn SqlBackend); 9] = [
+    let stories: [fn(&mut dyn SqlBackend); 10] = [
         |database| counts_through_faults(Some(database)),
         |database| two_servers_share_a_row(database),
         |database| serial_numbers_of_two_servers(database),
@@ -589,6 +645,7 @@ fn all_stories(database: &mut dyn SqlBackend) {
         |database| a_dump_is_restored(database),
         |database| all_rows_are_lost(database),
         |database| periods_outlive_a_wrong_clock(database),
+        |database| a_period_never_goes_back(database),
         a_store_is_down_at_the_start,
     ];
     for story in stories {

@@ -6,7 +6,7 @@ mod others;
 use std::io::Write;
 use std::net::TcpListener;
 
-use getid::sql::{Reserve, StoreError, Table, Verdict};
+use getid::sql::{StoreError, Table, Verdict};
 
 use crate::db::{ask, create, db, is_over_time, range, says, store};
 use crate::faults::{self, Given};
@@ -152,7 +152,7 @@ fn another_isolation_and_time_zone_and_all_that() {
         assert!(client.give_back(&reserved.row, 3));
         client.raise("orders", 10).unwrap();
         client.create("others", "");
-        client.reserve_of(&Reserve { opens: Some(getid_core::Spec::default()), ..ask("p@2026", 1) }).unwrap();
+        client.reserve_in("p@2026", 1).unwrap();
         assert_eq!(client.list("", 9, true), ["orders", "others", "p@2026"]);
         assert_eq!(server.sql("SELECT DISTINCT isolation, tz FROM seen"), format!("{isolation}\t+00:00"));
         assert_eq!(server.sql("SELECT count(*) FROM seen"), "4");
@@ -259,6 +259,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     says(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     // Who may not make rows may still have the values of those that there are.
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
+    says(&url, &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
+    server.sql("GRANT INSERT ON ids.getid_beat TO app@localhost");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
     let warnings = client.about().warnings.join("\n");

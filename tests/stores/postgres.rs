@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use getid::sql::{Reserve, StoreError, Table, Verdict};
+use getid::sql::{StoreError, Table, Verdict};
 
-use crate::db::{Db, ask, create, db, range, refusal, says, store};
+use crate::db::{Db, ask, create, db, opening, range, refusal, says, store};
 use crate::faults::{self, Given};
 use crate::support::backend::{Backend as _, SqlBackend as _};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
@@ -88,7 +88,7 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     assert!(client.give_back(&reserved.row, 3));
     client.raise("orders", 10).unwrap();
     client.create("others", "");
-    client.reserve_of(&Reserve { opens: Some(getid_core::Spec::default()), ..ask("p@2026", 1) }).unwrap();
+    client.reserve_in("p@2026", 1).unwrap();
     assert_eq!(server.psql("SELECT count(*) FROM seen"), "6");
     assert_eq!(server.psql("SELECT DISTINCT * FROM seen"), "on|read committed|2s");
     // Two at once are not refused for it.
@@ -161,7 +161,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     says(
         &url,
         &[
-            "'postgres' lacks a table of getid_beat, getid_sequence and getid_store, and 'app' may not",
+            "'postgres' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and 'app' may not make it",
             "permission denied",
             schema,
         ],
@@ -169,10 +169,13 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql(&store(&url, Table::Native).schema());
     server.psql(&store(&url, Table::Native).schema());
     says(&url, &["'app' may not SELECT the table getid_store", "GRANT SELECT, INSERT, UPDATE ON"]);
-    server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat TO app; GRANT SELECT ON getid_sequence TO app");
+    server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
+    server.psql("GRANT SELECT ON getid_sequence TO app");
     says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
     // Who may not make rows may still have the values of those that there are.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
+    says(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
+    server.psql("GRANT INSERT ON getid_beat TO app");
     db(&server.url()).create("orders", "");
     let mut client = db(&url);
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (1, 2));
@@ -180,8 +183,11 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     let said = error.to_string();
     assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("42501"), "{said}");
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "and the session goes on");
-    server.psql("GRANT INSERT ON getid_sequence TO app");
+    let refused = client.try_open(&opening("invoice@2026", "")).unwrap_err().to_string();
+    assert!(refused.contains("GRANT") && refused.contains("42501"), "{refused}");
+    server.psql("GRANT INSERT ON getid_sequence, getid_generator TO app");
     client.create("others", "");
+    client.open_period(&opening("invoice@2026", "")).unwrap();
     // One table of two, no row, a column less.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
     says(&url, &["offset_", "does not exist", schema]);
@@ -232,7 +238,7 @@ fn who_is_not_let_in_is_told_why() {
     // As many as may come in, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
     server.psql(&store(&app, Table::Native).schema());
-    server.psql("GRANT ALL ON getid_beat, getid_sequence, getid_store TO app");
+    server.psql("GRANT ALL ON getid_beat, getid_generator, getid_sequence, getid_store TO app");
     let mut in_use: Vec<Db> = Vec::new();
     eventually("those who were here before have left", || {
         in_use.extend(Db::of(&*store(&app, Table::Native)));

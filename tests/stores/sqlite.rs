@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use getid::sql::{Reserve, Store, StoreError, Table, Verdict, open};
+use getid::sql::{Store, StoreError, Table, Verdict, open};
 use getid::text::store_url::StoreUrl;
 use tempfile::TempDir;
 
 use crate::child::Teller;
 use crate::contract;
-use crate::db::{Db, Place, ask, range, spec};
+use crate::db::{Db, Place, ask, range};
 use crate::support;
 
 /// A file in a folder of its own.
@@ -90,8 +90,7 @@ fn the_file_is_made_by_the_first_row_and_for_its_owner_alone() {
     assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 1);
     // A serial's first period is a first need, too.
     folder.clear();
-    let opens = Reserve { opens: Some(spec("")), ..ask("invoice@2026", 1) };
-    assert_eq!(range(&Db::open(&folder).reserve_of(&opens).unwrap()), (1, 1));
+    assert_eq!(range(&Db::open(&folder).reserve_in("invoice@2026", 1).unwrap()), (1, 1));
     assert!(folder.file().exists());
 }
 

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
+use getid::sql::{Opening, Table, open};
+use getid::text::store_url::StoreUrl;
+use getid_core::{Key, Reset, Spec};
 use tempfile::TempDir;
 
 use crate::support::mariadb::MariadbServer;
@@ -104,6 +107,55 @@ fn sequences_are_made_listed_raised_and_told_of() {
         (&rows[1]["name"], &rows[1]["reserved_to"], &rows[1]["next"]),
         (&"orders".into(), &"120".into(), &"121".into())
     );
+}
+
+/// Opens periods of a generator in the store of a folder, as a server does.
+fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = open(&StoreUrl::default_file(), Table::Native, dir, 0).unwrap();
+    let mut connection = runtime.block_on(store.connect()).unwrap();
+    for period in periods {
+        let ask = Opening {
+            key: Key::of_period(generator, period).unwrap(),
+            declaration: "serial {yyyyMMdd}{n:6} zone UTC".to_owned(),
+            reset: Reset::Day,
+            spec: Spec::default(),
+            floor: 0,
+            may_begin: true,
+            has_begun: true,
+            redeclares: false,
+            server: None,
+        };
+        runtime.block_on(connection.open_period(&ask)).unwrap().unwrap();
+    }
+}
+
+#[test]
+fn ended_periods_are_shown_and_then_removed() {
+    let dir = Folder::new();
+    let nothing = "No period that ended by 2026-01-31 is there to be removed\n";
+    dir.check("sequence prune --through 2026-01-31", 0, nothing, "");
+    open_periods(dir.path(), "a", &["20260130", "20260131", "20260201"]);
+    open_periods(dir.path(), "invoice", &["20260129", "20260131"]);
+    let shown = "a                          2 rows 20260130 to 20260131  sqlite:DIR/sequences-0.sqlite\n\
+                 invoice                     1 row 20260129 to 20260129  sqlite:DIR/sequences-0.sqlite\n";
+    let would = "3 rows would be removed: repeat this with --yes to remove them\n";
+    dir.check("sequence prune --through 2026-01-31", 0, &format!("{shown}{would}"), "");
+    dir.says("sequence list --periods", 0, &["a@20260130", "a@20260131", "invoice@20260129"]);
+    let one = "invoice                     1 row 20260129 to 20260129  sqlite:DIR/sequences-0.sqlite\nRemoved 1 row\n";
+    dir.check("sequence prune --through 2026-01-31 --generator invoice --yes", 0, one, "");
+    dir.says("sequence prune --through 2026-01-31 --yes", 0, &["Removed 2 rows"]);
+    let (_, left, _) = dir.run("sequence list --periods");
+    assert_eq!(left.matches('@').count(), 2, "{left}");
+    dir.check("sequence prune --through 2026-01-31 --yes", 0, nothing, "");
+    for (words, code, expected) in [
+        ("--through 2026-02-30", 2, "--through is '2026-02-30', must be a day such as 2025-12-31"),
+        ("--through tomorrow", 2, "--through is 'tomorrow', must be a day"),
+        ("", 2, "--through <DATE>"),
+        ("--through 2026-01-31 --generator b", 1, "no generator 'b' has counted there"),
+    ] {
+        dir.says(&format!("sequence prune {words}"), code, &[expected]);
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
                 rows_max: 0,
                 server: None,
             };
-            match opened.write(|connection| connection.create(&new))? {
+            match opened.write_row(|connection| connection.create(&new))? {
                 Ok(row) => return Ok(Done::Created { next: row.next }),
                 // Somebody else made it just now.
                 Err(Verdict::Exists(row)) => *row,
@@ -117,7 +117,7 @@ fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &Row, is_dry: boo
     }
     // A mark of a store that went back is for an operator to take off.
     let change = RowChange::Raise { last, settles: None };
-    Ok(match opened.write(|connection| connection.change(key, &change))? {
+    Ok(match opened.write_row(|connection| connection.change(key, &change))? {
         Ok(_) => Done::Raised { from: at },
         Err(Verdict::Lower { row }) => Done::Same { at: row.last() },
         Err(verdict) => Done::Refused(sentence(key.as_str(), verdict)),

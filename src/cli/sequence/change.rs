@@ -109,7 +109,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
             rows_max: 0,
             server: None,
         };
-        match opened.write(|connection| connection.create(&new))? {
+        match opened.write_row(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
             Ok(row) => writeln!(out, "{}", created(&row, opened, stores.count()))?,
             Err(verdict) => return Err(Stop::No(sentence(&args.name, verdict))),
@@ -137,7 +137,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
     let mut raised = 0;
     for opened in &mut all {
         let change = RowChange::Raise { last, settles: Some(0) };
-        let mut changed = opened.write(|connection| connection.change(&key, &change))?;
+        let mut changed = opened.write_row(|connection| connection.change(&key, &change))?;
         if let Err(Verdict::Lower { row }) = &changed
             && let Some(row) = drop_what_is_held(opened, &key, row, last)?
         {

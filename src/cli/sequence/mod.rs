@@ -4,6 +4,7 @@
 //! open is locked; its sequences are the server's to tell, by its `SEQUENCE` commands.
 
 mod change;
+mod prune;
 mod show;
 pub(super) mod stores;
 
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
+use self::prune::{PRUNE_EXAMPLES, PruneArgs};
 use self::show::{INFO_EXAMPLES, InfoArgs, LIST_EXAMPLES, ListArgs};
 use self::stores::{STORES_HELP, StoreArgs};
 use super::output::{EXIT_FAILED, complain, finish, print};
@@ -44,6 +46,12 @@ enum SequenceCommand {
     /// It never goes back. A sequence that was marked because its store went back gives values again.
     #[command(after_help = format!("{STORES_HELP}\n\n{RAISE_EXAMPLES}"))]
     Raise(RaiseArgs),
+    /// Remove the counters of serial numbers' ended periods; first shows what goes
+    ///
+    /// Only this removes them: a server deletes no period by a clock. A period that is removed is never begun again.
+    /// Sequences, counters that never begin again, the newest period of each generator, and a row that went back stay.
+    #[command(after_help = format!("{STORES_HELP}\n\n{PRUNE_EXAMPLES}"))]
+    Prune(PruneArgs),
     /// Print the SQL that makes the tables, for who may do so; connects to nothing
     #[command(after_help = format!("{STORES_HELP}\n\n{SCHEMA_EXAMPLES}"))]
     Schema(SchemaArgs),
@@ -106,6 +114,7 @@ pub(super) fn run(args: &SequenceArgs) -> ExitCode {
         SequenceCommand::Info(args) => show::info(args, out),
         SequenceCommand::Create(args) => change::create(args, out),
         SequenceCommand::Raise(args) => change::raise(args, out),
+        SequenceCommand::Prune(args) => prune::prune(args, out),
         SequenceCommand::Schema(args) => schema(args, out),
     })
 }

@@ -12,8 +12,10 @@ use getid_core::{Key, Spec};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::host_name_with_ordinal;
+use crate::cli::output::complain;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
+use crate::generators::sequence::Notes;
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
 use crate::text::store_url::{StoreKind, StoreUrl};
 
@@ -103,6 +105,8 @@ pub(in crate::cli) struct Stores {
     runtime: Runtime,
     all: Vec<Box<dyn Store>>,
     timeout: Duration,
+    /// The notes of the server, if it has run in its `dir`.
+    notes: Option<Notes>,
     /// Seconds after which servers with this configuration know what was changed.
     pub(in crate::cli) ride_out_s: u64,
     /// Where such a server listens.
@@ -130,7 +134,8 @@ impl Stores {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
-        Ok(Stores { runtime, all, timeout, ride_out_s, port, same_command: String::new() })
+        let notes = Some(dir.join(Notes::file_name(config.server_id))).filter(|path| path.exists()).map(Notes::in_file);
+        Ok(Stores { runtime, all, timeout, notes, ride_out_s, port, same_command: String::new() })
     }
 
     /// How many there are; at least one.
@@ -205,6 +210,29 @@ impl Opened<'_> {
     }
 }
 
+impl Opened<'_> {
+    /// One statement that creates or changes a row. That of a server's own file is noted in its `dir`, as the server
+    /// does it.
+    pub(in crate::cli) fn write_row<'s>(
+        &'s mut self,
+        statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, Result<Row, Verdict>>,
+    ) -> Result<Result<Row, Verdict>, String> {
+        let (stores, is_shared, shown) = (self.stores, self.store.is_shared(), self.store.shown());
+        let uuid = self.connection.about().uuid.clone();
+        let changed = self.write(statement)?;
+        if let (Ok(row), Some(notes), false) = (&changed, &stores.notes, is_shared)
+            && !stores.runtime.block_on(notes.note_row(&uuid, row))
+        {
+            complain(&format!(
+                "{shown}: '{}' is changed, and that could not be noted beside it: if an older copy of the file takes its \
+                 place, the server does not notice that this is missing",
+                row.key
+            ));
+        }
+        Ok(changed)
+    }
+}
+
 /// The tables that a configuration means.
 pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
     match table {
@@ -230,6 +258,10 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
             format!("a sequence never goes back: '{name}' is at {}", row.last())
         }
         Verdict::TooMany { max } => format!("there are {max} sequences, which is the most there may be"),
+        Verdict::Newer { period } => format!("the generator '{name}' has begun its period {period}"),
+        Verdict::Declared { stored, asked } => {
+            format!("the generator '{name}' is declared as '{stored}' in its store, and here as '{asked}'")
+        }
         Verdict::BadRow(said) => format!("the sequence '{name}' cannot be used: {said}"),
         Verdict::Unsupported(said) => said,
     }
@@ -247,7 +279,7 @@ pub(in crate::cli) fn drop_what_is_held(
         return Ok(None);
     }
     let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };
-    Ok(opened.write(|connection| connection.change(key, &change))?.ok())
+    Ok(opened.write_row(|connection| connection.change(key, &change))?.ok())
 }
 
 /// What is said of a sequence in one of several stores, as a server has it.

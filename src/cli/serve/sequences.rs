@@ -23,7 +23,7 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> 
     if stores.is_empty() {
         return Ok(None);
     }
-    let notes = config.state_dir.join(format!("sequence-notes-{}.sqlite", config.server_id));
+    let notes = config.state_dir.join(Notes::file_name(config.server_id));
     let settings = settings::sequences(config);
     let sequences = Sequences::start(stores, settings, Notes::in_file(notes), Box::new(SystemClock::new()))
         .map_err(|error| Failure(error.to_string()))?;

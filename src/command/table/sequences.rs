@@ -83,6 +83,15 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
             .docs(SINCE, GROUP, "Let a sequence go on that was found lower than it had been")
             .takes(&[KEY])
             .help(&["CONFIRM <name>", "    Let a sequence go on from where its row is, after its store went back."]),
+        row(Verb::SequenceDeclare, "sequence|declare", 3, GROW, DANGEROUS)
+            .keys(&[one(2, UPDATE)])
+            .guarded()
+            .docs(SINCE, GROUP, "Make this server's declaration of a generator the one in its store")
+            .takes(&[KEY])
+            .help(&[
+                "DECLARE <name>",
+                "    Make this server's declaration of a sequence or serial generator the one of all servers.",
+            ]),
         row(Verb::SequenceDrop, "sequence|drop", 3, Flags::WRITE, DANGEROUS)
             .keys(&[one(2, Access::RM.and(Access::DELETE))])
             .guarded()

@@ -132,7 +132,9 @@ impl Sequences {
     async fn compare(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let (mut after, mut raised) = (String::new(), 0);
         loop {
-            let Some(page) = self.notes.rows_after(uuid, &after).await else { return Ok(false) };
+            let page = self.notes.rows_after(uuid, &after).await;
+            pool.has_unread_notes.store(page.is_none(), Relaxed);
+            let Some(page) = page else { return Ok(false) };
             let Some(credentials) = pool.member().as_ref().and_then(Member::comparing) else { return Ok(true) };
             let is_last = page.last.is_none();
             let notes = page.rows;
@@ -150,11 +152,15 @@ impl Sequences {
             }
         }
         self.counts.went_back.fetch_add(raised as u64, Relaxed);
-        tracing::error!(
-            "sequence store {} lost writes: it was restored, or failed over to a replica that had not got everything. \
-             {raised} of its sequences were lower than what this server had of them, and go on above that",
-            pool.store.shown()
-        );
+        let shown = pool.store.shown();
+        if raised > 0 {
+            tracing::error!(
+                "sequence store {shown} lost writes: it was restored, or failed over to a replica that had not got \
+                 everything. {raised} of its sequences were lower than what this server had of them, and go on above that"
+            );
+        } else {
+            tracing::warn!("sequence store {shown}: no sequence was lower than what this server had of it");
+        }
         if let Some(member) = &mut *pool.member() {
             member.compared();
         }
@@ -190,7 +196,13 @@ impl Sequences {
                         "the store is in doubt again: look at it and repeat this".to_owned(),
                     ));
                 }
+                own.beat(&pool).await.map_err(SequenceError::from_store)?;
                 pool.probe.notify_one();
+                if waits(&pool) {
+                    return Err(SequenceError::Not(
+                        "the store is in doubt again: look at it and repeat this".to_owned(),
+                    ));
+                }
             }
             Ok(())
         })

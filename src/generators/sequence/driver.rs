@@ -266,6 +266,7 @@ impl Sequences {
         let is_cleared = self.beat(pool).await?;
         if pool.member().as_mut().is_some_and(Member::take_loss) {
             // What rows were changed is not known any more.
+            pool.drop_idle();
             self.lose_store(pool.index);
             care.seen = None;
         }
@@ -406,7 +407,7 @@ impl Care {
         if is_cleared {
             if let Some((since, true)) = self.held_since.take() {
                 let (shown, s) = (pool.store.shown(), since.elapsed().as_secs_f64());
-                tracing::warn!("sequence store {shown}: all servers have compared their notes, after {s:.1} s");
+                tracing::warn!("sequence store {shown}: values are reserved again, after {s:.1} s");
             }
             return;
         }

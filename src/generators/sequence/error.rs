@@ -85,6 +85,15 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::NoSuch => SequenceRefusal::NoSuch,
         Verdict::Dropped { last } => SequenceRefusal::Dropped { last },
         Verdict::WentBack { .. } => SequenceRefusal::WentBack,
+        Verdict::Newer { period } => SequenceRefusal::Newer { period: period.into() },
+        Verdict::Declared { stored, asked } => SequenceRefusal::BadRow(
+            format!(
+                "its store has it declared as '{stored}', and this server as '{asked}'. Change this server's configuration, \
+                 or replace the store's by 'SEQUENCE DECLARE' with its name: then servers that declare it otherwise are \
+                 refused"
+            )
+            .into(),
+        ),
         Verdict::BadRow(what) | Verdict::Unsupported(what) => SequenceRefusal::BadRow(what.into()),
         Verdict::TooMany { max } => SequenceRefusal::BadRow(
             format!("it was not made: there are {max}, and 'sequence-max' allows no more").into(),

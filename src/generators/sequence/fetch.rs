@@ -5,16 +5,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use getid_core::beat::Credentials;
 use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, Spec, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
-use super::error::refusal_of;
+use super::error::{SequenceError, refusal_of};
 use super::notes::Had;
 use super::pool::Pool;
-use super::table::{Entry, Table};
+use super::table::{Entry, Opens, Table};
 use super::verbs::row_of;
-use crate::sql::{BATCH_MAX, Connection, Create, Reserve, Reserved, Row, RowChange, RowState, StoreError, Verdict};
+use crate::sql::{
+    BATCH_MAX, Connection, Create, Generator, Opening, Reservations, Reserve, Reserved, Row, RowChange, RowState,
+    StoreError, Verdict,
+};
 use crate::text::plural::{counted, thousands};
 
 /// A period's row is begun so near to it by the store's clock, ms.
@@ -28,10 +32,10 @@ struct Asked {
     hash: u64,
     key: Key,
     fetch: Fetch,
-    /// What its row is begun with, where there is none and there was none.
-    opens: Option<Spec>,
-    /// It is a generator's counter: of a period, or of all time.
-    is_counter: bool,
+    /// A generator's counter, of a period or of all time: how its row is created.
+    opens: Option<Opens>,
+    /// Whether a missing row of such a counter may be created.
+    may_begin: bool,
     /// It is noted that its row was begun.
     is_begun: bool,
 }
@@ -214,11 +218,10 @@ impl Sequences {
                 entry.flags.is_fetching = true;
                 self.fetching.fetch_add(1, Relaxed);
                 let rare = entry.rare.as_deref();
-                let is_counter = rare.is_some_and(|rare| rare.opens.is_some());
                 let is_begun = rare.is_some_and(|rare| rare.is_begun);
-                let opens = may_open(pool, entry).filter(|_| !is_begun);
-                let opens = opens.map(|spec| self.spec_of_store(&spec, pool.index));
-                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, is_counter, is_begun });
+                let opens = rare.and_then(|rare| rare.opens.clone());
+                let may_begin = !is_begun && opens.as_ref().is_some_and(|opens| may_open(pool, opens));
+                batch.push(Asked { hash, key: entry.key.clone(), fetch, opens, may_begin, is_begun });
             } else {
                 let is_missing = self.rest(entry, hash, now_ms);
                 drop(shard);
@@ -238,18 +241,18 @@ impl Sequences {
         if self.pools.len() > 1 {
             return;
         }
-        let mut counters: Vec<_> = batch.iter_mut().filter(|asked| asked.is_counter && !asked.is_begun).collect();
+        let mut counters: Vec<_> = batch.iter_mut().filter(|asked| asked.is_counter() && !asked.is_begun).collect();
         let keys = counters.iter().map(|asked| asked.key.clone()).collect();
         for (asked, is_begun) in counters.iter_mut().zip(self.notes.begun(keys).await) {
             asked.is_begun = is_begun;
-            asked.opens = asked.opens.filter(|_| !is_begun);
+            asked.may_begin &= !is_begun;
         }
     }
 
     /// Marks sequences without a row of which this server has notes: the store was lost, or is another one.
     async fn look_up_lost(&self, batch: &mut [Asked], answers: &[Answer]) {
         let missing = batch.iter_mut().zip(answers).filter(|(asked, answer)| {
-            matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter && !asked.is_begun
+            matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter() && !asked.is_begun
         });
         let missing: Vec<_> = missing.map(|(asked, _)| asked).collect();
         let keys = missing.iter().map(|asked| asked.key.clone()).collect();
@@ -264,7 +267,8 @@ impl Sequences {
             return;
         }
         let asked = batch.iter_mut().zip(answers);
-        let begun = asked.filter(|(asked, answer)| asked.is_counter && !asked.is_begun && matches!(answer, Ok(Ok(_))));
+        let begun =
+            asked.filter(|(asked, answer)| asked.is_counter() && !asked.is_begun && matches!(answer, Ok(Ok(_))));
         let begun: Vec<_> = begun.map(|(asked, _)| asked).collect();
         let keys = begun.iter().map(|asked| asked.key.clone()).collect();
         if self.notes.begin(keys).await {
@@ -282,31 +286,27 @@ impl Sequences {
         } else {
             self.notes.highest(batch.iter().map(|asked| asked.key.clone()).collect()).await
         };
-        let asks = batch.iter().zip(had).map(|(asked, had)| Reserve {
-            key: asked.key.clone(),
-            values: asked.fetch.values,
-            floor: if is_alone { 0 } else { asked.fetch.floor.max(had) },
-            opens: asked.opens,
-        });
-        let mut asks: Vec<_> = asks.enumerate().collect();
-        // Everybody locks rows in the same order.
-        asks.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
-        let (places, mut asks): (Vec<usize>, Vec<Reserve>) = asks.into_iter().unzip();
-        let are_counters: Vec<bool> =
-            places.iter().map(|place| batch.get(*place).is_some_and(|asked| asked.is_counter)).collect();
         let server = match pool.credentials() {
             Ok(server) => server,
             Err(error) => return vec![Err(error); batch.len()],
         };
+        let asks = batch.iter().zip(had).map(|(asked, had)| {
+            let floor = if is_alone { 0 } else { asked.fetch.floor.max(had) };
+            let reserve = Reserve { key: asked.key.clone(), values: asked.fetch.values, floor };
+            let opens = asked.opens.as_ref().filter(|_| pool.is_native());
+            let may_begin = asked.may_begin;
+            let opening =
+                opens.map(|opens| Opening { floor, may_begin, ..self.opening(pool, server, &asked.key, opens) });
+            (reserve, opening)
+        });
+        let mut asks: Vec<_> = asks.enumerate().collect();
+        // Everybody locks rows in the same order.
+        asks.sort_by(|(_, a), (_, b)| a.0.key.cmp(&b.0.key));
+        let (places, asks): (Vec<usize>, Vec<(Reserve, Option<Opening>)>) = asks.into_iter().unzip();
         let answers = pool
             .run(slot, move |mut connection| {
                 Box::pin(async move {
-                    let counters = asks.iter_mut().zip(are_counters).filter(|(_, is_counter)| *is_counter);
-                    let counters = counters.map(|(ask, _)| ask);
-                    let answers = match floors_of_periods(&mut *connection, counters).await {
-                        Ok(()) => connection.reserve_as(server, &asks).await,
-                        Err(error) => Err(error),
-                    };
+                    let answers = reserve_with_periods(&mut *connection, server, asks).await;
                     (connection, answers)
                 })
             })
@@ -323,6 +323,48 @@ impl Sequences {
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
         sorted.sort_by_key(|(place, _)| *place);
         sorted.into_iter().map(|(_, answer)| Ok(answer)).collect()
+    }
+
+    /// How the counter of a generator is found, or begun, in a store.
+    fn opening(&self, pool: &Pool, server: Option<Credentials>, key: &Key, opens: &Opens) -> Opening {
+        Opening {
+            key: key.clone(),
+            declaration: opens.declaration.to_string(),
+            reset: opens.reset,
+            spec: self.spec_of_store(&opens.spec, pool.index),
+            floor: 0,
+            may_begin: may_open(pool, opens),
+            has_begun: pool.unix_ms().is_some_and(|now_ms| opens.from_unix_ms <= now_ms),
+            // Of a store of its own, a server's configuration is the only declaration.
+            redeclares: !pool.store.is_shared(),
+            server,
+        }
+    }
+
+    /// `SEQUENCE DECLARE`: makes the declaration of this server the one of all servers, in each store.
+    ///
+    /// # Errors
+    ///
+    /// A store has no rows of generators, or does not answer.
+    pub async fn declare(self: &Arc<Self>, key: Key, opens: Opens) -> Result<(), SequenceError> {
+        let own = Arc::clone(self);
+        self.on_driver(async move {
+            for pool in &own.pools {
+                let server = pool.credentials().map_err(SequenceError::from_store)?;
+                let ask = Opening { redeclares: true, ..own.opening(pool, server, &key, &opens) };
+                let opened = pool.run_job(move |mut connection| {
+                    Box::pin(async move {
+                        let opened = connection.open_period(&ask).await;
+                        (connection, opened)
+                    })
+                });
+                opened.await.map_err(SequenceError::from_store)?.map_err(SequenceError::from_verdict)?;
+                own.beat_after_change(pool).await;
+            }
+            own.let_go(&key);
+            Ok(())
+        })
+        .await
     }
 
     /// `sequence-create on-first-use`: creates those that are missing, and reserves for them again.
@@ -653,8 +695,12 @@ impl Sequences {
 }
 
 impl Asked {
+    fn is_counter(&self) -> bool {
+        self.opens.is_some()
+    }
+
     fn again(&self) -> Asked {
-        Asked { key: self.key.clone(), ..*self }
+        Asked { key: self.key.clone(), opens: self.opens.clone(), ..*self }
     }
 }
 
@@ -678,13 +724,11 @@ pub(super) fn tell(told: Vec<Telling>) {
     }
 }
 
-/// What a period's row may be begun with now, by the store's clock.
-fn may_open(pool: &Pool, entry: &Entry) -> Option<Spec> {
-    let opens = entry.rare.as_ref()?.opens?;
-    let now_ms = pool.unix_ms()?;
+/// Whether a period is near enough, by the store's clock, to be begun.
+fn may_open(pool: &Pool, opens: &Opens) -> bool {
     let from_ms = opens.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
     let until_ms = opens.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
-    (from_ms..=until_ms).contains(&now_ms).then_some(opens.spec)
+    pool.unix_ms().is_some_and(|now_ms| (from_ms..=until_ms).contains(&now_ms))
 }
 
 /// The one with this hash that is in the queue.
@@ -703,16 +747,60 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
     (per_s > 0.0).then(|| (values as f64 / per_s / 86_400.0) as u64)
 }
 
-/// A counter goes on above those of other periods of its name: what began again each day, and each month from now on,
-/// would give the texts of those days again.
-async fn floors_of_periods<'a>(
+/// Reserves for each; a generator's counter from the period that its store has, which is begun where it is missing. One
+/// that is refused leaves the others as they are.
+async fn reserve_with_periods(
     connection: &mut dyn Connection,
-    counters: impl Iterator<Item = &'a mut Reserve>,
-) -> Result<(), StoreError> {
-    for ask in counters {
-        ask.floor = ask.floor.max(connection.highest_of_other_periods(&ask.key).await?);
+    server: Option<Credentials>,
+    asks: Vec<(Reserve, Option<Opening>)>,
+) -> Result<Reservations, StoreError> {
+    let (asks, openings): (Vec<Reserve>, Vec<Option<Opening>>) = asks.into_iter().unzip();
+    let names: Vec<String> = openings.iter().flatten().map(|opening| opening.key.name().to_owned()).collect();
+    let generators = if names.is_empty() { Vec::new() } else { connection.generators(Some(&names)).await? };
+    let mut verdicts = Vec::with_capacity(asks.len());
+    for opening in &openings {
+        let verdict = match opening {
+            Some(opening) if !is_open(&generators, opening) => connection.open_period(opening).await?.err(),
+            _ => None,
+        };
+        verdicts.push(verdict);
     }
-    Ok(())
+    let asked = asks.into_iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_none());
+    let asked: Vec<Reserve> = asked.map(|(ask, _)| ask).collect();
+    let reserved = if asked.is_empty() {
+        Reservations { server: None, each: Vec::new() }
+    } else {
+        connection.reserve_as(server, &asked).await?
+    };
+    let mut each = reserved.each.into_iter();
+    let each = verdicts.into_iter().zip(&openings).map(|(verdict, opening)| {
+        let answer = verdict.map_or_else(|| each.next(), |verdict| Some(Err(verdict)));
+        match (answer, opening) {
+            (Some(Err(Verdict::NoSuch)), Some(opening)) if opening.may_begin => Some(Err(lost_counter(&opening.key))),
+            (answer, _) => answer,
+        }
+    });
+    let each = each.collect::<Option<_>>();
+    let each = each.ok_or_else(|| StoreError::Unknown("the store has not answered for each row".to_owned()))?;
+    Ok(Reservations { server: reserved.server, each })
+}
+
+/// Whether a period is the newest one that its generator has begun, so that its row is there.
+fn is_open(generators: &[Generator], opening: &Opening) -> bool {
+    let found = generators.iter().find(|generator| generator.name == opening.key.name());
+    found.is_some_and(|found| {
+        (&*found.declaration, &*found.reset, &*found.newest)
+            == (&*opening.declaration, opening.reset.word(), opening.key.period())
+    })
+}
+
+/// The row of a generator says that a period has begun, and the row of its counter is gone.
+fn lost_counter(key: &Key) -> Verdict {
+    Verdict::BadRow(format!(
+        "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
+         N', above all that was given, lets it go on",
+        key.name()
+    ))
 }
 
 #[cfg(test)]

@@ -72,6 +72,11 @@ pub struct Notes {
 #[cfg(not(feature = "sqlite"))]
 #[expect(clippy::unused_async, reason = "the other ones wait for their file")]
 impl Notes {
+    /// See the other one.
+    pub fn file_name(server_id: u32) -> String {
+        format!("sequence-notes-{server_id}.sqlite")
+    }
+
     /// There is no store that needs them.
     pub fn in_file(_path: std::path::PathBuf) -> Notes {
         Notes::default()
@@ -80,6 +85,11 @@ impl Notes {
     /// See the other one.
     pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>, _own: Option<OwnBeat>) -> Vec<Option<i64>> {
         vec![None; had.len()]
+    }
+
+    /// See the other one.
+    pub async fn note_row(&self, _uuid: &str, _row: &Row) -> bool {
+        true
     }
 
     /// See the other one.
@@ -125,6 +135,11 @@ impl Notes {
 
 #[cfg(feature = "sqlite")]
 impl Notes {
+    /// The file of a server's notes in its `dir`.
+    pub fn file_name(server_id: u32) -> String {
+        format!("sequence-notes-{server_id}.sqlite")
+    }
+
     /// Notes in this file, which is made with the first of them.
     pub fn in_file(path: std::path::PathBuf) -> Notes {
         Notes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
@@ -139,6 +154,13 @@ impl Notes {
         }
         let uuid = uuid.to_owned();
         self.on_file(move |file| file.check(&uuid, &had, own)).await.unwrap_or(nothing)
+    }
+
+    /// Notes a row that a tool has changed in a server's own file, so that the server notices if the file is replaced
+    /// by an older one. Whether it is done.
+    pub async fn note_row(&self, uuid: &str, row: &Row) -> bool {
+        let (uuid, had) = (uuid.to_owned(), [Had::of(row, row.next, false)]);
+        self.on_file(move |file| file.check(&uuid, &had, None)).await.is_some()
     }
 
     /// This server's nonce and beat in a store, and the other servers that it saw there. Without notes, or where they

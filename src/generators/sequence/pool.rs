@@ -79,6 +79,8 @@ pub(super) struct Pool {
     /// Since when this server knows that the store lost its beats, until it has compared its notes.
     behind_since: Mutex<Option<Instant>>,
     held_since: Mutex<Option<Instant>>,
+    /// Whether the notes could not be read when they were to be compared.
+    pub(super) has_unread_notes: AtomicBool,
     pub(super) counts: Counts,
 }
 
@@ -118,6 +120,7 @@ impl Pool {
             member: Mutex::default(),
             behind_since: Mutex::default(),
             held_since: Mutex::default(),
+            has_unread_notes: AtomicBool::new(false),
             counts: Counts::default(),
         }
     }
@@ -204,6 +207,12 @@ impl Pool {
         let shown = self.store.shown();
         let awaited = lock(&self.member).as_ref().map(Member::awaited).unwrap_or_default();
         let Some(first) = awaited.first() else {
+            if self.has_unread_notes.load(Relaxed) {
+                return format!(
+                    "{shown}: it may have lost writes, and the notes of this server (sequence-notes-N.sqlite in its dir) \
+                     cannot be read; the log says why"
+                );
+            }
             return format!("{shown}: its servers have not compared their notes yet; try again");
         };
         let others = match awaited.len() - 1 {
@@ -355,6 +364,11 @@ impl Pool {
         drop(health);
         self.changed.send_replace(());
         self.probe.notify_one();
+    }
+
+    /// Closes the connections that are not in use: they may lead to another instance of the database.
+    pub(super) fn drop_idle(&self) {
+        lock(&self.idle).clear();
     }
 
     /// It answers.

@@ -118,9 +118,10 @@ impl Sequences {
                 .map(|(key, own)| GiveBack { key: key.clone(), version: own.version, next: own.next })
                 .collect();
             let Ok(slot) = pool.slot().await else { return };
-            let answer = pool.run(&slot, |mut connection| {
+            let Ok(server) = pool.credentials() else { return };
+            let answer = pool.run(&slot, move |mut connection| {
                 Box::pin(async move {
-                    let answer = connection.give_back(&ends).await;
+                    let answer = connection.give_back(server, &ends).await;
                     (connection, answer)
                 })
             });

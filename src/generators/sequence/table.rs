@@ -9,9 +9,10 @@
 //! Invariants: a name is here once, in the shard that its hash says; `count` is the number of all.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use getid_core::{Key, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
+use getid_core::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 
@@ -52,11 +53,15 @@ pub(super) struct Rare {
     pub(super) rows: [Option<(u32, u32)>; STORES_MAX],
 }
 
-/// The row of a period that may be begun, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The counter of a generator: how its row is created, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opens {
     /// What it begins with.
     pub spec: Spec,
+    /// The generator's declaration, as all servers have it.
+    pub declaration: Arc<str>,
+    /// How often the counter begins again.
+    pub reset: Reset,
     /// When the period begins and ends, Unix ms. The row is begun within an hour of it by the store's own clock.
     pub from_unix_ms: i64,
     /// Exclusive.

@@ -12,7 +12,7 @@ use super::buffers::Buffers;
 use super::draw::{Ended, Later, Waited};
 use super::state::Connection;
 use crate::generators::Counter;
-use crate::generators::sequence::Drawn;
+use crate::generators::sequence::{Drawn, Sequences};
 use crate::server::transport::Transport;
 use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequencePart, SequencesDrawn, Turn, drop_front};
 
@@ -43,10 +43,20 @@ impl<T: Transport> Connection<T> {
             match sequences.try_draw(hash, key, asks, runs, left) {
                 Ok(Drawn::All) => {}
                 Ok(Drawn::Waits) => is_whole = false,
+                // What is left waits for values of the newer period.
+                Err(SequenceRefusal::Newer { period }) if self.continues_in(&period, name, part) => is_whole = false,
                 Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
             }
         }
         is_whole
+    }
+
+    /// Continues with a generator in a newer period that another server has begun; false if values of the older one are
+    /// to be written yet.
+    #[cold]
+    fn continues_in(&self, period: &str, name: &str, part: &mut SequencePart) -> bool {
+        self.server.generators.advance_period(name, period);
+        part.forget_period()
     }
 
     /// Finds out what a generator counts by now, once a turn; false, and it is refused, if that cannot be.
@@ -85,6 +95,33 @@ impl<T: Transport> Connection<T> {
         let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
         let until = *later.values_until.get_or_insert_with(wait);
         let times = only.map_or(u32::MAX, |(_, times)| times);
+        for _ in 0..PERIODS_TRIED {
+            let (waited, newer) = self.wait_once(only, times, until, sequences, turn, values).await?;
+            let mut continues = false;
+            for (at, period) in newer {
+                let Some((draw, part)) = turn.sequence_draws().get(at).zip(values.part(at)) else { continue };
+                if self.continues_in(&period, turn.sequence_name(draw), part) {
+                    part.refused = None;
+                    continues = true;
+                }
+            }
+            if !continues || !matches!(waited, Waited::Refused) {
+                return Ok(waited);
+            }
+        }
+        Ok(self.wait_once(only, times, until, sequences, turn, values).await?.0)
+    }
+
+    /// Waits once. Also returns the parts that were refused because their generators have begun newer periods.
+    async fn wait_once(
+        &mut self,
+        only: Option<(usize, u32)>,
+        times: u32,
+        until: Instant,
+        sequences: &Sequences,
+        turn: &Turn,
+        values: &mut SequencesDrawn,
+    ) -> io::Result<(Waited, Vec<(usize, Arc<str>)>)> {
         for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
             if draw.is_counter() {
                 self.has_period(draw, part);
@@ -92,31 +129,37 @@ impl<T: Transport> Connection<T> {
         }
         let parts = turn.sequence_draws().iter().zip(values.parts_mut()).enumerate();
         let parts = parts.filter(|(at, (_, part))| part.waits() && only.is_none_or(|(only, _)| only == *at));
-        let waits = parts.map(|(_, (draw, part))| {
+        let waits = parts.map(|(at, (draw, part))| {
             let (name, asks) = (turn.sequence_name(draw), part.left_of(times));
             let SequencePart { runs, left, refused, period, .. } = part;
             let (hash, key) = period.as_ref().map_or((draw.hash, name), |period| (period.hash, &*period.key));
-            (draw, name, left, refused, sequences.draw(hash, key, asks, until, runs))
+            (at, draw, name, left, refused, sequences.draw(hash, key, asks, until, runs))
         });
         let waits: Vec<_> = waits.collect();
+        let mut newer = Vec::new();
         let all = async {
             let mut came = Waited::Drawn;
-            for (draw, name, left, refused, wait) in waits {
+            for (at, draw, name, left, refused, wait) in waits {
                 match wait.await {
                     Ok(()) => drop_front(left, times),
                     Err(refusal) => {
                         *refused = Some(text_of(&refusal, name, draw));
                         came = Waited::Refused;
+                        if let SequenceRefusal::Newer { period } = refusal {
+                            newer.push((at, period));
+                        }
                     }
                 }
             }
             came
         };
-        match self.wait_for(pin!(all), false).await? {
-            Ended::Ready(waited) | Ended::Early(waited) => Ok(waited),
-        }
+        let (Ended::Ready(waited) | Ended::Early(waited)) = self.wait_for(pin!(all), false).await?;
+        Ok((waited, newer))
     }
 }
+
+/// Newer periods that a turn continues in at most, each later than the one before.
+const PERIODS_TRIED: usize = 3;
 
 /// The error reply to who asks a sequence, or a generator that counts by one.
 #[cold]

@@ -7,7 +7,7 @@ use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
 use super::Answer;
 use super::keys::pattern_of;
-use crate::generators::sequence::{CreateHow, Raised, SequenceError, SequenceView, Sequences, StoreStatus};
+use crate::generators::sequence::{CreateHow, Opens, Raised, SequenceError, SequenceView, Sequences, StoreStatus};
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::audit::Act;
@@ -47,6 +47,9 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Confirm(key) => {
             confirm(server, sequences, &key).await.inspect(|_| act("SEQUENCE CONFIRM", &key))
         }
+        SequenceEffect::Declare(key) => {
+            declare(server, sequences, &key).await.inspect(|_| act("SEQUENCE DECLARE", &key))
+        }
         SequenceEffect::Drop(key) => {
             let dropped = sequences.drop_sequence(&key).await.map(holds);
             dropped.map_err(|error| error.of(key.as_str())).inspect(|_| act("SEQUENCE DROP", &key))
@@ -76,11 +79,35 @@ async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: boo
 
 /// What a name counts by: a generator's counter of now, with what its row is begun with, or the sequence itself.
 fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String> {
+    Ok(counter_of(server, key)?.map_or_else(|| (key.clone(), None), |(key, opens)| (key, Some(opens.spec))))
+}
+
+/// The counter of now of the generator with this name; `None`: it is none that counts.
+fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, Opens)>, String> {
     let counters = &server.settings.get().counters;
     let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
-    let Some(declaration) = declared else { return Ok((key.clone(), None)) };
+    let Some(declaration) = declared else { return Ok(None) };
     let counter = server.generators.counter(declaration).map_err(|refusal| refusal.of(key.as_str()))?;
-    Ok((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), Some(counter.opens.spec)))
+    Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.opens)))
+}
+
+/// The period may be older than the newest one of the store: then the declaration is made there.
+async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+    for _ in 0..2 {
+        let Some((counted, opens)) = counter_of(server, key)? else {
+            return Err(format!(
+                "ERR '{key}' is no generator that counts: 'generator {key} sequence' or 'generator {key} serial TEMPLATE' in \
+                 the configuration declares one"
+            ));
+        };
+        match sequences.declare(counted, opens).await {
+            Err(SequenceError::Refused(SequenceRefusal::Newer { period })) => {
+                server.generators.advance_period(key.as_str(), &period);
+            }
+            declared => return declared.map(|()| changed(sequences)).map_err(|error| error.of(key.as_str())),
+        }
+    }
+    Err(SequenceError::Not("its periods changed meanwhile: repeat this".to_owned()).of(key.as_str()))
 }
 
 async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> Outcome {

@@ -132,6 +132,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::SequenceAdopt => sequence::adopt,
         Verb::SequenceAlter => sequence::alter,
         Verb::SequenceConfirm => sequence::confirm,
+        Verb::SequenceDeclare => sequence::declare,
         Verb::SequenceCreate => sequence::create,
         Verb::SequenceDrop => sequence::drop_sequence,
         Verb::SequenceInfo => sequence::info,

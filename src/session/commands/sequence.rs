@@ -68,6 +68,11 @@ pub(super) fn confirm(call: &mut Call<'_>) -> Outcome {
     about(call, call.counter_at(2)?, SequenceEffect::Confirm)
 }
 
+/// `SEQUENCE DECLARE name`
+pub(super) fn declare(call: &mut Call<'_>) -> Outcome {
+    about(call, call.counter_at(2)?, SequenceEffect::Declare)
+}
+
 /// `SEQUENCE DROP name`
 pub(super) fn drop_sequence(call: &mut Call<'_>) -> Outcome {
     about(call, call.sequence_at(2)?, SequenceEffect::Drop)

@@ -52,6 +52,18 @@ pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) ->
     OwnBeat { update, select }
 }
 
+/// Adds 1 to a server's beat, if its row allows that; returns the condition that it does, for later statements of the
+/// packet.
+pub(super) fn add_condition(packet: &mut Packet, server: Credentials) -> String {
+    add_own(packet, server, LIVE);
+    let Credentials { nonce, life, at_least } = server;
+    format!(
+        "EXISTS (SELECT 1 FROM getid_beat WHERE nonce = '{nonce}' AND life = '{life}' AND beat > {} \
+         AND state IN ({LIVE}))",
+        column(at_least)
+    )
+}
+
 impl OwnBeat {
     /// What they have done. An error if the server's row does not allow it.
     pub(super) fn read(&self, done: &[Done]) -> Result<Beaten, StoreError> {

@@ -33,7 +33,7 @@ use self::link::{Link, Packet, hex, text};
 pub(super) use self::records::MysqlRecords;
 use super::native as native_rows;
 use super::purpose::Purpose;
-use super::{Answer, Connection, NotConnected, Store, StoreError, Table};
+use super::{Answer, Connection, NotConnected, Store, StoreError, Table, check_pinned};
 use crate::system::trust::{Trust, TrustError};
 use crate::system::{files, noise};
 use crate::text::shell::shell_word;
@@ -71,29 +71,42 @@ impl Mysql {
             Table::Native => {
                 about.uuid = self.native_tables(&mut link).await?;
                 self.beat_table(&mut link).await?;
+                self.own_table(&mut link, "getid_generator", native::GENERATORS).await?;
                 let tables = [
                     ("getid_store", "changes", "id = 0"),
                     ("getid_sequence", "next", "name = ''"),
+                    ("getid_generator", "newest", "name = ''"),
                     ("getid_beat", "beat", "nonce = ''"),
                 ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
+                check_pinned(&self.address, &about.uuid)?;
                 Ok(Box::new(native::NativeConnection::new(link, about)))
             }
             Table::Leaf => {
                 about.uuid = self.uuid_of_others("leaf_alloc");
+                check_pinned(&self.address, &about.uuid)?;
                 self.others_table(&mut link, leaf::TABLE, leaf::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_high", high::TABLE).await?;
-                let tables = [(leaf::TABLE, "max_id", "biz_tag = ''"), ("getid_beat", "beat", "nonce = ''")];
+                let tables = [
+                    (leaf::TABLE, "max_id", "biz_tag = ''"),
+                    ("getid_beat", "beat", "nonce = ''"),
+                    ("getid_high", "next", "name = ''"),
+                ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(leaf::LeafConnection::new(link, about)))
             }
             Table::Tinyid => {
                 about.uuid = self.uuid_of_others("tiny_id_info");
+                check_pinned(&self.address, &about.uuid)?;
                 self.others_table(&mut link, tinyid::TABLE, tinyid::COLUMNS).await?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_high", high::TABLE).await?;
-                let tables = [(tinyid::TABLE, "max_id", "id = 0"), ("getid_beat", "beat", "nonce = ''")];
+                let tables = [
+                    (tinyid::TABLE, "max_id", "id = 0"),
+                    ("getid_beat", "beat", "nonce = ''"),
+                    ("getid_high", "next", "name = ''"),
+                ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
                 Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
             }
@@ -236,7 +249,10 @@ impl Mysql {
                 (self.is_there(link, "getid_store").await?, self.is_there(link, "getid_sequence").await?);
             match (store, sequence) {
                 (true, true) => return Ok(()),
-                (false, false) => return self.make_tables(link).await,
+                (false, false) => {
+                    check_pinned(&self.address, "")?;
+                    return self.make_tables(link).await;
+                }
                 _ if !is_again => tokio::time::sleep(BETWEEN_TABLES).await,
                 _ => {
                     let (found, lost) =
@@ -266,8 +282,8 @@ impl Mysql {
         for table in native::TABLES {
             make.add(format_args!("{table}"));
         }
-        let tables = ["getid_beat", "getid_store", "getid_sequence"];
-        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_make(tables[at.min(2)], &error))
+        let tables = ["getid_beat", "getid_generator", "getid_store", "getid_sequence"];
+        link.run_raw(&make).await.map(drop).map_err(|(at, error)| self.cannot_make(tables[at.min(3)], &error))
     }
 
     fn cannot_make(&self, table: &str, error: &Error) -> StoreError {

@@ -6,9 +6,8 @@
 //!
 //! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
 //!
-//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, then the rows of periods, which
-//! a reservation opens first, then the others, each in the order of their keys. So getid's own transactions don't end
-//! in deadlocks.
+//! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, rows of generators, then the
+//! rows of sequences in the order of their keys. So getid's own transactions don't end in deadlocks.
 //!
 //! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
 //! or opens a period.
@@ -23,13 +22,14 @@ use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use super::tinyid::tokens;
 use crate::sql::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
-    Row, RowChange, StoreError, Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
+    Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token, Verdict,
 };
 
 /// The tables, a statement each. (Names are ASCII and compare byte for byte.)
-pub(super) const TABLES: [&str; 3] = [
+pub(super) const TABLES: [&str; 4] = [
     beats::TABLE,
+    GENERATORS,
     "CREATE TABLE IF NOT EXISTS getid_store (
   id      TINYINT  NOT NULL PRIMARY KEY,
   uuid    CHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -55,6 +55,19 @@ pub(super) const TABLES: [&str; 3] = [
   KEY getid_sequence_changed (changed)
 ) ENGINE=InnoDB",
 ];
+
+/// The table of generators. Stores of earlier builds do not have it.
+pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator (
+  name           VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
+  declaration    VARCHAR(512) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  reset          VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+  newest         VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  closed_through VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
+  updated        BIGINT       NOT NULL DEFAULT 0
+) ENGINE=InnoDB";
+
+/// The columns of [`Generator`], in its order.
+const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
 /// The row of the store, for the printed schema. (A connection that makes the tables draws the UUID itself, so that it
 /// is the same on a replica.)
@@ -86,7 +99,7 @@ impl NativeConnection {
         let mut beaten = None;
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
-            left.sort_by_key(|at| lock_order(&asks[*at].key));
+            left.sort_by_key(|at| &asks[*at].key);
             // The second of the same comes after the first.
             left.dedup_by_key(|at| &asks[*at].key);
             if left.is_empty() {
@@ -99,9 +112,6 @@ impl NativeConnection {
     }
 
     /// One transaction for those that are left, in the order of their keys.
-    ///
-    /// A period's row is opened before it is looked for, each time: if another server opened it between the two, the
-    /// UPDATE would take values of a row that nobody has seen, and they would be lost.
     async fn try_reserve(
         &mut self,
         server: Option<Credentials>,
@@ -113,9 +123,6 @@ impl NativeConnection {
         let any = any.join(" OR ");
         let mut packet = Packet::transaction();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-        for at in left {
-            add_opening(&mut packet, &asks[*at]);
-        }
         // (Without the index it would wait for rows on its way that are none of these.)
         let before = packet.add(format_args!(
             "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {any} ORDER BY name, period FOR UPDATE"
@@ -143,6 +150,11 @@ impl NativeConnection {
         let any: Vec<String> = notes.iter().map(|note| format!("({})", is_row(&note.key))).collect();
         let mut packet = Packet::locking();
         let own = beats::add_own(&mut packet, server, beats::COMPARING);
+        let names: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
+        let closed = packet.add(format_args!(
+            "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE closed_through <> '' AND ({})",
+            generators_sql(&names)
+        ));
         let rows = packet.add(format_args!(
             "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {} ORDER BY name, period FOR UPDATE",
             if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
@@ -153,6 +165,8 @@ impl NativeConnection {
             return Ok(None);
         };
         let found: Vec<RawRow> = done[rows].rows.iter().map(raw_row).collect();
+        let closed: Vec<Generator> = done[closed].rows.iter().map(generator).collect();
+        let notes = &native::without_closed(notes, &closed);
         let lost = native::lost_rows(notes, &found);
         let raised = native::lower_than(notes, found);
         let mut packet = Packet::within();
@@ -170,17 +184,18 @@ impl NativeConnection {
         Ok(Some(Compared { beat: beaten.beat, raised: raised.len() + lost.len() }))
     }
 
-    async fn give_back_all(&mut self, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+    async fn give_back_all(&mut self, server: Option<Credentials>, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
         let mut order: Vec<usize> = (0..ends.len()).collect();
-        order.sort_by_key(|at| lock_order(&ends[*at].key));
+        order.sort_by_key(|at| &ends[*at].key);
         let mut packet = Packet::transaction();
+        let allowed = server.map_or("TRUE".to_owned(), |server| beats::add_condition(&mut packet, server));
         let mut updates = vec![0; ends.len()];
         for at in order {
             let GiveBack { key, version, next } = &ends[at];
             updates[at] = packet.add(format_args!(
                 "UPDATE getid_sequence SET version = version + 1, updated = {NOW}, next = {next} \
                  WHERE {} AND state = 'live' AND version = {} AND next > {next} AND start <= {next} \
-                 AND MOD({next}, increment) = MOD(offset_, increment)",
+                 AND MOD({next}, increment) = MOD(offset_, increment) AND {allowed}",
                 is_row(key),
                 column(*version)
             ));
@@ -286,14 +301,102 @@ impl NativeConnection {
         Ok(done[0].number().unwrap_or(0).unsigned_abs())
     }
 
-    async fn highest_of(&mut self, key: &Key) -> Result<i64, StoreError> {
-        let (name, length) = (key.name(), key.period().len());
+    async fn generators_of(&mut self, names: Option<&[String]>) -> Result<Vec<Generator>, StoreError> {
+        let condition = names.map_or("TRUE".to_owned(), generators_sql);
         let mut packet = Packet::new();
         packet.add(format_args!(
-            "SELECT COALESCE(MAX(next), 0) FROM getid_sequence WHERE name = '{name}' AND LENGTH(period) <> {length}"
+            "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE {condition} ORDER BY name LIMIT {GENERATORS_MAX}"
         ));
+        Ok(self.link.run(&packet).await?[0].rows.iter().map(generator).collect())
+    }
+
+    async fn open_one(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+        let (name, period) = (ask.key.name(), ask.key.period());
+        let mut packet = Packet::locking();
+        let own = ask.server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
+        let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        let now = packet.add(format_args!("SELECT {NOW}"));
+        let found = packet
+            .add(format_args!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = '{name}' FOR UPDATE"));
+        // Reservations from rows that are about to be dropped end before, or find them dropped.
+        let highest = packet.add(format_args!(
+            "SELECT COALESCE(MAX(next), 0) FROM getid_sequence WHERE name = '{name}' AND LENGTH(period) <> {} \
+             FOR UPDATE",
+            period.len()
+        ));
+        let row =
+            packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {} FOR UPDATE", is_row(&ask.key)));
         let done = self.link.run(&packet).await?;
-        Ok(done[0].number().unwrap_or(0))
+        if let Some(own) = own {
+            own.read(&done)?;
+        }
+        let (now, highest) = (done[now].number().unwrap_or(0), done[highest].number().unwrap_or(0));
+        let next = done[changes].number().ok_or_else(lost)?.saturating_add(1);
+        let found = done[found].rows.first().map(generator);
+        let opening = match done[row].rows.first().map(raw_row).map(RawRow::read).transpose() {
+            Err(bad) => Err(Verdict::BadRow(bad)),
+            Ok(row) => native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now)
+                .map(|opening| (row.map(|row| row.version), opening)),
+        };
+        let (seen, opening) = match opening {
+            Ok(opening) => opening,
+            Err(verdict) => {
+                self.link.rollback().await?;
+                return Ok(Err(verdict));
+            }
+        };
+        let mut packet = Packet::within();
+        packet.add(format_args!("UPDATE getid_store SET changes = {next} WHERE id = 1"));
+        if let Some(row) = &opening.row {
+            packet.add(format_args!("{}", write_sql(next, seen, row)));
+        }
+        if let Some(length) = opening.drops {
+            packet.add(format_args!(
+                "UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, \
+                 changed = {next}, updated = {NOW} WHERE name = '{name}' AND LENGTH(period) = {length} \
+                 AND state = 'live'"
+            ));
+        }
+        packet.add(format_args!("{}", write_generator_sql(&opening.generator)));
+        packet.commit();
+        self.link.run(&packet).await?;
+        Ok(Ok(opening.generator))
+    }
+
+    async fn prune_one(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+        let mut packet = Packet::locking();
+        packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        let names = [ask.name.clone()];
+        let found = packet.add(format_args!(
+            "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE {} FOR UPDATE",
+            generators_sql(&names)
+        ));
+        let found = self.link.run(&packet).await?[found].rows.first().map(generator);
+        // The name is written in SQL as it is.
+        let found = found.filter(|found| Key::new(&found.name).is_some());
+        let through = found.as_ref().and_then(|found| native::pruned_through(found, &ask.through));
+        let (Some(found), Some(through)) = (&found, through) else {
+            self.link.rollback().await?;
+            return Ok(found.map(|_| Pruned::default()).ok_or(Verdict::NoSuch));
+        };
+        let condition = native::pruned_sql(&found.name, &through);
+        let mut packet = Packet::within();
+        let count = packet.add(format_args!(
+            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {condition}"
+        ));
+        let deleted = ask.deletes.then(|| {
+            let closed_through = found.closed_through.clone().max(through.text());
+            let closed = Generator { closed_through, ..found.clone() };
+            packet.add(format_args!("{}", write_generator_sql(&closed)));
+            packet.add(format_args!("DELETE FROM getid_sequence WHERE {condition} LIMIT {PRUNED_MAX}"))
+        });
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        let counted = done[count].rows.first();
+        let of = |at| counted.and_then(|row| text(row, at)).unwrap_or_default();
+        let rows = done[count].number().unwrap_or(0).unsigned_abs();
+        let deleted = deleted.map_or(0, |deleted| done[deleted].affected);
+        Ok(Ok(Pruned { rows, first: of(1), last: of(2), deleted }))
     }
 
     async fn rows(&mut self, condition: String) -> Result<Vec<Row>, StoreError> {
@@ -358,8 +461,8 @@ impl Connection for NativeConnection {
         Box::pin(self.compare_all(server, notes))
     }
 
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
-        Box::pin(self.give_back_all(ends))
+    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+        Box::pin(self.give_back_all(server, ends))
     }
 
     fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
@@ -397,8 +500,16 @@ impl Connection for NativeConnection {
         Box::pin(self.changes_since(seen))
     }
 
-    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
-        Box::pin(self.highest_of(key))
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+        Box::pin(self.generators_of(names))
+    }
+
+    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+        Box::pin(self.open_one(ask))
+    }
+
+    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+        Box::pin(self.prune_one(ask))
     }
 
     fn maximum<'a>(&'a mut self, table: &'a str, id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
@@ -431,9 +542,24 @@ fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -
     }
 }
 
-/// Rows of periods come first: see the top.
-fn lock_order(key: &Key) -> (bool, &str, &str) {
-    (key.period().is_empty(), key.name(), key.period())
+/// The condition that a generator has one of these names.
+fn generators_sql(names: &[String]) -> String {
+    let any: Vec<String> = names.iter().map(|name| compared("name", "=", name)).collect();
+    if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
+}
+
+/// A row in the order of [`GENERATOR_COLUMNS`].
+fn generator(row: &mysql_async::Row) -> Generator {
+    let text = |at| text(row, at).unwrap_or_default();
+    Generator { name: text(0), declaration: text(1), reset: text(2), newest: text(3), closed_through: text(4) }
+}
+
+fn write_generator_sql(generator: &Generator) -> String {
+    let texts =
+        [&generator.name, &generator.declaration, &generator.reset, &generator.newest, &generator.closed_through];
+    let texts =
+        texts.map(|text| if text.is_empty() { "''".to_owned() } else { format!("x'{}'", hex(text.as_bytes())) });
+    format!("REPLACE INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({}, {NOW})", texts.join(", "))
 }
 
 /// Rows by their keys as text.
@@ -482,16 +608,6 @@ fn reserve_sql(ask: &Reserve) -> String {
          AND {first} <= max_value",
         is_row(&ask.key)
     )
-}
-
-/// The INSERT of a period's row, unless it is there. (ON DUPLICATE KEY, since INSERT IGNORE takes a shared lock, and
-/// two servers that both have it wait for each other.)
-fn add_opening(packet: &mut Packet, ask: &Reserve) {
-    if let Some(spec) = ask.opens {
-        let row = native::opened(&ask.key, spec, 0);
-        let insert = insert_sql(&row, 0, NOW);
-        packet.add(format_args!("{insert} ON DUPLICATE KEY UPDATE version = version"));
-    }
 }
 
 fn insert_sql(row: &Row, changed: i64, now: &str) -> String {

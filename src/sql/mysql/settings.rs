@@ -118,6 +118,9 @@ async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
     Ok(false)
 }
 
+/// Tables that each server inserts rows into, whatever it is asked.
+const OWN_TABLES: [&str; 2] = ["getid_beat", "getid_high"];
+
 /// Looks at tables, each with a column and a condition that no row has: that they can be written, and in what they are.
 pub(super) async fn look_at_tables(
     link: &mut Link,
@@ -134,6 +137,9 @@ pub(super) async fn look_at_tables(
     for (table, column, condition) in tables {
         // It changes nothing, and is refused where the user may not.
         packet.add(format_args!("UPDATE {table} SET {column} = {column} WHERE {condition}"));
+        if OWN_TABLES.contains(table) {
+            packet.add(format_args!("INSERT INTO {table} SELECT * FROM {table} WHERE {condition}"));
+        }
     }
     let done = link.run(&packet).await?;
     for row in &done[0].rows {
@@ -156,6 +162,7 @@ pub(super) async fn look_at_tables(
 async fn may_create(link: &mut Link, about: &mut About) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));
+    packet.add(format_args!("INSERT INTO getid_generator SELECT * FROM getid_generator WHERE name = ''"));
     match link.run_raw(&packet).await {
         Ok(_) => Ok(()),
         Err((_, Error::Server(error))) if error.code == 1142 => {

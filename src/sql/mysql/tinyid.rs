@@ -202,7 +202,7 @@ impl Connection for TinyidConnection {
         Box::pin(self.compare_all(server, notes))
     }
 
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 

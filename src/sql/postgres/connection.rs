@@ -13,8 +13,9 @@ use super::{failures, opening, statements};
 use crate::sql::beats::{self, RawServer};
 use crate::sql::native::{self, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
-    Row, RowChange, StoreError, TOKENS_MAX, Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
+    Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX, Token,
+    Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
@@ -80,10 +81,10 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
         Box::pin(async move {
             self.session.begin()?;
-            let answer = give_back(&self.session.client, ends).await;
+            let answer = give_back(&self.session.client, server, ends).await;
             self.session.finish(answer)
         })
     }
@@ -155,14 +156,136 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
         Box::pin(async move {
             self.session.begin()?;
-            let params: &[Param<'_>] = &[(&key.name(), Type::TEXT), (&key.period(), Type::TEXT)];
-            let answer = number(&self.session.client, statements::HIGHEST_OF_OTHER_PERIODS, params).await;
-            self.session.finish(answer.map(|highest| i64::try_from(highest).unwrap_or(i64::MAX)))
+            let answer = generators(&self.session.client, names).await;
+            self.session.finish(answer)
         })
     }
+
+    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let answer = open_period(&self.session.client, ask).await;
+            let answer = settle(&self.session.client, answer).await;
+            self.session.finish(answer)
+        })
+    }
+
+    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let answer = prune(&self.session.client, ask).await;
+            let answer = settle(&self.session.client, answer).await;
+            self.session.finish(answer)
+        })
+    }
+}
+
+async fn generators(client: &Client, names: Option<&[String]>) -> Result<Vec<Generator>, StoreError> {
+    let limit = i64::try_from(GENERATORS_MAX).unwrap_or(i64::MAX);
+    let rows = query(client, statements::GENERATORS, &[(&names, Type::TEXT_ARRAY), (&limit, Type::INT8)]).await?;
+    rows.iter().map(generator).collect()
+}
+
+fn generator(row: &SqlRow) -> Result<Generator, StoreError> {
+    Ok(Generator {
+        name: get(row, 0)?,
+        declaration: get(row, 1)?,
+        reset: get(row, 2)?,
+        newest: get(row, 3)?,
+        closed_through: get(row, 4)?,
+    })
+}
+
+async fn lock_generator(client: &Client, name: &str) -> Result<Option<Generator>, StoreError> {
+    let rows = query(client, statements::LOCK_GENERATOR, &[(&name, Type::TEXT)]).await?;
+    rows.first().map(generator).transpose()
+}
+
+async fn write_generator(client: &Client, generator: &Generator, now: i64) -> Result<(), StoreError> {
+    let Generator { name, declaration, reset, newest, closed_through } = generator;
+    let params: &[Param<'_>] = &[
+        (name, Type::TEXT),
+        (declaration, Type::TEXT),
+        (reset, Type::TEXT),
+        (newest, Type::TEXT),
+        (closed_through, Type::TEXT),
+        (&now, Type::INT8),
+    ];
+    let written = client.execute_typed(statements::WRITE_GENERATOR, params).await;
+    written.map(drop).map_err(|error| failures::of_statement(&error))
+}
+
+async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+    execute(client, statements::BEGIN).await?;
+    if let Some(server) = ask.server
+        && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
+    {
+        return Err(beats::not_allowed());
+    }
+    let (change, now) = tick(client).await?;
+    let (name, period) = (ask.key.name(), ask.key.period());
+    let found = lock_generator(client, name).await?;
+    let params: &[Param<'_>] = &[(&name, Type::TEXT), (&period, Type::TEXT)];
+    let highest = number(client, statements::HIGHEST_OF_OTHER_PERIODS, params).await?;
+    let row = match row(client, statements::LOCK_ROW, &ask.key).await?.transpose() {
+        Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
+        Ok(row) => row,
+    };
+    let highest = i64::try_from(highest).unwrap_or(i64::MAX);
+    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+        Err(verdict) => return Ok(Err(verdict)),
+        Ok(opening) => opening,
+    };
+    match &opening.row {
+        Some(after) if row.is_some() => write_row(client, after, change).await?,
+        Some(after) => {
+            insert(client, std::slice::from_ref(after), change).await?;
+        }
+        None => {}
+    }
+    if let Some(length) = opening.drops {
+        let length = i32::try_from(length).unwrap_or(i32::MAX);
+        let params: &[Param<'_>] = &[(&name, Type::TEXT), (&length, Type::INT4), (&change, Type::INT8)];
+        let dropped = client.execute_typed(statements::DROP_PERIODS, params).await;
+        dropped.map_err(|error| failures::of_statement(&error))?;
+    }
+    write_generator(client, &opening.generator, now).await?;
+    execute(client, "COMMIT").await?;
+    Ok(Ok(opening.generator))
+}
+
+async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+    let (_, now) = begin(client).await?;
+    let Some(found) = lock_generator(client, &ask.name).await? else { return Ok(Err(Verdict::NoSuch)) };
+    let through = native::pruned_through(&found, &ask.through);
+    // The name is the one of a row now, so it is written in SQL as it is.
+    let Some(through) = through.filter(|_| Key::new(&found.name).is_some()) else {
+        execute(client, "ROLLBACK").await?;
+        return Ok(Ok(Pruned::default()));
+    };
+    let condition = native::pruned_sql(&found.name, &through);
+    let count = format!(
+        "SELECT count(*), coalesce(min(period), ''), coalesce(max(period), '') FROM getid_sequence WHERE {condition}"
+    );
+    let rows = query(client, &count, &[]).await?;
+    let row = rows.first().ok_or_else(|| unexpected("has not counted"))?;
+    let mut pruned =
+        Pruned { rows: get::<i64>(row, 0)?.unsigned_abs(), first: get(row, 1)?, last: get(row, 2)?, deleted: 0 };
+    if ask.deletes {
+        let closed_through = found.closed_through.clone().max(through.text());
+        write_generator(client, &Generator { closed_through, ..found }, now).await?;
+        let delete = format!(
+            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence \
+             WHERE {condition} LIMIT {PRUNED_MAX})"
+        );
+        let deleted = client.execute_typed(&delete, &[]).await;
+        pruned.deleted = deleted.map_err(|error| failures::of_statement(&error))?;
+    }
+    execute(client, "COMMIT").await?;
+    Ok(Ok(pruned))
 }
 
 async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
@@ -171,15 +294,10 @@ async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve])
         // One UPDATE writes a row once.
         return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
     }
-    let opens: Vec<Row> = asks.iter().filter_map(|ask| Some(native::opened(&ask.key, ask.opens?, 0))).collect();
-    if !opens.is_empty() {
-        insert(client, &opens, 0).await?;
-    }
     let (names, periods) = names(asks.iter().map(|ask| &ask.key));
     let most: Vec<i64> = asks.iter().map(native::values_of).collect();
     let floors: Vec<i64> = asks.iter().map(native::floor_of).collect();
-    let (nonce, life) = server.map_or_else(Default::default, |own| (own.nonce.to_string(), own.life.to_string()));
-    let at_least = server.map_or(0, |own| column(own.at_least));
+    let (nonce, life, at_least) = texts_of(server);
     let params: &[Param<'_>] = &[
         (&names, Type::TEXT_ARRAY),
         (&periods, Type::TEXT_ARRAY),
@@ -204,6 +322,11 @@ async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve])
     }
     let each = answers.into_iter().collect::<Option<_>>().ok_or_else(|| unexpected("has not answered for each row"))?;
     Ok(Reservations { server, each })
+}
+
+/// Nonce, life and least beat of a server as statements have them; empty ones for a tool.
+fn texts_of(server: Option<Credentials>) -> (String, String, i64) {
+    server.map_or_else(Default::default, |own| (own.nonce.to_string(), own.life.to_string(), column(own.at_least)))
 }
 
 async fn beat(client: &Client, ask: &BeatAsk) -> Result<BeatAnswer, StoreError> {
@@ -267,6 +390,8 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
     let found =
         query(client, statements::LOCK_ROWS, &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)]).await?;
     let found = found.iter().map(|row| raw(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    let of_notes: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
+    let notes = &native::without_closed(notes, &generators(client, Some(&of_notes)).await?);
     let lost = native::lost_rows(notes, &found);
     let raised = native::lower_than(notes, found);
     if !lost.is_empty() {
@@ -328,15 +453,19 @@ fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, St
     }
 }
 
-async fn give_back(client: &Client, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
+async fn give_back(client: &Client, server: Option<Credentials>, ends: &[GiveBack]) -> Result<Vec<bool>, StoreError> {
     let (names, periods) = names(ends.iter().map(|end| &end.key));
     let versions: Vec<i64> = ends.iter().map(|end| column(end.version)).collect();
     let nexts: Vec<i64> = ends.iter().map(|end| end.next).collect();
+    let (nonce, life, at_least) = texts_of(server);
     let params: &[Param<'_>] = &[
         (&names, Type::TEXT_ARRAY),
         (&periods, Type::TEXT_ARRAY),
         (&versions, Type::INT8_ARRAY),
         (&nexts, Type::INT8_ARRAY),
+        (&nonce, Type::TEXT),
+        (&life, Type::TEXT),
+        (&at_least, Type::INT8),
     ];
     let mut taken = vec![false; ends.len()];
     for row in query(client, statements::GIVE_BACK, params).await? {

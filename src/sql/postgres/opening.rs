@@ -5,7 +5,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 
 use super::{failures, statements};
-use crate::sql::{About, StoreError};
+use crate::sql::{About, StoreError, check_pinned};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
 
@@ -18,14 +18,26 @@ struct Found {
     persistence: String,
     may_read: bool,
     may_write: bool,
+    may_insert: bool,
 }
+
+/// The tables of sequences.
+const TABLES: [&str; 4] = ["getid_store", "getid_sequence", "getid_beat", "getid_generator"];
+
+/// Those that earlier builds did not have.
+const ADDED: [&str; 2] = ["getid_beat", "getid_generator"];
 
 pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
     client.batch_execute(statements::SETTINGS).await.map_err(|error| failures::of_statement(&error))?;
     let mut about = server(client, address).await?;
     let mut tables = tables(client).await?;
-    // Stores of version 0.1 have no table of beats: it is made beside the others.
-    if tables.is_empty() || tables.len() == 2 && tables.iter().all(|table| table.name != "getid_beat") {
+    let lacks = |name: &&&str| tables.iter().all(|table| table.name != **name);
+    let missing = TABLES.iter().filter(lacks).collect::<Vec<_>>();
+    // One that was lost is not made anew.
+    if tables.is_empty() || !missing.is_empty() && missing.iter().all(|name| ADDED.contains(name)) {
+        if tables.is_empty() {
+            check_pinned(address, "")?;
+        }
         make_tables(client, address).await?;
         tables = self::tables(client).await?;
     }
@@ -37,6 +49,7 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
         ));
     }
     about.uuid = uuid(client).await?;
+    check_pinned(address, &about.uuid)?;
     Ok(about)
 }
 
@@ -78,7 +91,13 @@ pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<A
 async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
     let rows = client.query_typed(statements::TABLES, &[]).await.map_err(|error| failures::of_statement(&error))?;
     let found = |row: &Row| {
-        Ok(Found { name: get(row, 0)?, persistence: get(row, 1)?, may_read: get(row, 2)?, may_write: get(row, 3)? })
+        Ok(Found {
+            name: get(row, 0)?,
+            persistence: get(row, 1)?,
+            may_read: get(row, 2)?,
+            may_write: get(row, 3)?,
+            may_insert: get(row, 4)?,
+        })
     };
     rows.iter().map(found).collect()
 }
@@ -89,8 +108,8 @@ async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), Sto
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
     match failures::of_statement(&error) {
         StoreError::Refused(said) => refused(format!(
-            "the database '{}' lacks a table of getid_beat, getid_sequence and getid_store, and '{}' may not make it: \
-             {said}; let its owner run what 'getid sequence schema --store URL' prints",
+            "the database '{}' lacks a table of getid_beat, getid_generator, getid_sequence and getid_store, and '{}' may \
+             not make it: {said}; let its owner run what 'getid sequence schema --store URL' prints",
             address.database, address.user
         )),
         unknown @ StoreError::Unknown(_) => Err(unknown),
@@ -99,18 +118,20 @@ async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), Sto
 
 fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
     let ServerAddress { database, user, .. } = address;
-    for name in ["getid_store", "getid_sequence", "getid_beat"] {
+    for name in TABLES {
         let Some(table) = tables.iter().find(|table| table.name == name) else {
             return refused(format!(
                 "the database '{database}' has no table {name}, though it has others: put it back from a \
                  backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
             ));
         };
-        if !table.may_read || !table.may_write {
-            let right = if table.may_read { "UPDATE" } else { "SELECT" };
+        // A server inserts its own row. The others are there where no sequence and no period is created.
+        let may_insert = table.may_insert || name != "getid_beat";
+        let rights = [(table.may_read, "SELECT"), (table.may_write, "UPDATE"), (may_insert, "INSERT")];
+        if let Some((_, right)) = rights.into_iter().find(|(may, _)| !may) {
             return refused(format!(
                 "'{user}' may not {right} the table {name} of the database '{database}': its owner may GRANT SELECT, \
-                 INSERT, UPDATE ON getid_beat, getid_sequence, getid_store TO \"{user}\""
+                 INSERT, UPDATE ON getid_beat, getid_generator, getid_sequence, getid_store TO \"{user}\""
             ));
         }
     }

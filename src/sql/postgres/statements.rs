@@ -39,6 +39,14 @@ CREATE TABLE IF NOT EXISTS getid_beat (
   address text NOT NULL DEFAULT '',
   updated bigint NOT NULL DEFAULT 0
 );
+CREATE TABLE IF NOT EXISTS getid_generator (
+  name text COLLATE \"C\" PRIMARY KEY,
+  declaration text NOT NULL,
+  reset text NOT NULL,
+  newest text COLLATE \"C\" NOT NULL DEFAULT '',
+  closed_through text COLLATE \"C\" NOT NULL DEFAULT '',
+  updated bigint NOT NULL DEFAULT 0
+);
 INSERT INTO getid_beat (nonce, life, beat, state)
   VALUES (repeat('0', 32), repeat('0', 32), 0, 'left') ON CONFLICT DO NOTHING;
 INSERT INTO getid_store (uuid)
@@ -145,8 +153,9 @@ pub(super) const SERVER: &str = concat!(
 /// Which of the tables there are, how they are kept, and what may be done with them.
 pub(super) const TABLES: &str = "\
 SELECT c.relname::text, c.relpersistence::text, has_any_column_privilege(c.oid, 'SELECT'),
-  has_any_column_privilege(c.oid, 'UPDATE')
-FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'), to_regclass('getid_beat'))";
+  has_any_column_privilege(c.oid, 'UPDATE'), has_any_column_privilege(c.oid, 'INSERT')
+FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'), to_regclass('getid_beat'),
+  to_regclass('getid_generator'))";
 
 /// Whoever makes the tables has this lock, until the transaction ends: two that do so at a time would fail.
 pub(super) const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7310313044195110228)";
@@ -246,12 +255,15 @@ pub(super) const RAISE_ROWS: &str = concat!(
 );
 
 /// Gives back to each of `$1` (names) and `$2` (periods), if its version is still `$3`, what is from `$4` on; which of
-/// them it did, counted from 1. As `native::given_back` has it.
+/// them it did, counted from 1. As `native::given_back` has it. `own` is that of `RESERVE`.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
+    "), own AS (",
+    beat_sql!("$5", "$6", "$7", "'live', 'doubt'"),
     "), asked AS MATERIALIZED (\
-     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(name, period, seen, back, nth)\
+     SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(name, period, seen, back, nth) \
+     WHERE $5 = '' OR EXISTS (SELECT 1 FROM own)\
      ), found AS MATERIALIZED (\
      SELECT a.nth, a.back, s.name, s.period \
      FROM asked a JOIN getid_sequence s ON s.name = a.name AND s.period = a.period \
@@ -306,9 +318,44 @@ pub(super) const LIST: &str = concat!(
      ORDER BY s.name, s.period LIMIT $4"
 );
 
-/// Where the rows of the name `$1` are whose periods are written in another length than `$2`.
+/// The columns of a generator.
+macro_rules! generator {
+    () => {
+        "name::text, declaration::text, reset::text, newest::text, closed_through::text"
+    };
+}
+
+/// Rows of the generators `$1`, of all if that is NULL, `$2` at most.
+pub(super) const GENERATORS: &str = concat!(
+    "SELECT ",
+    generator!(),
+    " FROM getid_generator WHERE $1::text[] IS NULL OR name = ANY ($1) ORDER BY name LIMIT $2"
+);
+
+/// The row of the generator `$1`, locked.
+pub(super) const LOCK_GENERATOR: &str =
+    concat!("SELECT ", generator!(), " FROM getid_generator WHERE name = $1 FOR UPDATE");
+
+/// Writes the row of a generator: its name, its columns, and the time.
+pub(super) const WRITE_GENERATOR: &str = "\
+INSERT INTO getid_generator (name, declaration, reset, newest, closed_through, updated) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (name) DO UPDATE SET declaration = excluded.declaration, reset = excluded.reset,
+  newest = excluded.newest, closed_through = excluded.closed_through, updated = excluded.updated";
+
+/// The largest `next` of the rows of the name `$1` whose periods are written in another length than `$2`, which are
+/// locked: a reservation from one of them ends before, or finds it dropped.
 pub(super) const HIGHEST_OF_OTHER_PERIODS: &str = "\
-SELECT coalesce(max(next), 0)::bigint FROM getid_sequence WHERE name = $1 AND length(period) <> length($2)";
+SELECT coalesce(max(o.next), 0)::bigint FROM (
+  SELECT next FROM getid_sequence WHERE name = $1 AND length(period) <> length($2) ORDER BY name, period FOR UPDATE
+) AS o";
+
+/// Drops the live rows of the name `$1` whose periods have the length `$2`, as the change `$3`.
+pub(super) const DROP_PERIODS: &str = concat!(
+    "UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3, \
+     updated = ",
+    now_ms!(),
+    " WHERE name = $1 AND length(period) = $2 AND state = 'live'"
+);
 
 /// How many rows a list of all has, without those of periods.
 pub(super) const COUNT: &str = "SELECT count(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";

@@ -21,10 +21,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Changes, Create, GiveBack, Reserve, Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token,
-    Verdict,
+    About, Changes, Create, Generator, GiveBack, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange, RowState,
+    StoreError, TOKENS_MAX, Token, Verdict,
 };
-use super::rows::{APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
+use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
 use crate::system::files::{self, FileId};
 
@@ -194,6 +194,7 @@ impl File {
         if is_new {
             transaction.execute_batch(SCHEMA)?;
         }
+        transaction.execute_batch(rows::GENERATORS)?;
         transaction.commit()?;
         Ok(Ok(sqlite))
     }
@@ -279,10 +280,7 @@ impl File {
 
     pub(super) fn reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
         if self.open.is_none() {
-            if asks.iter().all(|ask| ask.opens.is_none()) {
-                return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
-            }
-            self.make()?;
+            return Ok(asks.iter().map(|_| Err(Verdict::NoSuch)).collect());
         }
         self.transact(|sqlite, now| asks.iter().map(|ask| reserve(sqlite, ask, now)).collect())
     }
@@ -426,15 +424,31 @@ impl File {
         })
     }
 
-    pub(super) fn highest_of_other_periods(&mut self, key: &Key) -> Result<i64, StoreError> {
+    pub(super) fn generators(&mut self, names: Option<&[String]>) -> Result<Vec<Generator>, StoreError> {
         if self.open.is_none() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
-        self.transact(|sqlite, _| {
-            let highest =
-                "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2)";
-            sqlite.query_row(highest, params![key.name(), key.period()], |row| row.get(0))
+        self.transact(|sqlite, _| match names {
+            None => rows::generators(sqlite),
+            Some(names) => names.iter().filter_map(|name| rows::generator(sqlite, name).transpose()).collect(),
         })
+    }
+
+    pub(super) fn open_period(&mut self, ask: &Opening) -> Result<Result<Generator, Verdict>, StoreError> {
+        if self.open.is_none() {
+            if !ask.may_begin {
+                return Ok(Err(Verdict::NoSuch));
+            }
+            self.make()?;
+        }
+        self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
+    }
+
+    pub(super) fn prune(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
+        if self.open.is_none() {
+            return Ok(Err(Verdict::NoSuch));
+        }
+        self.transact(|sqlite, now| rows::prune(sqlite, ask, now))
     }
 
     pub(super) fn tokens(&mut self) -> Result<Option<Vec<Token>>, StoreError> {

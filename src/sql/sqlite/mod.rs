@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use self::file::File;
 pub(super) use self::records::SqliteRecords;
 use super::{
-    About, Answer, Changes, Connection, Create, GiveBack, Reservations, Reserve, Row, RowChange, Store, StoreError,
-    Table, Token, Verdict,
+    About, Answer, Changes, Connection, Create, Generator, GiveBack, Opening, Prune, Pruned, Reservations, Reserve,
+    Row, RowChange, Store, StoreError, Table, Token, Verdict,
 };
 use crate::system::files::FileId;
 
@@ -65,7 +65,7 @@ impl Store for SqliteStore {
     }
 
     fn schema(&self) -> String {
-        rows::SCHEMA.to_owned()
+        format!("{}{}", rows::SCHEMA, rows::GENERATORS)
     }
 
     fn connect(&self) -> Answer<'_, Box<dyn Connection>> {
@@ -160,7 +160,7 @@ impl Connection for SqliteConnection {
         Box::pin(self.run(move |file| Ok(Reservations { server: None, each: file.reserve(&asks)? })))
     }
 
-    fn give_back<'a>(&'a mut self, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
+    fn give_back<'a>(&'a mut self, _: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
         let ends = ends.to_vec();
         Box::pin(self.run(move |file| file.give_back(&ends)))
     }
@@ -193,9 +193,19 @@ impl Connection for SqliteConnection {
         Box::pin(self.run(move |file| file.changes(seen)))
     }
 
-    fn highest_of_other_periods<'a>(&'a mut self, key: &'a Key) -> Answer<'a, i64> {
-        let key = key.clone();
-        Box::pin(self.run(move |file| file.highest_of_other_periods(&key)))
+    fn generators<'a>(&'a mut self, names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
+        let names = names.map(<[String]>::to_vec);
+        Box::pin(self.run(move |file| file.generators(names.as_deref())))
+    }
+
+    fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
+        let ask = ask.clone();
+        Box::pin(self.run(move |file| file.open_period(&ask)))
+    }
+
+    fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
+        let ask = ask.clone();
+        Box::pin(self.run(move |file| file.prune(&ask)))
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {

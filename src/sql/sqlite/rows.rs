@@ -4,7 +4,7 @@ use getid_core::Key;
 use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
 
 use super::super::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
-use super::super::{Reserve, Reserved, Row, Verdict};
+use super::super::{GENERATORS_MAX, Generator, Opening, PRUNED_MAX, Prune, Pruned, Reserve, Reserved, Row, Verdict};
 
 /// What a statement comes to.
 pub(super) type Done<T> = rusqlite::Result<T>;
@@ -45,17 +45,24 @@ PRAGMA user_version = 1;
 /// `geti`, as above: in the file's header, so that no other SQLite file is taken for one of ours.
 pub(super) const APPLICATION_ID: i64 = 0x6765_7469;
 
-/// Reserves of one row, which begins here if it is a period's.
+/// The table of generators. Files of earlier builds do not have it.
+pub(super) const GENERATORS: &str = "\
+CREATE TABLE IF NOT EXISTS getid_generator (
+  name           TEXT    NOT NULL PRIMARY KEY,
+  declaration    TEXT    NOT NULL,
+  reset          TEXT    NOT NULL,
+  newest         TEXT    NOT NULL DEFAULT '',
+  closed_through TEXT    NOT NULL DEFAULT '',
+  updated        INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+";
+
+/// Reserves of one row.
 pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done<Result<Reserved, Verdict>> {
-    let row = match (find(sqlite, &ask.key)?, ask.opens) {
-        (Some(Err(bad)), _) => return Ok(Err(Verdict::BadRow(bad))),
-        (Some(Ok(row)), _) => row,
-        (None, None) => return Ok(Err(Verdict::NoSuch)),
-        (None, Some(spec)) => {
-            let row = native::opened(&ask.key, spec, now);
-            insert(sqlite, &row)?;
-            row
-        }
+    let row = match find(sqlite, &ask.key)? {
+        Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+        Some(Ok(row)) => row,
+        None => return Ok(Err(Verdict::NoSuch)),
     };
     let reserved = native::reserved(&row, ask, now);
     if let Ok(reserved) = &reserved
@@ -64,6 +71,96 @@ pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done
         write_next(sqlite, &reserved.row)?;
     }
     Ok(reserved)
+}
+
+/// The row of a generator.
+pub(super) fn generator(sqlite: &Transaction<'_>, name: &str) -> Done<Option<Generator>> {
+    let mut statement = sqlite.prepare_cached(
+        "SELECT name, declaration, reset, newest, closed_through FROM getid_generator WHERE name = ?1",
+    )?;
+    statement.query_row([name], raw_generator).optional()
+}
+
+/// All of them, in the order of their names.
+pub(super) fn generators(sqlite: &Transaction<'_>) -> Done<Vec<Generator>> {
+    let mut statement = sqlite.prepare_cached(
+        "SELECT name, declaration, reset, newest, closed_through FROM getid_generator ORDER BY name LIMIT ?1",
+    )?;
+    statement.query_map([i64::try_from(GENERATORS_MAX).unwrap_or(i64::MAX)], raw_generator)?.collect()
+}
+
+fn raw_generator(row: &Found<'_>) -> Done<Generator> {
+    Ok(Generator {
+        name: row.get(0)?,
+        declaration: row.get(1)?,
+        reset: row.get(2)?,
+        newest: row.get(3)?,
+        closed_through: row.get(4)?,
+    })
+}
+
+/// Writes the row of a generator.
+pub(super) fn write_generator(sqlite: &Transaction<'_>, generator: &Generator, now: i64) -> Done<()> {
+    let Generator { name, declaration, reset, newest, closed_through } = generator;
+    sqlite
+        .prepare_cached("INSERT OR REPLACE INTO getid_generator VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![name, declaration, reset, newest, closed_through, now])
+        .map(drop)
+}
+
+/// Opens a period of a generator.
+pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> Done<Result<Generator, Verdict>> {
+    let (name, period) = (ask.key.name(), ask.key.period());
+    let row = match find(sqlite, &ask.key)?.transpose() {
+        Ok(row) => row,
+        Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
+    };
+    let highest = "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2)";
+    let highest = sqlite.query_row(highest, params![name, period], |row| row.get(0))?;
+    let found = generator(sqlite, name)?;
+    let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
+        Ok(opening) => opening,
+        Err(verdict) => return Ok(Err(verdict)),
+    };
+    if let Some(after) = &opening.row {
+        if row.is_none() {
+            insert(sqlite, after)?;
+        }
+        write_all(sqlite, after)?;
+    }
+    if let Some(length) = opening.drops {
+        let drop_others = "UPDATE getid_sequence SET state = 'dropped', version = version + 1, \
+                           generation = generation + 1, updated = ?3 \
+                           WHERE name = ?1 AND length(period) = ?2 AND state = 'live'";
+        sqlite.execute(drop_others, params![name, i64::try_from(length).unwrap_or(i64::MAX), now])?;
+    }
+    if found.as_ref() != Some(&opening.generator) {
+        write_generator(sqlite, &opening.generator, now)?;
+    }
+    Ok(Ok(opening.generator))
+}
+
+/// Counts ended periods of a generator, and removes some of them.
+pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Result<Pruned, Verdict>> {
+    let Some(found) = generator(sqlite, &ask.name)? else { return Ok(Err(Verdict::NoSuch)) };
+    let Some(through) = native::pruned_through(&found, &ask.through) else { return Ok(Ok(Pruned::default())) };
+    let condition = native::pruned_sql(&ask.name, &through);
+    let count = format!(
+        "SELECT count(*), coalesce(min(period), ''), coalesce(max(period), '') FROM getid_sequence WHERE {condition}"
+    );
+    let (rows, first, last) =
+        sqlite.query_row(&count, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut pruned = Pruned { rows: rows.unsigned_abs(), first, last, deleted: 0 };
+    if ask.deletes {
+        let closed_through = found.closed_through.clone().max(through.text());
+        write_generator(sqlite, &Generator { closed_through, ..found }, now)?;
+        let delete = format!(
+            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence \
+             WHERE {condition} LIMIT {PRUNED_MAX})"
+        );
+        pruned.deleted = sqlite.execute(&delete, [])? as u64;
+    }
+    Ok(Ok(pruned))
 }
 
 /// The row of this key, or what is wrong with it.

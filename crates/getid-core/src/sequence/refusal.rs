@@ -26,6 +26,11 @@ pub enum SequenceRefusal {
         /// The store's address without a password.
         store: Arc<str>,
     },
+    /// Another server has begun a later period of the generator: the request is for its counter.
+    Newer {
+        /// The newest period, as [`Reset::period`](crate::Reset::period) writes it.
+        period: Arc<str>,
+    },
     /// One request asks for more than a reservation may have.
     TooLarge {
         /// How many values.
@@ -99,6 +104,11 @@ impl fmt::Display for Named<'_> {
                 "MISCONF sequence '{name}': {store} has no row of it, and this server has given values of it: the store \
                  was lost, or is another one. Put the right one back; else 'SEQUENCE RAISE {name} N', above all that \
                  was given, lets it go on"
+            ),
+            SequenceRefusal::Newer { period } => write!(
+                f,
+                "BUSY generator '{name}': another server has begun its period {period}, and this one continues there with \
+                 the next request"
             ),
             SequenceRefusal::TooLarge { values, max } => {
                 write!(f, "ERR {values} values of sequence '{name}' are too many for one request: it may ask for {max}")

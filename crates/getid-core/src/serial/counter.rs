@@ -205,6 +205,24 @@ impl CounterDeclaration {
         }
     }
 
+    /// The declaration as all servers that count by one store have it: without its name, and without `cache`, which
+    /// each server may set for itself.
+    pub fn shared_text(&self) -> String {
+        let mut shared = self.clone();
+        if let CounterKind::Serial(serial) = &mut shared.kind {
+            serial.cache = CACHE_DEFAULT;
+        }
+        shared.words().split_off(1).join(" ")
+    }
+
+    /// How often its counter begins again.
+    pub fn reset(&self) -> Reset {
+        match &self.kind {
+            CounterKind::Sequence(_) => Reset::Never,
+            CounterKind::Serial(serial) => serial.reset,
+        }
+    }
+
     /// The words that declare it.
     pub fn words(&self) -> Vec<String> {
         let mut words = [self.name.clone(), self.word().to_owned()].to_vec();

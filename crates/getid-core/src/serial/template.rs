@@ -75,6 +75,20 @@ impl Reset {
         })
     }
 
+    /// The first hour of a period; `None`: the text is not what [`Reset::period`] returns.
+    pub fn first_of(self, period: &str) -> Option<Stamp> {
+        let number = |at: usize, digits: usize| period.get(at..at + digits)?.parse::<u16>().ok();
+        let small = |at: usize| u8::try_from(number(at, 2)?).ok();
+        let finer = |reset: Reset, at: usize, first: u8| if self >= reset { small(at) } else { Some(first) };
+        let stamp = Stamp {
+            year: number(0, 4)?,
+            month: finer(Reset::Month, 4, 1)?,
+            day: finer(Reset::Day, 6, 1)?,
+            hour: finer(Reset::Hour, 9, 0)?,
+        };
+        (self.period(stamp)? == period).then_some(stamp)
+    }
+
     /// What a template must show for it.
     const fn shown(self) -> &'static str {
         match self {

@@ -1,0 +1,86 @@
+//! `getid sequence prune`: removes the counters of ended periods, a generator at a time.
+//!
+//! Each call of the store removes a bounded number of rows. The first of them closes the periods, so a tool that is
+//! stopped in the middle leaves nothing that could be begun again.
+
+use std::io::Write;
+
+use clap::Args;
+
+use super::Stop;
+use super::stores::{Opened, StoreArgs, sentence};
+use crate::sql::{Day, Prune, Pruned};
+use crate::text::plural::counted;
+
+pub(super) const PRUNE_EXAMPLES: &str = "\
+Examples:
+  getid sequence prune --through 2025-12-31
+  getid sequence prune --through 2025-12-31 --yes --store postgres://owner@db/ids?password-file=/etc/getid/owner
+The user of the store needs the right to DELETE from getid_sequence, which a server does not.";
+
+#[derive(Args)]
+pub(super) struct PruneArgs {
+    /// The last day whose periods are removed: 2025-12-31 removes the days, months and years that had ended by its end
+    #[arg(long, value_name = "DATE")]
+    through: String,
+    /// Remove them; without it they are only shown
+    #[arg(long)]
+    yes: bool,
+    /// Only the periods of this generator
+    #[arg(long, value_name = "NAME")]
+    generator: Option<String>,
+    #[command(flatten)]
+    at: StoreArgs,
+}
+
+pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
+    let through = Day::parse(&args.through).ok_or_else(|| {
+        let found = crate::text::printable::printable_up_to(&args.through, 40);
+        format!("--through is '{found}', must be a day such as 2025-12-31")
+    })?;
+    let stores = args.at.stores()?;
+    let mut rows = 0;
+    for mut opened in stores.connect_all()? {
+        let names = args.generator.as_ref().map(|name| vec![name.clone()]);
+        let generators = opened.read(|connection| connection.generators(names.as_deref()))?;
+        if let (Some(name), true) = (&args.generator, generators.is_empty()) {
+            return Err(Stop::No(format!("{}: no generator '{name}' has counted there", opened.store.shown())));
+        }
+        for generator in generators {
+            let ask = Prune { name: generator.name, through: through.clone(), deletes: args.yes };
+            rows += prune_one(&mut opened, &ask, out)?;
+        }
+    }
+    let day = args.through.as_str();
+    match (rows, args.yes) {
+        (0, _) => writeln!(out, "No period that ended by {day} is there to be removed")?,
+        (rows, true) => writeln!(out, "Removed {}", counted(rows, "row"))?,
+        (rows, false) => {
+            let what = if rows == 1 { "it" } else { "them" };
+            writeln!(out, "{} would be removed: repeat this with --yes to remove {what}", counted(rows, "row"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows what goes of one generator, and removes it if that was asked. Returns the number of rows.
+fn prune_one(opened: &mut Opened<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, Stop> {
+    let counts = Prune { deletes: false, ..ask.clone() };
+    let found = call(opened, &counts)?;
+    let Pruned { rows, first, last, .. } = &found;
+    if *rows > 0 {
+        let shown = opened.store.shown();
+        writeln!(out, "{:<24} {:>8} {first} to {last}  {shown}", ask.name, counted(*rows, "row"))?;
+    }
+    let mut is_over = !ask.deletes;
+    while !is_over {
+        let Pruned { rows, deleted, .. } = call(opened, ask)?;
+        is_over = deleted == 0 || deleted == rows;
+    }
+    Ok(found.rows)
+}
+
+fn call(opened: &mut Opened<'_>, ask: &Prune) -> Result<Pruned, Stop> {
+    let pruned = opened.write(|connection| connection.prune(ask))?;
+    pruned.map_err(|verdict| Stop::No(sentence(&ask.name, verdict)))
+}
