@@ -17,6 +17,9 @@ use crate::text::zone::Zone;
 /// How long before a period begins its counter is fetched, ms.
 const AHEAD_MS: i64 = 30_000;
 
+/// Counters of different names are fetched within so many ms.
+const SPREAD_MS: u64 = 20_000;
+
 /// Who has not been asked for so long, ms, is not prepared for.
 const USED_WITHIN_MS: i64 = 3_600_000;
 
@@ -93,7 +96,9 @@ impl Periods {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = states.values().filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
-            is_used && state.counter.opens.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS
+            // Not all at once: many begin at midnight.
+            let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
+            is_used && state.counter.opens.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
         let next = used.filter_map(|state| {
             let CounterKind::Serial(serial) = state.declaration.kind() else { return None };
@@ -164,7 +169,8 @@ fn counter(declaration: &CounterDeclaration, serial: &Serial, zone: Option<&Zone
 
 fn opens(declaration: &CounterDeclaration, spec: Spec, (from_unix_ms, until_unix_ms): (i64, i64)) -> Opens {
     let (text, reset) = (declaration.shared_text().into(), declaration.reset());
-    Opens { spec, declaration: text, reset, from_unix_ms, until_unix_ms }
+    let is_serial = matches!(declaration.kind(), CounterKind::Serial(_));
+    Opens { spec, declaration: text, reset, is_serial, from_unix_ms, until_unix_ms }
 }
 
 #[cfg(test)]
@@ -248,7 +254,7 @@ mod tests {
         assert!(periods.coming(MIDNIGHT - 1).is_empty(), "nobody has asked for long");
         periods.now(&serial, MIDNIGHT - HOUR / 2);
         assert!(periods.coming(MIDNIGHT - 30_001).is_empty());
-        let next = periods.coming(MIDNIGHT - 30_000);
+        let next = periods.coming(MIDNIGHT - 10_000);
         assert!(next.len() == 1 && next[0].key > today && next[0].opens.from_unix_ms == MIDNIGHT);
         assert_eq!(periods.now(&serial, MIDNIGHT).key, next[0].key);
         // One that has no periods, and a sequence.

@@ -128,6 +128,12 @@ pub trait Connection: Send {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
+    /// Notes that periods have begun, as their generators' newest ones: never an earlier one than the row has, and not
+    /// where the row has another declaration. At most [`GENERATORS_MAX`]. Native tables only.
+    fn begin_periods<'a>(&'a mut self, _begun: &'a [Begun]) -> Answer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] in one call. Native tables only.
     fn prune<'a>(&'a mut self, _ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
@@ -231,12 +237,26 @@ pub struct Opening {
     pub floor: i64,
     /// Whether a missing row may be created. Else [`Verdict::NoSuch`].
     pub may_begin: bool,
+    /// Whether it is a serial number. The options of its row are those of its declaration; a sequence's are changed by
+    /// `SEQUENCE ALTER` alone.
+    pub is_serial: bool,
+    /// When the period begins, Unix ms; `i64::MIN`: there is only one.
+    pub from_unix_ms: i64,
     /// Whether the period has begun by the store's clock. A server creates the row of the next one a little before.
     pub has_begun: bool,
     /// Whether the declaration replaces another one that the generator's row has. Else [`Verdict::Declared`].
     pub redeclares: bool,
     /// The server that asks, as in [`Connection::reserve_as`].
     pub server: Option<Credentials>,
+}
+
+/// A period that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Key of its counter.
+    pub key: Key,
+    /// [`Generator::declaration`] of the server in which it has begun.
+    pub declaration: String,
 }
 
 /// Ended periods of a generator that are to be removed.
@@ -273,6 +293,12 @@ impl Day {
     pub fn parse(text: &str) -> Option<Day> {
         let format = if text.contains('-') { "%Y-%m-%d" } else { "%Y%m%d" };
         jiff::civil::Date::strptime(format, text).ok().filter(|date| (0..=9999).contains(&date.year())).map(Day)
+    }
+
+    /// The day of a time in UTC.
+    fn of_unix_ms(unix_ms: i64) -> Option<Day> {
+        let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
+        Some(Day(time.to_zoned(jiff::tz::TimeZone::UTC).date()))
     }
 
     /// It as `yyyyMMdd`.

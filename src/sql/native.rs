@@ -192,19 +192,51 @@ pub(super) fn floor_of(ask: &Reserve) -> i64 {
     ask.floor.min(VALUE_MAX + 1)
 }
 
+/// Values that a server reserved so long ago, ms, are given no more under another declaration: it throws them away
+/// within a second or two, or `sequence-ride-out-s` after it last reached the store.
+const HELD_MS_MAX: i64 = 86_400_000;
+
 /// What becomes of a generator's row, and of its counters, when a period is opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PeriodOpening {
     pub(super) generator: Generator,
     /// The counter's row, if it is to be written: created, raised or given back its life.
     pub(super) row: Option<Row>,
-    /// Length of the periods whose rows are dropped: the generator counted by them before, and other servers may do so
-    /// yet.
-    pub(super) drops: Option<usize>,
+    /// What becomes of the generator's other rows.
+    pub(super) others: Others,
 }
 
-/// Opens a period. `highest` is the largest `next` of the generator's rows whose periods have another length: a counter
-/// that begins again more often than before, or less, continues above them, as it would give their texts again.
+/// What becomes of the other rows of a generator whose period is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Nothing.
+    Stay,
+    /// Rows that servers may hold values of get a new generation, so that these are thrown away.
+    Renewed,
+    /// Live rows whose periods have this length are dropped: the generator counted by them before.
+    Dropped {
+        /// Bytes of such a period.
+        length: usize,
+    },
+}
+
+/// Which rows of other lengths than a period's count for its floor: those that were written at `since_unix_ms` or
+/// later, and have no period or one that is not before `year`.
+pub(super) struct Recent {
+    pub(super) since_unix_ms: i64,
+    pub(super) year: String,
+}
+
+/// The rows that a period's row is created above, if it is: a generator that began again more often, or less, has given
+/// the texts of this period from them, or may still. Its texts show the time, so earlier rows do no harm.
+pub(super) fn recent(ask: &Opening) -> Recent {
+    let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
+    // The zone may be half a day from UTC.
+    let year = Day::of_unix_ms(since_unix_ms.saturating_sub(HELD_MS_MAX)).map(|day| day.text()[..4].to_owned());
+    Recent { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
+}
+
+/// Opens a period. `highest` is the largest `next` of the [`recent`] rows.
 pub(super) fn opened_period(
     found: Option<&Generator>,
     row: Option<&Row>,
@@ -214,72 +246,106 @@ pub(super) fn opened_period(
 ) -> Result<PeriodOpening, Verdict> {
     let period = ask.key.period();
     let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
-    found.map_or(Ok(()), |found| may_open(found, ask, is_same))?;
-    // Another declaration is a change that other servers notice by the row's generation.
+    let newest = found.map_or_else(String::new, |found| newest_as(found, ask.reset));
+    if let Some(found) = found {
+        may_open(found, &newest, ask)?;
+        if is_same && row.is_none() && *newest == *period {
+            return Err(lost_counter(&ask.key));
+        }
+        if !is_same && !ask.has_begun {
+            return Err(Verdict::BadRow(format!(
+                "it cannot begin again {} from now on, because its period {period} has not begun by the store's clock: \
+                 repeat this when it has",
+                ask.reset.each()
+            )));
+        }
+    }
     let is_changed = found.is_some_and(|found| found.declaration != ask.declaration);
-    let floor = if is_same { ask.floor } else { ask.floor.max(highest) };
-    let next_of = |spec: &Spec, next: i64| spec.next_from(next.max(floor).min(VALUE_MAX + 1));
-    let row = match row {
-        None if !ask.may_begin => return Err(Verdict::NoSuch),
-        None => {
-            let row = opened(&ask.key, ask.spec, now_unix_ms);
-            Some(Row { next: next_of(&row.spec, row.next), ..row })
+    let row = opened_row(row, found.is_some(), is_same, is_changed, highest, ask, now_unix_ms)?;
+    let others = match found {
+        Some(found) if !is_same => {
+            let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset);
+            let length = before.and_then(|reset| reset.period(Stamp::FIRST)).map_or(0, |period| period.len());
+            Others::Dropped { length }
         }
-        // Its rows are dropped while it begins again more often, or less.
-        Some(row) if row.state == RowState::Dropped && (is_same || found.is_none()) => {
-            return Err(Verdict::Dropped { last: last_of(row) });
-        }
-        Some(row) => {
-            let next = if is_same { row.next } else { next_of(&row.spec, row.next) };
-            let state = if row.state == RowState::Dropped { RowState::Live } else { row.state };
-            let is_written = next != row.next || state != row.state || is_changed;
-            is_written.then(|| Row {
-                next,
-                state,
-                version: row.version + 1,
-                generation: row.generation + 1,
-                updated_unix_ms: now_unix_ms,
-                ..row.clone()
-            })
-        }
+        Some(_) if is_changed => Others::Renewed,
+        _ => Others::Stay,
     };
-    let newest = match found {
-        Some(found) if is_same && !ask.has_begun => found.newest.clone(),
-        _ if ask.has_begun => period.to_owned(),
-        _ => String::new(),
-    };
-    let drops = found.filter(|_| !is_same).and_then(|found| {
-        let before = Reset::ALL.into_iter().find(|reset| reset.word() == found.reset)?;
-        Some(before.period(Stamp::FIRST).map_or(0, |period| period.len()))
-    });
     let generator = Generator {
         name: ask.key.name().to_owned(),
         declaration: ask.declaration.clone(),
         reset: ask.reset.word().to_owned(),
-        newest,
+        newest: if ask.has_begun { period.to_owned() } else { newest },
         closed_through: found.map_or_else(String::new, |found| found.closed_through.clone()),
     };
-    Ok(PeriodOpening { generator, row, drops })
+    Ok(PeriodOpening { generator, row, others })
 }
 
-/// Whether a period of this generator may be opened.
-fn may_open(found: &Generator, ask: &Opening, is_same: bool) -> Result<(), Verdict> {
+/// The counter's row, if it is to be written.
+fn opened_row(
+    row: Option<&Row>,
+    is_known: bool,
+    is_same: bool,
+    is_changed: bool,
+    highest: i64,
+    ask: &Opening,
+    now_unix_ms: i64,
+) -> Result<Option<Row>, Verdict> {
+    let above = |spec: &Spec, next: i64| spec.next_from(next.max(ask.floor).max(highest).min(VALUE_MAX + 1));
+    let Some(row) = row else {
+        if !ask.may_begin {
+            return Err(Verdict::NoSuch);
+        }
+        let row = opened(&ask.key, ask.spec, now_unix_ms);
+        return Ok(Some(Row { next: above(&row.spec, row.next), ..row }));
+    };
+    let is_dropped = row.state == RowState::Dropped;
+    // Only a change of how often it begins again drops the row of a period; one without may be an operator's.
+    if is_dropped && ask.key.period().is_empty() && (is_same || !is_known) {
+        return Err(Verdict::Dropped { last: last_of(row) });
+    }
+    let next = if is_same && !is_dropped { row.next } else { above(&row.spec, row.next) };
+    let Spec { max, cache, .. } = if is_changed && ask.is_serial { ask.spec } else { row.spec };
+    let is_written = next != row.next || is_dropped || is_changed;
+    Ok(is_written.then(|| Row {
+        next,
+        state: if is_dropped { RowState::Live } else { row.state },
+        spec: Spec { max, cache, ..row.spec },
+        version: row.version + 1,
+        generation: row.generation + 1,
+        updated_unix_ms: now_unix_ms,
+        ..row.clone()
+    }))
+}
+
+/// The newest period of a generator as one of another length: the one in which it has begun, or that begins with it.
+fn newest_as(found: &Generator, reset: Reset) -> String {
+    let before = Reset::ALL.into_iter().find(|before| before.word() == found.reset);
+    let stamp = before.and_then(|before| before.first_of(&found.newest));
+    stamp.and_then(|stamp| reset.period(stamp)).unwrap_or_default()
+}
+
+/// Whether a period of this generator may be opened, whose newest one is `newest`.
+fn may_open(found: &Generator, newest: &str, ask: &Opening) -> Result<(), Verdict> {
     let period = ask.key.period();
     if found.declaration != ask.declaration && !ask.redeclares {
         let (stored, asked) = (found.declaration.clone(), ask.declaration.clone());
         return Err(Verdict::Declared { stored, asked });
     }
-    if is_same && *found.newest > *period {
-        return Err(Verdict::Newer { period: found.newest.clone() });
-    }
-    if Day::parse(&found.closed_through).is_some_and(|through| through.ends(period)) {
-        return Err(Verdict::BadRow(format!(
-            "its period {period} was closed by 'getid sequence prune --through {}' and is not begun again: is the \
-             clock of this machine right?",
-            found.closed_through
-        )));
+    // A closed period is before the newest one.
+    if *newest > *period {
+        return Err(Verdict::Newer { period: newest.to_owned() });
     }
     Ok(())
+}
+
+/// The generator's row says that a period has begun, and the row of its counter is gone.
+fn lost_counter(key: &Key) -> Verdict {
+    Verdict::BadRow(format!(
+        "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
+         N', above all that was given, lets it go on",
+        key.name()
+    ))
 }
 
 /// The last day that is closed when a generator is pruned through `through`; `None`: nothing of it is.

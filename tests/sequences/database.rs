@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use getid::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, Generator, GiveBack, NotedRow, Opening, Reservations,
-    Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, Generator, GiveBack, NotedRow, Opening,
+    Reservations, Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
 };
 use getid_core::Key;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials, Nonce, ServerRow, ServerState};
@@ -583,6 +583,19 @@ impl Connection for SimConnection {
             });
             opened.await?
         })
+    }
+
+    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+        Box::pin(self.quietly(move |state| {
+            for Begun { key, declaration } in begun {
+                if let Some(generator) = state.generators.get_mut(key.name())
+                    && generator.declaration == *declaration
+                    && *generator.newest < *key.period()
+                {
+                    key.period().clone_into(&mut generator.newest);
+                }
+            }
+        }))
     }
 
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes> {

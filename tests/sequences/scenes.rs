@@ -526,7 +526,14 @@ async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
 /// The counter of a generator, at any time.
 fn opens(reset: Reset) -> Opens {
     let declaration = format!("serial {{n:6}} reset {}", reset.word()).into();
-    Opens { spec: Spec::default(), declaration, reset, from_unix_ms: i64::MIN, until_unix_ms: i64::MAX }
+    Opens {
+        spec: Spec::default(),
+        declaration,
+        reset,
+        is_serial: true,
+        from_unix_ms: i64::MIN,
+        until_unix_ms: i64::MAX,
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 
 use getid::sql::{
-    BATCH_MAX, Create, GiveBack, Opening, Pruned, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict,
+    BATCH_MAX, Begun, Create, GiveBack, Opening, Pruned, Reserve, Row, RowChange, RowState, StoreError, Table, Verdict,
 };
 use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
 
@@ -45,6 +45,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_period_begins_with_its_row,
     periods_never_go_back,
     a_generator_that_is_declared_otherwise_goes_on_above_all,
+    a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
+    periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
     what_a_store_says_of_itself,
     the_printed_schema_is_enough,
@@ -696,14 +698,73 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     // Back to days, on the same day.
     db.open_period(&Opening { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
-    assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (1, 1), "no text of this day was given");
+    // The next day is above what the month had, because servers may hold values of it. A day that is farther is not:
+    // texts of it were never given.
+    assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
+    let now = getid::system::clock::wall_unix_ms();
+    let far = Opening { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
+    db.open_period(&far).unwrap();
+    assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
     // Another template of the same periods: the row goes on, and other servers throw away what they hold.
-    let before = db.row("invoice@20260103").unwrap();
-    let other = Opening { declaration: "serial Y{n:6}".to_owned(), ..opening("invoice@20260103", "") };
+    let before = db.row("invoice@20260104").unwrap();
+    let other =
+        Opening { declaration: "serial Y{n:7}".to_owned(), ..opening("invoice@20260104", "max 9999999 cache 7") };
     assert!(matches!(db.open_period(&other), Err(Verdict::Declared { .. })));
+    let (yesterday, seen) = (db.row("invoice@20260103").unwrap(), db.changes(None).upto);
     db.open_period(&Opening { redeclares: true, ..other }).unwrap();
-    let after = db.row("invoice@20260103").unwrap();
+    let after = db.row("invoice@20260104").unwrap();
     assert_eq!((after.next, after.generation), (before.next, before.generation + 1));
+    assert_eq!((after.spec.max, after.spec.cache), (9_999_999, 7), "there is room for the new template");
+    if place.store().is_shared() {
+        assert_eq!(db.row("invoice@20260103").unwrap().generation, yesterday.generation + 1);
+        assert_eq!(db.changes(Some(seen)).rows.len(), 3, "as far as servers may hold values");
+    }
+}
+
+/// A generator that begins again more or less often, while servers disagree on the time: the newest period is kept, and
+/// no counter begins where texts of its period were given.
+fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.reserve_in("a@20261130", 5).unwrap();
+    // B is ahead, and declares the month that is to begin; C is right.
+    let redeclared = |period: &str| Opening { redeclares: true, ..opening(period, "") };
+    let ahead = Opening { has_begun: false, ..redeclared("a@202612") };
+    let Err(Verdict::BadRow(said)) = db.open_period(&ahead) else { panic!("it has not begun") };
+    assert!(said.contains("each month") && said.contains("202612 has not begun by the store's clock"), "{said}");
+    assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
+    assert_eq!(range(&db.reserve("a@202611", 1).unwrap()), (6, 6));
+    assert_eq!(range(&db.reserve_in("a@202612", 1).unwrap()), (6, 6), "above the days");
+    // B is behind, and declares the month that is over.
+    db.reserve_in("b@20261130", 9).unwrap();
+    db.reserve_in("b@20261201", 50).unwrap();
+    assert_eq!(db.open_period(&redeclared("b@202611")), Err(Verdict::Newer { period: "202612".to_owned() }));
+    assert_eq!(db.open_period(&redeclared("b@202612")).unwrap().newest, "202612");
+    assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
+    // A day that was prepared before a month was declared, and declared back.
+    db.reserve_in("c@20261130", 3).unwrap();
+    db.open_period(&Opening { has_begun: false, ..opening("c@20261201", "") }).unwrap();
+    db.reserve("c@20261201", 8).unwrap();
+    db.open_period(&redeclared("c@202611")).unwrap();
+    db.open_period(&redeclared("c@20261130")).unwrap();
+    assert_eq!(db.reserve("c@20261201", 1), Err(Verdict::Dropped { last: 8 }));
+    let next = db.reserve_in("c@20261201", 1).unwrap();
+    assert!(next.first > 8, "{next:?}");
+}
+
+/// What a server has begun is noted without a reservation, and never taken back.
+fn periods_that_have_begun_are_noted(place: &dyn Place) {
+    let mut db = Db::open(place);
+    let first = db.open_period(&opening("a@20260101", "")).unwrap();
+    let begun = |period: &str, declaration: &str| Begun { key: key(period), declaration: declaration.to_owned() };
+    let declared = first.declaration.as_str();
+    db.begin_periods(&[begun("a@20260103", declared), begun("b@20260103", declared)]);
+    db.begin_periods(&[begun("a@20260102", declared), begun("a@20260105", "serial Y{n:6}")]);
+    let generators = db.generators(None);
+    assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "20260103"));
+    assert_eq!(db.open_period(&opening("a@20260102", "")), Err(Verdict::Newer { period: "20260103".to_owned() }));
+    // Its row is missing now, and is not begun at its start.
+    let Err(Verdict::BadRow(said)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
+    assert!(said.contains("'a@20260103' has begun") && said.contains("SEQUENCE RAISE a N"), "{said}");
 }
 
 fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
@@ -729,10 +790,9 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!(db.row("day").map(|row| row.next), Some(1));
     assert_eq!(db.reserve("day@20260131", 1), Err(Verdict::NoSuch));
     // Not even by a server whose clock is in it, and that counts otherwise.
-    let Err(Verdict::BadRow(said)) = db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }) else {
-        panic!("it is closed")
-    };
-    assert!(said.contains("202601") && said.contains("prune --through 20260201"), "{said}");
+    let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
+    assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
+    assert_eq!(db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
     // The newest period stays whatever is asked, with those of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Changes, Compared, Connection, Create, Day, Generator, GiveBack, NotedRow, Opening, Prune, Pruned,
+    About, Begun, Changes, Compared, Connection, Create, Day, Generator, GiveBack, NotedRow, Opening, Prune, Pruned,
     Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
@@ -253,6 +253,12 @@ impl Db {
     }
 
     #[track_caller]
+    pub(crate) fn begin_periods(&mut self, begun: &[Begun]) {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.begin_periods(begun))));
+    }
+
+    #[track_caller]
     pub(crate) fn generators(&mut self, names: Option<&[&str]>) -> Vec<Generator> {
         let names: Option<Vec<String>> = names.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
         let connection = self.connection.as_mut().unwrap();
@@ -353,6 +359,8 @@ pub(crate) fn opening(period: &str, options: &str) -> Opening {
         spec: spec(options),
         floor: 0,
         may_begin: true,
+        is_serial: true,
+        from_unix_ms: i64::MIN,
         has_begun: true,
         redeclares: false,
         server: None,

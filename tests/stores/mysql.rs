@@ -6,9 +6,9 @@ mod others;
 use std::io::Write;
 use std::net::TcpListener;
 
-use getid::sql::{StoreError, Table, Verdict};
+use getid::sql::{Begun, StoreError, Table, Verdict};
 
-use crate::db::{ask, create, db, is_over_time, range, says, store};
+use crate::db::{ask, create, db, is_over_time, key, range, says, store};
 use crate::faults::{self, Given};
 use crate::support::backend::{Backend, while_locked};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
@@ -270,6 +270,15 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     let said = error.to_string();
     assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("1142"), "{said}");
     assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "and the session goes on");
+    // What the documents grant is enough, for periods too.
+    server.sql("GRANT INSERT ON ids.* TO app@localhost");
+    let mut periods = db(&url);
+    for period in ["invoice@20260101", "invoice@20260102"] {
+        assert_eq!(range(&periods.reserve_in(period, 2).unwrap()), (1, 2));
+    }
+    periods.begin_periods(&[Begun { key: key("invoice@20260103"), declaration: "serial X{n:6} reset day".to_owned() }]);
+    assert_eq!(periods.generators(None)[0].newest, "20260103");
+    drop(periods);
     // A column less, no row, one table of two.
     let owner = server.url();
     server.sql("ALTER TABLE getid_sequence CHANGE offset_ remainder INT NOT NULL");

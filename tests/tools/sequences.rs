@@ -122,6 +122,8 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
             spec: Spec::default(),
             floor: 0,
             may_begin: true,
+            is_serial: true,
+            from_unix_ms: i64::MIN,
             has_begun: true,
             redeclares: false,
             server: None,

@@ -214,10 +214,11 @@ impl Sequences {
         let slot = pool.slot().await?;
         pool.ensure_connected(&slot).await?;
         care.check_uuid(pool)?;
+        drop(slot);
+        self.note_begun_periods(pool).await?;
         if !pool.store.is_shared() {
             return Ok(());
         }
-        drop(slot);
         if !self.beat_if_due(pool, care).await? {
             // What is held is given until its time is over.
             self.confirmed.leave(pool.index);

@@ -16,13 +16,16 @@ use super::pool::Pool;
 use super::table::{Entry, Opens, Table};
 use super::verbs::row_of;
 use crate::sql::{
-    BATCH_MAX, Connection, Create, Generator, Opening, Reservations, Reserve, Reserved, Row, RowChange, RowState,
-    StoreError, Verdict,
+    BATCH_MAX, Beaten, Connection, Create, Generator, Opening, Reserve, Reserved, Row, RowChange, RowState, StoreError,
+    Verdict,
 };
 use crate::text::plural::{counted, thousands};
 
 /// A period's row is begun so near to it by the store's clock, ms.
 const OPENS_WITHIN_MS: i64 = 3_600_000;
+
+/// Periods that one statement's time is enough to begin.
+const OPENINGS_MAX: usize = 8;
 
 /// Increment and offset of the row in each store.
 type Lanes = [Option<(u32, u32)>; STORES_MAX];
@@ -306,13 +309,13 @@ impl Sequences {
         let answers = pool
             .run(slot, move |mut connection| {
                 Box::pin(async move {
-                    let answers = reserve_with_periods(&mut *connection, server, asks).await;
+                    let answers = reserve_with_periods(&mut *connection, server, &asks).await;
                     (connection, answers)
                 })
             })
             .await;
         let answers = match answers {
-            Ok(answers) if self.take_beat(pool, answers.server.as_ref()) => answers.each,
+            Ok((beaten, answers)) if self.take_beat(pool, beaten.as_ref()) => answers,
             Ok(_) => {
                 let said =
                     format!("{}: a connection broke, or another instance of the database answers", pool.store.shown());
@@ -322,7 +325,7 @@ impl Sequences {
         };
         let mut sorted: Vec<_> = places.into_iter().zip(answers).collect();
         sorted.sort_by_key(|(place, _)| *place);
-        sorted.into_iter().map(|(_, answer)| Ok(answer)).collect()
+        sorted.into_iter().map(|(_, answer)| answer).collect()
     }
 
     /// How the counter of a generator is found, or begun, in a store.
@@ -334,9 +337,12 @@ impl Sequences {
             spec: self.spec_of_store(&opens.spec, pool.index),
             floor: 0,
             may_begin: may_open(pool, opens),
+            is_serial: opens.is_serial,
+            from_unix_ms: opens.from_unix_ms,
             has_begun: pool.unix_ms().is_some_and(|now_ms| opens.from_unix_ms <= now_ms),
-            // Of a store of its own, a server's configuration is the only declaration.
-            redeclares: !pool.store.is_shared(),
+            // Of a store of its own, a server's configuration is the only declaration. A sequence may be written in several
+            // ways.
+            redeclares: !pool.store.is_shared() || !opens.is_serial,
             server,
         }
     }
@@ -349,9 +355,13 @@ impl Sequences {
     pub async fn declare(self: &Arc<Self>, key: Key, opens: Opens) -> Result<(), SequenceError> {
         let own = Arc::clone(self);
         self.on_driver(async move {
+            let is_begun = own.notes.begun(vec![key.clone()]).await == [true];
+            let floor = own.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
             for pool in &own.pools {
                 let server = pool.credentials().map_err(SequenceError::from_store)?;
-                let ask = Opening { redeclares: true, ..own.opening(pool, server, &key, &opens) };
+                let opening = own.opening(pool, server, &key, &opens);
+                let may_begin = opening.may_begin && !is_begun;
+                let ask = Opening { redeclares: true, floor, may_begin, ..opening };
                 let opened = pool.run_job(move |mut connection| {
                     Box::pin(async move {
                         let opened = connection.open_period(&ask).await;
@@ -747,60 +757,109 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
     (per_s > 0.0).then(|| (values as f64 / per_s / 86_400.0) as u64)
 }
 
-/// Reserves for each; a generator's counter from the period that its store has, which is begun where it is missing. One
-/// that is refused leaves the others as they are.
+/// Reserves for each. A generator's counter is compared with the row of its generator before and after: before, so that
+/// no values are reserved that may not be given; after, so that a change beside it is noticed. A row that is missing is
+/// created, and then reserved from.
 async fn reserve_with_periods(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
-    asks: Vec<(Reserve, Option<Opening>)>,
-) -> Result<Reservations, StoreError> {
-    let (asks, openings): (Vec<Reserve>, Vec<Option<Opening>>) = asks.into_iter().unzip();
-    let names: Vec<String> = openings.iter().flatten().map(|opening| opening.key.name().to_owned()).collect();
+    asks: &[(Reserve, Option<Opening>)],
+) -> Result<(Option<Beaten>, Vec<Answer>), StoreError> {
+    let serials = asks.iter().filter_map(|(_, opening)| opening.as_ref().filter(|opening| opening.is_serial));
+    let names: Vec<String> = serials.map(|opening| opening.key.name().to_owned()).collect();
+    let mut answers: Vec<Option<Answer>> = vec![None; asks.len()];
     let generators = if names.is_empty() { Vec::new() } else { connection.generators(Some(&names)).await? };
-    let mut verdicts = Vec::with_capacity(asks.len());
-    for opening in &openings {
-        let verdict = match opening {
-            Some(opening) if !is_open(&generators, opening) => connection.open_period(opening).await?.err(),
-            _ => None,
-        };
-        verdicts.push(verdict);
+    for (answer, (_, opening)) in answers.iter_mut().zip(asks) {
+        let verdict = opening.as_ref().and_then(|opening| refused_by(&generators, opening));
+        *answer = verdict.map(|verdict| Ok(Err(verdict)));
     }
-    let asked = asks.into_iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_none());
-    let asked: Vec<Reserve> = asked.map(|(ask, _)| ask).collect();
-    let reserved = if asked.is_empty() {
-        Reservations { server: None, each: Vec::new() }
-    } else {
-        connection.reserve_as(server, &asked).await?
+    let is_undeclared = |opening: &Opening| opening.is_serial && !is_declared(&generators, opening);
+    let undeclared = |at: &usize| answers[*at].is_none() && asks[*at].1.as_ref().is_some_and(is_undeclared);
+    let undeclared = (0..asks.len()).filter(undeclared).collect();
+    open_periods(connection, asks, &mut answers, undeclared).await?;
+    let mut beaten = reserve_missing(connection, server, asks, &mut answers).await?;
+    let missing = |at: &usize| match (&answers[*at], &asks[*at].1) {
+        (Some(Ok(Err(Verdict::NoSuch))), Some(opening)) => opening.may_begin,
+        (Some(Ok(Err(Verdict::Dropped { .. }))), Some(opening)) => !opening.key.period().is_empty(),
+        _ => false,
     };
-    let mut each = reserved.each.into_iter();
-    let each = verdicts.into_iter().zip(&openings).map(|(verdict, opening)| {
-        let answer = verdict.map_or_else(|| each.next(), |verdict| Some(Err(verdict)));
-        match (answer, opening) {
-            (Some(Err(Verdict::NoSuch)), Some(opening)) if opening.may_begin => Some(Err(lost_counter(&opening.key))),
-            (answer, _) => answer,
+    let missing: Vec<usize> = (0..asks.len()).filter(missing).collect();
+    if !missing.is_empty() {
+        open_periods(connection, asks, &mut answers, missing).await?;
+        beaten = reserve_missing(connection, server, asks, &mut answers).await?.or(beaten);
+    }
+    if server.is_some() && !names.is_empty() {
+        let generators = connection.generators(Some(&names)).await?;
+        for (answer, (_, opening)) in answers.iter_mut().zip(asks) {
+            if let (Some(Ok(Ok(_))), Some(opening)) = (&answer, opening)
+                && let Some(verdict) = refused_by(&generators, opening)
+            {
+                *answer = Some(Ok(Err(verdict)));
+            }
         }
-    });
-    let each = each.collect::<Option<_>>();
-    let each = each.ok_or_else(|| StoreError::Unknown("the store has not answered for each row".to_owned()))?;
-    Ok(Reservations { server: reserved.server, each })
+    }
+    let none = || Err(StoreError::Unknown("the store has not answered for each row".to_owned()));
+    Ok((beaten, answers.into_iter().map(|answer| answer.unwrap_or_else(none)).collect()))
 }
 
-/// Whether a period is the newest one that its generator has begun, so that its row is there.
-fn is_open(generators: &[Generator], opening: &Opening) -> bool {
+/// Reserves for those that have no answer yet.
+async fn reserve_missing(
+    connection: &mut dyn Connection,
+    server: Option<Credentials>,
+    asks: &[(Reserve, Option<Opening>)],
+    answers: &mut [Option<Answer>],
+) -> Result<Option<Beaten>, StoreError> {
+    let missing: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
+    let reserves: Vec<Reserve> = missing.iter().map(|at| asks[*at].0.clone()).collect();
+    if reserves.is_empty() {
+        return Ok(None);
+    }
+    let reserved = connection.reserve_as(server, &reserves).await?;
+    for (at, answer) in missing.into_iter().zip(reserved.each) {
+        answers[at] = Some(Ok(answer));
+    }
+    Ok(reserved.server)
+}
+
+/// Opens the periods of these asks. One that is opened has no answer then, and is to be reserved from.
+async fn open_periods(
+    connection: &mut dyn Connection,
+    asks: &[(Reserve, Option<Opening>)],
+    answers: &mut [Option<Answer>],
+    which: Vec<usize>,
+) -> Result<(), StoreError> {
+    for (nth, at) in which.into_iter().enumerate() {
+        let Some(opening) = &asks[at].1 else { continue };
+        answers[at] = if nth >= OPENINGS_MAX {
+            let said = format!("{OPENINGS_MAX} other periods are begun first");
+            Some(Err(StoreError::Refused(said)))
+        } else {
+            match connection.open_period(opening).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(verdict)) => Some(Ok(Err(verdict))),
+                Err(error @ StoreError::Refused(_)) => Some(Err(error)),
+                Err(error @ StoreError::Unknown(_)) => return Err(error),
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Why a serial number's counter may not be drawn from, by the row of its generator.
+fn refused_by(generators: &[Generator], opening: &Opening) -> Option<Verdict> {
     let found = generators.iter().find(|generator| generator.name == opening.key.name());
-    found.is_some_and(|found| {
-        (&*found.declaration, &*found.reset, &*found.newest)
-            == (&*opening.declaration, opening.reset.word(), opening.key.period())
-    })
+    let found = found.filter(|_| opening.is_serial)?;
+    if found.declaration != opening.declaration {
+        let (stored, asked) = (found.declaration.clone(), opening.declaration.clone());
+        return (!opening.redeclares).then_some(Verdict::Declared { stored, asked });
+    }
+    (*found.newest > *opening.key.period()).then(|| Verdict::Newer { period: found.newest.clone() })
 }
 
-/// The row of a generator says that a period has begun, and the row of its counter is gone.
-fn lost_counter(key: &Key) -> Verdict {
-    Verdict::BadRow(format!(
-        "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
-         N', above all that was given, lets it go on",
-        key.name()
-    ))
+/// Whether the row of a generator has this declaration.
+fn is_declared(generators: &[Generator], opening: &Opening) -> bool {
+    let found = generators.iter().find(|generator| generator.name == opening.key.name());
+    found.is_some_and(|found| found.declaration == opening.declaration)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
 
 mod beats;
+mod begun;
 mod confirm;
 mod driver;
 mod error;
@@ -47,7 +48,7 @@ use self::tokens::Tokens;
 pub use self::tokens::{Visit, no_token_table};
 pub use self::verbs::{CreateHow, Page, Raised, SequenceView};
 use self::wishes::Wishes;
-use crate::sql::Store;
+use crate::sql::{Begun, Store};
 use crate::sync::{Mutex, PoisonError};
 use crate::system::clock::Clock;
 use crate::text::plural::thousands;
@@ -106,6 +107,7 @@ pub struct Sequences {
     fetching: AtomicUsize,
     fetched: Notify,
     missing: Mutex<sweep::Missing>,
+    begun: begun::BegunPeriods,
     tallies: status::Tallies,
     tokens: Tokens,
     is_closed: AtomicBool,
@@ -146,6 +148,7 @@ impl Sequences {
             fetching: AtomicUsize::new(0),
             fetched: Notify::new(),
             missing: Mutex::default(),
+            begun: begun::BegunPeriods::default(),
             tallies: status::Tallies::default(),
             tokens,
             is_closed: AtomicBool::new(false),
@@ -397,6 +400,23 @@ impl Sequences {
             entry.rare().opens = Some(opens);
         }
         Ok(())
+    }
+}
+
+impl Sequences {
+    /// The period of this key is drawn from: its stores learn that it has begun, once.
+    pub fn tell_begun(&self, hash: u64, key: &str) {
+        let mut shard = self.table.shard(hash);
+        let Some(entry) = Table::find(&mut shard, hash, key) else { return };
+        let Some(rare) = entry.rare.as_deref_mut() else { return };
+        let Some(opens) = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.is_told) else { return };
+        let declaration = opens.declaration.to_string();
+        rare.is_told = true;
+        let begun = Begun { key: entry.key.clone(), declaration };
+        drop(shard);
+        if !begun.key.period().is_empty() {
+            self.begun.push(begun, self.pools.len());
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::sql::{About, Connection, Store, StoreError, Table};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::system::clock::wall_unix_ms;
 use crate::system::patience::patience;
 use crate::text::plural::counted;
 
@@ -151,9 +152,13 @@ impl Pool {
         lock(&self.about).as_ref().map(|seen| Arc::clone(&seen.about))
     }
 
-    /// The store's clock, Unix ms, by what it said when the last connection was opened.
+    /// The store's clock, Unix ms: of a file that of this machine, else by what the store said when the last connection
+    /// was opened.
     pub(super) fn unix_ms(&self) -> Option<i64> {
         let seen = lock(&self.about).clone()?;
+        if !self.store.is_shared() {
+            return Some(wall_unix_ms());
+        }
         let passed_ms = i64::try_from(seen.at.elapsed().as_millis()).unwrap_or(i64::MAX);
         Some(seen.about.unix_ms.saturating_add(passed_ms))
     }

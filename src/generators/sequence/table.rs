@@ -45,6 +45,8 @@ pub(super) struct Entry {
 pub(super) struct Rare {
     /// A period's counter: what its row begins with.
     pub(super) opens: Option<Opens>,
+    /// A period whose beginning is told to the stores, once.
+    pub(super) is_told: bool,
     /// It is noted that its row was begun: should the row be gone, it is not begun again.
     pub(super) is_begun: bool,
     /// With several stores: the rows of all stores were read, or noted, before a value was given.
@@ -62,6 +64,8 @@ pub struct Opens {
     pub declaration: Arc<str>,
     /// How often the counter begins again.
     pub reset: Reset,
+    /// Whether it is a serial number, and no sequence in a format.
+    pub is_serial: bool,
     /// When the period begins and ends, Unix ms. The row is begun within an hour of it by the store's own clock.
     pub from_unix_ms: i64,
     /// Exclusive.

@@ -100,11 +100,15 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
                  the configuration declares one"
             ));
         };
+        let begins = opens.spec;
         match sequences.declare(counted, opens).await {
             Err(SequenceError::Refused(SequenceRefusal::Newer { period })) => {
                 server.generators.advance_period(key.as_str(), &period);
             }
-            declared => return declared.map(|()| changed(sequences)).map_err(|error| error.of(key.as_str())),
+            declared => {
+                let declared = declared.map(|()| changed(sequences));
+                return declared.map_err(|error| text_of(&error, key, Some(begins)));
+            }
         }
     }
     Err(SequenceError::Not("its periods changed meanwhile: repeat this".to_owned()).of(key.as_str()))

@@ -70,6 +70,7 @@ impl Mysql {
         match self.table {
             Table::Native => {
                 about.uuid = self.native_tables(&mut link).await?;
+                check_pinned(&self.address, &about.uuid)?;
                 self.beat_table(&mut link).await?;
                 self.own_table(&mut link, "getid_generator", native::GENERATORS).await?;
                 let tables = [
@@ -79,7 +80,6 @@ impl Mysql {
                     ("getid_beat", "beat", "nonce = ''"),
                 ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
-                check_pinned(&self.address, &about.uuid)?;
                 Ok(Box::new(native::NativeConnection::new(link, about)))
             }
             Table::Leaf => {

@@ -20,9 +20,9 @@ use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 use super::beats;
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use super::tinyid::tokens;
-use crate::sql::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
+use crate::sql::native::{self, COLUMNS, Others, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
     Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token, Verdict,
 };
 
@@ -152,7 +152,7 @@ impl NativeConnection {
         let own = beats::add_own(&mut packet, server, beats::COMPARING);
         let names: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
         let closed = packet.add(format_args!(
-            "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE closed_through <> '' AND ({})",
+            "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE closed_through <> '' AND ({}) LOCK IN SHARE MODE",
             generators_sql(&names)
         ));
         let rows = packet.add(format_args!(
@@ -319,9 +319,10 @@ impl NativeConnection {
         let found = packet
             .add(format_args!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = '{name}' FOR UPDATE"));
         // Reservations from rows that are about to be dropped end before, or find them dropped.
+        let native::Recent { since_unix_ms, year } = native::recent(ask);
         let highest = packet.add(format_args!(
-            "SELECT COALESCE(MAX(next), 0) FROM getid_sequence WHERE name = '{name}' AND LENGTH(period) <> {} \
-             FOR UPDATE",
+            "SELECT COALESCE(MAX(next), 0) FROM getid_sequence FORCE INDEX (PRIMARY) WHERE name = '{name}' \
+             AND (period = '' OR period >= '{year}') AND LENGTH(period) <> {} AND updated >= {since_unix_ms} FOR UPDATE",
             period.len()
         ));
         let row =
@@ -350,17 +351,38 @@ impl NativeConnection {
         if let Some(row) = &opening.row {
             packet.add(format_args!("{}", write_sql(next, seen, row)));
         }
-        if let Some(length) = opening.drops {
+        let others = match opening.others {
+            Others::Stay => None,
+            Others::Renewed => Some((String::new(), format!("updated >= {since_unix_ms} AND period <> '{period}'"))),
+            Others::Dropped { length } => {
+                Some(("state = 'dropped', ".to_owned(), format!("LENGTH(period) = {length}")))
+            }
+        };
+        if let Some((set, condition)) = others {
             packet.add(format_args!(
-                "UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, \
-                 changed = {next}, updated = {NOW} WHERE name = '{name}' AND LENGTH(period) = {length} \
-                 AND state = 'live'"
+                "UPDATE getid_sequence SET {set}version = version + 1, generation = generation + 1, changed = {next} \
+                 WHERE name = '{name}' AND state = 'live' AND {condition}"
             ));
         }
         packet.add(format_args!("{}", write_generator_sql(&opening.generator)));
         packet.commit();
         self.link.run(&packet).await?;
         Ok(Ok(opening.generator))
+    }
+
+    async fn begin_all(&mut self, begun: &[Begun]) -> Result<(), StoreError> {
+        let mut packet = Packet::transaction();
+        for Begun { key, declaration } in begun {
+            packet.add(format_args!(
+                "UPDATE getid_generator SET newest = '{1}', updated = {NOW} WHERE name = '{0}' AND newest < '{1}' \
+                 AND declaration = x'{2}'",
+                key.name(),
+                key.period(),
+                hex(declaration.as_bytes())
+            ));
+        }
+        packet.commit();
+        self.link.run(&packet).await.map(drop)
     }
 
     async fn prune_one(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
@@ -508,6 +530,10 @@ impl Connection for NativeConnection {
         Box::pin(self.open_one(ask))
     }
 
+    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+        Box::pin(self.begin_all(begun))
+    }
+
     fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         Box::pin(self.prune_one(ask))
     }
@@ -559,7 +585,12 @@ fn write_generator_sql(generator: &Generator) -> String {
         [&generator.name, &generator.declaration, &generator.reset, &generator.newest, &generator.closed_through];
     let texts =
         texts.map(|text| if text.is_empty() { "''".to_owned() } else { format!("x'{}'", hex(text.as_bytes())) });
-    format!("REPLACE INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({}, {NOW})", texts.join(", "))
+    format!(
+        "INSERT INTO getid_generator ({GENERATOR_COLUMNS}, updated) VALUES ({}, {NOW}) ON DUPLICATE KEY UPDATE \
+         declaration = VALUES(declaration), reset = VALUES(reset), newest = VALUES(newest), \
+         closed_through = VALUES(closed_through), updated = VALUES(updated)",
+        texts.join(", ")
+    )
 }
 
 /// Rows by their keys as text.

@@ -11,9 +11,9 @@ use tokio_postgres::{Client, Row as SqlRow};
 use super::session::Session;
 use super::{failures, opening, statements};
 use crate::sql::beats::{self, RawServer};
-use crate::sql::native::{self, RawRow, column, policy_word, state_word};
+use crate::sql::native::{self, Others, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
     Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX, Token,
     Verdict,
 };
@@ -173,6 +173,14 @@ impl Connection for PostgresConnection {
         })
     }
 
+    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.session.begin()?;
+            let answer = begin_periods(&self.session.client, begun).await;
+            self.session.finish(answer)
+        })
+    }
+
     fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         Box::pin(async move {
             self.session.begin()?;
@@ -228,7 +236,9 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
     let (change, now) = tick(client).await?;
     let (name, period) = (ask.key.name(), ask.key.period());
     let found = lock_generator(client, name).await?;
-    let params: &[Param<'_>] = &[(&name, Type::TEXT), (&period, Type::TEXT)];
+    let native::Recent { since_unix_ms, year } = native::recent(ask);
+    let params: &[Param<'_>] =
+        &[(&name, Type::TEXT), (&period, Type::TEXT), (&since_unix_ms, Type::INT8), (&year, Type::TEXT)];
     let highest = number(client, statements::HIGHEST_OF_OTHER_PERIODS, params).await?;
     let row = match row(client, statements::LOCK_ROW, &ask.key).await?.transpose() {
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
@@ -246,15 +256,32 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
         }
         None => {}
     }
-    if let Some(length) = opening.drops {
-        let length = i32::try_from(length).unwrap_or(i32::MAX);
-        let params: &[Param<'_>] = &[(&name, Type::TEXT), (&length, Type::INT4), (&change, Type::INT8)];
-        let dropped = client.execute_typed(statements::DROP_PERIODS, params).await;
-        dropped.map_err(|error| failures::of_statement(&error))?;
-    }
+    let written = match opening.others {
+        Others::Stay => Ok(0),
+        Others::Renewed => {
+            let params: &[Param<'_>] =
+                &[(&name, Type::TEXT), (&period, Type::TEXT), (&change, Type::INT8), (&since_unix_ms, Type::INT8)];
+            client.execute_typed(statements::RENEW_PERIODS, params).await
+        }
+        Others::Dropped { length } => {
+            let length = i32::try_from(length).unwrap_or(i32::MAX);
+            let params: &[Param<'_>] = &[(&name, Type::TEXT), (&length, Type::INT4), (&change, Type::INT8)];
+            client.execute_typed(statements::DROP_PERIODS, params).await
+        }
+    };
+    written.map_err(|error| failures::of_statement(&error))?;
     write_generator(client, &opening.generator, now).await?;
     execute(client, "COMMIT").await?;
     Ok(Ok(opening.generator))
+}
+
+async fn begin_periods(client: &Client, begun: &[Begun]) -> Result<(), StoreError> {
+    let (names, periods) = names(begun.iter().map(|begun| &begun.key));
+    let declarations: Vec<&str> = begun.iter().map(|begun| begun.declaration.as_str()).collect();
+    let params: &[Param<'_>] =
+        &[(&names, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY), (&declarations, Type::TEXT_ARRAY)];
+    let written = client.execute_typed(statements::BEGIN_PERIODS, params).await;
+    written.map(drop).map_err(|error| failures::of_statement(&error))
 }
 
 async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {

@@ -35,9 +35,9 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
     let missing = TABLES.iter().filter(lacks).collect::<Vec<_>>();
     // One that was lost is not made anew.
     if tables.is_empty() || !missing.is_empty() && missing.iter().all(|name| ADDED.contains(name)) {
-        if tables.is_empty() {
-            check_pinned(address, "")?;
-        }
+        let has_store = tables.iter().any(|table| table.name == "getid_store");
+        let found = if has_store && address.uuid.is_some() { uuid(client).await? } else { String::new() };
+        check_pinned(address, &found)?;
         make_tables(client, address).await?;
         tables = self::tables(client).await?;
     }

@@ -342,19 +342,32 @@ INSERT INTO getid_generator (name, declaration, reset, newest, closed_through, u
 ON CONFLICT (name) DO UPDATE SET declaration = excluded.declaration, reset = excluded.reset,
   newest = excluded.newest, closed_through = excluded.closed_through, updated = excluded.updated";
 
-/// The largest `next` of the rows of the name `$1` whose periods are written in another length than `$2`, which are
-/// locked: a reservation from one of them ends before, or finds it dropped.
+/// The largest `next` of the rows of the name `$1` whose periods are written in another length than `$2`, that were
+/// written at `$3` or later and have no period or one from the year `$4` on. They are locked: a reservation from one of
+/// them ends before, or finds it dropped.
 pub(super) const HIGHEST_OF_OTHER_PERIODS: &str = "\
 SELECT coalesce(max(o.next), 0)::bigint FROM (
-  SELECT next FROM getid_sequence WHERE name = $1 AND length(period) <> length($2) ORDER BY name, period FOR UPDATE
+  SELECT next FROM getid_sequence WHERE name = $1 AND length(period) <> length($2) AND updated >= $3
+    AND (period = '' OR period >= $4) ORDER BY name, period FOR UPDATE
 ) AS o";
 
 /// Drops the live rows of the name `$1` whose periods have the length `$2`, as the change `$3`.
-pub(super) const DROP_PERIODS: &str = concat!(
-    "UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3, \
-     updated = ",
+pub(super) const DROP_PERIODS: &str = "\
+UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3
+WHERE name = $1 AND length(period) = $2 AND state = 'live'";
+
+/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a new
+/// generation, as the change `$3`.
+pub(super) const RENEW_PERIODS: &str = "\
+UPDATE getid_sequence SET version = version + 1, generation = generation + 1, changed = $3
+WHERE name = $1 AND period <> $2 AND state = 'live' AND updated >= $4";
+
+/// Makes the periods `$2` the newest ones of the generators `$1` with the declarations `$3`, where they are later.
+pub(super) const BEGIN_PERIODS: &str = concat!(
+    "UPDATE getid_generator g SET newest = a.period, updated = ",
     now_ms!(),
-    " WHERE name = $1 AND length(period) = $2 AND state = 'live'"
+    " FROM unnest($1, $2, $3) AS a(name, period, declaration) \
+     WHERE g.name = a.name AND g.declaration = a.declaration AND g.newest < a.period"
 );
 
 /// How many rows a list of all has, without those of periods.

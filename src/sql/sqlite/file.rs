@@ -21,8 +21,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Changes, Create, Generator, GiveBack, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange, RowState,
-    StoreError, TOKENS_MAX, Token, Verdict,
+    About, Begun, Changes, Create, Generator, GiveBack, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange,
+    RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
@@ -442,6 +442,13 @@ impl File {
             self.make()?;
         }
         self.transact(|sqlite, now| rows::open_period(sqlite, ask, now))
+    }
+
+    pub(super) fn begin_periods(&mut self, begun: &[Begun]) -> Result<(), StoreError> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        self.transact(|sqlite, now| rows::begin_periods(sqlite, begun, now))
     }
 
     pub(super) fn prune(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {

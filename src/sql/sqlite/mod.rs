@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use self::file::File;
 pub(super) use self::records::SqliteRecords;
 use super::{
-    About, Answer, Changes, Connection, Create, Generator, GiveBack, Opening, Prune, Pruned, Reservations, Reserve,
-    Row, RowChange, Store, StoreError, Table, Token, Verdict,
+    About, Answer, Begun, Changes, Connection, Create, Generator, GiveBack, Opening, Prune, Pruned, Reservations,
+    Reserve, Row, RowChange, Store, StoreError, Table, Token, Verdict,
 };
 use crate::system::files::FileId;
 
@@ -201,6 +201,11 @@ impl Connection for SqliteConnection {
     fn open_period<'a>(&'a mut self, ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
         let ask = ask.clone();
         Box::pin(self.run(move |file| file.open_period(&ask)))
+    }
+
+    fn begin_periods<'a>(&'a mut self, begun: &'a [Begun]) -> Answer<'a, ()> {
+        let begun = begun.to_vec();
+        Box::pin(self.run(move |file| file.begin_periods(&begun)))
     }
 
     fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {

@@ -3,8 +3,10 @@
 use getid_core::Key;
 use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
 
-use super::super::native::{self, COLUMNS, RawRow, column, policy_word, state_word};
-use super::super::{GENERATORS_MAX, Generator, Opening, PRUNED_MAX, Prune, Pruned, Reserve, Reserved, Row, Verdict};
+use super::super::native::{self, COLUMNS, Others, RawRow, column, policy_word, state_word};
+use super::super::{
+    Begun, GENERATORS_MAX, Generator, Opening, PRUNED_MAX, Prune, Pruned, Reserve, Reserved, Row, Verdict,
+};
 
 /// What a statement comes to.
 pub(super) type Done<T> = rusqlite::Result<T>;
@@ -115,8 +117,11 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
         Ok(row) => row,
         Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
     };
-    let highest = "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2)";
-    let highest = sqlite.query_row(highest, params![name, period], |row| row.get(0))?;
+    let recent = native::recent(ask);
+    let highest = "SELECT coalesce(max(next), 0) FROM getid_sequence WHERE name = ?1 AND length(period) <> length(?2) \
+                   AND updated >= ?3 AND (period = '' OR period >= ?4)";
+    let columns = params![name, period, recent.since_unix_ms, recent.year];
+    let highest = sqlite.query_row(highest, columns, |row| row.get(0))?;
     let found = generator(sqlite, name)?;
     let opening = match native::opened_period(found.as_ref(), row.as_ref(), highest, ask, now) {
         Ok(opening) => opening,
@@ -128,11 +133,14 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
         }
         write_all(sqlite, after)?;
     }
-    if let Some(length) = opening.drops {
-        let drop_others = "UPDATE getid_sequence SET state = 'dropped', version = version + 1, \
-                           generation = generation + 1, updated = ?3 \
-                           WHERE name = ?1 AND length(period) = ?2 AND state = 'live'";
-        sqlite.execute(drop_others, params![name, i64::try_from(length).unwrap_or(i64::MAX), now])?;
+    match opening.others {
+        // No other server holds values of this file.
+        Others::Stay | Others::Renewed => {}
+        Others::Dropped { length } => {
+            let drop_others = "UPDATE getid_sequence SET state = 'dropped', version = version + 1, \
+                               generation = generation + 1 WHERE name = ?1 AND length(period) = ?2 AND state = 'live'";
+            sqlite.execute(drop_others, params![name, i64::try_from(length).unwrap_or(i64::MAX)])?;
+        }
     }
     if found.as_ref() != Some(&opening.generator) {
         write_generator(sqlite, &opening.generator, now)?;
@@ -140,10 +148,23 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
     Ok(Ok(opening.generator))
 }
 
+/// Notes that periods have begun.
+pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[Begun], now: i64) -> Done<()> {
+    let mut statement = sqlite.prepare_cached(
+        "UPDATE getid_generator SET newest = ?2, updated = ?4 WHERE name = ?1 AND declaration = ?3 AND newest < ?2",
+    )?;
+    begun.iter().try_for_each(|begun| {
+        let columns = params![begun.key.name(), begun.key.period(), begun.declaration, now];
+        statement.execute(columns).map(drop)
+    })
+}
+
 /// Counts ended periods of a generator, and removes some of them.
 pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Result<Pruned, Verdict>> {
     let Some(found) = generator(sqlite, &ask.name)? else { return Ok(Err(Verdict::NoSuch)) };
-    let Some(through) = native::pruned_through(&found, &ask.through) else { return Ok(Ok(Pruned::default())) };
+    // The name is written in SQL as it is.
+    let through = native::pruned_through(&found, &ask.through).filter(|_| Key::new(&found.name).is_some());
+    let Some(through) = through else { return Ok(Ok(Pruned::default())) };
     let condition = native::pruned_sql(&ask.name, &through);
     let count = format!(
         "SELECT count(*), coalesce(min(period), ''), coalesce(max(period), '') FROM getid_sequence WHERE {condition}"

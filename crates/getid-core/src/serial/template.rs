@@ -62,6 +62,17 @@ impl Reset {
         }
     }
 
+    /// How often it is, as a sentence has it.
+    pub const fn each(self) -> &'static str {
+        match self {
+            Reset::Never => "never",
+            Reset::Year => "each year",
+            Reset::Month => "each month",
+            Reset::Day => "each day",
+            Reset::Hour => "each hour",
+        }
+    }
+
     /// The period that a time is in, as the key of its counter has it: `2026`, `202611`, `20261122`, `20261122T23`;
     /// `None`: there is only one.
     pub fn period(self, stamp: Stamp) -> Option<String> {
