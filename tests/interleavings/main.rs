@@ -386,22 +386,24 @@ mod queue {
         scene.end();
     }
 
-    /// Who asks while another waits is not served before it has got a slice.
+    /// Small draws that ask while another waits get every second slice, and no more.
     fn nobody_passes_the_queue() {
+        const SMALL: u64 = 4;
         let scene = Scene::new();
         let large = scene.draw(12);
         scene.until_waiting(1);
         let before = scene.issuer.status();
-        let small = scene.draw(1).join().expect("a client");
+        let small = (0..SMALL).map(|_| scene.draw(1).join().expect("a client")).last().expect("some");
         let large = large.join().expect("a client");
         if before.waiting == 1 {
             let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
-            assert!(passed > 12 - before.waiting_ids, "{small:?} has passed {large:?}, which waited");
+            let least = (12 - before.waiting_ids + SMALL - 1).min(12);
+            assert!(passed >= least, "{small:?} has passed {large:?}, which waited");
         }
         scene.end();
     }
 
-    /// One ID waits for one slice of a large draw, which is one ID here.
+    /// One ID waits for one slice of a large draw at most, which is one ID here.
     fn a_slice_is_small() {
         let scene = Scene::new();
         scene.is_stopped.store(true, SeqCst);
@@ -415,7 +417,7 @@ mod queue {
         let (large, small) = (large.join().expect("a client"), small.join().expect("a client"));
         if both_wait {
             let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;
-            assert_eq!(passed, 12 - before.waiting_ids + 1, "{small:?} has waited for {large:?}");
+            assert!(passed <= 12 - before.waiting_ids + 1, "{small:?} has waited for {large:?}");
         }
         scene.end();
     }

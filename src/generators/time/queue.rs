@@ -1,31 +1,52 @@
 //! Which draws wait for IDs, and whose turn it is: deficit round robin, and admission by the expected wait. Pure.
 //!
 //! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So
-//! the waiting draws are served in rounds: each gets one small slice of IDs a round, and goes to the end of the round.
-//! A connection waits with one draw at a time, so rounds over draws are rounds over connections, and a request for one
-//! ID waits for at most one slice of each other connection.
+//! IDs are given in slices, and the slices go in turn to three kinds of draws:
 //!
-//! Three rules bound it:
+//! - **Small draws**, of at most [`SMALL_MAX`] IDs, get every second slice, the oldest first. So a request for one ID
+//!   waits for other small ones only, however many greedy clients there are.
+//! - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
+//!   with one draw at a time, so rounds over draws are rounds over connections.
+//! - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
+//!   leave: those who come later get slices too, so a large draw may wait longer than was foreseen. Nobody starves.
+//!
+//! Where one kind has no draw, its slices are the others'. Two rules bound the queue:
 //!
 //! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by what is queued and the layout's rate, is
-//!   not let in. What is queued before a draw of one slice is no more than one slice of each other: it is let in while
-//!   that is little, or a few greedy clients could keep everybody else out. A draw that finds the queue empty is let in
-//!   whatever it asks for, or it could never be served.
-//! - **Age.** Those who come later get slices too, so a large draw may wait longer than was foreseen. Once that is
-//!   `id-max-wait-ms`, it goes before all who came after it, whole: nobody starves.
+//!   not let in. What is queued before a draw of one slice is no more than one slice of each other, and before a small
+//!   draw no more than twice what small draws miss: they are let in while that is little, or a few greedy clients could
+//!   keep everybody else out. A draw that finds the queue empty is let in whatever it asks for, or it could never be
+//!   served.
 //! - **Leaving.** A draw that is given up leaves at once, and what it asked for is no longer counted.
 //!
-//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `by_turn` names
-//! each of them once. With at most one draw of more than a slice that found the queue empty, `queued` is at most twice
-//! what the layout holds in `id-max-wait-ms`, plus one draw.
+//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `small` and
+//! `by_turn` name each of them once, together. With at most one draw of more than a slice that found the queue empty,
+//! `queued` is at most twice what the layout holds in `id-max-wait-ms`, plus one draw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::checks::{Fault, planted};
 
 /// A slice is what the layout holds in this part of a millisecond, and at least one ID: with a hundred connections in
 /// the queue, a request for one ID waits about 6 ms, whatever the layout.
 const SLICES_PER_MS: u64 = 16;
+
+/// The most IDs of a small draw, unless a slice is smaller.
+const SMALL_MAX: u32 = 8;
+
+/// Whose slice comes after whose, where each kind has a draw.
+const ORDER: [Kind; 4] = [Kind::Small, Kind::Round, Kind::Small, Kind::Eldest];
+
+/// Which draw gets a slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The oldest of the small ones.
+    Small,
+    /// The next in the round.
+    Round,
+    /// The one of the others that has waited longest, if that is too long.
+    Eldest,
+}
 
 /// Names a draw in the queue; a later one is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,11 +61,19 @@ pub struct FairQueue<T> {
     /// `id-max-wait-ms`.
     max_wait_ms: u64,
     by_arrival: BTreeMap<Ticket, Waiter<T>>,
-    /// Each draw by its place in the rounds.
+    /// Each draw that is not small by its place in the rounds, and by its arrival.
     by_turn: BTreeMap<u64, Ticket>,
+    others: BTreeSet<Ticket>,
+    /// Small draws by their arrival.
+    small: BTreeSet<Ticket>,
     arrivals: u64,
     turns: u64,
     queued: u64,
+    /// What small draws miss.
+    small_queued: u64,
+    /// Whose slice it is, as a place in [`ORDER`], and what is left of it.
+    at: usize,
+    slice_left: u32,
 }
 
 #[derive(Debug)]
@@ -52,6 +81,7 @@ struct Waiter<T> {
     missing: u32,
     /// Whether it got some IDs.
     begun: bool,
+    is_small: bool,
     /// What is left of its slice of this round, at least 1.
     slice_left: u32,
     turn: u64,
@@ -84,15 +114,21 @@ pub struct TooLong {
 impl<T> FairQueue<T> {
     /// An empty queue for a generator that holds so many IDs a second without borrowing.
     pub fn new(ids_per_s: u64, max_wait_ms: u64) -> FairQueue<T> {
+        let slice = u32::try_from(ids_per_s / 1000 / SLICES_PER_MS).unwrap_or(u32::MAX).max(1);
         FairQueue {
             ids_per_s: ids_per_s.max(1),
-            slice: u32::try_from(ids_per_s / 1000 / SLICES_PER_MS).unwrap_or(u32::MAX).max(1),
+            slice,
             max_wait_ms,
             by_arrival: BTreeMap::new(),
             by_turn: BTreeMap::new(),
+            others: BTreeSet::new(),
+            small: BTreeSet::new(),
             arrivals: 0,
             turns: 0,
             queued: 0,
+            small_queued: 0,
+            at: 0,
+            slice_left: slice,
         }
     }
 
@@ -129,7 +165,9 @@ impl<T> FairQueue<T> {
     ///
     /// It would wait longer than `id-max-wait-ms`.
     pub fn admit(&self, n: u32, late_ms: u64) -> Result<(), TooLong> {
-        let before = if n <= self.slice {
+        let before = if self.is_small(n) {
+            self.queued.min(self.small_queued.saturating_mul(2).saturating_add(u64::from(self.slice)))
+        } else if n <= self.slice {
             self.queued.min(u64::from(self.slice).saturating_mul(self.len() as u64))
         } else {
             self.queued
@@ -142,16 +180,27 @@ impl<T> FairQueue<T> {
         if wait_ms <= self.max_wait_ms { Ok(()) } else { Err(TooLong { wait_ms, max_wait_ms: self.max_wait_ms }) }
     }
 
+    fn is_small(&self, n: u32) -> bool {
+        n <= SMALL_MAX.min(self.slice) && !planted(Fault::ServesWholeDraws)
+    }
+
     /// Adds a draw that misses `n` IDs, at least 1, at the end of the round. `begun`: it has some already.
     pub fn join(&mut self, now_ns: u64, n: u32, begun: bool, payload: T) -> Ticket {
         assert!(n > 0, "a draw of no ids does not wait");
         let ticket = Ticket(self.arrivals);
         let turn = self.turns;
         self.arrivals += 1;
-        self.turns += 1;
-        self.by_turn.insert(turn, ticket);
+        let is_small = self.is_small(n);
+        if is_small {
+            self.small.insert(ticket);
+            self.small_queued += u64::from(n);
+        } else {
+            self.turns += 1;
+            self.by_turn.insert(turn, ticket);
+            self.others.insert(ticket);
+        }
         let slice_left = if planted(Fault::ServesWholeDraws) { n } else { self.slice };
-        let waiter = Waiter { missing: n, begun, slice_left, turn, since_ns: now_ns, payload };
+        let waiter = Waiter { missing: n, begun, is_small, slice_left, turn, since_ns: now_ns, payload };
         self.by_arrival.insert(ticket, waiter);
         self.queued += u64::from(n);
         ticket
@@ -160,22 +209,47 @@ impl<T> FairQueue<T> {
     /// Removes a draw that is given up or refused; `None` if it is no longer in the queue.
     pub fn leave(&mut self, ticket: Ticket) -> Option<T> {
         let waiter = self.by_arrival.remove(&ticket)?;
-        self.by_turn.remove(&waiter.turn);
+        if waiter.is_small {
+            self.small.remove(&ticket);
+            self.small_queued -= u64::from(waiter.missing);
+        } else {
+            self.by_turn.remove(&waiter.turn);
+            self.others.remove(&ticket);
+        }
         self.queued -= u64::from(waiter.missing);
         Some(waiter.payload)
     }
 
-    /// Whose turn it is at `now_ns`: that of the oldest draw if it has waited too long, else of the next in the round.
-    pub fn turn(&self, now_ns: u64) -> Option<Turn> {
-        let (&eldest, waiter) = self.by_arrival.first_key_value()?;
-        let waited_ms = now_ns.saturating_sub(waiter.since_ns) / 1_000_000;
-        if waited_ms >= self.max_wait_ms && !planted(Fault::NobodyIsEldest) {
-            return Some(Turn { ticket: eldest, ids: waiter.missing, missing: waiter.missing, begun: waiter.begun });
+    /// Whose turn it is at `now_ns`, until [`FairQueue::give`].
+    pub fn turn(&mut self, now_ns: u64) -> Option<Turn> {
+        for next in 0..ORDER.len() {
+            let at = (self.at + next) % ORDER.len();
+            let Some(ticket) = self.next_of(ORDER[at], now_ns) else { continue };
+            if next > 0 {
+                (self.at, self.slice_left) = (at, self.slice);
+            }
+            let waiter = self.by_arrival.get(&ticket)?;
+            let left = match ORDER[at] {
+                Kind::Round => waiter.slice_left.min(self.slice_left),
+                Kind::Small | Kind::Eldest => self.slice_left,
+            };
+            let left = if planted(Fault::ServesWholeDraws) { waiter.slice_left } else { left };
+            let Waiter { missing, begun, .. } = *waiter;
+            return Some(Turn { ticket, ids: missing.min(left), missing, begun });
         }
-        let (_, &ticket) = self.by_turn.first_key_value()?;
-        let waiter = self.by_arrival.get(&ticket)?;
-        let ids = waiter.missing.min(waiter.slice_left);
-        Some(Turn { ticket, ids, missing: waiter.missing, begun: waiter.begun })
+        None
+    }
+
+    fn next_of(&self, kind: Kind, now_ns: u64) -> Option<Ticket> {
+        match kind {
+            Kind::Small => self.small.first().copied(),
+            Kind::Round => self.by_turn.first_key_value().map(|(_, ticket)| *ticket),
+            Kind::Eldest => {
+                let eldest = *self.others.first()?;
+                let waited_ms = now_ns.saturating_sub(self.by_arrival.get(&eldest)?.since_ns) / 1_000_000;
+                (waited_ms >= self.max_wait_ms && !planted(Fault::NobodyIsEldest)).then_some(eldest)
+            }
+        }
     }
 
     /// Notes that a draw got `n` IDs, at least 1 and at most what it misses. Its payload, and whether that was all:
@@ -183,6 +257,11 @@ impl<T> FairQueue<T> {
     pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<Given<'_, T>> {
         let missing = self.by_arrival.get(&ticket)?.missing;
         assert!((1..=missing).contains(&n), "{n} ids for a draw that misses {missing}");
+        let kind = ORDER[self.at];
+        self.slice_left = self.slice_left.saturating_sub(n);
+        if self.slice_left == 0 {
+            (self.at, self.slice_left) = ((self.at + 1) % ORDER.len(), self.slice);
+        }
         if n == missing {
             return self.leave(ticket).map(Given::All);
         }
@@ -190,7 +269,13 @@ impl<T> FairQueue<T> {
         let waiter = self.by_arrival.get_mut(&ticket)?;
         waiter.missing -= n;
         waiter.begun = true;
-        waiter.slice_left = waiter.slice_left.saturating_sub(n);
+        if waiter.is_small {
+            self.small_queued -= u64::from(n);
+            return Some(Given::Some(&waiter.payload));
+        }
+        if kind == Kind::Round {
+            waiter.slice_left = waiter.slice_left.saturating_sub(n);
+        }
         if waiter.slice_left == 0 {
             // Its slice is used up: the others first.
             self.by_turn.remove(&waiter.turn);
@@ -245,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_slices_and_a_single_id_waits_for_one_slice_of_each() {
+    fn rounds_of_slices_and_a_single_id_waits_for_one_slice() {
         let mut queue = FairQueue::new(64_000, 5000);
         assert_eq!(queue.slice, 4);
         for who in 0..3 {
@@ -254,37 +339,65 @@ mod tests {
         // A slice that was cut goes on where it was cut.
         assert_eq!(serve(&mut queue, 0, 6), [(0, 4), (1, 2)]);
         queue.join(0, 1, false, 9);
-        assert_eq!(serve(&mut queue, 0, 100), [(1, 2), (2, 4), (0, 4), (9, 1), (1, 4), (2, 4), (0, 2), (1, 2), (2, 2)]);
+        assert_eq!(serve(&mut queue, 0, 100), [(1, 2), (9, 1), (2, 4), (0, 4), (1, 4), (2, 4), (0, 2), (1, 2), (2, 2)]);
         assert!(queue.is_empty() && queue.turn(0).is_none());
     }
 
+    /// However many greedy draws there are, and however late: small ones get every second slice, the oldest first.
     #[test]
-    fn who_has_waited_too_long_goes_before_all_who_came_later() {
-        let mut queue = FairQueue::new(16_000, 1000);
+    fn small_draws_have_a_share_of_their_own() {
+        for waited_ms in [0, 60_000] {
+            let mut queue = FairQueue::new(512_000, 5000);
+            for who in 0..700 {
+                queue.join(0, 8_000, false, who);
+            }
+            let now_ns = waited_ms * MS;
+            serve(&mut queue, now_ns, 100_000);
+            for who in 1000..1040 {
+                queue.join(now_ns, 1, false, who);
+            }
+            let served = serve(&mut queue, now_ns, 3 * 32);
+            let small: Vec<u32> = served.iter().map(|(who, _)| *who).filter(|who| *who >= 1000).collect();
+            assert!(small.len() >= 32, "{waited_ms}: {served:?}");
+            assert!(small.is_sorted(), "the oldest first: {small:?}");
+        }
+    }
+
+    #[test]
+    fn who_has_waited_too_long_gets_every_second_slice() {
+        let mut queue = FairQueue::new(64_000, 1000);
         queue.join(0, 50, false, 0);
         queue.join(600 * MS, 50, false, 1);
-        assert_eq!(serve(&mut queue, 999 * MS, 4), [(0, 1), (1, 1), (0, 1), (1, 1)]);
-        assert_eq!(serve(&mut queue, 1000 * MS, 50), [(0, 48), (1, 2)]);
-        // It has left, and the next is not old enough.
-        queue.join(1000 * MS, 3, false, 2);
-        assert_eq!(serve(&mut queue, 1599 * MS, 2), [(1, 1), (2, 1)]);
-        assert_eq!(serve(&mut queue, 1600 * MS, 100), [(1, 45), (2, 2)]);
+        queue.join(600 * MS, 50, false, 2);
+        assert_eq!(serve(&mut queue, 999 * MS, 12), [(0, 4), (1, 4), (2, 4)]);
+        let served = serve(&mut queue, 1000 * MS, 48);
+        let of = |who: u32| served.iter().filter(|(got, _)| *got == who).map(|(_, ids)| ids).sum::<u32>();
+        // Half as the eldest, and a third of the rest as the others.
+        assert_eq!((of(0), of(1), of(2)), (32, 8, 8), "{served:?}");
+        // It leaves, and the next is not old enough.
+        while queue.eldest().is_some_and(|(_, _, since_ns)| since_ns == 0) {
+            serve(&mut queue, 1000 * MS, 1);
+        }
+        let left = queue.slice_left;
+        serve(&mut queue, 1000 * MS, left);
+        let served = serve(&mut queue, 1599 * MS, 16);
+        assert_eq!(served.iter().map(|(_, ids)| *ids).collect::<Vec<_>>(), [4; 4], "{served:?}");
     }
 
     /// Whoever has got some is never refused for the rest, so the queue has to remember it.
     #[test]
     fn a_draw_that_got_some_has_begun() {
         let mut queue = FairQueue::new(16_000, 1000);
-        let begun = |queue: &FairQueue<u32>| queue.turn(0).map(|turn| (turn.begun, turn.missing));
+        let begun = |queue: &mut FairQueue<u32>| queue.turn(0).map(|turn| (turn.begun, turn.missing));
         let first = queue.join(5, 3, false, 0);
-        assert_eq!(begun(&queue), Some((false, 3)));
+        assert_eq!(begun(&mut queue), Some((false, 3)));
         assert!(matches!(queue.give(first, 1), Some(Given::Some(0))));
-        assert_eq!(begun(&queue), Some((true, 2)));
+        assert_eq!(begun(&mut queue), Some((true, 2)));
         // Some of it was had before it came.
         let second = queue.join(6, 2, true, 1);
         assert_eq!(queue.eldest(), Some((first, 2, 5)));
         assert_eq!(queue.leave(first), Some(0));
-        assert_eq!(begun(&queue), Some((true, 2)));
+        assert_eq!(begun(&mut queue), Some((true, 2)));
         assert_eq!(queue.eldest(), Some((second, 2, 6)));
         assert_eq!(queue.leave(second), Some(1));
         assert_eq!(queue.eldest(), None);
@@ -306,10 +419,11 @@ mod tests {
         assert_eq!(queue.admit(2_001, 0), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
         assert_eq!(queue.admit(2_000, 1), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
         let last = queue.join(0, 2_000, false, 51);
-        // A single ID waits for 52 slices of 32, whatever else is queued: 4 ms.
-        assert_eq!(queue.admit(1, 0), Ok(()));
+        // A draw of a slice waits for 52 others of 32, whatever else is queued: 4 ms. A small one does not.
         assert_eq!(queue.admit(32, 996), Ok(()));
         assert_eq!(queue.admit(32, 997), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
+        assert_eq!(queue.admit(8, 999), Ok(()));
+        assert_eq!(queue.admit(1, 1000), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
         assert!(queue.admit(33, 0).is_err());
         assert_eq!(queue.leave(last), Some(51));
         assert_eq!(queue.leave(last), None);
@@ -341,14 +455,18 @@ mod tests {
     struct Seen {
         ticket: Ticket,
         missing: u32,
+        is_small: bool,
         since_ns: u64,
-        /// IDs that others got since it came, or since its own last slice, while nobody was overdue.
+        /// IDs that others got since it came, or since its own last slice, by whether they were small.
         passed: BTreeMap<u32, u32>,
+        /// IDs that others than small ones got while this small one was the oldest.
+        kept_waiting: u32,
     }
 
     proptest! {
-        /// Whatever comes, goes and is served: nothing is lost or given twice, nobody gets two slices while another
-        /// waits for its first, the eldest goes first once it is overdue, and the queue is bounded.
+        /// Whatever comes, goes and is served: nothing is lost or given twice; small draws are served in their order
+        /// and wait for no more than a slice of the others; of the others nobody gets two slices while another waits
+        /// for its first, except the eldest once it is overdue; and the queue is bounded.
         #[test]
         fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
             let max_wait_ms = 50;
@@ -360,12 +478,20 @@ mod tests {
             for (who, step) in (0_u32..).zip(steps) {
                 match step {
                     Step::Ask { n } => {
+                        let is_small = n <= SMALL_MAX.min(slice);
                         if queue.admit(n, 0).is_ok() {
                             let ticket = queue.join(now_ns, n, false, who);
-                            seen.insert(who, Seen { ticket, missing: n, since_ns: now_ns, passed: BTreeMap::new() });
+                            let (since_ns, passed) = (now_ns, BTreeMap::new());
+                            seen.insert(who, Seen { ticket, missing: n, is_small, since_ns, passed, kept_waiting: 0 });
                         } else {
                             prop_assert!(!queue.is_empty(), "who finds nobody there is let in");
-                            let before = if n <= slice { seen.len() as u64 * u64::from(slice) } else { u64::MAX };
+                            let of_small: u64 =
+                                seen.values().filter(|seen| seen.is_small).map(|seen| u64::from(seen.missing)).sum();
+                            let before = match n {
+                                _ if is_small => 2 * of_small + u64::from(slice),
+                                n if n <= slice => seen.len() as u64 * u64::from(slice),
+                                _ => u64::MAX,
+                            };
                             prop_assert!(queue.queued().min(before) + u64::from(n) > max_wait_ms * per_ms);
                         }
                     }
@@ -377,16 +503,23 @@ mod tests {
                     }
                     Step::Serve { n: mut left } => {
                         while let Some(turn) = queue.turn(now_ns).filter(|_| left > 0) {
-                            let (&eldest, old) = seen.first_key_value().expect("somebody waits");
-                            let overdue = now_ns - old.since_ns >= max_wait_ms * MS;
-                            let (&who, _) = seen.iter().find(|(_, seen)| seen.ticket == turn.ticket).expect("it waits");
+                            let (&who, served) = seen.iter().find(|(_, seen)| seen.ticket == turn.ticket).expect("it waits");
+                            prop_assert!(turn.ids <= slice);
                             let ids = turn.ids.min(left);
                             left -= ids;
-                            if overdue {
-                                prop_assert_eq!(who, eldest, "the eldest has waited too long");
-                            } else {
-                                prop_assert!(turn.ids <= slice);
-                                for (_, other) in seen.iter_mut().filter(|(other, _)| **other != who) {
+                            let oldest_small = seen.iter().find(|(_, seen)| seen.is_small).map(|(who, _)| *who);
+                            let eldest = seen.iter().find(|(_, seen)| !seen.is_small).map(|(who, _)| *who);
+                            let is_overdue = eldest.is_some_and(|eldest| now_ns - seen[&eldest].since_ns >= max_wait_ms * MS);
+                            if served.is_small {
+                                prop_assert_eq!(Some(who), oldest_small);
+                            } else if let Some(oldest) = oldest_small {
+                                let oldest = seen.get_mut(&oldest).expect("there");
+                                oldest.kept_waiting += ids;
+                                prop_assert!(oldest.kept_waiting <= slice, "a small draw waits for two slices");
+                            }
+                            let served = &seen[&who];
+                            if !served.is_small && !(is_overdue && Some(who) == eldest) {
+                                for (_, other) in seen.iter_mut().filter(|(other, seen)| **other != who && !seen.is_small) {
                                     let passed = other.passed.entry(who).or_default();
                                     *passed += ids;
                                     prop_assert!(*passed <= slice, "two slices before another's turn");
@@ -409,9 +542,10 @@ mod tests {
                                     prop_assert!(missing > 0);
                                 }
                             }
-                            if overdue {
-                                for other in seen.values_mut() {
-                                    other.passed.clear();
+                            if let Some(oldest) = oldest_small.filter(|oldest| *oldest == who) {
+                                seen.get_mut(&oldest).into_iter().for_each(|oldest| oldest.kept_waiting = 0);
+                                if let Some(next) = seen.values_mut().find(|seen| seen.is_small) {
+                                    next.kept_waiting = 0;
                                 }
                             }
                         }
