@@ -95,6 +95,9 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     for warning in startup.alarms.iter().chain(&startup.warnings) {
         writeln!(out, "warning: {warning}")?;
     }
+    for overridden in &startup.overridden {
+        writeln!(out, "note: {overridden}")?;
+    }
     let layout = config.layout;
     writeln!(out, "OK")?;
     writeln!(out, "listens on {}", listens_on(config))?;
