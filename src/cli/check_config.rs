@@ -109,7 +109,7 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
         layout.shard_bits(),
         layout.random_bits()
     )?;
-    if let Some(line) = end_of_life::summary(&config.generators, wall_unix_ms()) {
+    if let Some(line) = end_of_life::summary(&config.generators, &config.counters, wall_unix_ms()) {
         writeln!(out, "{line}")?;
     }
     let dir = config.state_dir.display();
