@@ -95,6 +95,9 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     for warning in startup.alarms.iter().chain(&startup.warnings) {
         writeln!(out, "warning: {warning}")?;
     }
+    for overridden in &startup.overridden {
+        writeln!(out, "note: {overridden}")?;
+    }
     let layout = config.layout;
     writeln!(out, "OK")?;
     writeln!(out, "listens on {}", listens_on(config))?;
@@ -106,7 +109,7 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
         layout.shard_bits(),
         layout.random_bits()
     )?;
-    if let Some(line) = end_of_life::summary(&config.generators, wall_unix_ms()) {
+    if let Some(line) = end_of_life::summary(&config.generators, &config.counters, wall_unix_ms()) {
         writeln!(out, "{line}")?;
     }
     let dir = config.state_dir.display();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use getid_core::{Declaration, DeclarationError, Epoch, Layout};
+use getid_core::{COUNTER_KINDS, Declaration, DeclarationError, Epoch, Layout, kind_words};
 
 use crate::config::{Config, RealFiles, Sources, declaration_help, epoch};
 use crate::text::plural::counted;
@@ -96,10 +96,13 @@ impl LayoutArgs {
     }
 
     fn generator(&self, name: &str) -> Result<Subject, String> {
-        let generators = self.load()?.generators;
+        let Config { generators, counters, .. } = self.load()?;
         let names = || generators.iter().map(|declaration| declaration.name());
         if let Some(declaration) = generators.iter().find(|declaration| declaration.name() == name) {
             return Ok(Subject::Declared(Box::new(Declaration::clone(declaration))));
+        }
+        if let Some(counter) = counters.iter().find(|counter| counter.name() == name) {
+            return Err(format!("--generator {name}: {}", no_layout(counter.word())));
         }
         let meant = match did_you_mean(name, names()) {
             Some(meant) => format!("did you mean '{meant}'?"),
@@ -141,8 +144,27 @@ impl LayoutArgs {
 
 /// A mistake, and the way out of it where the sentence does not show it.
 fn sentence(error: &DeclarationError) -> String {
-    match declaration_help(error) {
+    let help = match error {
+        DeclarationError::Kind { word } => Some(kind_help(word)),
+        error => declaration_help(error),
+    };
+    match help {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
     }
+}
+
+/// The way out of a word that is no kind with a layout.
+fn kind_help(word: &str) -> String {
+    let word = word.to_ascii_lowercase();
+    if COUNTER_KINDS.contains(&word.as_str()) {
+        return no_layout(&word);
+    }
+    did_you_mean(&word, kind_words())
+        .map_or_else(|| "'getid layout --list' shows the kinds".to_owned(), |meant| format!("did you mean '{meant}'?"))
+}
+
+/// What is said of a kind that counts, one of [`COUNTER_KINDS`].
+fn no_layout(kind: &str) -> String {
+    format!("a {kind} counts in a store of sequences and has no layout; DECODEID of a server reads its IDs")
 }

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 
-use getid_core::{Layout, is_name};
+use getid_core::{LOW_BITS, Layout, LayoutError, is_name};
 
 use super::claim;
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
+use super::files;
 use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt, doubt_of_counter};
 use super::http;
-use super::ignored;
+use super::ignored::{self, Because};
 use super::report::{Place, Problem, Warning};
 use super::secrets::{self, is_secret};
 use super::server_id::{self, ServerIdFrom};
@@ -54,6 +55,8 @@ pub(super) struct Builder {
     pub(super) values: Values,
     /// Where each directive was set last.
     set_at: HashMap<&'static str, Place>,
+    /// The lines of files that a stronger source may override, by directive: the last one, or all of a table.
+    file_lines: HashMap<&'static str, Vec<(Vec<String>, Place)>>,
     /// Where each named thing was declared: a directive, and the first word of its line.
     declared_at: HashMap<(&'static str, String), Place>,
     /// The last line that set several directives, with its own.
@@ -64,6 +67,8 @@ pub(super) struct Builder {
     warnings: Vec<Warning>,
     /// Their subjects.
     warned: HashSet<String>,
+    /// Directives of Redis without a meaning, by the reason, with the place of the first.
+    ignored: Vec<(Because, Place, Vec<String>)>,
     /// Lines of files that hold a password.
     secrets: Vec<(String, Place)>,
     /// Where the number of the server comes from, if that is the name of the host.
@@ -72,6 +77,12 @@ pub(super) struct Builder {
 
 /// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
 const PROBLEMS_MAX: usize = 1000;
+
+/// Bytes of the names of directives without an effect in one warning: all of one reason in Debian's redis.conf fit.
+const IGNORED_BYTES_MAX: usize = 360;
+
+/// The directives that make the layout.
+const WIDTHS: [&str; 3] = ["id-range", "shard-range", "random-range"];
 
 /// Generators that are warned of one by one.
 const DOUBTS_MAX: usize = 10;
@@ -86,12 +97,14 @@ impl Builder {
         Builder {
             values: Values::of(config),
             set_at: HashMap::new(),
+            file_lines: HashMap::new(),
             declared_at: HashMap::new(),
             parts_at: None,
             refused: HashSet::new(),
             problems: Vec::new(),
             warnings: Vec::new(),
             warned: HashSet::new(),
+            ignored: Vec::new(),
             secrets: Vec::new(),
             host_name: None,
         }
@@ -159,8 +172,9 @@ impl Builder {
                 self.apply_parts(directive, setting);
             }
         } else if let Some(known) = ignored::find(&setting.name) {
-            let sentence = format!("accepted, but has no effect: {}", known.because.reason());
-            self.warn_once(&setting.name, sentence, &setting.place);
+            if self.warned.insert(setting.name.clone()) {
+                self.note_ignored(known.because, setting);
+            }
             self.note_secret(&setting.name, &setting.words, &setting.place);
         } else {
             self.problems.push(unknown(setting));
@@ -184,6 +198,9 @@ impl Builder {
 
     /// The checks between values, and the result.
     pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<Problem>> {
+        let ignored = std::mem::take(&mut self.ignored);
+        self.warnings.extend(ignored.into_iter().map(|(because, place, names)| without_effect(because, place, names)));
+        self.check_process();
         self.check_layout();
         self.check_lead();
         self.check_listens();
@@ -215,7 +232,41 @@ impl Builder {
             self.refused.insert(directive.name);
             self.problems.extend(errors.iter().map(|error| refusal(subject, error, words, setting.place_of(error))));
         }
+        if place.is_in_file() && !directive.adds_up_over_sources() {
+            let lines = self.file_lines.entry(directive.name).or_default();
+            if directive.keys().is_empty() && !directive.has_values() {
+                lines.clear();
+            }
+            lines.push((words.to_vec(), place.clone()));
+        }
         self.set_at.insert(directive.name, place.clone());
+    }
+
+    /// Lines of files that would change what the environment or the command line have set.
+    pub(super) fn overridden(&self) -> Vec<Warning> {
+        let found = Directive::ALL.iter().filter_map(|directive| {
+            let by = self.place_of(directive.name).filter(|place| !place.is_in_file())?;
+            let in_force = directive.shown(&self.values);
+            let would_change = |(words, _): &&(Vec<String>, Place)| {
+                let mut values = self.values.clone();
+                directive.set(&mut values, words).is_ok() && directive.shown(&values) != in_force
+            };
+            let (_, place) = self.file_lines.get(directive.name)?.iter().rev().find(would_change)?;
+            Some(Warning {
+                place: place.clone(),
+                subject: directive.name.to_owned(),
+                sentence: format!("not in force: {} wins", by.with_text()),
+            })
+        });
+        found.collect()
+    }
+
+    /// One of Redis's directives that has no meaning here.
+    fn note_ignored(&mut self, because: Because, setting: &Setting) {
+        match self.ignored.iter_mut().find(|(other, ..)| *other == because) {
+            Some((.., names)) => names.push(setting.name.clone()),
+            None => self.ignored.push((because, setting.place.clone(), vec![setting.name.clone()])),
+        }
     }
 
     /// Whether a line before has the same name, where each names something of its own; the first one counts.
@@ -291,20 +342,29 @@ impl Builder {
         }
     }
 
+    fn check_process(&mut self) {
+        if self.values.daemonize {
+            let sentence = "yes is not supported: getid always stays in the foreground";
+            let help = "write 'daemonize no', or start it with --daemonize no, and let systemd (supervised systemd), a \
+                        container or nohup keep it running";
+            let places = self.places(&["daemonize"]);
+            self.problems.push(Problem::new(places, "daemonize", sentence).with_help(Some(help.to_owned())));
+        }
+    }
+
     fn check_layout(&mut self) {
-        let widths = ["id-range", "shard-range", "random-range"];
-        if self.any_refused(&widths) || self.any_refused(&["id-epoch"]) {
+        if self.any_refused(&WIDTHS) || self.any_refused(&["id-epoch"]) {
             return;
         }
         let values = &mut self.values;
-        match Layout::new(values.epoch, values.id_range, values.shard_range, values.random_range) {
+        let id_range = values.id_range;
+        match Layout::new(values.epoch, id_range, values.shard_range, values.random_range) {
             Ok(layout) => values.config.layout = layout,
             Err(error) => {
-                let places = self.places(&widths);
-                let error = ValueError::from(error);
+                let places = self.places(&WIDTHS);
+                let help = Some(self.fitting_layout(id_range)).filter(|_| matches!(error, LayoutError::Sum { .. }));
                 let subject = self.subject_of(&places);
-                let problem = Problem::new(places, subject, error.to_string()).with_help(error.help());
-                self.problems.push(problem);
+                self.problems.push(Problem::new(places, subject, error.to_string()).with_help(help));
                 return;
             }
         }
@@ -321,11 +381,37 @@ impl Builder {
             } else {
                 let last = (1u64 << id_range) - 1;
                 let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {id_range}");
-                (sentence, "all servers share one id-range, so raise it on all of them, or choose another server-id")
+                (sentence, "choose another server-id")
+            };
+            let wide_enough = u32::BITS - server_id.leading_zeros();
+            let help = if wide_enough <= LOW_BITS {
+                format!("{help}, or {}", self.fitting_layout(wide_enough))
+            } else {
+                help.to_owned()
             };
             let subject = self.subject_of(&places);
-            self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help.to_owned())));
+            self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help)));
         }
+    }
+
+    /// Advice to write a line with this id-range whose widths make a layout; what was set stays as it is, if that fits.
+    fn fitting_layout(&self, id_range: u32) -> String {
+        let Values { shard_range, random_range, .. } = self.values;
+        let low = LOW_BITS.saturating_sub(id_range);
+        let keeps_shard = self.set_at.contains_key("shard-range") && !self.set_at.contains_key("random-range");
+        let shard_range = if keeps_shard && shard_range <= low {
+            shard_range
+        } else {
+            // At least one bit counts within a millisecond, where there is one.
+            low - random_range.min(low.saturating_sub(1))
+        };
+        let random_range = low - shard_range;
+        let words = format!("id-range {id_range} shard-range {shard_range} random-range {random_range}");
+        let is_toml = |place: &Place| place.file().is_some_and(files::is_toml);
+        if WIDTHS.iter().chain(&["server-id"]).filter_map(|name| self.set_at.get(name)).any(is_toml) {
+            return format!("write on all servers, in place of what is there, 'id-generator = \"{words}\"'");
+        }
+        format!("write on all servers, below the other lines, 'id-generator {words}'")
     }
 
     fn check_lead(&mut self) {
@@ -549,6 +635,27 @@ impl Builder {
         let [place] = places else { return "" };
         self.parts_at.as_ref().filter(|(_, parts_at)| parts_at == place).map_or("", |(name, _)| name)
     }
+}
+
+/// Directives of Redis that one reason leaves without an effect, in one line.
+fn without_effect(because: Because, place: Place, names: Vec<String>) -> Warning {
+    let mut shown = String::new();
+    let mut others = names.len();
+    for name in &names {
+        if !shown.is_empty() {
+            if shown.len() + name.len() > IGNORED_BYTES_MAX {
+                break;
+            }
+            shown.push_str(", ");
+        }
+        shown.push_str(name);
+        others -= 1;
+    }
+    if others > 0 {
+        shown = format!("{shown} and {others} more");
+    }
+    let has = if names.len() == 1 { "has" } else { "have" };
+    Warning { place, subject: shown, sentence: format!("accepted, but {has} no effect: {}", because.reason()) }
 }
 
 /// The environment's name of a directive.

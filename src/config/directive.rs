@@ -15,7 +15,7 @@ use super::enums::{
 use super::generators;
 use super::http;
 use super::ignored;
-use super::parse::{YES_NO, address, choice, epoch, is_digits, memory};
+use super::parse::{address, epoch, is_digits, memory};
 pub use super::row::{Change, Directive, Secrecy};
 use super::row::{Line, LineStyle, Shape};
 use super::server_id;
@@ -531,11 +531,8 @@ const RENAME_COMMAND: Shape = Shape::Lines {
     get: |values| values.config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
 };
 
-const DAEMONIZE: Shape = Shape::Custom {
-    expected: "one value",
-    set: |_, word| if choice(word, YES_NO)? == "yes" { Err(ValueError::Daemonize) } else { Ok(()) },
-    get: |_| "no".to_owned(),
-};
+/// Only the last line of it counts, as in Redis: `--daemonize no` is right whatever the file says.
+const DAEMONIZE: Shape = Shape::YesNo { set: |values, yes| values.daemonize = yes, get: |values| values.daemonize };
 
 const DIR: Shape = Shape::Custom {
     expected: "one path",

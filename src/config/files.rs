@@ -30,6 +30,11 @@ pub trait Files {
     }
 }
 
+/// Whether a file is read as TOML.
+pub(super) fn is_toml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
+}
+
 /// Files of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;

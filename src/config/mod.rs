@@ -71,14 +71,27 @@ impl Config {
     ///
     /// A [`Report`] of everything that is wrong, in all of them.
     pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
+        Config::load_and_compare(sources, files).map(|(config, warnings, _)| (config, warnings))
+    }
+
+    /// [`Config::load`], and the lines of files that the environment or the command line override.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::load`].
+    pub fn load_and_compare(
+        sources: &Sources,
+        files: &dyn Files,
+    ) -> Result<(Config, Vec<Warning>, Vec<Warning>), Report> {
         let mut builder = Builder::new();
         read::read_all(sources, files, &mut builder);
         secret_files::read_password(sources, files, &mut builder);
         secret_files::read_store_passwords(files, &mut builder);
         let exposed = secret_files::exposed(&builder, files);
+        let overridden = builder.overridden();
         let (config, mut warnings) = builder.finish().map_err(Report::new)?;
         warnings.extend(exposed);
-        Ok((config, warnings))
+        Ok((config, warnings, overridden))
     }
 
     /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with
@@ -120,7 +133,7 @@ impl Default for Config {
             let words = row.words_in(&line).and_then(Result::ok).unwrap_or_else(|| line.to_vec());
             row.set(&mut values, &words).expect("a row's default is in its range");
         }
-        let Values { config, id_range, shard_range, random_range, epoch } = values;
+        let Values { config, id_range, shard_range, random_range, epoch, .. } = values;
         let layout = Layout::new(epoch, id_range, shard_range, random_range).expect("the rows' widths make a layout");
         Config { layout, bind_given: false, server_id_from: ServerIdFrom::Nobody, ..config }
     }

@@ -63,7 +63,8 @@ pub(super) fn mode(word: &str) -> Result<Option<u32>, ValueError> {
     Ok((mode != 0).then_some(mode))
 }
 
-/// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`.
+/// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`. The name localhost is the address that Redis
+/// binds for it.
 pub(super) fn address(word: &str) -> Result<BindAddr, ValueError> {
     let (optional, text) = match word.strip_prefix('-') {
         Some(text) => (true, text),
@@ -72,6 +73,7 @@ pub(super) fn address(word: &str) -> Result<BindAddr, ValueError> {
     let ip = match text {
         "*" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         "::*" => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+        _ if text.eq_ignore_ascii_case("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
         _ => text.parse().map_err(|_| ValueError::Address { found: word.to_owned() })?,
     };
     Ok(BindAddr { ip, optional })

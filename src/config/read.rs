@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::builder::{Builder, Setting};
 use super::conf_syntax::{NOT_UTF8, lines_in, quote, words_of};
 use super::directive::Directive;
-use super::files::Files;
+use super::files::{Files, is_toml};
 use super::report::{Place, Problem};
 use super::row::Shape;
 use super::secrets::{is_secret, without_secrets};
@@ -87,7 +87,7 @@ impl Reader<'_> {
         };
         self.open.push(path.to_owned());
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
-        if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+        if is_toml(path) {
             self.toml_file(path, bytes, included_from);
         } else {
             self.conf_file(path, bytes, included_from);
@@ -215,7 +215,7 @@ impl Reader<'_> {
                 self.builder.problem(problem);
                 return;
             };
-            if option == "config" || option.starts_with("config=") {
+            if option.split(['=', ' ']).next() == Some("config") {
                 // The first one was taken for the file.
                 let sentence = "names the configuration file, and needs one that is named once";
                 let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
@@ -226,7 +226,16 @@ impl Reader<'_> {
             let count = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
             let (values, next) = tail.split_at(count);
             rest = next;
-            let (name, mut words) = match option.split_once('=') {
+            let (name, mut words) = match option.split_once(['=', ' ']) {
+                // As in Redis, one word may be a whole line: "--port 7890".
+                Some((name, line)) if option[name.len()..].starts_with(' ') => match words_of(line.as_bytes()) {
+                    Ok(words) => (name, words),
+                    Err(sentence) => {
+                        let place = Place::on_command_line(&without_secrets(first));
+                        self.builder.problem(Problem::new(vec![place], name, sentence));
+                        continue;
+                    }
+                },
                 Some((name, value)) => (name, vec![value.to_owned()]),
                 None => (option, Vec::new()),
             };

@@ -219,20 +219,20 @@ impl fmt::Debug for Problem {
     }
 }
 
-/// Something that was accepted and has no effect.
+/// Something that was accepted and has no effect, or may not be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The line, variable or option.
     pub place: Place,
-    /// The directive.
+    /// The directive, or those that share the sentence.
     pub subject: String,
-    /// Why it has no effect.
+    /// Why it has no effect, or what to look at.
     pub sentence: String,
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.place, printable_up_to(&self.subject, LINE_CHARS_MAX), self.sentence)
+        write!(f, "{}: {}: {}", self.place, printable_up_to(&self.subject, SENTENCE_CHARS_MAX), self.sentence)
     }
 }
 
@@ -285,6 +285,11 @@ impl Place {
             Source::File(path) => Some(path),
             Source::Environment | Source::CommandLine | Source::ConfigSet => None,
         }
+    }
+
+    /// The source and the text that it has.
+    pub(super) fn with_text(&self) -> String {
+        format!("{self} ({})", self.text)
     }
 
     /// The line in [`Place::file`], from 1; 0 for the file as a whole.

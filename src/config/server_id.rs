@@ -99,7 +99,7 @@ pub(super) fn misfit(host_name: &str, id_range: u32) -> (String, &'static str) {
         printable_up_to(host_name, HOST_NAME_CHARS_MAX),
         (1_u64 << id_range) - 1
     );
-    let help = "all servers share one id-range, so raise it on all of them, or run fewer replicas";
+    let help = "run fewer replicas";
     (sentence, help)
 }
 

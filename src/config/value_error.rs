@@ -1,6 +1,6 @@
 //! What can be wrong with one value.
 
-use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, LayoutError, OPTIONS, Radix, kind_words};
+use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, Radix, kind_words};
 
 use crate::acl::{RuleError, SetUserError};
 use crate::text::printable::printable_up_to;
@@ -40,8 +40,6 @@ pub(super) enum ValueError {
     Address { found: String },
     #[error("{found} addresses given, must be at most {max}")]
     Addresses { found: usize, max: usize },
-    #[error("yes is not supported: getid always stays in the foreground")]
-    Daemonize,
     #[error(transparent)]
     Epoch(TimeError),
     #[error("'{found}' is out of range; must be 1970-01-01T00:00:00Z to 9860-06-30T10:40:00Z (0 to 249000000000000)")]
@@ -56,8 +54,6 @@ pub(super) enum ValueError {
     BufferSeconds { found: String, max: u64 },
     #[error("a command needs a name")]
     RenameNothing,
-    #[error("{0}")]
-    Layout(#[from] LayoutError),
     #[error("{}", user_error(.0))]
     User(#[from] SetUserError),
     #[error("a value is not UTF-8")]
@@ -115,11 +111,7 @@ impl ValueError {
             ValueError::Address { found }
                 if found.bytes().any(|byte| byte.is_ascii_alphabetic()) && !found.contains(':') =>
             {
-                "names are not looked up; give the address".to_owned()
-            }
-            ValueError::Daemonize => {
-                "write 'daemonize no' and let systemd (supervised systemd), a container or nohup keep it running"
-                    .to_owned()
+                "names other than localhost are not looked up; give the address".to_owned()
             }
             ValueError::User(SetUserError::Rule { error: RuleError::Unknown, .. }) => {
                 "commands and categories are those of getid and of Redis 7, such as +getid, +@connection or -@dangerous"
@@ -130,9 +122,6 @@ impl ValueError {
             }
             ValueError::User(SetUserError::Rule { error: RuleError::BadHash, .. }) => {
                 "printf %s 'the password' | sha256sum tells it; >password takes the password itself".to_owned()
-            }
-            ValueError::Layout(LayoutError::Sum { .. }) => {
-                "the defaults are id-range 2, shard-range 9, random-range 10".to_owned()
             }
             ValueError::Declaration(error) => declaration_help(error)?,
             ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?.to_owned(),

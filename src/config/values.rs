@@ -283,6 +283,8 @@ pub(super) struct Values {
     pub(super) shard_range: u32,
     pub(super) random_range: u32,
     pub(super) epoch: Epoch,
+    /// Whether the last line of `daemonize` is yes, which a check between values refuses.
+    pub(super) daemonize: bool,
 }
 
 impl Values {
@@ -295,6 +297,7 @@ impl Values {
             shard_range: layout.shard_bits(),
             random_range: layout.random_bits(),
             epoch: layout.epoch(),
+            daemonize: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Declaration, Layout};
+use getid_core::{CounterDeclaration, Declaration, Layout};
 
 use crate::text::plural::{counted, listed};
 use crate::text::timestamp;
@@ -55,13 +55,14 @@ pub fn not_begun(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String>
     })
 }
 
-/// What a start says of the named generators: what each is, and its days.
-pub fn summary(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
+/// What a start says of the named generators, those that count included: what each is, and its days.
+pub fn summary(named: &[Arc<Declaration>], counters: &[Arc<CounterDeclaration>], now_unix_ms: i64) -> Option<String> {
     let text = |own: &Arc<Declaration>| {
         let left = own.ends_unix_ms().map(|ends_unix_ms| format!(", {}", time_left(ends_unix_ms, now_unix_ms)));
         format!("'{}' ({}{})", own.name(), own.kind().word, left.unwrap_or_default())
     };
-    let texts: Vec<_> = named.iter().map(text).collect();
+    let of_counter = |own: &Arc<CounterDeclaration>| format!("'{}' ({})", own.name(), own.word());
+    let texts: Vec<_> = named.iter().map(text).chain(counters.iter().map(of_counter)).collect();
     (!texts.is_empty()).then(|| format!("{}: {}", counted(texts.len() as u64, "named generator"), listed(&texts)))
 }
 
@@ -123,9 +124,12 @@ mod tests {
         let text = warning(Layout::default(), &all, NOW).expect("a warning");
         assert!(text.contains("time: '700xxx") || text.contains("time: '0xxx"), "{text}");
         assert!(text.contains(", and 990 more. Past it") && text.len() < 4000 && !text.contains('\n'), "{text}");
-        let text = summary(&all, NOW).expect("a line");
+        let text = summary(&all, &[], NOW).expect("a line");
         assert!(text.starts_with("1,000 named generators: '999xxx") && text.ends_with(", and 990 more"), "{text}");
         assert!(text.contains(" (layout, 299 days left), ") && text.len() < 4000, "{text}");
-        assert_eq!(summary(&[], NOW), None);
+        assert_eq!(summary(&[], &[], NOW), None);
+        let own = getid_core::CounterDeclaration::parse(&["orders", "sequence"], |_| Ok(())).unwrap().unwrap();
+        let text = summary(&all[..1], &[Arc::new(own)], NOW).expect("a line");
+        assert!(text.starts_with("2 named generators: ") && text.ends_with("'orders' (sequence)"), "{text}");
     }
 }

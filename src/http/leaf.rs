@@ -19,7 +19,10 @@ use super::caller::Caller;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::spring::{self, Parameters};
+use crate::logging::throttle::throttled;
+use crate::server::Server;
 use crate::session::SEQUENCES_OFF;
+use crate::text::printable::printable_up_to;
 
 /// Leaf's own failures, by the number that it writes in the place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,9 @@ const WORKER_BITS: u32 = 10;
 
 /// The Unix time that its time field counts from, ms.
 const EPOCH_UNIX_MS: i64 = 1_288_834_974_657;
+
+/// Characters of a name in the log.
+const NAME_CHARS_MAX: usize = 64;
 
 const SEGMENT: &str = "/api/segment/get/";
 const SNOWFLAKE: &str = "/api/snowflake/get/";
@@ -108,6 +114,7 @@ impl Asker<'_> {
     async fn segment(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let answered = self.ask(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
         answered.map_err(|problem| {
+            log_unserved(&self.caller.server, "Leaf's key", key);
             let failure = if !is_name(key) || problem.detail.starts_with("no such sequence") {
                 Failure::NoSuchKey
             } else if is_going(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
@@ -126,6 +133,18 @@ impl Asker<'_> {
         let args: &[&[u8]] = if is_named { &[b"GETID", name] } else { &[b"GETID"] };
         let answered = self.ask(args).await.and_then(id_of);
         answered.map_err(|problem| (if is_going(&problem) { Failure::NotReady } else { Failure::NothingLeft }, problem))
+    }
+}
+
+/// Logs a name that no sequence can have: the client learns only that there is none.
+pub(super) fn log_unserved(server: &Server, what: &str, name: &str) {
+    if !is_name(name) {
+        let name = printable_up_to(name, NAME_CHARS_MAX);
+        throttled!(
+            server.throttle,
+            UnservedName,
+            "{what} '{name}' was asked for and cannot be served: a name has 1 to 128 bytes of A-Z a-z 0-9 _ . : - here"
+        );
     }
 }
 

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::Http;
 use super::caller::Caller;
+use super::leaf::log_unserved;
 use super::problem::Problem;
 use super::reply::{Reply, text_of};
 use super::spring::{self, Parameters};
@@ -248,7 +249,10 @@ impl Asker<'_> {
 
     async fn ask(&self, biz_type: &str, args: &[&[u8]]) -> Result<Reply, Failure> {
         let reply = self.caller.ask_as(self.user, self.headers, args).await;
-        reply.map_err(|problem| Failure::Said(said(&problem, biz_type)))
+        reply.map_err(|problem| {
+            log_unserved(&self.caller.server, "Tinyid's bizType", biz_type);
+            Failure::Said(said(&problem, biz_type))
+        })
     }
 
     /// So many values; none: whether there is such a sequence at all.

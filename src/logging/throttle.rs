@@ -77,6 +77,8 @@ kinds! {
     ShutdownRefused = ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved";
     /// A change of settings failed, or deserves a warning.
     Settings = WARN, 10, 1, "warnings about changes of settings were left out";
+    /// A request of Leaf's or Tinyid's clients for a name that no sequence can have.
+    UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
     /// Logged in.
     AuditLogin = INFO, 100, 1, "logins";
     /// Failed to log in.

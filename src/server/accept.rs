@@ -118,6 +118,7 @@ impl Acceptor {
             let _ = tokio::time::timeout(REFUSAL_TIMEOUT, server.clients.all_gone()).await;
         }
         server.throttle.end_all().iter().for_each(Suppressed::log);
+        server.report_all_logins();
     }
 
     async fn accept_all(self: Arc<Self>, listener: Listener) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::audit::Act;
-use crate::acl::{Denial, LoginLimiter, Reason, Seen, Source};
+use crate::acl::{Denial, LoginLimiter, LoginLog, Reason, Repeated, Seen, Source};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;
 use crate::server::connection::wait::Wait;
@@ -17,6 +17,9 @@ use crate::system::clock::{self, Clock as _};
 /// How long a command waits for connections that it cut off: as long as for the disk. One that carries out a change of
 /// its own meanwhile, or is on a thread that stands still, may end later.
 const CUT_OFF_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Lines about repeated logins in a second.
+const LOGIN_LINES_PER_S_MAX: usize = 8;
 
 impl Server {
     /// Permits for so many logins from an address: how long to wait before they are tried.
@@ -48,6 +51,30 @@ impl Server {
         for (source, count) in self.lock_limiter().unreported(clock::stopwatch_ns()) {
             tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
         }
+    }
+
+    /// Logs a login, if it is the first of its user from its address within an hour.
+    pub fn log_login(&self, user: &Arc<str>, client: &Client) {
+        if self.lock_login_log().has_line(client.peer.source(), user, clock::stopwatch_ns()) {
+            self.audit(Act::Login { user }, client);
+        }
+    }
+
+    fn lock_login_log(&self) -> MutexGuard<'_, LoginLog> {
+        // Counts, each of which is changed at once.
+        self.login_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs how many logins had no line of their own in an hour that is over. To be called once a second.
+    pub(super) fn report_logins(&self) {
+        let ended = self.lock_login_log().end_hours(clock::stopwatch_ns(), LOGIN_LINES_PER_S_MAX);
+        ended.iter().for_each(log_repeated);
+    }
+
+    /// Logs how many logins had no line of their own: at the end of the server.
+    pub(super) fn report_all_logins(&self) {
+        let ended = self.lock_login_log().end_all();
+        ended.iter().for_each(log_repeated);
     }
 
     /// Waits until the connections that were cut off have ended: one that a thread is serving has read its request
@@ -85,4 +112,10 @@ impl Server {
             log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
         }
     }
+}
+
+/// Reports logins that had no line of their own.
+fn log_repeated(repeated: &Repeated) {
+    let Repeated { user, source, count } = repeated;
+    tracing::info!(target: AUDIT, user = %user, addr = %source, count, "logged in again");
 }

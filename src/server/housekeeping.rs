@@ -81,6 +81,7 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
     server.report_guesses();
+    server.report_logins();
     let unix_ms = server.issuer().clock().wall_unix_ms();
     let of_tls = server.tls.as_ref().and_then(|tls| tls.warning(unix_ms.div_euclid(1000)));
     for warning in of_tls.into_iter().chain(ends.warning(&server.config.get(), unix_ms)) {

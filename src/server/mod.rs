@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::sync::Notify;
 
-use crate::acl::{AclLog, LoginLimiter};
+use crate::acl::{AclLog, LoginLimiter, LoginLog};
 use crate::claim::status::{ClaimRole, ClaimView};
 use crate::config::{Config, Sources};
 use crate::generators::Generators;
@@ -83,6 +83,8 @@ pub struct Server {
     acl_log: Mutex<AclLog>,
     /// How fast passwords are tried, by address.
     login_limiter: Mutex<LoginLimiter>,
+    /// Which logins have a line in the log.
+    login_log: Mutex<LoginLog>,
     /// What `loglevel` is told to.
     pub log: Log,
     /// Limits the lines that clients cause in the log.
@@ -143,6 +145,7 @@ impl Server {
             events: Mutex::default(),
             acl_log: Mutex::default(),
             login_limiter: Mutex::default(),
+            login_log: Mutex::default(),
             log,
             throttle: LogThrottle::default(),
             changes: Changes::start(),

@@ -262,7 +262,7 @@ fn both_ends_of_every_range_fit_and_one_more_does_not() {
 }
 
 #[test]
-fn the_forks_file_starts_getid_with_one_warning_for_each_directive_without_a_meaning() {
+fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_have_no_meaning() {
     let sources = Sources { file: Some(PathBuf::from("fork-redis.conf")), ..Sources::default() };
     let (config, warnings) = Config::load(&sources, &In(DATA)).unwrap_or_else(|report| panic!("{report}"));
     let text = fs::read_to_string(Path::new(DATA).join("fork-redis.conf")).unwrap();
@@ -272,12 +272,15 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_directive_without_a_mea
     meaningless.dedup();
     // As many as the fork has.
     assert_eq!(meaningless.len(), 41);
-    let mut warned: Vec<_> = warnings.iter().map(|warning| warning.subject.as_str()).collect();
+    let mut warned: Vec<_> = warnings.iter().flat_map(|warning| warning.subject.split(", ")).collect();
     warned.sort_unstable();
     assert_eq!(warned, meaningless);
-    assert_eq!(
-        warnings[0].to_string(),
-        "fork-redis.conf:15: save: accepted, but has no effect: getid writes no snapshots and no append-only file"
+    assert_eq!(warnings.len(), 4);
+    let first = warnings[0].to_string();
+    assert!(first.starts_with("fork-redis.conf:15: save, stop-writes-on-bgsave-error, "), "{first}");
+    assert!(
+        first.ends_with(": accepted, but have no effect: getid writes no snapshots and no append-only file"),
+        "{first}"
     );
     assert!(warnings.iter().all(|warning| !warning.to_string().contains("hunter2")));
     let expected = Config {
@@ -309,10 +312,18 @@ fn what_the_fork_has_commented_out_loads_too() {
 fn every_redis_directive_is_accepted_once_whatever_it_says() {
     let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
-    assert_eq!(warnings.len(), IGNORED_DIRECTIVES.len());
+    let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.because.reason()).collect();
+    reasons.dedup();
+    assert_eq!(warnings.len(), reasons.len());
+    assert!(warnings.iter().all(|warning| warning.to_string().len() < 500), "{warnings:?}");
     assert_eq!(config, Config::default());
     // The modules of Redis 8.
-    assert_eq!(conf("search-timeout 500\nts-num-threads 3").unwrap().1.len(), 2);
+    let (_, warnings) = conf("search-timeout 500\nts-num-threads 3\nsearch-timeout 1").unwrap();
+    let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        ["t.conf:1: search-timeout, ts-num-threads: accepted, but have no effect: getid loads no modules"]
+    );
 }
 
 #[test]
@@ -328,6 +339,98 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let words = ["--ID-Generator", "server-id 3 id-range 2", "--rename-command", "CONFIG", ""];
     let config = good(load("t.conf", b"rename-command PING PONG", &[("GETID_BIND", "::1 *")], &words));
     assert_eq!((config.server_id, config.bind.len(), config.rename_commands.len()), (3, 2, 2));
+}
+
+/// What [`Config::load_and_compare`] finds, a line each.
+fn overridden(name: &str, text: &str, environment: &[(&str, &str)], words: &[&str]) -> String {
+    let environment = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
+    let words = words.iter().map(|word| (*word).to_owned()).collect();
+    let sources = Sources { file: Some(PathBuf::from(name)), environment, words, host_name: Some("a-3".to_owned()) };
+    let files = Thought(|path: &str| (path == name).then(|| text.as_bytes().to_vec()));
+    let (_, _, found) = Config::load_and_compare(&sources, &files).unwrap_or_else(|report| panic!("{report}"));
+    found.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_line_that_is_not_in_force_is_named_with_what_wins() {
+    let check = |text: &str, environment: &[(&str, &str)], words: &[&str], expected: &str| {
+        assert_eq!(overridden("t.conf", text, environment, words), expected, "{text} {environment:?} {words:?}");
+    };
+    let port = ("GETID_PORT", "7891");
+    check("port 7890", &[port], &[], "t.conf:1: port: not in force: environment (GETID_PORT=7891) wins\n");
+    check("port 7890", &[port], &["--port", "1"], "t.conf:1: port: not in force: command line (--port 1) wins\n");
+    check("port 1\nport 7891", &[port], &[], "");
+    check("port 7891\nport 1", &[port], &[], "t.conf:2: port: not in force: environment (GETID_PORT=7891) wins\n");
+    check("", &[port], &[], "");
+    check("bind 127.0.0.1 ::1", &[("GETID_BIND", "127.0.0.1 ::1")], &[], "");
+    check(
+        "daemonize yes",
+        &[],
+        &["--daemonize", "no"],
+        "t.conf:1: daemonize: not in force: command line (--daemonize no) wins\n",
+    );
+    check(
+        "id-generator server-id 1 id-range 2",
+        &[("GETID_SERVER_ID", "auto-ordinal")],
+        &[],
+        "t.conf:1: server-id: not in force: environment (GETID_SERVER_ID=auto-ordinal) wins\n",
+    );
+    check("server-id 3", &[("GETID_SERVER_ID", "auto-ordinal")], &[], "");
+    // Classes that the stronger line does not name keep their limits.
+    let limits = "client-output-buffer-limit normal 5 5 5\nclient-output-buffer-limit pubsub 1 1 1";
+    let normal = ("GETID_CLIENT_OUTPUT_BUFFER_LIMIT", "normal 1 1 1");
+    let wins = "environment (GETID_CLIENT_OUTPUT_BUFFER_LIMIT=normal 1 1 1) wins";
+    check(limits, &[normal], &[], &format!("t.conf:1: client-output-buffer-limit: not in force: {wins}\n"));
+    check("sequence-store sqlite:a", &[("GETID_SEQUENCE_STORE", "sqlite:a")], &[], "");
+    check(
+        "sequence-store sqlite:a",
+        &[("GETID_SEQUENCE_STORE", "sqlite:b")],
+        &[],
+        "t.conf:1: sequence-store: not in force: environment (GETID_SEQUENCE_STORE (hidden)) wins\n",
+    );
+    // What adds up loses nothing, and no password is shown.
+    check("generator a twitter", &[("GETID_GENERATOR", "b uuid7")], &[], "");
+    let found = overridden("t.conf", "requirepass hunter2", &[("GETID_REQUIREPASS", "hunter3")], &[]);
+    assert!(found.starts_with("t.conf:1: requirepass: ") && !found.contains("hunter"), "{found}");
+    let found = overridden("t.toml", "hz = 20", &[], &["--hz", "30"]);
+    assert_eq!(found, "t.toml:1: hz: not in force: command line (--hz 30) wins\n");
+}
+
+#[test]
+fn a_word_of_the_command_line_may_be_a_line() {
+    let words = ["--port 22302", "--bind localhost", "--logfile=a b", "--daemonize no", "--syslog-ident \"a b\""];
+    let config = good(load("t.conf", b"daemonize yes", &[], &words));
+    assert_eq!((config.port, config.syslog_ident.as_str()), (22302, "a b"));
+    assert_eq!(config.bind, [BindAddr { ip: "127.0.0.1".parse().unwrap(), optional: false }]);
+    assert_eq!(config.logfile, Some(PathBuf::from("a b")));
+    let report = bad(load("t.conf", b"", &[], &["--requirepass \"hunter2"]));
+    assert!(report.contains(">>> 'requirepass (hidden)'") && !report.contains("hunter"), "{report}");
+    assert!(bad(load("t.conf", b"daemonize no", &[], &["--daemonize yes"])).contains("stays in the foreground"));
+}
+
+/// The advice of a report, pasted below the other lines, is right.
+#[test]
+fn the_layout_that_a_report_proposes_is_one() {
+    for (text, expected) in [
+        ("server-id 9", "id-range 4 shard-range 7 random-range 10"),
+        ("server-id 9\nid-range 2\nshard-range 9\nrandom-range 10", "id-range 4 shard-range 7 random-range 10"),
+        ("server-id 9\nid-range 10", "id-range 10 shard-range 1 random-range 10"),
+        ("shard-range 12", "id-range 2 shard-range 12 random-range 7"),
+        ("id-range 12\nshard-range 9", "id-range 12 shard-range 9 random-range 0"),
+        ("id-range 21", "id-range 21 shard-range 0 random-range 0"),
+        ("id-range 15\nrandom-range 15", "id-range 15 shard-range 1 random-range 5"),
+        ("id-range 1", "id-range 1 shard-range 10 random-range 10"),
+        ("server-id 2097151", "id-range 21 shard-range 0 random-range 0"),
+        ("id-generator server-id 4 id-range 2", "id-range 3 shard-range 8 random-range 10"),
+    ] {
+        let report = bad(conf(text));
+        let line = report.split_once("'id-generator id-range ").expect(&report).1.split_once('\'').unwrap().0;
+        assert_eq!(format!("id-range {line}"), expected, "{text}");
+        good(conf(&format!("{text}\nid-generator id-range {line}")));
+    }
+    let report = bad(toml("server-id = 9"));
+    let line = report.split_once("what is there, '").expect(&report).1.split_once('\'').unwrap().0;
+    good(toml(&format!("server-id = 9\n{line}")));
 }
 
 #[test]
@@ -595,7 +698,8 @@ fn hostile_files_are_refused_soon() {
     let _ = load("t.toml", "x=".repeat(5000).as_bytes(), &[], &[]);
     let _ = load("t.toml", ("x=".to_owned() + &"[".repeat(1000)).as_bytes(), &[], &[]);
     let keys: Vec<_> = (0..2000).map(|number| format!("search-{number}=1")).collect();
-    assert_eq!(load("t.toml", keys.join("\n").as_bytes(), &[], &[]).unwrap().1.len(), 2000);
+    let warnings = load("t.toml", keys.join("\n").as_bytes(), &[], &[]).unwrap().1;
+    assert!(warnings.len() == 1 && warnings[0].subject.ends_with(" more"), "{warnings:?}");
 }
 
 #[test]

@@ -164,8 +164,10 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
     let mounted = dir.path().join("getid.conf");
     std::fs::write(&mounted, read("config/getid.conf") + "\ntimeout 77\n").expect("written");
     let file = ["--config", mounted.to_str().expect("text")];
-    let server = Server::try_start_in(dir.path(), &file, with_variables).expect("it starts");
+    let mut server = Server::try_start_in(dir.path(), &file, with_variables).expect("it starts");
     assert_eq!(support::config_get(&server, "timeout"), "77");
+    // The port of the test stands on the command line.
+    server.wait_log(" port: not in force: command line (--port ");
     let mut wire = server.connect();
     assert_eq!(wire.id() >> 19 & 3, 3, "GETID_SERVER_ID counts");
     assert_eq!(wire.info("server_id"), "3");

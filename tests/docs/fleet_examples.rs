@@ -1,5 +1,8 @@
-//! The files of `examples/fleet`: what they probe is there. `HAProxy` itself is tried in `tests/fleet`; no test has
-//! Envoy.
+//! The files of `examples/fleet`, and the commands of docs/fleet.md that try them on one machine. `HAProxy` is tried in
+//! `tests/fleet` too; no test has Envoy.
+
+#[cfg(all(feature = "http", feature = "sqlite", feature = "fleet"))]
+mod walk;
 
 use std::path::Path;
 

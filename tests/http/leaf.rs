@@ -2,6 +2,8 @@
 
 #![cfg(feature = "sqlite")]
 
+use nix::sys::signal::Signal;
+
 use crate::recorded::{self, ok};
 use crate::support::http::HttpServer;
 use crate::support::{Server, folder, free_port, refused};
@@ -50,6 +52,23 @@ fn a_snowflake_key_is_the_generator_of_that_name_or_the_unnamed_one() {
     let next: u64 = redis.id();
     assert!(unnamed < next && id("other").parse::<u64>().unwrap() > next, "one generator for all other keys");
     assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
+}
+
+#[test]
+fn a_key_that_can_have_no_sequence_is_logged_once() {
+    let mut server = HttpServer::start(&["--http-api", "leaf"]);
+    for key in ["%E8%AE%A2%E5%8D%95", "%E8%AE%A2%E5%8D%95", "shop%2Fpay", "orders"] {
+        let answered = server.ask(&format!("GET /api/segment/get/{key}"));
+        assert!(answered.text().contains(NO_SUCH_KEY), "{key}: {}", answered.text());
+    }
+    let line =
+        server.server.wait_log("Leaf's key '订单' was asked for and cannot be served: a name has 1 to 128 bytes");
+    assert!(line.contains("A-Z a-z 0-9 _ . : - here"), "{line}");
+    // The end of the server ends the hour.
+    server.server.signal(Signal::SIGTERM);
+    server.server.wait_log("2 more within 3600 s that have no line of their own: requests of Leaf's");
+    let log = server.server.log_so_far();
+    assert_eq!(log.matches("was asked for and cannot be served").count(), 1, "{log}");
 }
 
 #[test]

@@ -205,6 +205,8 @@ fn the_name_of_a_serial_is_not_a_sequences() {
     assert!(said.starts_with("-ERR generator 'tiny' has no row"), "{said}");
     assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above what another program gave");
     assert_eq!(ask(&server, "GETID tiny"), "000042");
+    let said = ask(&server, "GETID tinny");
+    assert!(said.starts_with("-ERR no generator 'tinny'; did you mean 'tiny'?"), "{said}");
     assert!(ask(&server, "SEQUENCE INFO tiny").contains("name tiny last :42"));
     assert_eq!(ask(&server, "SEQUENCE RAISE tiny 7"), "-ERR a sequence never goes back: 'tiny' is at 42");
     let refused = "CREATE tiny|ALTER tiny cache 5|DROP tiny|NEXT tiny|ADOPT tiny".split('|');

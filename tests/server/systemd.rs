@@ -54,7 +54,7 @@ fn the_command_has_directives_that_exist_and_the_folder_that_systemd_makes() {
     assert!(command.contains("--supervised systemd"), "Type=notify needs it");
     assert_eq!(the_one("ExecReload"), "/bin/kill -HUP $MAINPID");
     assert_ne!(the_one("User"), "root");
-    assert_eq!(the_one("Environment"), "GETID_HTTP_PORT=7880");
+    assert_eq!(service("Environment"), [""; 0], "a variable would win over the file");
     // Where getid.conf shows a socket for those who want one.
     let socket = format!("#unixsocket /run/{}/", the_one("RuntimeDirectory"));
     assert!(read("config/getid.conf").contains(&socket));
@@ -90,23 +90,35 @@ fn it_is_hardened() {
     assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
 }
 
-/// The line in docs/operating.md that sets the server-id, on a copy of the file that it installs; and it comes before
-/// the start.
+/// The lines in docs/operating.md that set the server-id and the HTTP port, on a copy of the file that it installs; and
+/// they come before the start.
 #[test]
-fn the_page_sets_the_server_id_before_the_start() {
+fn the_page_sets_the_server_id_and_the_http_port_before_the_start() {
     let page = read("docs/operating.md");
     let (before, _) = page.split_once("systemctl enable --now getid").expect("the start");
-    let line = before.lines().find(|line| line.starts_with("sudo sed ")).expect("a line that sets it");
-    let line = line.split("     #").next().expect("without its comment").trim_start_matches("sudo ");
+    let lines = before.lines().filter(|line| line.starts_with("sudo sed "));
+    let lines: Vec<_> = lines.map(|line| line.trim_start_matches("sudo ")).collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
     let dir = tempfile::tempdir().expect("a folder");
     let copy = dir.path().join("getid.conf");
     std::fs::write(&copy, read("config/getid.conf")).expect("written");
-    let line = line.replace("/etc/getid/getid.conf", copy.to_str().expect("text"));
-    assert!(Command::new("sh").args(["-c", &line]).status().expect("sh runs").success());
+    let lines = lines.join("\n").replace("/etc/getid/getid.conf", copy.to_str().expect("text"));
+    assert!(Command::new("sh").args(["-e", "-c", &lines]).status().expect("sh runs").success());
     let mut check = support::getid();
-    let output = check.arg("check-config").arg(&copy).args(["--dir", "/"]).output().expect("it runs");
+    let output = check.env_clear().arg("check-config").arg(&copy).args(["--dir", "/"]).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("OK\n") && said.contains("\nserver-id 0,"), "without a warning: {said}");
+    assert!(said.contains("127.0.0.1:7880 (HTTP)"), "{said}");
+    // The port is the file's: 0 there is no port, and nothing wins over it unseen.
+    std::fs::write(&copy, read("config/getid.conf") + "server-id 0\nhttp-port 0\n").expect("written");
+    let mut check = support::getid();
+    check.env_clear().arg("check-config").arg(&copy).args(["--dir", "/"]);
+    let plain = check.output().expect("it runs").stdout;
+    let by_variable = check.env("GETID_HTTP_PORT", "7880").output().expect("it runs").stdout;
+    assert!(!String::from_utf8_lossy(&plain).contains("(HTTP)"));
+    let note = "http-port: not in force: environment (GETID_HTTP_PORT=7880) wins\n";
+    let said = String::from_utf8_lossy(&by_variable);
+    assert!(said.starts_with("note: ") && said.contains(note) && said.contains(":7880 (HTTP)"), "{said}");
 }
 
 #[test]

@@ -286,6 +286,12 @@ fn what_is_wrong_with_a_layout_is_said_at_once() {
         "--layout: 'twiter' is not a kind of generator; did you mean 'twitter'?",
     );
     refused(&["decode", "--layout", "", "5"], "--layout: the kind is missing");
+    refused(&["layout", "xyz"], "the layout: 'xyz' is not a kind of generator; 'getid layout --list' shows the kinds");
+    for (typed, kind) in [("serial", "serial"), ("Sequence", "sequence")] {
+        let said =
+            format!("'{typed}' is not a kind of generator; a {kind} counts in a store of sequences and has no layout");
+        refused(&["layout", typed], &said);
+    }
     refused(&["decode", "--layout", "twitter epoch 2016-01-01", "5"], "must be a time with a zone");
     let (_, _, stderr) = output(&["span", "--layout", "twitter time:x counter:99 foo 7 pad", "1", "2"]);
     assert!(stderr.starts_with("getid: --layout has 4 mistakes:\n  'time:x' is not a field"), "{stderr}");
@@ -303,7 +309,8 @@ fn what_is_wrong_with_a_layout_is_said_at_once() {
 fn generators_of_a_configuration_are_found_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("getid.conf");
-    std::fs::write(&file, "generator tweets twitter worker 3\ngenerator short leaf format base62\n").unwrap();
+    std::fs::write(&file, "generator tweets twitter worker 3\ngenerator short leaf format base62\ngenerator invoices serial INV-{yyyy}-{n:6} zone UTC\n\
+                             generator tickets sequence\n").unwrap();
     let file = file.to_str().unwrap();
     // What the ID says, not what the declaration gives.
     let json = printed(&["decode", "--json", "--generator", "tweets", "--config", file, "1541815603606036480"]);
@@ -313,6 +320,10 @@ fn generators_of_a_configuration_are_found_by_name() {
     refused(&["decode", "--generator", "tweet", "--config", file, "5"], "no such generator; did you mean 'tweets'?");
     refused(&["decode", "--generator", "orders", "--config", file, "5"], "no such generator; it has tweets, short");
     refused(&["decode", "--generator", "orders", "5"], "it has none; --config FILE names the servers' configuration");
+    for (name, kind) in [("invoices", "serial"), ("tickets", "sequence")] {
+        let said = format!("--generator {name}: a {kind} counts in a store of sequences and has no layout");
+        refused(&["layout", "--generator", name, "--config", file], &said);
+    }
     let text = printed(&["layout", "--generator", "tweets", "--config", file]);
     assert!(text.starts_with("tweets: twitter, Twitter's Snowflake\n"), "{text}");
     assert!(

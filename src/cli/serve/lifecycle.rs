@@ -87,6 +87,9 @@ impl Prepared {
         for warning in &self.startup.warnings {
             tracing::warn!("{warning}");
         }
+        for overridden in &self.startup.overridden {
+            tracing::info!("{overridden}");
+        }
         if self.startup.makes_dir {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }

@@ -65,7 +65,7 @@ pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
         timestamp::format_rfc3339(layout.last_unix_ms()),
         counted(days_left.max(0).unsigned_abs(), "day"),
     );
-    if let Some(line) = end_of_life::summary(&config.generators, now_ms) {
+    if let Some(line) = end_of_life::summary(&config.generators, &config.counters, now_ms) {
         tracing::info!("{line}");
     }
     if let Some(store) = &config.claim.store {

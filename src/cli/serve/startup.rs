@@ -22,6 +22,8 @@ pub(in crate::cli) struct Startup {
     pub(in crate::cli) alarms: Vec<String>,
     /// What may not be meant, in sentences.
     pub(in crate::cli) warnings: Vec<String>,
+    /// Lines of files that the environment or the command line override, in sentences.
+    pub(in crate::cli) overridden: Vec<String>,
     /// What sessions are made with.
     pub(in crate::cli) settings: Settings,
     /// Absolute.
@@ -47,7 +49,7 @@ impl Startup {
     /// Reads all sources and enters the folder of the state.
     pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
         let mut sources = words::sources(words);
-        let (mut config, warnings) = Config::load(&sources, &RealFiles)?;
+        let (mut config, warnings, overridden) = Config::load_and_compare(&sources, &RealFiles)?;
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
         // A folder that is gone has no files.
         let started_in = std::env::current_dir().unwrap_or_default();
@@ -82,7 +84,9 @@ impl Startup {
             warnings.extend(access::api_warnings(&config, &settings.users));
         }
         let alarms = surroundings::alarms(&config, &around);
-        Ok(Startup { config, alarms, warnings, settings, config_file, sources, started_in, makes_dir: dir.is_missing })
+        let overridden = overridden.iter().map(ToString::to_string).collect();
+        let makes_dir = dir.is_missing;
+        Ok(Startup { config, alarms, warnings, overridden, settings, config_file, sources, started_in, makes_dir })
     }
 }
 

@@ -20,7 +20,7 @@ use self::document::Document;
 use self::toml::TomlText;
 use super::builder::Builder;
 use super::directive::Directive;
-use super::files::Files;
+use super::files::{Files, is_toml};
 use super::read::{FILE_BYTES_MAX, Sources, read_all};
 use super::row::Line;
 use super::secrets;
@@ -51,7 +51,7 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error.to_string()),
         };
-        let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
+        let is_toml = is_toml(path);
         let open = |text: &[u8]| -> Result<Box<dyn Document>, String> {
             Ok(if is_toml { Box::new(TomlText::new(text)?) } else { Box::new(ConfText::new(text)) })
         };

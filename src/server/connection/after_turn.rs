@@ -14,7 +14,6 @@ use crate::acl::{Proof, Reason};
 use crate::command::Verb;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
-use crate::server::audit::Act;
 use crate::server::effects::{Answer, Pieces};
 use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
@@ -277,7 +276,7 @@ impl<T: Transport> Connection<T> {
     fn announce(&mut self, login: Option<&Proof>) -> bool {
         self.publish();
         if matches!(login, Some(Proof::Password(_) | Proof::Name)) {
-            self.server.audit(Act::Login { user: &self.session.view().user }, &*self.admission.client);
+            self.server.log_login(&self.session.view().user, &self.admission.client);
         }
         self.confirm(login)
     }

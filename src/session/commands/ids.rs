@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, NamedGenerators, RequestField, is_name};
+use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
 use crate::acl::User;
@@ -10,6 +10,7 @@ use crate::command::{
     Command, Verb, check_named_span, describe_counter_id, parse_id, parse_named_id, parse_span, quoted,
 };
 use crate::resp::{Args, parse_integer};
+use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
 use crate::session::named::{Form, NamedReply};
 use crate::session::turn::named_cost;
@@ -76,7 +77,7 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
         }
         turn.tally.ids(verb, 1, 1);
         turn.count_work(UNKNOWN_NAME_BYTES);
-        return Err(unknown(&settings.generators, args.get(at).unwrap_or_default(), command, client.user()).into());
+        return Err(unknown(settings, args.get(at).unwrap_or_default(), command, client.user()).into());
     };
     let request = match request_of(generator, args.behind(at + 1)) {
         Ok(request) => request,
@@ -156,14 +157,15 @@ const LOOKED_AT_BYTES_MAX: usize = 64;
 
 /// The answer to a name that no generator has. Names that are like it are told to who may ask them.
 #[cold]
-fn unknown(generators: &NamedGenerators, name: &[u8], command: &Command, user: &User) -> String {
+fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> String {
     let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
         return format!(
             "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
             quoted(name)
         );
     };
-    let names = generators.iter().map(|(_, generator)| generator.declaration().name());
+    let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
+    let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
     let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
     let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
     let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
@@ -217,7 +219,7 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
     let found = generators.find(name).and_then(|place| generators.get(place)).map(|(_, found)| Arc::clone(found));
     found.ok_or_else(|| {
         call.turn.count_work(UNKNOWN_NAME_BYTES);
-        unknown(generators, name, call.command, call.client.user()).into()
+        unknown(&call.client.settings, name, call.command, call.client.user()).into()
     })
 }
 

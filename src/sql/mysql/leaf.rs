@@ -22,6 +22,8 @@ use crate::sql::{
     About, Answer, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row,
     RowChange, RowState, StoreError, Token, Verdict,
 };
+use crate::text::plural::counted;
+use crate::text::printable::printable_up_to;
 
 pub(super) const TABLE: &str = "leaf_alloc";
 
@@ -44,6 +46,10 @@ pub(super) const TRIES: usize = 4;
 
 /// Names that can be those of sequences. Others are in nobody's list here.
 pub(super) const NAMES: &str = "'^[A-Za-z0-9_.:-]{1,128}$'";
+
+/// Names that a warning shows, and characters of each.
+const UNSERVED_SHOWN_MAX: usize = 5;
+const NAME_CHARS_MAX: usize = 64;
 
 /// A connection to `leaf_alloc`.
 pub(super) struct LeafConnection {
@@ -339,6 +345,39 @@ pub(super) async fn count(link: &mut Link, table: &str, column: &str) -> Result<
     let mut packet = Packet::new();
     packet.add(format_args!("SELECT COUNT(*) FROM {table} WHERE {column} REGEXP {NAMES}"));
     Ok(link.run(&packet).await?[0].number().unwrap_or(0).unsigned_abs())
+}
+
+/// Adds a warning about rows whose names cannot be those of sequences: no request for them is served.
+pub(super) async fn look_at_names(
+    link: &mut Link,
+    table: &str,
+    column: &str,
+    about: &mut About,
+) -> Result<(), StoreError> {
+    let mut packet = Packet::new();
+    packet.add(format_args!("SELECT COUNT(*) FROM {table} WHERE NOT {column} REGEXP {NAMES}"));
+    packet.add(format_args!(
+        "SELECT {column} FROM {table} WHERE NOT {column} REGEXP {NAMES} ORDER BY CAST({column} AS BINARY) \
+         LIMIT {UNSERVED_SHOWN_MAX}"
+    ));
+    let done = link.run(&packet).await?;
+    let count = done[0].number().unwrap_or(0).unsigned_abs();
+    if count == 0 {
+        return Ok(());
+    }
+    let shown = done[1].rows.iter().map(|row| {
+        let name = text(row, 0).unwrap_or_default();
+        format!("'{}'", printable_up_to(&name, NAME_CHARS_MAX))
+    });
+    let shown: Vec<_> = shown.collect();
+    let others = count.saturating_sub(shown.len() as u64);
+    let more = if others > 0 { format!(" and {others} more") } else { String::new() };
+    about.warnings.push(format!(
+        "{} of {table} cannot be served, because a name has 1 to 128 bytes of A-Z a-z 0-9 _ . : - here: {column} {}{more}",
+        counted(count, "row"),
+        shown.join(", ")
+    ));
+    Ok(())
 }
 
 /// These tables have no generations. The server is asked nevertheless: so a connection that has ended is found.

@@ -94,6 +94,7 @@ impl Mysql {
                     ("getid_high", "next", "name = ''"),
                 ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
+                leaf::look_at_names(&mut link, leaf::TABLE, "biz_tag", &mut about).await?;
                 Ok(Box::new(leaf::LeafConnection::new(link, about)))
             }
             Table::Tinyid => {
@@ -108,6 +109,7 @@ impl Mysql {
                     ("getid_high", "next", "name = ''"),
                 ];
                 settings::look_at_tables(&mut link, &tables, &mut about).await?;
+                leaf::look_at_names(&mut link, tinyid::TABLE, "biz_type", &mut about).await?;
                 Ok(Box::new(tinyid::TinyidConnection::new(link, about)))
             }
         }

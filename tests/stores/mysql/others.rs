@@ -30,6 +30,7 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = scenarios![
     what_is_below_the_floor_is_thrown_away,
     a_max_id_that_is_lowered_repeats_nothing,
     a_table_that_is_not_there_is_named,
+    rows_that_no_name_reaches_are_warned_of,
 ];
 
 /// Segments that each of those who take part has.
@@ -309,7 +310,7 @@ fn a_row_of_leaf_is_read_as_it_is(server: &MariadbServer) {
     assert_eq!(range(answers[1].as_ref().unwrap()), (101, 1100));
     assert_eq!(range(answers[3].as_ref().unwrap()), (5, 9));
     assert_eq!(db.changes(Some(7)).rows, []);
-    assert_eq!(db.about().warnings, [""; 0]);
+    assert_eq!(db.about().warnings.len(), 1, "of rows that are not served: {:?}", db.about().warnings);
     assert_eq!(open(server, Table::Leaf).about().uuid, db.about().uuid);
     assert_ne!(db.about().uuid, "");
 }
@@ -478,6 +479,28 @@ fn what_is_below_the_floor_is_thrown_away(server: &MariadbServer) {
     let Err(Verdict::BadRow(text)) = answer else { panic!("{answer:?}") };
     server.sql(&text[text.find("UPDATE").unwrap()..]);
     assert_eq!(db.reserve_of(&from("far", 900_000_000)).unwrap().first, 900_000_001);
+}
+
+fn rows_that_no_name_reaches_are_warned_of(server: &MariadbServer) {
+    let part = "because a name has 1 to 128 bytes of A-Z a-z 0-9 _ . : - here";
+    for (table, name, column) in [(Table::Leaf, "leaf_alloc", "biz_tag"), (Table::Tinyid, "tiny_id_info", "biz_type")] {
+        make(server, table);
+        server.sql(&format!("ALTER TABLE {name} CONVERT TO CHARACTER SET utf8mb4"));
+        let insert = |names: &[&str]| {
+            let rows: Vec<_> = names.iter().map(|name| format!("('{name}', 10)")).collect();
+            server.sql(&format!("INSERT INTO {name} ({column}, step) VALUES {}", rows.join(", ")));
+        };
+        insert(&["orders", "a.b:c-1_2"]);
+        assert_eq!(open(server, table).about().warnings, [""; 0], "{name}");
+        insert(&["订单", "shop/pay"]);
+        let warnings = open(server, table).about().warnings.clone();
+        let expected = format!("2 rows of {name} cannot be served, {part}: {column} 'shop/pay', '订单'");
+        assert_eq!(warnings, [expected]);
+        insert(&["!1", "!2", "!3", "!4"]);
+        let warnings = open(server, table).about().warnings.clone();
+        let end = format!("{column} '!1', '!2', '!3', '!4', 'shop/pay' and 1 more");
+        assert!(warnings[0].starts_with("6 rows ") && warnings[0].ends_with(&end), "{warnings:?}");
+    }
 }
 
 fn a_table_that_is_not_there_is_named(server: &MariadbServer) {
