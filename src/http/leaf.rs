@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use getid_core::is_name;
+use getid_core::is_sequence_name;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -108,7 +108,7 @@ impl Asker<'_> {
     async fn segment(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let answered = self.ask(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
         answered.map_err(|problem| {
-            let failure = if !is_name(key) || problem.detail.starts_with("no such sequence") {
+            let failure = if !is_sequence_name(key) || problem.detail.starts_with("no such sequence") {
                 Failure::NoSuchKey
             } else if is_going(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
                 Failure::NotReady

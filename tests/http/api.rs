@@ -158,6 +158,11 @@ fn sequences_are_made_counted_and_changed() {
     let options = r#"{"start":"1000","increment":10,"offset":3.0,"cache":5,"max":1093,"policy":"error"}"#;
     assert_eq!(api.ask("POST /v1/sequences/odd:one", options).status, 201);
     assert_eq!(api.json(200, "POST /v1/sequences/orders/values", ""), json!({ "values": ["1"] }));
+    let path = "/v1/sequences/%7Ba.b%7D%20%23c";
+    let made = api.ask(&format!("POST {path}"), "");
+    assert_eq!((made.status, made.header("location")), (201, Some(path)));
+    assert_eq!(api.json(200, &format!("POST {path}/values"), ""), json!({ "values": ["1"] }));
+    assert_eq!(api.json(200, &format!("GET {path}"), "")["name"], "{a.b} #c");
     assert_eq!(api.json(200, "POST /v1/sequences/orders/values?count=3", ""), json!({ "values": ["2", "3", "4"] }));
     assert_eq!(api.server.server.connect().ask("INCR orders"), ":5", "it is the same sequence");
     assert_eq!(

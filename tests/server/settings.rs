@@ -48,6 +48,7 @@ const ELSEWHERE: [&str; 30] = [
     "id-max-clock-jump-ms",
     "sequence-create",
     "sequence-max",
+    "sequence-cache",
     "sequence-wait-ms",
     "sequence-policy",
     "sequence-incrby-max",

@@ -13,6 +13,9 @@ use crate::session::sequence_effect::SequenceEffect;
 const LIST_COUNT: u32 = 100;
 const LIST_COUNT_MAX: u32 = 1_000;
 
+/// Bytes of a cursor at most: those of a name and of a period, as databases have them.
+const CURSOR_BYTES_MAX: usize = 600;
+
 /// The most words behind the name in `CREATE` and `ALTER`: all options, and a few too many.
 const WORDS_MAX: usize = 32;
 
@@ -121,7 +124,8 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("cursor") {
             let cursor = words.next().ok_or(SYNTAX)?;
-            let name = str::from_utf8(cursor).ok().filter(|text| text.is_empty() || Key::parse(text).is_some());
+            // It may be that of a row with a name that no sequence can have.
+            let name = str::from_utf8(cursor).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
             name.ok_or("ERR invalid cursor")?.clone_into(&mut after);
         } else if is("count") {
             count = match parse_integer(words.next().ok_or(SYNTAX)?) {

@@ -21,8 +21,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Changes, Create, Generator, GiveBack, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange, RowState,
-    StoreError, TOKENS_MAX, Token, Verdict,
+    About, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange,
+    RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
@@ -233,7 +233,7 @@ impl File {
             _ => format!("'{path}' is a copy, or was put back"),
         };
         // A row that cannot be read is told when it is asked for.
-        let rows = self.list("", ROWS_MAX, false).unwrap_or_default();
+        let rows = self.list("", ROWS_MAX, false).unwrap_or_default().rows;
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
         if rows.len() > at.len() {
@@ -300,31 +300,36 @@ impl File {
         })
     }
 
-    pub(super) fn create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+    pub(super) fn create_all(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
         if self.open.is_none() {
             self.make()?;
         }
-        let counts = new.key.period().is_empty();
-        let rows = if counts && new.rows_max > 0 { self.count()? } else { 0 };
+        let counts = |new: &Create| u64::from(new.key.period().is_empty());
+        let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
+        let before = if is_limited { self.count()? } else { 0 };
         let created = self.transact(|sqlite, now| {
-            let found = match find(sqlite, &new.key)? {
-                Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
-                Some(Ok(row)) => Some(row),
-                None => None,
+            let mut there = before;
+            let mut create_one = |new: &Create| {
+                let found = match find(sqlite, &new.key)? {
+                    Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+                    Some(Ok(row)) => Some(row),
+                    None => None,
+                };
+                let row = match native::created(found.as_ref(), new, there, now) {
+                    Err(verdict) => return Ok(Err(verdict)),
+                    Ok(row) => row,
+                };
+                if found.is_none() {
+                    insert(sqlite, &row)?;
+                }
+                write_all(sqlite, &row)?;
+                there += counts(new);
+                Ok(Ok(row))
             };
-            let row = match native::created(found.as_ref(), new, rows, now) {
-                Err(verdict) => return Ok(Err(verdict)),
-                Ok(row) => row,
-            };
-            if found.is_none() {
-                insert(sqlite, &row)?;
-            }
-            write_all(sqlite, &row)?;
-            Ok(Ok(row))
+            new.iter().map(&mut create_one).collect::<Done<Vec<_>>>()
         })?;
-        if created.is_ok() && counts {
-            self.counted(1);
-        }
+        let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
+        self.counted(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
         Ok(created)
     }
 
@@ -358,19 +363,20 @@ impl File {
         found.transpose().map_err(StoreError::Refused)
     }
 
-    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
         if self.open.is_none() {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
-        let (name, period) = after.split_once('@').unwrap_or((after, ""));
+        let (name, period) = Listed::cursor(after);
+        let limit = limit.min(ROWS_MAX);
         let rows: Vec<RawRow> = self.transact(|sqlite, _| {
             let mut statement = sqlite.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM getid_sequence WHERE (name, period) > (?1, ?2) AND state <> 'dropped' \
                  AND (?3 OR period = '') ORDER BY name, period LIMIT ?4"
             ))?;
-            statement.query_map(params![name, period, periods, limit.min(ROWS_MAX)], raw)?.collect()
+            statement.query_map(params![name, period, periods, limit], raw)?.collect()
         })?;
-        rows.into_iter().map(|row| row.read().map_err(StoreError::Refused)).collect()
+        Ok(native::listed(limit, rows))
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
