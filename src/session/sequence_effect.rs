@@ -303,6 +303,8 @@ pub enum SequenceEffect {
         /// How many values.
         values: u32,
     },
+    /// `BACKUP`: write a copy of the store into a new file of this name in the server's `dir`.
+    Backup(String),
     /// `STORES`: answer a map for each.
     Stores,
     /// `STORES CONFIRM`: let go of a server that has stopped for good.

@@ -27,7 +27,9 @@ mod records;
 mod sqlite;
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Reset, Spec, VALUE_MAX};
@@ -149,6 +151,14 @@ pub trait Connection: Send {
         Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
     }
 
+    /// Writes a copy of the store into an empty file, as it is at one moment. Fails if that takes longer than
+    /// [`BACKUP_TIME_MAX`]. Files of this server's own only.
+    fn backup<'a>(&'a mut self, _to: &'a Path) -> Answer<'a, ()> {
+        let said =
+            "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
+        Box::pin(async move { Err(StoreError::Refused(said.to_owned())) })
+    }
+
     /// The tokens of Tinyid's clients, which are in a table `tiny_id_token` beside any of the tables of sequences:
     /// [`TOKENS_MAX`] and one at most. `None`: there is no such table.
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
@@ -167,6 +177,9 @@ pub struct Token {
 
 /// Rows of `tiny_id_token` that count.
 pub const TOKENS_MAX: usize = 10_000;
+
+/// How long a backup may take: reservations wait behind it.
+pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Sequences of one [`Connection::reserve`] at most.
 pub const BATCH_MAX: usize = 64;

@@ -192,7 +192,7 @@ fn libraries_of_java(server: &Server) {
          INCRBY cosid:{shop.order}.adder 100 => :200
          SETNX cosid:{shop.order}.adder 0 => :0
          GET cosid:{shop.order}.adder => $3 200
-         SCAN 0 MATCH cosid:* => *2 $1 0 *1 $25 cosid:{shop.order}.adder",
+         SCAN 0 MATCH cosid:* => *2 $1 0 *1 $24 cosid:{shop.order}.adder",
     );
 }
 

@@ -187,6 +187,11 @@ impl Db {
         self.runtime.block_on(in_time(connection.create(new)))
     }
 
+    pub(crate) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.backup(to)))
+    }
+
     #[track_caller]
     pub(crate) fn create_all(&mut self, new: &[Create]) -> Vec<Result<Row, Verdict>> {
         let connection = self.connection.as_mut().unwrap();

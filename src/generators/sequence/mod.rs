@@ -9,6 +9,7 @@
 //! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
 //! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
 
+mod backup;
 mod beats;
 mod confirm;
 mod driver;

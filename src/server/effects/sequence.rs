@@ -64,6 +64,14 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
                 .map_err(|error| error.of_store())
                 .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client))
         }
+        SequenceEffect::Backup(name) => {
+            let folder = server.config.get().state_dir.clone();
+            let copied = sequences.backup(&folder, &name).await;
+            copied
+                .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
+                .map_err(|error| error.of_store())
+                .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
+        }
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::error).into()

@@ -13,7 +13,9 @@ use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use getid_core::Key;
@@ -21,8 +23,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange,
-    RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    About, BACKUP_TIME_MAX, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve, Reserved,
+    Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
@@ -455,6 +457,47 @@ impl File {
             return Ok(Err(Verdict::NoSuch));
         }
         self.transact(|sqlite, now| rows::prune(sqlite, ask, now))
+    }
+
+    /// Writes a copy into `to`, which is empty, unless that takes longer than [`BACKUP_TIME_MAX`].
+    pub(super) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        if self.seen.get().copied() != files::id_of(&self.path) {
+            return Err(self.replaced());
+        }
+        let Some(database) = &self.open else {
+            return Err(StoreError::Refused(format!(
+                "'{}' is not made yet: there is nothing to back up before the first sequence",
+                self.path.display()
+            )));
+        };
+        let Some(text) = to.to_str() else {
+            return Err(StoreError::Refused(format!("the backup '{}' needs a path that is UTF-8", to.display())));
+        };
+        let interrupt = database.sqlite.get_interrupt_handle();
+        let (done, is_done) = sync_channel::<()>(0);
+        let copied = thread::scope(|scope| {
+            let in_time = thread::Builder::new().name("getid-backup".to_owned()).spawn_scoped(scope, move || {
+                // Nothing is ever sent: it ends, or the time does.
+                if is_done.recv_timeout(BACKUP_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
+                    interrupt.interrupt();
+                }
+            });
+            let copied = in_time.map_err(|error| error.to_string()).and_then(|_| {
+                let copied = database.sqlite.execute("VACUUM INTO ?1", [text]);
+                copied.map_err(|error| match error.sqlite_error_code() {
+                    Some(ErrorCode::OperationInterrupted) => format!(
+                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the file",
+                        BACKUP_TIME_MAX.as_secs()
+                    ),
+                    Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
+                    _ => error.to_string(),
+                })
+            });
+            drop(done);
+            copied
+        });
+        // The file itself is only read.
+        copied.map(drop).map_err(|why| StoreError::Refused(format!("the backup '{}' failed: {why}", to.display())))
     }
 
     pub(super) fn tokens(&mut self) -> Result<Option<Vec<Token>>, StoreError> {

@@ -11,7 +11,7 @@ mod file;
 mod records;
 mod rows;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -206,6 +206,11 @@ impl Connection for SqliteConnection {
     fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         let ask = ask.clone();
         Box::pin(self.run(move |file| file.prune(&ask)))
+    }
+
+    fn backup<'a>(&'a mut self, to: &'a Path) -> Answer<'a, ()> {
+        let to = to.to_owned();
+        Box::pin(self.run(move |file| file.backup(&to)))
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
