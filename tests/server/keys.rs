@@ -142,8 +142,8 @@ fn deleting_has_to_be_allowed(server: &Server) {
     );
 }
 
-/// Bytes as these libraries send them: Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`, `CosId`'s
-/// `SpringRedisIdSegmentDistributor` for the namespace `shop` and the name `order`.
+/// Bytes as these libraries send them: Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`,
+/// `CosId`'s `SpringRedisIdSegmentDistributor` for the namespace `shop` and the name `order`.
 fn libraries_of_java(server: &Server) {
     let mut spring = server.connect();
     talk(

@@ -262,8 +262,8 @@ fn of_row(row: &Row, store: &str) -> Value {
     ])
 }
 
-/// Names and rows some at a time: the reply begins with the cursor to go on with. What is wrong with rows that cannot be
-/// read comes last, if there are any.
+/// Names and rows some at a time: the reply begins with the cursor to go on with. What is wrong with rows that cannot
+/// be read comes last, if there are any.
 async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> Outcome {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
     let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);

@@ -34,7 +34,8 @@ impl Key {
         is_sequence_name(name).then(|| Key(name.into()))
     }
 
-    /// The counter of one period of a serial number, whose name is a generator's; `None` if one of them cannot be what it is to be.
+    /// The counter of one period of a serial number, whose name is a generator's; `None` if one of them cannot be what
+    /// it is to be.
     pub fn of_period(name: &str, period: &str) -> Option<Key> {
         let is_period =
             (1..=PERIOD_BYTES_MAX).contains(&period.len()) && period.bytes().all(|b| b.is_ascii_alphanumeric());
