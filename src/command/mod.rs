@@ -273,6 +273,7 @@ pub enum Verb {
     Sequence,
     SequenceAdopt,
     SequenceAlter,
+    SequenceBackup,
     SequenceConfirm,
     SequenceDeclare,
     SequenceCreate,

@@ -558,6 +558,17 @@ impl Builder {
                 self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
             }
         }
+        if stores.len() > 1 && self.values.config.sequences.cache == 0 {
+            let sentence = format!(
+                "sequence-cache is 0, which needs a single store, and there are {}: each value would be in one of them",
+                stores.len()
+            );
+            let help = "sequence-cache 1 or more, or one line of sequence-store".to_owned();
+            let names = ["sequence-cache", "sequence-store"];
+            if !self.any_refused(&names) {
+                self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+            }
+        }
         let Some(place) = self.place_of("sequence-store").cloned() else { return };
         for url in stores.iter().filter(|url| url.is_in_clear()) {
             let sentence = claim::in_clear(url);

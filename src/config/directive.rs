@@ -297,6 +297,8 @@ const DIRECTIVES: &[Directive] = &[
         "Whether INCR makes a sequence that is not there."),
     row("sequence-max", "1000000", number!(1, SEQUENCES_MAX, "", sequences.rows_max),
         "Sequences up to which INCR may make more."),
+    row("sequence-cache", "100", number!(0, getid_core::RESERVED_MAX as i64, "", sequences.cache),
+        "Cache of a sequence that INCR or SET makes; 0: each value is in the store before its reply."),
     row("sequence-ride-out-s", "900", number!(5, 3600, "s", sequences.ride_out_s),
         "How long sequences go on without their store: what is reserved ahead, and what a crash may skip.").at_start(),
     row("sequence-wait-ms", "1000", number!(0, 60_000, "ms", sequences.wait_ms),

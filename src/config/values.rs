@@ -210,6 +210,8 @@ pub struct SequenceConfig {
     pub create: SequenceCreate,
     /// Rows that may be made by that (`sequence-max`).
     pub rows_max: u64,
+    /// `cache` of a sequence that a client makes without options (`sequence-cache`).
+    pub cache: u32,
     /// Seconds for which a segment lasts at the recent rate, and after the last answer of a shared store for which
     /// values of it are given (`sequence-ride-out-s`).
     pub ride_out_s: u64,

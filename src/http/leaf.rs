@@ -9,7 +9,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use getid_core::is_name;
+use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl Asker<'_> {
         let answered = self.ask(&[b"INCR", key.as_bytes()]).await.and_then(id_of);
         answered.map_err(|problem| {
             log_unserved(&self.caller.server, "Leaf's key", key);
-            let failure = if !is_name(key) || problem.detail.starts_with("no such sequence") {
+            let failure = if !is_sequence_name(key) || problem.detail.starts_with("no such sequence") {
                 Failure::NoSuchKey
             } else if is_going(&problem) || SEQUENCES_OFF.ends_with(&problem.detail) {
                 Failure::NotReady
@@ -138,12 +138,12 @@ impl Asker<'_> {
 
 /// Logs a name that no sequence can have: the client learns only that there is none.
 pub(super) fn log_unserved(server: &Server, what: &str, name: &str) {
-    if !is_name(name) {
+    if !is_sequence_name(name) {
         let name = printable_up_to(name, NAME_CHARS_MAX);
         throttled!(
             server.throttle,
             UnservedName,
-            "{what} '{name}' was asked for and cannot be served: a name has 1 to 128 bytes of A-Z a-z 0-9 _ . : - here"
+            "{what} '{name}' was asked for and cannot be served: a name has {SEQUENCE_NAME_RULE}"
         );
     }
 }

@@ -5,19 +5,25 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::{INCREMENT_MAX, RESERVED_MAX, VALUE_MAX};
+use getid_core::{INCREMENT_MAX, NAME_BYTES_MAX, RESERVED_MAX, VALUE_MAX};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Ask, Name};
 use super::endpoint::{Access, Answer, Endpoint, Method, in_path, optional};
-use super::ids::NAME;
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
 use super::reply;
 use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, TELL, CREATE, CHANGE, COUNT];
+
+/// A name, which needs an escape in a path where it has a blank or one of `{ } #`.
+const NAME: Schema = Schema::Text {
+    chars_min: 1,
+    chars_max: NAME_BYTES_MAX,
+    pattern: "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$",
+};
 
 /// A value, as it is told.
 const VALUE: Schema = Schema::Text { chars_min: 1, chars_max: 19, pattern: "^[0-9]+$" };
@@ -40,7 +46,7 @@ const LIST: Endpoint = Endpoint {
     description: "With 'match', a page may be short, or empty, and have a 'next' all the same.",
     access: Access::Commands(&[("SEQUENCE LIST", "")]),
     parameters: &[
-        optional("after", &NAME, "Begin behind this name: the 'next' of the page before."),
+        optional("after", &CURSOR, "The 'next' of the page before, or a name to begin behind."),
         optional("limit", &Schema::Integer { min: 1, max: 1000 }, "Sequences to look at; 100 if it is left away."),
         optional("match", &PATTERN, "Only names that are like this, as in Redis's KEYS: 'order*'."),
     ],
@@ -49,12 +55,17 @@ const LIST: Endpoint = Endpoint {
         &Schema::Object(&[
             field("sequences", &Schema::List { of: &LISTED, items_max: 1000 }, ""),
             field("next", &Schema::OrNull(&TEXT), "'after' of the next page; null: this is the last one."),
+            maybe("unreadable", &UNREADABLE, "What is wrong with rows that cannot be read."),
         ]),
         "One page.",
     )],
     problems: &[404],
     route: |filter| on(filter, list),
 };
+
+const CURSOR: Schema = Schema::Text { chars_min: 1, chars_max: 300, pattern: "" };
+
+const UNREADABLE: Schema = Schema::List { of: &TEXT, items_max: 1000 };
 
 const PATTERN: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "" };
 
@@ -95,7 +106,11 @@ async fn list(ask: Ask) -> Result<Response, Problem> {
     let OwnedFrame::Array { data, .. } = &told else { return Err(Problem::stopping()) };
     let next = data.first().and_then(reply::text_of).filter(|next| !next.is_empty());
     let all = data.get(1).map(|all| reply::shaped(all, &Schema::List { of: &LISTED, items_max: usize::MAX }));
-    Ok(reply::json(StatusCode::OK, &json!({ "sequences": all, "next": next })))
+    let mut page = json!({ "sequences": all, "next": next });
+    if let Some(unreadable) = data.get(2) {
+        page["unreadable"] = reply::shaped(unreadable, &UNREADABLE);
+    }
+    Ok(reply::json(StatusCode::OK, &page))
 }
 
 /// A pattern that is not read as a word of the command, whose patterns have no place of their own.
@@ -211,8 +226,8 @@ async fn create(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Prob
     args.extend(is_fresh.then_some(&b"FRESH"[..]));
     ask.run(&args).await?;
     let mut response = reply::json(StatusCode::CREATED, &json!({ "name": name }));
-    // The names that sequences have need no escape.
-    if let Ok(place) = HeaderValue::try_from(format!("/v1/sequences/{name}")) {
+    let escaped = name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20");
+    if let Ok(place) = HeaderValue::try_from(format!("/v1/sequences/{escaped}")) {
         response.headers_mut().insert(LOCATION, place);
     }
     Ok(response)

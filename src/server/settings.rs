@@ -74,7 +74,7 @@ impl Settings {
 
 /// What the sequences themselves depend on.
 pub fn sequences(config: &Config) -> sequence::SequenceSettings {
-    let SequenceConfig { create, rows_max, ride_out_s, wait_ms, policy, .. } = config.sequences;
+    let SequenceConfig { create, rows_max, cache, ride_out_s, wait_ms, policy, .. } = config.sequences;
     sequence::SequenceSettings {
         wait_ms,
         policy: match policy {
@@ -83,6 +83,7 @@ pub fn sequences(config: &Config) -> sequence::SequenceSettings {
         },
         creates_on_first_use: create == config::SequenceCreate::OnFirstUse,
         rows_max,
+        cache,
         ride_out_s,
     }
 }

@@ -7,6 +7,10 @@ use getid_core::{Key, Spec};
 
 use crate::resp::Value;
 
+/// What to do where a key with a date in its name was to expire.
+pub(super) const BEGINS_AGAIN: &str = "For numbers that begin again each day or month declare \
+                                       'generator NAME serial \"{yyyyMMdd}{n:6}\"', and ask GETID NAME";
+
 /// About keys: what libraries and people ask who look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeysEffect {
@@ -93,7 +97,7 @@ impl Look {
             Look::Freq => Value::error(NO_FREQ),
             Look::Expire { only_new: false } => Value::error(format!(
                 "ERR a sequence never expires, for a counter that begins again gives its values twice: '{name}' stays. \
-                 Leave the expiry away; EXPIRE with NX is answered 0"
+                 Leave the expiry away, or send EXPIRE with NX, which is answered 0. {BEGINS_AGAIN}"
             )),
         }
     }
@@ -299,6 +303,8 @@ pub enum SequenceEffect {
         /// How many values.
         values: u32,
     },
+    /// `BACKUP`: write a copy of the store into a new file of this name in the server's `dir`.
+    Backup(String),
     /// `STORES`: answer a map for each.
     Stores,
     /// `STORES CONFIRM`: let go of a server that has stopped for good.

@@ -27,7 +27,9 @@ mod records;
 mod sqlite;
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::time::Duration;
 
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Reset, Spec, VALUE_MAX};
@@ -95,9 +97,18 @@ pub trait Connection: Send {
     /// [`Connection::reserve_as`]: a store that lost writes may have another row of the same version.
     fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
 
-    /// Makes a new row. [`Verdict::Exists`] if there is one, [`Verdict::Dropped`] if there was one, unless
-    /// `above_dropped`: then the new one goes on above what the old one had.
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>>;
+    /// Makes new rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if there is one,
+    /// [`Verdict::Dropped`] if there was one, unless `above_dropped`: then the new one goes on above what the old one
+    /// had. At most [`BATCH_MAX`], none twice, all with the same `rows_max` and `server`.
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>>;
+
+    /// [`Connection::create_all`] for one row.
+    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+        Box::pin(async move {
+            let made = self.create_all(std::slice::from_ref(new)).await?.pop();
+            made.ok_or_else(|| StoreError::Unknown(format!("no answer for the row of '{}'", new.key)))
+        })
+    }
 
     /// Changes a row that is there, and adds one to its generation.
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>>;
@@ -105,9 +116,9 @@ pub trait Connection: Send {
     /// One row, a dropped one too.
     fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>>;
 
-    /// Rows in the order of their names (bytes), those after `after`, at most `limit`; without those of periods unless
-    /// asked for, and without dropped ones.
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>>;
+    /// Rows in the order of their names (bytes), those after the cursor `after`, at most `limit`; without those of
+    /// periods unless asked for, and without dropped ones.
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed>;
 
     /// How many rows there are, without those of periods and dropped ones.
     fn count(&mut self) -> Answer<'_, u64>;
@@ -146,6 +157,14 @@ pub trait Connection: Send {
         Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
     }
 
+    /// Writes a copy of the store into an empty file, as it is at one moment. Fails if that takes longer than
+    /// [`BACKUP_TIME_MAX`]. Files of this server's own only.
+    fn backup<'a>(&'a mut self, _to: &'a Path) -> Answer<'a, ()> {
+        let said =
+            "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
+        Box::pin(async move { Err(StoreError::Refused(said.to_owned())) })
+    }
+
     /// The tokens of Tinyid's clients, which are in a table `tiny_id_token` beside any of the tables of sequences:
     /// [`TOKENS_MAX`] and one at most. `None`: there is no such table.
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
@@ -164,6 +183,9 @@ pub struct Token {
 
 /// Rows of `tiny_id_token` that count.
 pub const TOKENS_MAX: usize = 10_000;
+
+/// How long a backup may take: reservations wait behind it.
+pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Sequences of one [`Connection::reserve`] at most.
 pub const BATCH_MAX: usize = 64;
@@ -512,6 +534,50 @@ pub enum RowState {
     Dropped,
     /// It was found lower than what a server had of it.
     WentBack,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The rows that can be read.
+    pub rows: Vec<Row>,
+    /// Those that cannot: somebody has written them by hand.
+    pub bad: Vec<BadRow>,
+    /// The cursor of the next page; `None` after the last.
+    pub next: Option<String>,
+}
+
+/// A row that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its name, which may be one that no sequence can have.
+    pub name: String,
+    /// What is wrong with it, and the remedy.
+    pub said: String,
+}
+
+impl Listed {
+    /// A page of rows that were asked for with this limit, each with its name and its period.
+    pub fn new(limit: u32, each: impl Iterator<Item = (String, String, Result<Row, String>)>) -> Listed {
+        let mut listed = Listed::default();
+        let mut last = String::new();
+        let mut left = limit;
+        for (name, period, row) in each {
+            left = left.saturating_sub(1);
+            last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
+            match row {
+                Ok(row) => listed.rows.push(row),
+                Err(said) => listed.bad.push(BadRow { name, said }),
+            }
+        }
+        listed.next = Some(last).filter(|last| left == 0 && !last.is_empty());
+        listed
+    }
+
+    /// The name and the period of a cursor, which is whatever somebody has typed.
+    pub fn cursor(after: &str) -> (&str, &str) {
+        after.rsplit_once('@').unwrap_or((after, ""))
+    }
 }
 
 /// What has changed in a store.

@@ -40,7 +40,7 @@ use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;
-use super::{Create, Day, Generator, GiveBack, Opening, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+use super::{Create, Day, Generator, GiveBack, Listed, Opening, Reserve, Reserved, Row, RowChange, RowState, Verdict};
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -121,6 +121,11 @@ impl RawRow {
             key,
         })
     }
+}
+
+/// A page of rows as a database has them.
+pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> Listed {
+    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), row.read())))
 }
 
 /// The largest `next`: past the last value that there is, and with room for what one more step adds.

@@ -121,6 +121,10 @@ fn matches_pattern(pattern: &str, value: &Value) -> bool {
         "^[A-Za-z0-9_.:-]+$" => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))
         }
+        "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$" => {
+            let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:{}# -".contains(&byte);
+            !text.is_empty() && text.trim() == text && text.bytes().all(is_known)
+        }
         "^[A-Za-z0-9_.-]+$" => {
             !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
         }

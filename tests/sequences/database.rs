@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use getid::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, Generator, GiveBack, NotedRow, Opening,
-    Reservations, Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, Generator, GiveBack, Listed, NotedRow,
+    Opening, Reservations, Reserve, Reserved, Row, RowChange, RowState, Store, StoreError, Table, Verdict,
 };
 use getid_core::Key;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials, Nonce, ServerRow, ServerState};
@@ -530,14 +530,15 @@ impl Connection for SimConnection {
         }))
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
         Box::pin(async move {
+            let server = new.first().and_then(|new| new.server);
             let lost = self.database.state().creations_lost.take();
             if lost != Some(false) {
                 let created = self
-                    .transact(|state| match new.server {
+                    .transact(|state| match server {
                         Some(server) if state.own_beat(server, ServerState::is_live).is_none() => Err(not_allowed()),
-                        _ => Ok(state.create(new)),
+                        _ => Ok(new.iter().map(|new| state.create(new)).collect()),
                     })
                     .await??;
                 if lost.is_none() {
@@ -556,10 +557,14 @@ impl Connection for SimConnection {
         Box::pin(self.transact(|state| state.rows.get(key).cloned()))
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _periods: bool) -> Answer<'a, Vec<Row>> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _periods: bool) -> Answer<'a, Listed> {
         Box::pin(self.transact(move |state| {
             let rows = state.rows.values().filter(|row| row.key.as_str() > after && row.state != RowState::Dropped);
-            rows.take(usize::try_from(limit).expect("small")).cloned().collect()
+            let rows = rows.take(usize::try_from(limit).expect("small"));
+            Listed::new(
+                limit,
+                rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Ok(row.clone()))),
+            )
         }))
     }
 

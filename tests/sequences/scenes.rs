@@ -8,10 +8,11 @@ use getid::generators::sequence::{CreateHow, Notes, Opens, SequenceError, Sequen
 use getid::sql::RowState;
 use getid::text::name_hash::hash_of;
 use getid_core::{Ask, Key, Reset, SequenceRefusal, Spec};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::database::{Database, Faults};
-use crate::world::{Server, settings, values_of};
+use crate::world::{Server, draw, settings, values_of};
 
 fn key(name: &str) -> Key {
     Key::parse(name).unwrap()
@@ -68,7 +69,7 @@ async fn what_is_not_there_says_so_and_is_remembered_for_a_second() {
     let made = server.sequences.create(key("orders"), Spec::default(), Some(41), CreateHow::default()).await.unwrap();
     assert_eq!(made.last, 41);
     assert_eq!(server.incr("orders").await, Ok(42), "nothing is remembered of what was created");
-    assert_eq!(server.incr("a b").await.unwrap_err().of("a b").split(':').next(), Some("ERR sequence 'a b'"));
+    assert_eq!(server.incr("a/b").await.unwrap_err().of("a/b").split(':').next(), Some("ERR sequence 'a/b'"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -96,14 +97,17 @@ async fn names_that_are_made_up_are_bounded() {
 #[tokio::test(start_paused = true)]
 async fn the_first_request_makes_it_where_that_is_allowed_up_to_the_limit() {
     for stores in [1, 2] {
-        let databases: Vec<_> = (0..stores).map(|_| database(&[])).collect();
-        let settings = SequenceSettings { creates_on_first_use: true, rows_max: 2, ..settings() };
+        let databases: Vec<_> = (0..stores).map(Database::new).collect();
+        let settings = SequenceSettings { creates_on_first_use: true, rows_max: 2, cache: 7, ..settings() };
         let stores = databases.iter().map(|database| database.store(true)).collect();
         let server = Server::start_with(stores, settings, Notes::default());
         assert!(server.incr("a").await.is_ok());
         assert!(server.incr("b").await.is_ok());
         assert!(server.incr("c").await.is_err());
         assert!(databases.iter().all(|database| database.state().rows.len() == 2));
+        let state = databases[0].state();
+        assert!(state.rows.values().all(|row| row.spec.cache == 7), "{:?}", state.rows);
+        drop(state);
         server.sequences.drop_sequence(&key("a")).await.unwrap();
         assert!(matches!(server.incr("a").await, Err(SequenceRefusal::Dropped { .. })), "it is not made anew");
     }
@@ -467,6 +471,61 @@ async fn a_store_that_goes_back_while_it_is_used_is_refused() {
         }
         assert_eq!(refused, Some(SequenceRefusal::WentBack));
     }
+}
+
+/// A row for each takes a statement for each, unless those that are missing are made together.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_new_names_at_once_are_all_made() {
+    let database = database(&[]);
+    let settings = SequenceSettings { creates_on_first_use: true, ..settings() };
+    let server = Server::start_with(vec![database.store(true)], settings, Notes::default());
+    sleep(Duration::from_millis(100)).await;
+    let mut all = JoinSet::new();
+    for n in 0..1000 {
+        let sequences = Arc::clone(&server.sequences);
+        all.spawn(async move {
+            let (runs, result) = draw(&sequences, &format!("new:{n}"), &[Ask { values: 1, times: 1 }]).await;
+            result.map(|()| values_of(&runs))
+        });
+    }
+    for value in all.join_all().await {
+        assert_eq!(value, Ok(vec![1]));
+    }
+    // And by an operator's tool, which has a connection for each.
+    let mut all = JoinSet::new();
+    for n in 0..1000 {
+        let (sequences, key) = (Arc::clone(&server.sequences), key(&format!("made:{n}")));
+        all.spawn(async move { sequences.create(key, Spec::default(), None, CreateHow::default()).await });
+    }
+    for made in all.join_all().await {
+        assert!(made.is_ok(), "{made:?}");
+    }
+    assert_eq!(database.state().rows.len(), 2000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_store_by_two_addresses_is_refused() {
+    let databases = [Database::new(7), Database::new(7)];
+    let server = Server::start(databases.iter().map(|database| database.store(true)).collect());
+    sleep(Duration::from_secs(1)).await;
+    let stores = server.sequences.stores();
+    let said: Vec<&str> = stores.iter().filter_map(|store| store.said.as_deref()).collect();
+    let [said] = said[..] else { panic!("{stores:?}") };
+    let shown = &stores[0].shown;
+    assert!(said.contains(&format!("{shown}: this is the same store as {shown} (uuid uuid-7)")), "{said}");
+    let error = server.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap_err();
+    assert!(error.of("orders").contains("name each store once"), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_mark_can_be_confirmed() {
+    let database = database(&[("orders", &[])]);
+    let server = Server::start(vec![database.store(true)]);
+    server.incr("orders").await.unwrap();
+    let before = database.state().rows[&key("orders")].clone();
+    let error = server.sequences.confirm(&key("orders")).await.unwrap_err();
+    assert!(error.of("orders").contains("sequence 'orders': it is not marked"), "{}", error.of("orders"));
+    assert_eq!(database.state().rows[&key("orders")].generation, before.generation);
 }
 
 #[tokio::test(start_paused = true)]

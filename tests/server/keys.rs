@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::support::{Server, Wire, eventually};
+use crate::support::{Server, Wire, eventually, folder};
 
 /// An array of bulk strings.
 fn array_of(words: &[&str]) -> String {
@@ -65,7 +65,7 @@ fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
          SEQUENCE ALTER orders MAX 5 => -ERR sequence 'orders': ...
          SEQUENCE ALTER orders MAX 999999 => -ERR sequence 'orders': max is 999999, and it is at 1...
          SEQUENCE ALTER orders INCREMENT 10 OFFSET 7 POLICY wait => +OK
-         SEQUENCE CONFIRM orders => +OK
+         SEQUENCE CONFIRM orders => -ERR sequence 'orders': it is not marked...
          SEQUENCE ADOPT other => -ERR sequence 'other': a table of maximums is adopted from a store in MySQL...
          SEQUENCE DROP nobody => -ERR no such sequence 'nobody'...",
     );
@@ -97,6 +97,33 @@ fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
     assert!(stores.contains("sqlite:") && stores.contains("$2 up"), "{stores}");
 }
 
+/// Rows that somebody has written by hand.
+#[test]
+fn lists_name_rows_that_cannot_be_read() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &[]);
+    let mut wire = server.connect();
+    for name in ["a", "b", "c"] {
+        assert_eq!(wire.ask(&format!("SEQUENCE CREATE {name}")), "+OK");
+    }
+    drop(wire);
+    assert!(server.stop().success());
+    let file = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
+    file.execute_batch("UPDATE getid_sequence SET name = 'a/b' WHERE name = 'b'").unwrap();
+    drop(file);
+    let server = Server::start_in(dir.path(), &[]);
+    let mut wire = server.connect();
+    let listed = reply(&mut wire, &["SEQUENCE", "LIST"]);
+    assert!(listed.starts_with("*3 $0  *2 ") && listed.contains("*1 $"), "{listed}");
+    assert!(listed.contains("the row 'a/b' of getid_sequence has a name that none can have"), "{listed}");
+    talk(
+        &mut wire,
+        "KEYS * => *2 $1 a $1 c
+         SEQUENCE LIST CURSOR a COUNT 1 => *3 $3 a/b *0 *1 ...
+         SEQUENCE LIST CURSOR a/b COUNT 1 => *2 $1 c *1 ...",
+    );
+}
+
 fn deleting_has_to_be_allowed(server: &Server) {
     let mut wire = server.connect();
     talk(
@@ -116,7 +143,7 @@ fn deleting_has_to_be_allowed(server: &Server) {
 }
 
 /// Bytes as these libraries send them: Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`,
-/// `CosId`.
+/// `CosId`'s `SpringRedisIdSegmentDistributor` for the namespace `shop` and the name `order`.
 fn libraries_of_java(server: &Server) {
     let mut spring = server.connect();
     talk(
@@ -160,10 +187,12 @@ fn libraries_of_java(server: &Server) {
     let mut cosid = server.connect();
     talk(
         &mut cosid,
-        "SETNX cosid:user 0 => :1
-         INCRBY cosid:user 100 => :100
-         INCRBY cosid:user 100 => :200
-         SETNX cosid:user 0 => :0",
+        "SETNX cosid:{shop.order}.adder 0 => :1
+         INCRBY cosid:{shop.order}.adder 100 => :100
+         INCRBY cosid:{shop.order}.adder 100 => :200
+         SETNX cosid:{shop.order}.adder 0 => :0
+         GET cosid:{shop.order}.adder => $3 200
+         SCAN 0 MATCH cosid:* => *2 $1 0 *1 $24 cosid:{shop.order}.adder",
     );
 }
 

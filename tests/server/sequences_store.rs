@@ -113,3 +113,34 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
         refused.starts_with("-ERR no such sequence 'orders'")
     });
 }
+
+/// A backup that is taken under load and put back: what was given since is not given again.
+#[test]
+fn a_backup_is_taken_while_values_are_given_and_put_back() {
+    let dir = folder();
+    let server = Server::start_in(dir.path(), &COUNTS);
+    let mut wire = server.connect();
+    assert!(wire.ask("SEQUENCE BACKUP first.backup").starts_with("-MISCONF sequence store sqlite:"));
+    assert_eq!(wire.ask("INCR orders"), ":1");
+    for name in ["../x.backup", ".backup", "sequences-0.sqlite-wal", "a b.backup", "-x.backup"] {
+        let refused = wire.ask(&format!("SEQUENCE BACKUP \"{name}\""));
+        assert!(refused.starts_with(&format!("-ERR '{name}' cannot be the name of a backup")), "{refused}");
+    }
+    let said = wire.ask("SEQUENCE BACKUP first.backup");
+    assert!(said.starts_with("+OK ") && said.ends_with(" bytes in first.backup"), "{said}");
+    let again = wire.ask("SEQUENCE BACKUP first.backup");
+    assert!(again.contains("there is a file") && again.contains("first.backup' already"), "{again}");
+    let last = (0..500).map(|_| value(&wire.ask("INCR orders"))).last().unwrap();
+    assert_eq!(last, 501);
+    drop(wire);
+    assert!(server.stop().success());
+    let file = dir.path().join("sequences-0.sqlite");
+    assert!(!dir.path().join("sequences-0.sqlite-wal").exists(), "a clean stop leaves no log");
+    fs::rename(dir.path().join("first.backup"), &file).unwrap();
+    let server = Server::start_in(dir.path(), &COUNTS);
+    let mut wire = server.connect();
+    let refused = wire.ask("INCR orders");
+    assert!(refused.starts_with('-') && refused.contains("SEQUENCE RAISE"), "{refused}");
+    assert_eq!(wire.ask(&format!("SEQUENCE RAISE orders {last}")), "+OK");
+    assert_eq!(value(&wire.ask("INCR orders")), last + 1);
+}

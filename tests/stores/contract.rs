@@ -51,6 +51,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     what_a_store_says_of_itself,
     the_printed_schema_is_enough,
     a_row_that_was_edited_is_refused_by_name,
+    a_list_names_rows_that_cannot_be_read,
+    rows_are_created_together,
     no_value_twice_by_two_connections,
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
@@ -120,8 +122,21 @@ fn names_are_compared_byte_for_byte(place: &dyn Place) {
     let mut db = Db::open(place);
     let longest = "x".repeat(128);
     let nearly = format!("{}y", "x".repeat(127));
-    let names =
-        ["orders", "Orders", "ORDERS", "orders.", "orders-", "orders_", "orders:a", "orders:A", &longest, &nearly];
+    let names = [
+        "orders",
+        "Orders",
+        "ORDERS",
+        "orders.",
+        "orders-",
+        "orders_",
+        "orders:a",
+        "orders:A",
+        "orders a",
+        "{orders}.a",
+        "#orders",
+        &longest,
+        &nearly,
+    ];
     for (at, name) in names.iter().enumerate() {
         db.create(name, &format!("start {}", (at + 1) * 1000));
     }
@@ -131,6 +146,9 @@ fn names_are_compared_byte_for_byte(place: &dyn Place) {
     let mut sorted = names.map(str::to_owned);
     sorted.sort();
     assert_eq!(db.list("", 100, false), sorted, "the order is that of bytes");
+    for (at, name) in sorted.iter().enumerate() {
+        assert_eq!(db.list(name, 100, false), sorted[at + 1..], "after {name}");
+    }
     assert_eq!(db.reserve("oRders", 1), Err(Verdict::NoSuch));
 }
 
@@ -880,6 +898,54 @@ fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
         assert!(matches!(db.raise(&name, 10), Err(Verdict::BadRow(_))), "{column} {value}");
         assert!(matches!(db.create_of(&create(&name, "")), Err(Verdict::BadRow(_))), "{column} {value}");
     }
+}
+
+fn a_list_names_rows_that_cannot_be_read(place: &dyn Place) {
+    let mut db = Db::open(place);
+    for name in ["a", "bad", "b", "worse", "x"] {
+        db.create(name, "");
+    }
+    drop(db);
+    for (name, bad) in [("bad", "a/d"), ("worse", "a@d")] {
+        place.sql(&format!("UPDATE getid_sequence SET name = '{bad}' WHERE name = '{name}';")).unwrap();
+    }
+    let mut db = Db::open(place);
+    for limit in [1, 2, 5, 100] {
+        let (mut rows, mut bad, mut after) = (Vec::new(), Vec::new(), String::new());
+        for _ in 0..6 {
+            let page = db.page(&after, limit);
+            rows.extend(page.rows.iter().map(|row| row.key.to_string()));
+            bad.extend(page.bad);
+            let Some(next) = page.next else { break };
+            after = next;
+        }
+        assert_eq!(rows, ["a", "b", "x"], "limit {limit}");
+        let [slash, at] = &bad[..] else { panic!("limit {limit}: {bad:?}") };
+        assert!(slash.name == "a/d" && at.name == "a@d", "{bad:?}");
+        assert!(slash.said.contains("'a/d'") && slash.said.contains("name that none can have"), "{slash:?}");
+    }
+}
+
+fn rows_are_created_together(place: &dyn Place) {
+    let mut db = Db::open(place);
+    db.create("there", "");
+    db.create("gone", "");
+    db.change("gone", &RowChange::Drop).unwrap();
+    let seen = db.changes(None).upto;
+    let new = |name: &str| Create { above_dropped: true, rows_max: 4, ..create(name, "cache 7") };
+    let each = db.create_all(&["a", "there", "gone", "b", "c"].map(new));
+    let [Ok(a), Err(Verdict::Exists(there)), Ok(gone), Ok(b), Err(Verdict::TooMany { max: 4 })] = &each[..] else {
+        panic!("{each:?}")
+    };
+    assert_eq!((there.key.as_str(), gone.generation, a.spec.cache), ("there", 2, 7));
+    assert_eq!([db.row("a").as_ref(), db.row("b").as_ref()], [Some(a), Some(b)]);
+    assert_eq!((db.list("", 10, false).len(), db.count(), db.row("c")), (4, 4, None));
+    let changes = db.changes(Some(seen));
+    assert_eq!(changes.upto, seen + 3, "one for each row");
+    assert_eq!(changes.rows.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["a", "gone", "b"]);
+    assert_eq!(db.create_all(&["a", "there"].map(new)).iter().filter(|made| made.is_ok()).count(), 0);
+    assert_eq!(db.changes(None).upto, seen + 3);
+    assert_eq!(range(&db.reserve("b", 3).unwrap()), (1, 3));
 }
 
 /// Two at once, where the store lets two in.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use getid::sql::{
-    About, Begun, Changes, Compared, Connection, Create, Day, Generator, GiveBack, NotedRow, Opening, Prune, Pruned,
-    Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
+    About, Begun, Changes, Compared, Connection, Create, Day, Generator, GiveBack, Listed, NotedRow, Opening, Prune,
+    Pruned, Reservations, Reserve, Reserved, Row, RowChange, Store, StoreError, Table, Verdict, open,
 };
 use getid::text::store_url::StoreUrl;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
@@ -187,6 +187,17 @@ impl Db {
         self.runtime.block_on(in_time(connection.create(new)))
     }
 
+    pub(crate) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        let connection = self.connection.as_mut().unwrap();
+        self.runtime.block_on(in_time(connection.backup(to)))
+    }
+
+    #[track_caller]
+    pub(crate) fn create_all(&mut self, new: &[Create]) -> Vec<Result<Row, Verdict>> {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.create_all(new))))
+    }
+
     #[track_caller]
     pub(crate) fn create_of(&mut self, new: &Create) -> Result<Row, Verdict> {
         answered(|| self.try_create(new))
@@ -219,8 +230,16 @@ impl Db {
     #[track_caller]
     pub(crate) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Vec<String> {
         let connection = self.connection.as_mut().unwrap();
-        let rows = answered(|| self.runtime.block_on(in_time(connection.list(after, limit, periods))));
-        rows.iter().map(|row| row.key.to_string()).collect()
+        let listed = answered(|| self.runtime.block_on(in_time(connection.list(after, limit, periods))));
+        assert_eq!(listed.bad, []);
+        listed.rows.iter().map(|row| row.key.to_string()).collect()
+    }
+
+    /// A page of a list with all rows, as it is.
+    #[track_caller]
+    pub(crate) fn page(&mut self, after: &str, limit: u32) -> Listed {
+        let connection = self.connection.as_mut().unwrap();
+        answered(|| self.runtime.block_on(in_time(connection.list(after, limit, false))))
     }
 
     #[track_caller]

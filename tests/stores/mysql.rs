@@ -127,13 +127,16 @@ fn another_isolation_and_time_zone_and_all_that() {
             "--default-storage-engine=MyISAM",
             "--lower-case-table-names=1",
             "--max-statement-time=0.5",
+            "--max-join-size=1",
+            "--max-sort-length=64",
             "--log-bin=log",
             "--sync-binlog=1",
             &format!("--binlog-format={binlog}"),
         ]);
         server.sql(
             "SET GLOBAL sql_safe_updates = 1; SET GLOBAL tx_read_only = 1; \
-             SET GLOBAL init_connect = 'SET autocommit = 0'",
+             SET GLOBAL init_connect = 'SET autocommit = 0, sql_select_limit = 1, sql_auto_is_null = 1, \
+             character_set_results = utf16'",
         );
         let url = server.url();
         let mut client = db(&url);
@@ -154,8 +157,11 @@ fn another_isolation_and_time_zone_and_all_that() {
         client.create("others", "");
         client.reserve_in("p@2026", 1).unwrap();
         assert_eq!(client.list("", 9, true), ["orders", "others", "p@2026"]);
+        assert_eq!(client.count(), 2);
+        let two = client.try_reserve(&[ask("orders", 1), ask("others", 1)]).unwrap();
+        assert!(two.iter().all(Result::is_ok), "{two:?}");
         assert_eq!(server.sql("SELECT DISTINCT isolation, tz FROM seen"), format!("{isolation}\t+00:00"));
-        assert_eq!(server.sql("SELECT count(*) FROM seen"), "4");
+        assert_eq!(server.sql("SELECT count(*) FROM seen"), "6");
         drop(client);
         // Committed, for all to see; and two at once are not refused for it.
         assert_eq!(server.sql("SELECT count(*) FROM getid_sequence"), "3");

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::child::Teller;
 use crate::contract;
-use crate::db::{Db, Place, ask, range};
+use crate::db::{Db, Place, ask, range, spec};
 use crate::support;
 
 /// A file in a folder of its own.
@@ -438,6 +438,29 @@ fn a_file_that_was_left_open_long_ago_is_warned_of() {
         assert!(warning.contains(expected), "{warning}");
     }
     assert_eq!(Db::open(&folder).about().warnings, [""; 0]);
+}
+
+#[test]
+fn a_backup_is_the_store_as_it_was() {
+    let folder = Folder::new();
+    let to = folder.dir.path().join("copy.backup");
+    std::fs::write(&to, "").unwrap();
+    let mut db = Db::open(&folder);
+    let error = db.backup(&to).unwrap_err();
+    assert!(matches!(&error, StoreError::Refused(said) if said.contains("is not made yet")), "{error:?}");
+    db.create("orders", "cache 7");
+    db.reserve("orders", 100).unwrap();
+    let uuid = db.about().uuid.clone();
+    db.backup(&to).unwrap();
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101), "it goes on");
+    let error = db.backup(&to).unwrap_err();
+    assert!(matches!(&error, StoreError::Refused(said) if said.contains("copy.backup' failed")), "{error:?}");
+    drop(db);
+    std::fs::rename(&to, folder.file()).unwrap();
+    let mut db = Db::open(&folder);
+    assert_eq!((db.about().uuid.clone(), db.about().warnings.len()), (uuid, 1), "a copy is warned of");
+    assert_eq!(db.row("orders").unwrap().spec, spec("cache 7"));
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101));
 }
 
 #[test]

@@ -69,12 +69,10 @@ const HEAD: &str = "NAME                                             RESERVED TO
 #[test]
 fn sequences_are_made_listed_raised_and_told_of() {
     let dir = Folder::new();
-    dir.check("sequence list", 0, HEAD, "");
-    let missing = "getid: no such sequence: 'orders'. 'getid sequence create orders' makes it\n";
-    dir.check("sequence info orders", 1, "", missing);
-    dir.check("sequence raise orders 5", 1, "", missing);
-    assert!(!dir.path().join("sequences-0.sqlite").exists(), "who only asks makes no file");
     dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
+    let missing = "getid: no such sequence: 'others'. `getid sequence create others` makes it\n";
+    dir.check("sequence info others", 1, "", missing);
+    dir.check("sequence raise others 5", 1, "", missing);
     let there = "getid: there is a sequence 'orders' already, and 1 is next\n";
     dir.check("sequence create orders start 5", 1, "", there);
     dir.check("sequence create a:b START 1000 cache 0 max 5000", 0, "created 'a:b': 1000 is the first value\n", "");
@@ -109,6 +107,55 @@ fn sequences_are_made_listed_raised_and_told_of() {
     );
 }
 
+/// A path that is wrong looks like a file that no server has made yet, so neither is an empty table.
+#[test]
+fn tools_that_make_no_row_need_a_file() {
+    let dir = Folder::new();
+    let no_file = |path: &str| {
+        format!(
+            "getid: sqlite:DIR/{path}: there is no such file: check --store, or --config, --dir and --server-id. The \
+             first sequence makes the file, by a server or by 'getid sequence create NAME'\n"
+        )
+    };
+    for words in ["list", "list --json", "info orders", "raise orders 5", "prune --through 2026-01-31"] {
+        dir.check(&format!("sequence {words}"), 2, "", &no_file("sequences-0.sqlite"));
+        dir.check(&format!("sequence {words} --store sqlite:typo.db"), 2, "", &no_file("typo.db"));
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    let two = "--store sqlite:a.db --store sqlite:typo.db";
+    dir.check(&format!("sequence raise x 5 {two}"), 2, "", &no_file("typo.db"));
+    dir.says("sequence info x --store sqlite:a.db", 0, &["  reserved   nothing yet\n"]);
+}
+
+#[test]
+fn the_same_store_twice_is_refused() {
+    let dir = Folder::new();
+    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    std::fs::copy(dir.path().join("a.db"), dir.path().join("b.db")).unwrap();
+    let expected = ["sqlite:DIR/b.db: this is the same store as sqlite:DIR/a.db (uuid ", "name each store once"];
+    dir.says("sequence raise x 5 --store sqlite:a.db --store sqlite:b.db", 2, &expected);
+    let words = "check-config --connect --sequence-store sqlite:a.db --sequence-store sqlite:b.db";
+    dir.says(words, 1, &expected);
+}
+
+#[test]
+fn a_list_goes_on_past_rows_that_cannot_be_read() {
+    let dir = Folder::new();
+    for name in ["a", "b", "c"] {
+        dir.says(&format!("sequence create {name}"), 0, &["created"]);
+    }
+    let file = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
+    file.execute_batch("UPDATE getid_sequence SET name = 'a/b' WHERE name = 'b'").unwrap();
+    drop(file);
+    let (code, out, err) = dir.run("sequence list");
+    assert_eq!((code, out.lines().count()), (1, 3), "{out}{err}");
+    for expected in ["the row 'a/b' of getid_sequence has a name that none can have", "1 row left out"] {
+        assert!(err.contains(expected), "{err}");
+    }
+    dir.says("sequence list --pattern c", 0, &["c  "]);
+}
+
 /// Opens periods of a generator in the store of a folder, as a server does.
 fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -136,6 +183,7 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
 fn ended_periods_are_shown_and_then_removed() {
     let dir = Folder::new();
     let nothing = "No period that ended by 2026-01-31 is there to be removed\n";
+    dir.check("sequence create a.b", 0, "created 'a.b': 1 is the first value\n", "");
     dir.check("sequence prune --through 2026-01-31", 0, nothing, "");
     open_periods(dir.path(), "a", &["20260130", "20260131", "20260201"]);
     open_periods(dir.path(), "invoice", &["20260129", "20260131"]);
@@ -164,7 +212,7 @@ fn ended_periods_are_shown_and_then_removed() {
 fn mistakes_are_told_before_anything_is_opened() {
     let dir = Folder::new();
     for (words, expected) in [
-        ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 of"),
+        ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 bytes of"),
         ("sequence create a@1", "'a@1': the counter of a period is made by its generator"),
         ("sequence create a begin 5", "'begin' is not an option of a sequence"),
         ("sequence create a cycle", "cycle is refused"),
@@ -558,7 +606,7 @@ fn tools_on(dir: &Folder, url: &str) {
     dir.says(
         &format!("sequence raise orders 110 --store {url}"),
         0,
-        &[raised, "it holds everywhere in 902 s at the latest"],
+        &["'orders' is past 110 already: 121 is the next value\n", "it holds everywhere in 902 s at the latest"],
     );
     dir.says(&format!("sequence info orders --store {url}"), 0, &["  next       121\n", "generation 2\n"]);
     dir.says(&format!("check-config --connect --sequence-store {url}"), 0, &["OK\n", ", 1 sequence\n"]);

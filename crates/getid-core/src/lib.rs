@@ -91,8 +91,9 @@ pub use refusal::{Blocked, Overload, Refusal};
 pub use save_point::SavePoint;
 pub use scheme::{Eight, RandomCycle, Reservation, Scheme};
 pub use sequence::{
-    Ask, CACHE_DEFAULT, Fetch, FetchTaken, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run, STORES_MAX,
-    Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec, SpecError, VALUE_MAX, WaitPolicy, Waiter,
+    Ask, CACHE_DEFAULT, Fetch, FetchTaken, Fetched, INCREMENT_MAX, Key, RESERVED_MAX, Remainder, Run,
+    SEQUENCE_NAME_RULE, STORES_MAX, Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec,
+    SpecError, VALUE_MAX, WaitPolicy, Waiter, is_sequence_name,
 };
 pub use serial::{
     COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, NamedCounters, Reset, Serial, Stamp,

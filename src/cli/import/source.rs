@@ -1,6 +1,6 @@
 //! The counters of a Redis, page by page: which keys there are, of which type each is, and what it holds.
 
-use getid_core::VALUE_MAX;
+use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::printable::printable_up_to;
@@ -37,7 +37,7 @@ pub(super) enum Counter {
 /// Why a key is no counter that can be taken over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
-    #[error("its name is none of a sequence: 1 to 128 of A-Z a-z 0-9 _ . : -")]
+    #[error("its name is none of a sequence, which has {}", SEQUENCE_NAME_RULE)]
     Name,
     #[error("it holds '{value}', which is no number")]
     NotANumber { value: String },

@@ -12,6 +12,7 @@ use super::show::json_of;
 use super::stores::{Opened, StoreArgs, drop_what_is_held, sentence, spec_of_store};
 use super::{Stop, key};
 use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::text::shell::shell_word;
 
 pub(super) const CREATE_EXAMPLES: &str = "\
 OPTIONS are words as SEQUENCE CREATE has them, in any order: start N (the first value), increment N, offset N, cache N
@@ -29,7 +30,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct CreateArgs {
-    /// Its name: 1 to 128 of A-Z a-z 0-9 _ . : -
+    /// Its name: 1 to 128 of A-Z a-z 0-9 _ . : - { } # and blanks inside
     #[arg(value_name = "NAME")]
     name: String,
     /// Its options [default: 1, 2, 3, ... with cache 100]
@@ -65,7 +66,7 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
     let words: Vec<&str> = args.options.iter().map(String::as_str).collect();
     let spec = Spec::default().with(&words).map_err(|error| error.to_string())?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE CREATE {key} {}", args.options.join(" "));
+    stores.same_command = format!("SEQUENCE CREATE {} {}", shell_word(key.as_str()), args.options.join(" "));
     let mut specs = Vec::new();
     for index in 0..stores.count() {
         specs.push(spec_of_store(spec, index, stores.count())?);
@@ -130,13 +131,14 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
     let last = args.last.parse().ok().filter(|last: &i64| is_number && *last <= VALUE_MAX);
     let last = last.ok_or_else(|| format!("'{}' is no value of a sequence, 0 to {VALUE_MAX}", args.last))?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE RAISE {key} {last}");
-    let mut all = stores.connect_all()?;
+    stores.same_command = format!("SEQUENCE RAISE {} {last}", shell_word(key.as_str()));
+    let mut all = stores.connect_all_existing()?;
     let is_shared = all.iter().any(|opened| opened.store.is_shared());
     let mut refused = None;
     let mut raised = 0;
     for opened in &mut all {
         let change = RowChange::Raise { last, settles: Some(0) };
+        let was_past = opened.read(|connection| connection.row(&key))?.is_some_and(|row| row.next > last);
         let mut changed = opened.write_row(|connection| connection.change(&key, &change))?;
         if let Err(Verdict::Lower { row }) = &changed
             && let Some(row) = drop_what_is_held(opened, &key, row, last)?
@@ -151,7 +153,12 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
                 } else {
                     let place =
                         if stores.count() > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
-                    writeln!(out, "raised '{key}'{place}: {} is the next value", row.next)?;
+                    let next = row.next;
+                    if was_past {
+                        writeln!(out, "'{key}' is past {last} already{place}: {next} is the next value")?;
+                    } else {
+                        writeln!(out, "raised '{key}'{place}: {next} is the next value")?;
+                    }
                 }
             }
             // With several, one may be past it already.

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use getid_core::{Key, SEQUENCE_NAME_RULE};
 
 use self::change::{CREATE_EXAMPLES, CreateArgs, RAISE_EXAMPLES, RaiseArgs};
 use self::prune::{PRUNE_EXAMPLES, PruneArgs};
@@ -131,10 +132,10 @@ fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<(), Stop> {
 }
 
 /// A name, or why it is none.
-fn key(name: &str) -> Result<getid_core::Key, String> {
-    getid_core::Key::parse(name).ok_or_else(|| {
+fn key(name: &str) -> Result<Key, String> {
+    Key::parse(name).ok_or_else(|| {
         format!(
-            "'{}' is no name of a sequence: it has 1 to 128 of A-Z a-z 0-9 _ . : -",
+            "'{}' is no name of a sequence: it has {SEQUENCE_NAME_RULE}",
             crate::text::printable::printable_up_to(name, 200)
         )
     })

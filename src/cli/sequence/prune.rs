@@ -40,7 +40,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
     })?;
     let stores = args.at.stores()?;
     let mut rows = 0;
-    for mut opened in stores.connect_all()? {
+    for mut opened in stores.connect_all_existing()? {
         let names = args.generator.as_ref().map(|name| vec![name.clone()]);
         let generators = opened.read(|connection| connection.generators(names.as_deref()))?;
         if let (Some(name), true) = (&args.generator, generators.is_empty()) {

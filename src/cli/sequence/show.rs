@@ -9,9 +9,12 @@ use serde_json::{Value, json};
 
 use super::stores::{Opened, StoreArgs, sentence};
 use super::{Stop, key};
+use crate::cli::output::complain;
 use crate::sql::{Row, RowState, Verdict};
 use crate::text::glob::Pattern;
+use crate::text::plural::counted;
 use crate::text::printable::printable;
+use crate::text::shell::shell_word;
 
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
@@ -59,8 +62,9 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
     let pattern = pattern.transpose().map_err(|error| format!("--pattern: {error}"))?;
     let mut stores = args.at.stores()?;
     "SEQUENCE LIST".clone_into(&mut stores.same_command);
+    let mut left_out = 0;
     for index in 0..stores.count() {
-        let mut opened = stores.connect(index)?;
+        let mut opened = stores.connect_existing(index)?;
         if !args.json && stores.count() > 1 {
             writeln!(out, "{}{}:", if index > 0 { "\n" } else { "" }, opened.store.shown())?;
         }
@@ -68,13 +72,10 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
             writeln!(out, "{:<40} {:>19}  OPTIONS", "NAME", "RESERVED TO")?;
         }
         let mut after = String::new();
+        let is_wanted = |name: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(name.as_bytes()));
         loop {
-            let rows = opened.read(|connection| connection.list(&after, PAGE_ROWS, args.periods))?;
-            let Some(last) = rows.last() else { break };
-            last.key.as_str().clone_into(&mut after);
-            let is_wanted =
-                |row: &&Row| pattern.as_ref().is_none_or(|pattern| pattern.matches(row.key.as_str().as_bytes()));
-            for row in rows.iter().filter(is_wanted) {
+            let listed = opened.read(|connection| connection.list(&after, PAGE_ROWS, args.periods))?;
+            for row in listed.rows.iter().filter(|row| is_wanted(row.key.as_str())) {
                 if args.json {
                     writeln!(out, "{}", json_of(row, &opened))?;
                 } else {
@@ -82,7 +83,16 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
                 }
             }
             out.flush()?;
+            for bad in listed.bad.iter().filter(|bad| is_wanted(&bad.name)) {
+                left_out += 1;
+                complain(&format!("{}: {}", opened.store.shown(), bad.said));
+            }
+            let Some(next) = listed.next else { break };
+            after = next;
         }
+    }
+    if left_out > 0 {
+        return Err(Stop::No(format!("{} left out; the lines above say why", counted(left_out, "row"))));
     }
     Ok(())
 }
@@ -90,10 +100,10 @@ pub(super) fn list(args: &ListArgs, out: &mut dyn Write) -> Result<(), Stop> {
 pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
     let key = key(&args.name)?;
     let mut stores = args.at.stores()?;
-    stores.same_command = format!("SEQUENCE INFO {key}");
+    stores.same_command = format!("SEQUENCE INFO {}", shell_word(key.as_str()));
     let mut found = false;
     for index in 0..stores.count() {
-        let mut opened = stores.connect(index)?;
+        let mut opened = stores.connect_existing(index)?;
         let Some(row) = opened.read(|connection| connection.row(&key))? else {
             if stores.count() > 1 {
                 writeln!(out, "{}: no such sequence", opened.store.shown())?;
@@ -151,8 +161,8 @@ fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<(
         RowState::Live => "live".to_owned(),
         RowState::Dropped => "dropped".to_owned(),
         RowState::WentBack => format!(
-            "went back: it was found lower than a server had it, and gives nothing until 'getid sequence raise {} LAST'",
-            row.key
+            "went back: it was found lower than a server had it, and gives nothing until `getid sequence raise {} LAST`",
+            shell_word(row.key.as_str())
         ),
     };
     line("state", state)?;

@@ -4,6 +4,8 @@
 //! connection and each statement has a deadline. Where a connection failed, nobody knows whether its statement was
 //! done, so the tool ends and says so; none is repeated.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,8 +17,9 @@ use crate::cli::host_name_with_ordinal;
 use crate::cli::output::complain;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
-use crate::generators::sequence::Notes;
+use crate::generators::sequence::{Notes, same_store};
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
+use crate::text::shell::shell_word;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
 /// For the help of each tool.
@@ -105,6 +108,8 @@ pub(in crate::cli) struct Stores {
     runtime: Runtime,
     all: Vec<Box<dyn Store>>,
     timeout: Duration,
+    /// By uuid, which of them were opened.
+    seen: RefCell<BTreeMap<String, usize>>,
     /// The notes of the server, if it has run in its `dir`.
     notes: Option<Notes>,
     /// Seconds after which servers with this configuration know what was changed.
@@ -135,7 +140,8 @@ impl Stores {
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
         let notes = Some(dir.join(Notes::file_name(config.server_id))).filter(|path| path.exists()).map(Notes::in_file);
-        Ok(Stores { runtime, all, timeout, notes, ride_out_s, port, same_command: String::new() })
+        let seen = RefCell::default();
+        Ok(Stores { runtime, all, timeout, seen, notes, ride_out_s, port, same_command: String::new() })
     }
 
     /// How many there are; at least one.
@@ -159,12 +165,36 @@ impl Stores {
             };
             format!("{}: {error}{help}", store.shown())
         })?;
+        let uuid = &connection.about().uuid;
+        let mut seen = self.seen.borrow_mut();
+        if let Some(other) = seen.get(uuid).filter(|other| **other != index && !uuid.is_empty()) {
+            return Err(same_store(store.shown(), self.all[*other].shown(), uuid));
+        }
+        seen.insert(uuid.clone(), index);
         Ok(Opened { stores: self, store: store.as_ref(), connection })
     }
 
-    /// Opens all of them.
+    /// Opens all of them. A file that is not there is made by the first row.
     pub(in crate::cli) fn connect_all(&self) -> Result<Vec<Opened<'_>>, String> {
         (0..self.count()).map(|index| self.connect(index)).collect()
+    }
+
+    /// Opens one of them, for a tool that makes no row. Fails if it is a file that is not there: the path may be wrong.
+    pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<Opened<'_>, String> {
+        let opened = self.connect(index)?;
+        if !opened.store.is_shared() && opened.about().uuid.is_empty() {
+            return Err(format!(
+                "{}: there is no such file: check --store, or --config, --dir and --server-id. The first sequence makes \
+                 the file, by a server or by 'getid sequence create NAME'",
+                opened.store.shown()
+            ));
+        }
+        Ok(opened)
+    }
+
+    /// Opens all of them, as [`Stores::connect_existing`] does.
+    pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<Opened<'_>>, String> {
+        (0..self.count()).map(|index| self.connect_existing(index)).collect()
     }
 
     fn wait<T>(&self, answer: Answer<'_, T>) -> Result<T, StoreError> {
@@ -245,14 +275,17 @@ pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
 /// What a row says no with.
 pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
     match verdict {
-        Verdict::NoSuch => format!("no such sequence: '{name}'. 'getid sequence create {name}' makes it"),
+        Verdict::NoSuch => {
+            format!("no such sequence: '{name}'. `getid sequence create {}` makes it", shell_word(name))
+        }
         Verdict::Exists(row) => {
             format!("there is a sequence '{name}' already, and {} is next", row.next)
         }
         Verdict::Dropped { last } => format!("the sequence '{name}' was dropped, and was at {last}"),
         Verdict::WentBack { next } => format!(
             "the sequence '{name}' was found lower than before, as after a backup was put back. Its next value is {next} \
-             now: 'getid sequence raise {name} LAST', past all that was ever given, lets it go on"
+             now: `getid sequence raise {} LAST`, past all that was ever given, lets it go on",
+            shell_word(name)
         ),
         Verdict::Lower { row } => {
             format!("a sequence never goes back: '{name}' is at {}", row.last())

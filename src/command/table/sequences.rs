@@ -127,5 +127,14 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
                 "    Show of each store its address, whether it is up, and its statements. With CONFIRM, let go of a",
                 "    server that has stopped for good; RAISE-ALL moves all sequences up by <n> values first.",
             ]),
+        row(Verb::SequenceBackup, "sequence|backup", 3, SLOW.and(Flags::ADMIN), NONE)
+            .guarded()
+            .docs(SINCE, GROUP, "Write a copy of the file that sequences are kept in")
+            .costs("O(N) where N is the number of sequences")
+            .takes(&[argument("file", "string")])
+            .help(&[
+                "BACKUP <file>",
+                "    Write a copy of this server's own store into a new file in its dir: a plain name that ends in .backup.",
+            ]),
         help_row(Verb::SequenceHelp, "sequence|help", NONE, SINCE, GROUP),
     ]);

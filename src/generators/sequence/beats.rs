@@ -214,26 +214,31 @@ impl Sequences {
         let slots = pool.all_slots().await.map_err(SequenceError::from_store)?;
         let mut after = String::new();
         loop {
-            let rows = {
+            let listed = {
                 let after = after.clone();
                 pool.run(&slots, move |mut connection| {
                     Box::pin(async move {
-                        let rows = connection.list(&after, PAGE_ROWS, true).await;
-                        (connection, rows)
+                        let listed = connection.list(&after, PAGE_ROWS, true).await;
+                        (connection, listed)
                     })
                 })
                 .await
                 .map_err(SequenceError::from_store)?
             };
-            let Some(last) = rows.last() else { return Ok(()) };
-            last.key.as_str().clone_into(&mut after);
+            // All rows, or none is confirmed.
+            if let Some(bad) = listed.bad.into_iter().next() {
+                return Err(SequenceError::Not(bad.said));
+            }
+            if listed.rows.is_empty() {
+                return Ok(());
+            }
             let raised = |row: Row| NotedRow {
                 next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),
                 generation: row.generation,
                 created_unix_ms: row.created_unix_ms,
                 key: row.key,
             };
-            let notes: Vec<NotedRow> = rows.into_iter().map(raised).collect();
+            let notes: Vec<NotedRow> = listed.rows.into_iter().map(raised).collect();
             let in_doubt = || SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned());
             let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
             let compared = compare_page(pool, &slots, credentials, notes).await.map_err(SequenceError::from_store)?;
@@ -241,6 +246,8 @@ impl Sequences {
             if let Some(member) = &mut *pool.member() {
                 member.raised(beat);
             }
+            let Some(next) = listed.next else { return Ok(()) };
+            after = next;
         }
     }
 

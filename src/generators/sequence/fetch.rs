@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use getid_core::beat::Credentials;
-use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, Spec, VALUE_MAX};
+use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
@@ -385,17 +385,23 @@ impl Sequences {
         batch: &[Asked],
         answers: &mut [Answer],
     ) {
-        let mut again = Vec::new();
-        for (place, asked) in batch.iter().enumerate() {
+        let is_missing = |place: &usize| {
+            let asked = &batch[*place];
             let is_counter = asked.is_begun || !asked.key.period().is_empty();
-            if is_counter || !matches!(answers.get(place), Some(Ok(Err(Verdict::NoSuch)))) {
-                continue;
-            }
-            match self.create_one(pool, slot, &asked.key).await {
+            !is_counter && matches!(answers.get(*place), Some(Ok(Err(Verdict::NoSuch))))
+        };
+        let missing: Vec<usize> = (0..batch.len()).filter(is_missing).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let keys: Vec<Key> = missing.iter().map(|place| batch[*place].key.clone()).collect();
+        let mut again = Vec::new();
+        for (place, made) in missing.into_iter().zip(self.create_rows(pool, slot, &keys).await) {
+            match made {
                 Ok(Ok(())) => again.push(place),
                 Ok(Err(verdict)) => answers[place] = Ok(Err(verdict)),
                 Err(error) => {
-                    tracing::warn!("creating the sequence '{}' failed: {error}", asked.key);
+                    tracing::warn!("creating the sequence '{}' failed: {error}", batch[place].key);
                     answers[place] = match error {
                         StoreError::Refused(said) => Ok(Err(Verdict::BadRow(format!("it was not made: {said}")))),
                         // The row may be there: the next request finds out.
@@ -411,44 +417,71 @@ impl Sequences {
         }
     }
 
-    /// Creates the row of one sequence. If the outcome is unknown, the row is looked up by another connection.
-    async fn create_one(
+    /// Creates the rows of some sequences in one transaction. Where the outcome is unknown, the rows are looked up by
+    /// another connection.
+    async fn create_rows(
         &self,
         pool: &Arc<Pool>,
         slot: &SemaphorePermit<'_>,
-        key: &Key,
-    ) -> Result<Result<(), Verdict>, StoreError> {
-        let new = Create {
+        keys: &[Key],
+    ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
+        let server = match pool.credentials() {
+            Ok(server) => server,
+            Err(error) => return vec![Err(error); keys.len()],
+        };
+        let settings = self.settings();
+        let new = |key: &Key| Create {
             key: key.clone(),
-            spec: Spec::default(),
+            spec: settings.spec(),
             above_dropped: false,
             fresh_after_ms: None,
             floor: 0,
-            rows_max: self.settings().rows_max,
-            server: pool.credentials()?,
+            rows_max: settings.rows_max,
+            server,
         };
+        let new: Vec<Create> = keys.iter().map(new).collect();
         let created = pool.run(slot, |mut connection| {
             Box::pin(async move {
-                let created = connection.create(&new).await;
+                let created = connection.create_all(&new).await;
                 (connection, created)
             })
         });
         match created.await {
-            // Another server may have been faster.
-            Ok(Ok(_) | Err(Verdict::Exists(_))) => Ok(Ok(())),
-            Ok(Err(verdict)) => Ok(Err(verdict)),
+            Ok(each) => {
+                let made = |made| match made {
+                    // Another server may have been faster.
+                    Ok(_) | Err(Verdict::Exists(_)) => Ok(Ok(())),
+                    Err(verdict) => Ok(Err(verdict)),
+                };
+                each.into_iter().map(made).collect()
+            }
             Err(unknown @ StoreError::Unknown(_)) => {
-                let asked = key.clone();
+                let asked = keys.to_vec();
                 let found = pool.run(slot, |mut connection| {
                     Box::pin(async move {
-                        let row = connection.row(&asked).await;
-                        (connection, row)
+                        let mut rows = Vec::with_capacity(asked.len());
+                        for key in &asked {
+                            rows.push(connection.row(key).await);
+                        }
+                        (connection, Ok(rows))
                     })
                 });
                 // A row that is not there may be created yet, by the statement whose answer did not come.
-                if matches!(found.await, Ok(Some(_))) { Ok(Ok(())) } else { Err(unknown) }
+                let made = |found| if matches!(found, Ok(Some(_))) { Ok(Ok(())) } else { Err(unknown.clone()) };
+                found.await.map_or_else(
+                    |_| vec![Err(unknown.clone()); keys.len()],
+                    |rows| rows.into_iter().map(made).collect(),
+                )
             }
-            Err(error) => Err(error),
+            // One of them may be the reason.
+            Err(StoreError::Refused(_)) if keys.len() > 1 => {
+                let mut each = Vec::with_capacity(keys.len());
+                for key in keys {
+                    each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
+                }
+                each
+            }
+            Err(error) => vec![Err(error)],
         }
     }
 

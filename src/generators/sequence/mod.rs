@@ -9,6 +9,7 @@
 //! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
 //! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
 
+mod backup;
 mod beats;
 mod begun;
 mod confirm;
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use getid_core::{Ask, Run, SequencePolicy, SequenceRefusal, WaitPolicy, Waiter};
+use getid_core::{Ask, Run, SEQUENCE_NAME_RULE, SequencePolicy, SequenceRefusal, Spec, WaitPolicy, Waiter};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
@@ -39,14 +40,15 @@ use self::confirm::Confirmed;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
 pub use self::notes::Notes;
-use self::pool::Pool;
+pub use self::pool::same_store;
+use self::pool::{Places, Pool};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::Stopped;
 pub use self::table::Opens;
 use self::table::{ENTRIES_MAX, Entry, NoRoom, Table, Told, UNKNOWN_MAX};
 use self::tokens::Tokens;
 pub use self::tokens::{Visit, no_token_table};
-pub use self::verbs::{CreateHow, Page, Raised, SequenceView};
+pub use self::verbs::{CreateHow, Raised, SequenceView};
 use self::wishes::Wishes;
 use crate::sql::{Begun, Store};
 use crate::sync::{Mutex, PoisonError};
@@ -64,6 +66,8 @@ pub struct SequenceSettings {
     pub creates_on_first_use: bool,
     /// Rows there may be by that (`sequence-max`).
     pub rows_max: u64,
+    /// `cache` of a sequence that a client makes without options (`sequence-cache`).
+    pub cache: u32,
     /// Seconds for which a segment lasts at the recent rate, and for which values are given after a shared store last
     /// reported which rows were changed (`sequence-ride-out-s`). The value at the start of the process counts.
     pub ride_out_s: u64,
@@ -76,8 +80,16 @@ impl Default for SequenceSettings {
             policy: WaitPolicy::Wait,
             creates_on_first_use: false,
             rows_max: 1_000_000,
+            cache: Spec::default().cache,
             ride_out_s: 900,
         }
+    }
+}
+
+impl SequenceSettings {
+    /// The options of a sequence that a client makes without saying any.
+    pub fn spec(&self) -> Spec {
+        Spec { cache: self.cache, ..Spec::default() }
     }
 }
 
@@ -133,7 +145,8 @@ impl Sequences {
         let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.ride_out_s);
         let health = watch::Sender::new(());
         let tokens = Tokens::new(stores.len());
-        let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone()));
+        let places = Arc::<Places>::default();
+        let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone(), Arc::clone(&places)));
         let pools = (0_u8..).zip(stores).map(pool).collect();
         Sequences {
             table: Table::new(ENTRIES_MAX),
@@ -423,7 +436,7 @@ impl Sequences {
 #[cold]
 fn no_room(why: NoRoom) -> SequenceRefusal {
     let what = match why {
-        NoRoom::Name => "no sequence can have this name: it has 1 to 128 of A-Z a-z 0-9 _ . : -".to_owned(),
+        NoRoom::Name => format!("no sequence can have this name: it has {SEQUENCE_NAME_RULE}"),
         NoRoom::Entries => format!(
             "{} others are in memory, and there is no room for more: those that nobody asks for leave in 10 minutes",
             thousands(ENTRIES_MAX as u64)

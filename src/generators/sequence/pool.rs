@@ -9,6 +9,7 @@
 //!
 //! Invariant: `slots` has as many permits as there are connections that may be open and are not abandoned.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// Statements that are left alone at most, until their end is known.
 pub(super) const ABANDONED_MAX: usize = 4;
 
-/// Jobs of the operator that wait for one store at most.
-const JOBS_MAX: usize = 64;
+/// Jobs that wait for one store at most: one of each client, where `maxclients` is as it is by default.
+const JOBS_MAX: usize = 10_000;
 
 /// A statement under way, with the connection that it is on.
 pub(super) type Running<T> = Pin<Box<dyn Future<Output = (Box<dyn Connection>, Result<T, StoreError>)> + Send>>;
@@ -70,6 +71,7 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Box<dyn Connection>>>,
     health: Mutex<Health>,
     about: Mutex<Option<Seen>>,
+    places: Arc<Places>,
     abandoned: Arc<AtomicUsize>,
     /// Notified when it is to be looked at.
     pub(super) probe: Notify,
@@ -83,6 +85,31 @@ pub(super) struct Pool {
     /// Whether the notes could not be read when they were to be compared.
     pub(super) has_unread_notes: AtomicBool,
     pub(super) counts: Counts,
+}
+
+/// Which store is behind the address of each pool: the same one twice would not be two.
+#[derive(Default)]
+pub(super) struct Places(Mutex<BTreeMap<u8, (String, String)>>);
+
+impl Places {
+    /// Notes the uuid of a pool's store. Fails if it is that of another pool.
+    fn note(&self, index: u8, shown: &str, uuid: &str) -> Result<(), StoreError> {
+        let mut places = lock(&self.0);
+        let same = places.iter().find(|(other, (_, found))| **other != index && found == uuid && !uuid.is_empty());
+        if let Some((_, (other, _))) = same {
+            return Err(StoreError::Refused(same_store(shown, other, uuid)));
+        }
+        places.insert(index, (shown.to_owned(), uuid.to_owned()));
+        Ok(())
+    }
+}
+
+/// What is said of two addresses of one store.
+pub fn same_store(shown: &str, other: &str, uuid: &str) -> String {
+    format!(
+        "{shown}: this is the same store as {other} (uuid {uuid}): name each store once, or another database for one of \
+         them"
+    )
 }
 
 /// What was found when a connection was opened, and when that was.
@@ -103,7 +130,7 @@ pub(super) struct Counts {
 }
 
 impl Pool {
-    pub(super) fn new(index: u8, store: Arc<dyn Store>, changed: watch::Sender<()>) -> Pool {
+    pub(super) fn new(index: u8, store: Arc<dyn Store>, changed: watch::Sender<()>, places: Arc<Places>) -> Pool {
         let connections = connections_of(&*store);
         Pool {
             index,
@@ -114,6 +141,7 @@ impl Pool {
             idle: Mutex::default(),
             health: Mutex::new(Health::Opening),
             about: Mutex::default(),
+            places,
             abandoned: Arc::default(),
             probe: Notify::new(),
             is_closed: AtomicBool::new(false),
@@ -244,6 +272,10 @@ impl Pool {
             return Err(StoreError::Refused(format!("{}: {JOBS_MAX} other requests wait for it", self.store.shown())));
         }
         let _turn = self.jobs.acquire().await.map_err(|_| closed())?;
+        // So that those behind a statement that was not answered do not wait for one each.
+        if let Some(said) = self.down() {
+            return Err(StoreError::Refused(said.to_string()));
+        }
         let slot = self.slot().await?;
         self.run(&slot, work).await
     }
@@ -303,6 +335,9 @@ impl Pool {
         let opening = async move { store.connect().await };
         let opened = self.bounded(CONNECT_DEADLINE, opening).await.and_then(|opened| opened);
         let connection = opened.map_err(|error| self.failed(error))?;
+        self.places
+            .note(self.index, self.store.shown(), &connection.about().uuid)
+            .map_err(|error| self.failed(error))?;
         let about = Arc::new(connection.about().clone());
         *lock(&self.about) = Some(Seen { about, at: Instant::now() });
         Ok(connection)

@@ -15,12 +15,12 @@ use super::notes::Had;
 use super::pool::Pool;
 use super::table::Table;
 use super::{SequenceError, Sequences};
-use crate::sql::{Create, Row, RowChange, RowState, Verdict};
+use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
 
-/// How long a request may take: some statements, and those of others before them.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a request may take: some statements, and those of others before them, of which there may be thousands.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Rows of one page at most.
 const PAGE_MAX: u32 = 1000;
@@ -52,15 +52,6 @@ pub struct CreateHow {
 pub struct Raised {
     /// By when no server gives a lower value, s from now. 0: nobody else has the store.
     pub holds_everywhere_in_s: u64,
-}
-
-/// Some rows in the order of their names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Those that match.
-    pub rows: Vec<Row>,
-    /// What to ask for the next time; `None` after the last.
-    pub next: Option<String>,
 }
 
 type Done<T> = Result<T, SequenceError>;
@@ -395,10 +386,17 @@ impl Sequences {
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// No row is marked, or the store's.
     pub async fn confirm(self: &Arc<Self>, key: &Key) -> Done<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
+            let rows = own.rows(&key).await?;
+            if !rows.is_empty() && rows.iter().all(|(_, row)| row.state == RowState::Live) {
+                return Err(SequenceError::Not(
+                    "it is not marked, so there is nothing to confirm: SEQUENCE INFO shows the state of its rows"
+                        .to_owned(),
+                ));
+            }
             all_done(own.change_everywhere(&key, |_| RowChange::Confirm).await?)?;
             let rows = own.rows(&key).await?;
             own.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
@@ -406,33 +404,34 @@ impl Sequences {
         .await
     }
 
-    /// Sequences whose names match, after a name (empty: from the first). A page may be empty and have others after it.
+    /// Sequences whose names match, after a cursor (empty: from the first). A page may be empty and have others after
+    /// it.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> Done<Page> {
+    pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> Done<Listed> {
         let (own, after) = (Arc::clone(self), after.to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
         self.on_driver(async move {
-            let rows = own
+            let mut listed = own
                 .of_any(|pool| {
                     let after = after.clone();
                     async move {
                         pool.run_job(move |mut connection| {
                             Box::pin(async move {
-                                let rows = connection.list(&after, limit, false).await;
-                                (connection, rows)
+                                let listed = connection.list(&after, limit, false).await;
+                                (connection, listed)
                             })
                         })
                         .await
                     }
                 })
                 .await?;
-            let is_last = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
-            let next = if is_last { None } else { rows.last().map(|row| row.key.as_str().to_owned()) };
-            let is_match = |row: &Row| pattern.as_ref().is_none_or(|own| own.matches(row.key.as_str().as_bytes()));
-            Ok(Page { rows: rows.into_iter().filter(is_match).collect(), next })
+            let is_match = |name: &str| pattern.as_ref().is_none_or(|own| own.matches(name.as_bytes()));
+            listed.rows.retain(|row| is_match(row.key.as_str()));
+            listed.bad.retain(|bad| is_match(&bad.name));
+            Ok(listed)
         })
         .await
     }
@@ -585,9 +584,9 @@ impl Sequences {
     pub(super) fn create_in_background(self: &Arc<Self>, key: &Key) {
         let (own, key) = (Arc::clone(self), key.clone());
         self.handle.spawn(async move {
-            let rows_max = own.settings().rows_max;
+            let (spec, rows_max) = (own.settings().spec(), own.settings().rows_max);
             let how = CreateHow::default();
-            match own.create_everywhere(key.clone(), Spec::default(), None, how, rows_max).await {
+            match own.create_everywhere(key.clone(), spec, None, how, rows_max).await {
                 Ok(_) | Err(SequenceError::Exists(_)) => {}
                 Err(error) => tracing::warn!("creating the sequence '{key}' failed: {}", error.of(key.name())),
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{Key, Spec};
+use getid_core::Key;
 
 use super::Answer;
 use super::pieces::Items;
@@ -98,7 +98,8 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
     let said = |error: SequenceError| error.of(key.as_str());
     let mut found = find(sequences, &key).await?;
     if found.is_none() && only != Only::Old {
-        let created = sequences.create(key.clone(), Spec::default(), Some(last), CreateHow::default()).await;
+        let created =
+            sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateHow::default()).await;
         match created {
             Ok(_) => {
                 server.audit(Act::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
@@ -238,13 +239,14 @@ async fn size(sequences: &Arc<Sequences>) -> Outcome {
 
 /// The first one behind a random word, or the first of all.
 async fn random(sequences: &Arc<Sequences>) -> Outcome {
-    const LETTERS: &[u8] = b"-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+    const LETTERS: &[u8] = b"#-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz{}";
     let bits = noise::bits();
     let letters =
         bits.to_ne_bytes().into_iter().take(8).map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
     let words: [String; 2] = [letters.collect(), String::new()];
     for after in &words {
-        let page = sequences.list(None, after, 1).await.map_err(|error| error.of("*"))?;
+        // Some, as one may be unreadable.
+        let page = sequences.list(None, after, 10).await.map_err(|error| error.of("*"))?;
         if let Some(row) = page.rows.first() {
             return Ok(Value::from(row.key.as_str()).into());
         }

@@ -64,6 +64,14 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
                 .map_err(|error| error.of_store())
                 .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client))
         }
+        SequenceEffect::Backup(name) => {
+            let folder = server.config.get().state_dir.clone();
+            let copied = sequences.backup(&folder, &name).await;
+            copied
+                .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
+                .map_err(|error| error.of_store())
+                .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
+        }
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::error).into()
@@ -258,21 +266,27 @@ fn of_row(row: &Row, store: &str) -> Value {
     ])
 }
 
-/// Names and rows some at a time: the reply begins with the cursor to go on with.
+/// Names and rows some at a time: the reply begins with the cursor to go on with. What is wrong with rows that cannot
+/// be read comes last, if there are any.
 async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> Outcome {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
-    let (mut found, mut left) = (Vec::new(), count);
+    let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
     while left > 0 {
         let rows = left.min(PAGE_ROWS);
         let page = sequences.list(pattern.clone(), &after, rows).await.map_err(|error| error.of("*"))?;
         found.extend(page.rows.iter().map(listed));
+        unreadable.extend(page.bad.into_iter().map(|bad| Value::from(bad.said.as_str())));
         left -= rows;
         after = page.next.unwrap_or_default();
         if after.is_empty() {
             break;
         }
     }
-    Ok(Value::Array(vec![Value::from(after.as_str()), Value::Array(found)]))
+    let mut told = vec![Value::from(after.as_str()), Value::Array(found)];
+    if !unreadable.is_empty() {
+        told.push(Value::Array(unreadable));
+    }
+    Ok(Value::Array(told))
 }
 
 fn listed(row: &Row) -> Value {

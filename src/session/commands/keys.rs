@@ -10,7 +10,7 @@ use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
 use crate::command::{Verb, quoted};
 use crate::resp::{Value, parse_integer};
 use crate::session::effect::Effect;
-use crate::session::sequence_effect::{HashLook, KeysEffect, Look, Only, Scan, SetReply, SetSequence};
+use crate::session::sequence_effect::{BEGINS_AGAIN, HashLook, KeysEffect, Look, Only, Scan, SetReply, SetSequence};
 
 /// Names that one `SCAN` looks at when nobody says how many, as in Redis, and at most.
 const SCAN_COUNT: u32 = 10;
@@ -386,7 +386,7 @@ pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
 fn never_expires(name: &[u8]) -> ErrorText {
     format!(
         "ERR a sequence never expires, for a counter that begins again gives its values twice: leave the expiry of '{}' \
-         away",
+         away. {BEGINS_AGAIN}",
         quoted(name)
     )
     .into()

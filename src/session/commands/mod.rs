@@ -131,6 +131,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
 
         Verb::SequenceAdopt => sequence::adopt,
         Verb::SequenceAlter => sequence::alter,
+        Verb::SequenceBackup => sequence::backup,
         Verb::SequenceConfirm => sequence::confirm,
         Verb::SequenceDeclare => sequence::declare,
         Verb::SequenceCreate => sequence::create,

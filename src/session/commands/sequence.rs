@@ -13,6 +13,13 @@ use crate::session::sequence_effect::SequenceEffect;
 const LIST_COUNT: u32 = 100;
 const LIST_COUNT_MAX: u32 = 1_000;
 
+/// Bytes of a cursor at most: those of a name and of a period, as databases have them.
+const CURSOR_BYTES_MAX: usize = 600;
+
+/// Bytes of a backup's name at most, and how it ends.
+const BACKUP_BYTES_MAX: usize = 128;
+const BACKUP_ENDING: &str = ".backup";
+
 /// The most words behind the name in `CREATE` and `ALTER`: all options, and a few too many.
 const WORDS_MAX: usize = 32;
 
@@ -112,6 +119,29 @@ pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Release { nonce, margin }))
 }
 
+/// `SEQUENCE BACKUP file`
+///
+/// The ending keeps it apart from all files that a server has of its own, SQLite's among them.
+pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
+    let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+    let is_plain = |name: &&str| {
+        name.len() <= BACKUP_BYTES_MAX
+            && name.bytes().all(|byte| is_known(&byte))
+            && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && name.ends_with(BACKUP_ENDING)
+    };
+    let name = str::from_utf8(call.arg(2)).ok().filter(is_plain).ok_or_else(|| {
+        format!(
+            "ERR '{}' cannot be the name of a backup: it has up to {BACKUP_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -, begins \
+             with a letter or a digit, ends in {BACKUP_ENDING}, and is written into dir",
+            quoted(call.arg(2))
+        )
+    })?;
+    let name = name.to_owned();
+    call.check_store()?;
+    Ok(effect(SequenceEffect::Backup(name)))
+}
+
 /// `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let (mut pattern, mut after, mut count) = (None, String::new(), LIST_COUNT);
@@ -121,7 +151,8 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("cursor") {
             let cursor = words.next().ok_or(SYNTAX)?;
-            let name = str::from_utf8(cursor).ok().filter(|text| text.is_empty() || Key::parse(text).is_some());
+            // It may be that of a row with a name that no sequence can have.
+            let name = str::from_utf8(cursor).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
             name.ok_or("ERR invalid cursor")?.clone_into(&mut after);
         } else if is("count") {
             count = match parse_integer(words.next().ok_or(SYNTAX)?) {

@@ -2,7 +2,7 @@
 //!
 //! What is asked is left in the turn, which draws from each sequence once.
 
-use getid_core::{NAME_BYTES_MAX, is_name};
+use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
 use crate::command::quoted;
@@ -97,7 +97,7 @@ fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText
     if settings.sequences.is_none() {
         return Err(refused(call, SEQUENCES_OFF));
     }
-    let Some(text) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
+    let Some(text) = str::from_utf8(name).ok().filter(|name| is_sequence_name(name)) else {
         return Err(refused(call, not_a_name(name)));
     };
     let is_generator = !settings.generators.is_empty() && settings.generators.find(name).is_some();
@@ -134,10 +134,7 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
 /// The answer to what cannot be a sequence's name.
 #[cold]
 pub(super) fn not_a_name(name: &[u8]) -> String {
-    format!(
-        "ERR '{}' cannot be the name of a sequence: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
-        quoted(name)
-    )
+    format!("ERR '{}' cannot be the name of a sequence: it has {SEQUENCE_NAME_RULE}", quoted(name))
 }
 
 /// The answer to a generator's name where a sequence's is wanted.

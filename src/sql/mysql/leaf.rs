@@ -13,14 +13,14 @@
 use std::collections::BTreeMap;
 
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
-use getid_core::{Key, RESERVED_MAX, Spec, VALUE_MAX};
+use getid_core::{Key, RESERVED_MAX, SEQUENCE_NAME_RULE, Spec, VALUE_MAX};
 
 use super::link::{Link, Packet, hex, number, text, unix_ms_of};
 use super::tinyid::tokens;
 use super::{beats, high};
 use crate::sql::{
-    About, Answer, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved, Row,
-    RowChange, RowState, StoreError, Token, Verdict,
+    About, Answer, Changes, Compared, Connection, Create, GiveBack, Listed, NotedRow, Reservations, Reserve, Reserved,
+    Row, RowChange, RowState, StoreError, Token, Verdict,
 };
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
@@ -45,7 +45,7 @@ pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
 pub(super) const TRIES: usize = 4;
 
 /// Names that can be those of sequences. Others are in nobody's list here.
-pub(super) const NAMES: &str = "'^[A-Za-z0-9_.:-]{1,128}$'";
+pub(super) const NAMES: &str = "'^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]{0,126}[A-Za-z0-9_.:{}#-])?$'";
 
 /// Names that a warning shows, and characters of each.
 const UNSERVED_SHOWN_MAX: usize = 5;
@@ -155,12 +155,14 @@ impl Connection for LeafConnection {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
-        let name = new.key.name();
-        let verdict = Verdict::Unsupported(format!(
-            "leaf_alloc is Leaf's: INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('{name}', 1, 1000)"
-        ));
-        Box::pin(async { Ok(Err(verdict)) })
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+        let verdict = |new: &Create| {
+            Err(Verdict::Unsupported(format!(
+                "leaf_alloc is Leaf's: INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('{}', 1, 1000)",
+                new.key.name()
+            )))
+        };
+        Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
@@ -195,10 +197,14 @@ impl Connection for LeafConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Vec<Row>> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Listed> {
         Box::pin(async move {
             let rows = self.rows(after_sql("biz_tag", after, limit)).await?;
-            Ok(rows.into_iter().filter_map(|row| Some(row.shown(Key::new(&row.name)?))).collect())
+            let each = rows.into_iter().filter_map(|row| {
+                let key = Key::new(&row.name)?;
+                Some((row.name.clone(), String::new(), Ok(row.shown(key))))
+            });
+            Ok(Listed::new(limit, each))
         })
     }
 
@@ -373,7 +379,7 @@ pub(super) async fn look_at_names(
     let others = count.saturating_sub(shown.len() as u64);
     let more = if others > 0 { format!(" and {others} more") } else { String::new() };
     about.warnings.push(format!(
-        "{} of {table} cannot be served, because a name has 1 to 128 bytes of A-Z a-z 0-9 _ . : - here: {column} {}{more}",
+        "{} of {table} cannot be served, because a name has {SEQUENCE_NAME_RULE}: {column} {}{more}",
         counted(count, "row"),
         shown.join(", ")
     ));

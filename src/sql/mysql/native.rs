@@ -22,8 +22,9 @@ use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use super::tinyid::tokens;
 use crate::sql::native::{self, COLUMNS, Others, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
-    Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token, Verdict,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
+    NotedRow, Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token,
+    Verdict,
 };
 
 /// The tables, a statement each. (Names are ASCII and compare byte for byte.)
@@ -205,77 +206,93 @@ impl NativeConnection {
         Ok(updates.into_iter().map(|at| done[at].affected == 1).collect())
     }
 
-    /// Begins a transaction and locks the store's row and this one: what `changes` is, the server's time, and the row.
-    async fn lock(&mut self, server: Option<Credentials>, key: &Key) -> Result<Locked, StoreError> {
+    /// Begins a transaction and locks the store's row and these: what `changes` is, the server's time, and the rows.
+    async fn lock(
+        &mut self,
+        server: Option<Credentials>,
+        keys: impl Iterator<Item = &Key>,
+    ) -> Result<Locked, StoreError> {
+        let any: Vec<String> = keys.map(|key| format!("({})", is_row(key))).collect();
         let mut packet = Packet::locking();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
         let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
         let now = packet.add(format_args!("SELECT {NOW}"));
-        let row = packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {} FOR UPDATE", is_row(key)));
+        let rows = packet.add(format_args!(
+            "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {} ORDER BY name, period FOR UPDATE",
+            any.join(" OR ")
+        ));
         let done = self.link.run(&packet).await?;
         if let Some(own) = own {
             own.read(&done)?;
         }
         let (changes, now) = (done[changes].number(), done[now].number().unwrap_or(0));
         let changes = changes.ok_or_else(lost)?;
-        Ok(Locked { changes, now, row: done[row].rows.first().map(raw_row) })
-    }
-
-    /// Writes the row and ends the transaction that [`Self::lock`] has begun. `seen`: the version it had, if it was
-    /// there.
-    async fn write(&mut self, changes: i64, seen: Option<u64>, row: &Row) -> Result<(), StoreError> {
-        let next = changes.saturating_add(1);
-        let mut packet = Packet::within();
-        packet.add(format_args!("UPDATE getid_store SET changes = {next} WHERE id = 1"));
-        let written = packet.add(format_args!("{}", write_sql(next, seen, row)));
-        packet.commit();
-        let done = self.link.run(&packet).await?;
-        if done[written].affected == 1 {
-            return Ok(());
-        }
-        Err(StoreError::Refused(format!("the row of '{}' was changed at the same moment: try it again", row.key)))
+        Ok(Locked { changes, now, rows: by_key(&done[rows]) })
     }
 
     async fn change_one(&mut self, key: &Key, change: &RowChange) -> Result<Result<Row, Verdict>, StoreError> {
-        let locked = self.lock(None, key).await?;
-        let decided = match locked.row.map(RawRow::read) {
+        let mut locked = self.lock(None, std::iter::once(key)).await?;
+        let decided = match locked.rows.remove(key.as_str()).map(RawRow::read) {
             None => Err(Verdict::NoSuch),
             Some(Err(text)) => Err(Verdict::BadRow(text)),
             Some(Ok(row)) => native::changed(&row, change, locked.now).map(|after| (row.version, after)),
         };
-        self.write_decided(locked.changes, decided.map(|(seen, after)| (Some(seen), after))).await
+        let decided = vec![decided.map(|(seen, after)| (Some(seen), after))];
+        Ok(self.write_decided(locked.changes, decided).await?.pop().unwrap_or(Err(Verdict::NoSuch)))
     }
 
-    async fn create_one(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
-        let rows = self.rows_for(new).await?;
-        let locked = self.lock(new.server, &new.key).await?;
-        let decided = match locked.row.map(RawRow::read).transpose() {
-            Err(text) => Err(Verdict::BadRow(text)),
-            Ok(found) => native::created(found.as_ref(), new, rows, locked.now)
-                .map(|after| (found.as_ref().map(|row| row.version), after)),
-        };
+    async fn create_each(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+        let Some(first) = new.first() else { return Ok(Vec::new()) };
+        let mut there = self.rows_for(first).await?;
+        let mut locked = self.lock(first.server, new.iter().map(|new| &new.key)).await?;
+        let mut decided = Vec::with_capacity(new.len());
+        for new in new {
+            let made = match locked.rows.remove(new.key.as_str()).map(RawRow::read).transpose() {
+                Err(text) => Err(Verdict::BadRow(text)),
+                Ok(found) => native::created(found.as_ref(), new, there, locked.now)
+                    .map(|after| (found.as_ref().map(|row| row.version), after)),
+            };
+            there += u64::from(made.is_ok());
+            decided.push(made);
+        }
         let made = self.write_decided(locked.changes, decided).await?;
-        if let (Ok(_), Some((rows, more))) = (&made, &mut self.counted) {
-            (*rows, *more) = (*rows + 1, more.saturating_sub(1));
+        if let Some((rows, more)) = &mut self.counted {
+            let count = made.iter().filter(|made| made.is_ok()).count() as u64;
+            (*rows, *more) = (*rows + count, more.saturating_sub(count));
         }
         Ok(made)
     }
 
+    /// Writes rows, each with the version that it had if it was there, and ends the transaction that [`Self::lock`] has
+    /// begun.
     async fn write_decided(
         &mut self,
         changes: i64,
-        decided: Result<(Option<u64>, Row), Verdict>,
-    ) -> Result<Result<Row, Verdict>, StoreError> {
-        match decided {
-            Ok((seen, after)) => {
-                self.write(changes, seen, &after).await?;
-                Ok(Ok(after))
-            }
-            Err(verdict) => {
-                self.link.rollback().await?;
-                Ok(Err(verdict))
-            }
+        decided: Vec<Result<(Option<u64>, Row), Verdict>>,
+    ) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+        let mut packet = Packet::within();
+        let mut changed = changes;
+        let mut each = Vec::with_capacity(decided.len());
+        for decided in decided {
+            each.push(decided.map(|(seen, after)| {
+                changed = changed.saturating_add(1);
+                (packet.add(format_args!("{}", write_sql(changed, seen, &after))), after)
+            }));
         }
+        if changed == changes {
+            self.link.rollback().await?;
+            return Ok(each.into_iter().map(|made| made.map(|(_, after)| after)).collect());
+        }
+        packet.add(format_args!("UPDATE getid_store SET changes = {changed} WHERE id = 1"));
+        packet.commit();
+        let done = self.link.run(&packet).await?;
+        let written = |(at, after): (usize, Row)| {
+            if done[at].affected == 1 {
+                return Ok(after);
+            }
+            Err(Verdict::BadRow(format!("the row of '{}' was changed at the same moment: try it again", after.key)))
+        };
+        Ok(each.into_iter().map(|made| made.and_then(written)).collect())
     }
 
     /// How many rows there are, for a creation that has a maximum. Counting reads them all, so a count is good for a
@@ -422,10 +439,14 @@ impl NativeConnection {
     }
 
     async fn rows(&mut self, condition: String) -> Result<Vec<Row>, StoreError> {
+        let rows = self.raw_rows(condition).await?;
+        rows.into_iter().map(|row| row.read().map_err(StoreError::Refused)).collect()
+    }
+
+    async fn raw_rows(&mut self, condition: String) -> Result<Vec<RawRow>, StoreError> {
         let mut packet = Packet::new();
         packet.add(format_args!("SELECT {COLUMNS} FROM getid_sequence WHERE {condition}"));
-        let done = self.link.run(&packet).await?;
-        done[0].rows.iter().map(|row| raw_row(row).read().map_err(StoreError::Refused)).collect()
+        Ok(self.link.run(&packet).await?[0].rows.iter().map(raw_row).collect())
     }
 
     async fn changes_since(&mut self, seen: Option<u64>) -> Result<Changes, StoreError> {
@@ -463,7 +484,8 @@ impl NativeConnection {
 struct Locked {
     changes: i64,
     now: i64,
-    row: Option<RawRow>,
+    /// By the text of their keys.
+    rows: BTreeMap<String, RawRow>,
 }
 
 impl Connection for NativeConnection {
@@ -487,8 +509,8 @@ impl Connection for NativeConnection {
         Box::pin(self.give_back_all(server, ends))
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
-        Box::pin(self.create_one(new))
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+        Box::pin(self.create_each(new))
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
@@ -499,8 +521,8 @@ impl Connection for NativeConnection {
         Box::pin(async move { Ok(self.rows(is_row(key)).await?.pop()) })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
-        let (name, period) = after.split_once('@').unwrap_or((after, ""));
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
+        let (name, period) = Listed::cursor(after);
         let condition = if periods {
             format!(
                 "({} OR ({} AND {}))",
@@ -511,7 +533,10 @@ impl Connection for NativeConnection {
         } else {
             format!("{} AND period = ''", compared("name", ">", name))
         };
-        Box::pin(self.rows(format!("{condition} AND state <> 'dropped' ORDER BY name, period LIMIT {limit}")))
+        Box::pin(async move {
+            let page = format!("{condition} AND state <> 'dropped' ORDER BY name, period LIMIT {limit}");
+            Ok(native::listed(limit, self.raw_rows(page).await?))
+        })
     }
 
     fn count(&mut self) -> Answer<'_, u64> {
@@ -604,7 +629,9 @@ fn by_key(done: &Done) -> BTreeMap<String, RawRow> {
 /// A column beside whatever somebody has typed. What no name can be is written in hexadecimal digits, and is looked for
 /// without the index.
 fn compared(column: &str, operator: &str, with: &str) -> String {
-    if with.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte)) {
+    // (A blank at the end would not count.)
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
+    if with.bytes().all(is_plain) && !with.ends_with(' ') {
         return format!("{column} {operator} '{with}'");
     }
     format!("CAST({column} AS BINARY) {operator} x'{}'", hex(with.as_bytes()))

@@ -13,13 +13,39 @@ use crate::sql::{About, StoreError};
 const READ: &str = "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_doublewrite', \
                     'read_only', 'super_read_only', 'innodb_read_only', 'innodb_lock_wait_timeout'";
 
+/// What statements here rely on, whatever the server, or its `init_connect`, has as defaults.
+const DEFAULTS: [&str; 3] = [
+    // Division by zero is NULL, for conditions that look at rows which somebody has written by hand.
+    "SET SESSION autocommit = 1, completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+     time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_safe_updates = 0",
+    // Each answer is whole, and in its order. (`max_join_size` sets `sql_big_selects`, so it comes first.)
+    "SET SESSION sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, \
+     sql_big_selects = 1, sql_auto_is_null = 0, max_sort_length = 1024",
+    "SET NAMES utf8mb4",
+];
+
 /// Sets the session, and reads what the server is. One that takes no writes is refused.
+///
+/// The session is set first: defaults of the server can break each statement here.
 pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     let mut packet = Packet::new();
-    packet.add(format_args!("SELECT VERSION(), {NOW}"));
+    for statement in DEFAULTS {
+        packet.add(format_args!("{statement}"));
+    }
+    let version = packet.add(format_args!("SELECT VERSION(), {NOW}"));
+    let now = link.run(&packet).await?.swap_remove(version).rows;
+    let version = now.first().and_then(|row| text(row, 0)).unwrap_or_default();
+    let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
+    let mut packet = Packet::new();
+    if is_mariadb {
+        // Seconds, for any statement.
+        packet.add(format_args!("SET SESSION max_statement_time = 2"));
+    } else {
+        // Milliseconds, for SELECT only.
+        packet.add(format_args!("SET SESSION max_execution_time = 2000"));
+    }
     packet.add(format_args!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({READ})"));
     let done = link.run(&packet).await?;
-    let version = done[0].rows.first().and_then(|row| text(row, 0)).unwrap_or_default();
     let mut settings = BTreeMap::new();
     for row in &done[1].rows {
         let (name, value) = (text(row, 0).unwrap_or_default(), text(row, 1).unwrap_or_default());
@@ -35,13 +61,17 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
             )));
         }
     }
-    let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
-    set(link, is_mariadb, is("binlog_format", "STATEMENT") && is("log_bin", "ON")).await?;
+    // (STATEMENT cannot log what READ COMMITTED has read, and the server refuses it then.)
+    let logs_statements = is("binlog_format", "STATEMENT") && is("log_bin", "ON");
+    let isolation = if logs_statements { "REPEATABLE READ" } else { "READ COMMITTED" };
+    let mut packet = Packet::new();
+    packet.add(format_args!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"));
+    link.run(&packet).await?;
     let product = if is_mariadb { "MariaDB" } else { "MySQL" };
     let mut about = About {
         product: format!("{product} {}", version.split('-').next().unwrap_or_default()),
         uuid: String::new(),
-        unix_ms: done[0].rows.first().and_then(|row| number(row, 1)).unwrap_or(0),
+        unix_ms: now.first().and_then(|row| number(row, 1)).unwrap_or(0),
         warnings: warnings(&settings, link.who.purpose),
     };
     if replicates(link).await? {
@@ -52,27 +82,6 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
         );
     }
     Ok(about)
-}
-
-/// What statements here rely on, whatever the server's defaults are.
-async fn set(link: &mut Link, is_mariadb: bool, logs_statements: bool) -> Result<(), StoreError> {
-    let mut packet = Packet::new();
-    // (STATEMENT cannot log what READ COMMITTED has read, and the server refuses it then.)
-    let isolation = if logs_statements { "REPEATABLE READ" } else { "READ COMMITTED" };
-    packet.add(format_args!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}, READ WRITE"));
-    // Division by zero is NULL, for conditions that look at rows which somebody has written by hand.
-    packet.add(format_args!(
-        "SET SESSION autocommit = 1, completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-         time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_safe_updates = 0"
-    ));
-    if is_mariadb {
-        // Seconds, for any statement.
-        packet.add(format_args!("SET SESSION max_statement_time = 2"));
-    } else {
-        // Milliseconds, for SELECT only.
-        packet.add(format_args!("SET SESSION max_execution_time = 2000"));
-    }
-    link.run(&packet).await.map(|_| ())
 }
 
 /// By what this server may lose a commit, each with its remedy.

@@ -20,8 +20,8 @@ use super::leaf::{after_sql, count, no_changes};
 use super::link::{Link, Packet, number, text, unix_ms_of};
 use super::{beats, high};
 use crate::sql::{
-    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, NotedRow, Reservations, Reserve, Reserved,
-    Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    About, Answer, Beaten, Changes, Compared, Connection, Create, GiveBack, Listed, NotedRow, Reservations, Reserve,
+    Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 
 pub(super) const TABLE: &str = "tiny_id_info";
@@ -206,13 +206,15 @@ impl Connection for TinyidConnection {
         Box::pin(async { Ok(vec![false; ends.len()]) })
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
-        let name = new.key.name();
-        let verdict = Verdict::Unsupported(format!(
-            "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
-             VALUES ('{name}', 0, 0, 1000, 1, 0)"
-        ));
-        Box::pin(async { Ok(Err(verdict)) })
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+        let verdict = |new: &Create| {
+            Err(Verdict::Unsupported(format!(
+                "tiny_id_info is Tinyid's: INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) \
+                 VALUES ('{}', 0, 0, 1000, 1, 0)",
+                new.key.name()
+            )))
+        };
+        Box::pin(async move { Ok(new.iter().map(verdict).collect()) })
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
@@ -250,10 +252,14 @@ impl Connection for TinyidConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Vec<Row>> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Listed> {
         Box::pin(async move {
             let rows = self.rows(after_sql("biz_type", after, limit)).await?;
-            Ok(rows.into_iter().filter_map(|row| Some(row.shown(Key::new(&row.name)?))).collect())
+            let each = rows.into_iter().filter_map(|row| {
+                let key = Key::new(&row.name)?;
+                Some((row.name.clone(), String::new(), Ok(row.shown(key))))
+            });
+            Ok(Listed::new(limit, each))
         })
     }
 

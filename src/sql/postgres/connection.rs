@@ -13,14 +13,17 @@ use super::{failures, opening, statements};
 use crate::sql::beats::{self, RawServer};
 use crate::sql::native::{self, Others, RawRow, column, policy_word, state_word};
 use crate::sql::{
-    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, NotedRow,
-    Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX, Token,
-    Verdict,
+    About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
+    NotedRow, Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError,
+    TOKENS_MAX, Token, Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
 /// Rows of an answer at most.
-const ROWS_MAX: i64 = 1000;
+const ROWS_MAX: i64 = LIST_MAX as i64;
+
+/// Rows of a page at most.
+const LIST_MAX: u32 = 1000;
 
 /// A value of a statement, and its type.
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -89,11 +92,11 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
         Box::pin(async move {
             self.session.begin()?;
-            let answer = create(&self.session.client, new, &mut self.counted).await;
-            let answer = settle(&self.session.client, answer).await;
+            let answer = create_all(&self.session.client, new, &mut self.counted).await;
+            let answer = settle(&self.session.client, answer.map(Ok)).await.and_then(done);
             self.session.finish(answer)
         })
     }
@@ -115,7 +118,7 @@ impl Connection for PostgresConnection {
         })
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
         Box::pin(async move {
             self.session.begin()?;
             let answer = list(&self.session.client, after, limit, periods).await;
@@ -252,7 +255,7 @@ async fn open_period(client: &Client, ask: &Opening) -> Result<Result<Generator,
     match &opening.row {
         Some(after) if row.is_some() => write_row(client, after, change).await?,
         Some(after) => {
-            insert(client, std::slice::from_ref(after), change).await?;
+            insert(client, std::slice::from_ref(after), &[change]).await?;
         }
         None => {}
     }
@@ -422,7 +425,7 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
     let lost = native::lost_rows(notes, &found);
     let raised = native::lower_than(notes, found);
     if !lost.is_empty() {
-        insert(client, &lost, 0).await?;
+        insert(client, &lost, &vec![0; lost.len()]).await?;
         for row in &lost {
             write_row(client, row, 0).await?;
         }
@@ -504,34 +507,58 @@ async fn give_back(client: &Client, server: Option<Credentials>, ends: &[GiveBac
     Ok(taken)
 }
 
-async fn create(
+async fn create_all(
     client: &Client,
-    new: &Create,
+    new: &[Create],
     counted: &mut Option<Counted>,
-) -> Result<Result<Row, Verdict>, StoreError> {
+) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
+    let Some(first) = new.first() else { return Ok(Vec::new()) };
     execute(client, statements::BEGIN).await?;
-    if let Some(server) = new.server
+    if let Some(server) = first.server
         && own_beat(client, statements::BEAT_LIVE, server).await?.is_none()
     {
         return Err(beats::not_allowed());
     }
     let (change, now) = tick(client).await?;
-    let found = match row(client, statements::LOCK_ROW, &new.key).await?.transpose() {
-        Err(bad) => return Ok(Err(Verdict::BadRow(bad))),
-        Ok(found) => found,
-    };
-    let rows = if new.rows_max > 0 { count_up_to(client, new.rows_max, change, counted).await? } else { 0 };
-    let row = match native::created(found.as_ref(), new, rows, now) {
-        Ok(row) => row,
-        Err(verdict) => return Ok(Err(verdict)),
-    };
-    if found.is_some() {
-        write_row(client, &row, change).await?;
-    } else if insert(client, std::slice::from_ref(&row), change).await? == 0 {
-        return Err(StoreError::Refused(format!("somebody makes the row of '{}' at this moment", row.key)));
+    let mut there = if first.rows_max > 0 { count_up_to(client, first.rows_max, change, counted).await? } else { 0 };
+    let (mut each, mut inserted, mut changes) = (Vec::with_capacity(new.len()), Vec::new(), Vec::new());
+    let mut next = change;
+    for new in new {
+        let found = match row(client, statements::LOCK_ROW, &new.key).await?.transpose() {
+            Err(bad) => {
+                each.push(Err(Verdict::BadRow(bad)));
+                continue;
+            }
+            Ok(found) => found,
+        };
+        let made = native::created(found.as_ref(), new, there, now);
+        if let Ok(row) = &made {
+            if found.is_some() {
+                write_row(client, row, next).await?;
+            } else {
+                inserted.push(row.clone());
+                changes.push(next);
+            }
+            there += 1;
+            next = next.saturating_add(1);
+        }
+        each.push(made);
     }
-    execute(client, "COMMIT").await?;
-    Ok(Ok(row))
+    if insert(client, &inserted, &changes).await? < inserted.len() as u64 {
+        let names: Vec<&str> = inserted.iter().map(|row| row.key.as_str()).collect();
+        return Err(StoreError::Refused(format!(
+            "somebody makes the row of '{}' at this moment",
+            names.join("' or '")
+        )));
+    }
+    // As many changes as rows: the count of rows relies on it.
+    let more = next.saturating_sub(change).saturating_sub(1);
+    if more > 0 {
+        let params: &[Param<'_>] = &[(&more, Type::INT8)];
+        client.execute_typed(statements::MORE_CHANGES, params).await.map_err(|error| failures::of_statement(&error))?;
+    }
+    execute(client, if next > change { "COMMIT" } else { "ROLLBACK" }).await?;
+    Ok(each)
 }
 
 /// How many rows there may be, at most: no more were made since they were counted than there were changes. So they are
@@ -626,14 +653,17 @@ async fn write_row(client: &Client, row: &Row, change: i64) -> Result<(), StoreE
 }
 
 /// Inserts rows that are not there; how many.
-async fn insert(client: &Client, rows: &[Row], change: i64) -> Result<u64, StoreError> {
+async fn insert(client: &Client, rows: &[Row], changes: &[i64]) -> Result<u64, StoreError> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
     let (names, periods) = names(rows.iter().map(|row| &row.key));
     let numbers = |number: &dyn Fn(&Row) -> i64| -> Vec<i64> { rows.iter().map(number).collect() };
     let columns = [
         numbers(&|row| row.next),
         numbers(&|row| column(row.version)),
         numbers(&|row| column(row.generation)),
-        numbers(&|_| change),
+        changes.to_vec(),
         numbers(&|row| row.spec.start),
         numbers(&|row| row.spec.increment.into()),
         numbers(&|row| row.spec.offset.into()),
@@ -655,13 +685,15 @@ async fn row(client: &Client, sql: &str, key: &Key) -> Result<Option<Result<Row,
     rows.first().map(|row| Ok(raw(row, 0)?.read())).transpose()
 }
 
-async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result<Vec<Row>, StoreError> {
-    let (name, period) = after.split_once('@').unwrap_or((after, ""));
-    let limit = i64::from(limit).min(ROWS_MAX);
+async fn list(client: &Client, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
+    let (name, period) = Listed::cursor(after);
+    let limit = limit.min(LIST_MAX);
+    let rows_max = i64::from(limit);
     let params: &[Param<'_>] =
-        &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&limit, Type::INT8)];
+        &[(&name, Type::TEXT), (&period, Type::TEXT), (&periods, Type::BOOL), (&rows_max, Type::INT8)];
     let rows = query(client, statements::LIST, params).await?;
-    rows.iter().map(|row| raw(row, 0)?.read().map_err(StoreError::Refused)).collect()
+    let rows: Result<_, StoreError> = rows.iter().map(|row| raw(row, 0)).collect();
+    Ok(native::listed(limit, rows?))
 }
 
 async fn tokens(client: &Client) -> Result<Option<Vec<Token>>, StoreError> {

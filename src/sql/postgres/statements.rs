@@ -297,6 +297,9 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 pub(super) const TICK: &str =
     concat!("UPDATE getid_store SET changes = changes + 1 WHERE id = 1 RETURNING changes, ", now_ms!(), ", ", safe!());
 
+/// Counts more changes in a transaction that took one number already.
+pub(super) const MORE_CHANGES: &str = "UPDATE getid_store SET changes = changes + $1 WHERE id = 1";
+
 /// One row, locked.
 pub(super) const LOCK_ROW: &str =
     concat!("SELECT ", row!(), " FROM getid_sequence s WHERE s.name = $1 AND s.period = $2 FOR UPDATE");

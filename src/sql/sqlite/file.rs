@@ -13,7 +13,9 @@ use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::Duration;
 
 use getid_core::Key;
@@ -21,8 +23,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 
 use super::super::native::{self, COLUMNS, RawRow, SCHEMA_VERSION, column};
 use super::super::{
-    About, Begun, Changes, Create, Generator, GiveBack, Opening, Prune, Pruned, Reserve, Reserved, Row, RowChange,
-    RowState, StoreError, TOKENS_MAX, Token, Verdict,
+    About, BACKUP_TIME_MAX, Begun, Changes, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned, Reserve,
+    Reserved, Row, RowChange, RowState, StoreError, TOKENS_MAX, Token, Verdict,
 };
 use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve, write_all, write_next};
 use crate::system::clock::wall_unix_ms;
@@ -233,7 +235,7 @@ impl File {
             _ => format!("'{path}' is a copy, or was put back"),
         };
         // A row that cannot be read is told when it is asked for.
-        let rows = self.list("", ROWS_MAX, false).unwrap_or_default();
+        let rows = self.list("", ROWS_MAX, false).unwrap_or_default().rows;
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
         if rows.len() > at.len() {
@@ -300,31 +302,36 @@ impl File {
         })
     }
 
-    pub(super) fn create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
+    pub(super) fn create_all(&mut self, new: &[Create]) -> Result<Vec<Result<Row, Verdict>>, StoreError> {
         if self.open.is_none() {
             self.make()?;
         }
-        let counts = new.key.period().is_empty();
-        let rows = if counts && new.rows_max > 0 { self.count()? } else { 0 };
+        let counts = |new: &Create| u64::from(new.key.period().is_empty());
+        let is_limited = new.iter().any(|new| counts(new) > 0 && new.rows_max > 0);
+        let before = if is_limited { self.count()? } else { 0 };
         let created = self.transact(|sqlite, now| {
-            let found = match find(sqlite, &new.key)? {
-                Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
-                Some(Ok(row)) => Some(row),
-                None => None,
+            let mut there = before;
+            let mut create_one = |new: &Create| {
+                let found = match find(sqlite, &new.key)? {
+                    Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
+                    Some(Ok(row)) => Some(row),
+                    None => None,
+                };
+                let row = match native::created(found.as_ref(), new, there, now) {
+                    Err(verdict) => return Ok(Err(verdict)),
+                    Ok(row) => row,
+                };
+                if found.is_none() {
+                    insert(sqlite, &row)?;
+                }
+                write_all(sqlite, &row)?;
+                there += counts(new);
+                Ok(Ok(row))
             };
-            let row = match native::created(found.as_ref(), new, rows, now) {
-                Err(verdict) => return Ok(Err(verdict)),
-                Ok(row) => row,
-            };
-            if found.is_none() {
-                insert(sqlite, &row)?;
-            }
-            write_all(sqlite, &row)?;
-            Ok(Ok(row))
+            new.iter().map(&mut create_one).collect::<Done<Vec<_>>>()
         })?;
-        if created.is_ok() && counts {
-            self.counted(1);
-        }
+        let made = created.iter().zip(new).filter(|(made, _)| made.is_ok());
+        self.counted(made.map(|(_, new)| i64::try_from(counts(new)).unwrap_or(0)).sum());
         Ok(created)
     }
 
@@ -358,19 +365,20 @@ impl File {
         found.transpose().map_err(StoreError::Refused)
     }
 
-    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Result<Listed, StoreError> {
         if self.open.is_none() {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
-        let (name, period) = after.split_once('@').unwrap_or((after, ""));
+        let (name, period) = Listed::cursor(after);
+        let limit = limit.min(ROWS_MAX);
         let rows: Vec<RawRow> = self.transact(|sqlite, _| {
             let mut statement = sqlite.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM getid_sequence WHERE (name, period) > (?1, ?2) AND state <> 'dropped' \
                  AND (?3 OR period = '') ORDER BY name, period LIMIT ?4"
             ))?;
-            statement.query_map(params![name, period, periods, limit.min(ROWS_MAX)], raw)?.collect()
+            statement.query_map(params![name, period, periods, limit], raw)?.collect()
         })?;
-        rows.into_iter().map(|row| row.read().map_err(StoreError::Refused)).collect()
+        Ok(native::listed(limit, rows))
     }
 
     pub(super) fn count(&mut self) -> Result<u64, StoreError> {
@@ -456,6 +464,47 @@ impl File {
             return Ok(Err(Verdict::NoSuch));
         }
         self.transact(|sqlite, now| rows::prune(sqlite, ask, now))
+    }
+
+    /// Writes a copy into `to`, which is empty, unless that takes longer than [`BACKUP_TIME_MAX`].
+    pub(super) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
+        if self.seen.get().copied() != files::id_of(&self.path) {
+            return Err(self.replaced());
+        }
+        let Some(database) = &self.open else {
+            return Err(StoreError::Refused(format!(
+                "'{}' is not made yet: there is nothing to back up before the first sequence",
+                self.path.display()
+            )));
+        };
+        let Some(text) = to.to_str() else {
+            return Err(StoreError::Refused(format!("the backup '{}' needs a path that is UTF-8", to.display())));
+        };
+        let interrupt = database.sqlite.get_interrupt_handle();
+        let (done, is_done) = sync_channel::<()>(0);
+        let copied = thread::scope(|scope| {
+            let in_time = thread::Builder::new().name("getid-backup".to_owned()).spawn_scoped(scope, move || {
+                // Nothing is ever sent: it ends, or the time does.
+                if is_done.recv_timeout(BACKUP_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
+                    interrupt.interrupt();
+                }
+            });
+            let copied = in_time.map_err(|error| error.to_string()).and_then(|_| {
+                let copied = database.sqlite.execute("VACUUM INTO ?1", [text]);
+                copied.map_err(|error| match error.sqlite_error_code() {
+                    Some(ErrorCode::OperationInterrupted) => format!(
+                        "it takes longer than {} s, for which no value can be reserved: stop the server and copy the file",
+                        BACKUP_TIME_MAX.as_secs()
+                    ),
+                    Some(ErrorCode::DiskFull) => "the disk is full".to_owned(),
+                    _ => error.to_string(),
+                })
+            });
+            drop(done);
+            copied
+        });
+        // The file itself is only read.
+        copied.map(drop).map_err(|why| StoreError::Refused(format!("the backup '{}' failed: {why}", to.display())))
     }
 
     pub(super) fn tokens(&mut self) -> Result<Option<Vec<Token>>, StoreError> {

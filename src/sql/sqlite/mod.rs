@@ -11,7 +11,7 @@ mod file;
 mod records;
 mod rows;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -24,8 +24,8 @@ use tokio::sync::oneshot;
 use self::file::File;
 pub(super) use self::records::SqliteRecords;
 use super::{
-    About, Answer, Begun, Changes, Connection, Create, Generator, GiveBack, Opening, Prune, Pruned, Reservations,
-    Reserve, Row, RowChange, Store, StoreError, Table, Token, Verdict,
+    About, Answer, Begun, Changes, Connection, Create, Generator, GiveBack, Listed, Opening, Prune, Pruned,
+    Reservations, Reserve, Row, RowChange, Store, StoreError, Table, Token, Verdict,
 };
 use crate::system::files::FileId;
 
@@ -165,9 +165,9 @@ impl Connection for SqliteConnection {
         Box::pin(self.run(move |file| file.give_back(&ends)))
     }
 
-    fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
-        let new = new.clone();
-        Box::pin(self.run(move |file| file.create(&new)))
+    fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>> {
+        let new = new.to_vec();
+        Box::pin(self.run(move |file| file.create_all(&new)))
     }
 
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>> {
@@ -180,7 +180,7 @@ impl Connection for SqliteConnection {
         Box::pin(self.run(move |file| file.row(&key)))
     }
 
-    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Vec<Row>> {
+    fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed> {
         let after = after.to_owned();
         Box::pin(self.run(move |file| file.list(&after, limit, periods)))
     }
@@ -211,6 +211,11 @@ impl Connection for SqliteConnection {
     fn prune<'a>(&'a mut self, ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         let ask = ask.clone();
         Box::pin(self.run(move |file| file.prune(&ask)))
+    }
+
+    fn backup<'a>(&'a mut self, to: &'a Path) -> Answer<'a, ()> {
+        let to = to.to_owned();
+        Box::pin(self.run(move |file| file.backup(&to)))
     }
 
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {

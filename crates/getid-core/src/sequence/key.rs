@@ -4,10 +4,23 @@ use alloc::boxed::Box;
 use alloc::format;
 use core::fmt;
 
-use crate::is_name;
+use crate::{NAME_BYTES_MAX, is_name};
 
 /// Bytes of a period at most: `20261122T23` has 11.
 const PERIOD_BYTES_MAX: usize = 16;
+
+/// What a sequence's name is, for errors.
+pub const SEQUENCE_NAME_RULE: &str =
+    "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } # and blanks inside, and is not '.', '..' or '-'";
+
+/// Whether `name` may be a sequence's, as [`SEQUENCE_NAME_RULE`] describes.
+///
+/// No such name ends a quoted text in SQL, or is another one after blanks at an end were cut.
+pub fn is_sequence_name(name: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
+    let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
+    is_in_range && name.bytes().all(is_known) && name.trim() == name && ![".", "..", "-"].contains(&name)
+}
 
 /// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of one.
 ///
@@ -18,10 +31,11 @@ pub struct Key(Box<str>);
 impl Key {
     /// The sequence of this name; `None` if it cannot be a name.
     pub fn new(name: &str) -> Option<Key> {
-        is_name(name).then(|| Key(name.into()))
+        is_sequence_name(name).then(|| Key(name.into()))
     }
 
-    /// The counter of one period of a serial number; `None` if one of them cannot be what it is to be.
+    /// The counter of one period of a serial number, whose name is a generator's; `None` if one of them cannot be what
+    /// it is to be.
     pub fn of_period(name: &str, period: &str) -> Option<Key> {
         let is_period =
             (1..=PERIOD_BYTES_MAX).contains(&period.len()) && period.bytes().all(|b| b.is_ascii_alphanumeric());

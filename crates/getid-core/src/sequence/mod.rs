@@ -16,7 +16,7 @@ mod segment;
 mod spec;
 mod waiting;
 
-pub use key::Key;
+pub use key::{Key, SEQUENCE_NAME_RULE, is_sequence_name};
 pub use machine::{
     Fetch, Fetched, Remainder, STORES_MAX, Sequence, SequencePolicy, SequenceStatus, Taken as FetchTaken,
 };

@@ -1,7 +1,7 @@
 //! Sequences, step by step.
 
 use getid_core::{
-    Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
+    Ask, Fetch, FetchTaken, Fetched, Key, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
 };
 
 const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
@@ -521,4 +521,20 @@ fn rows_of_several_stores_have_no_value_in_common() {
     assert_eq!(Spec::default().of_store(0, 1), Some(Spec::default()));
     assert_eq!(Spec { increment: 2, ..Spec::default() }.of_store(0, 3), None);
     assert_eq!(Spec::default().of_store(2, 2), None);
+}
+
+#[test]
+fn names_of_sequences_are_wider_than_those_of_generators() {
+    let longest = "x".repeat(128);
+    for good in ["a", "orders:1", "cosid:{ns.name}.adder", "a b  c", "#1", "{}", "a-", "...", "--", &longest] {
+        assert_eq!(Key::new(good).as_ref().map(Key::as_str), Some(good), "{good:?}");
+    }
+    let long = "x".repeat(129);
+    for bad in
+        ["", ".", "..", "-", " ", " a", "a ", "a@b", "a/b", "a\tb", "a'b", "a\\b", "a\"b", "\u{e9}", "a\u{a0}", &long]
+    {
+        assert_eq!(Key::new(bad), None, "{bad:?}");
+    }
+    assert_eq!(Key::of_period("{a}", "2026"), None, "a period is a generator's");
+    assert_eq!(Key::parse("a b@2026"), None);
 }
