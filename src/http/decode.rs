@@ -28,8 +28,9 @@ const DECODE: Endpoint = Endpoint {
     tag: TAG_IDS,
     id: "decodeId",
     summary: "What an ID says",
-    description: "Without a generator, all readings that are possible are told: that of the unnamed generator first, \
-                  where it is an ID of it, then those of at most 100 named ones.",
+    description: "Without a generator, all readings that are possible are told: that of the unnamed generator, where \
+                  it is an ID of it, and those of at most 100 named ones. The reading whose time is nearest to now comes \
+                  first; those without time come last.",
     access: Access::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator wrote it."),
@@ -59,11 +60,12 @@ const READING: Schema = Schema::Named(
         field(
             "time",
             &Schema::OrNull(&Schema::Time),
-            "When it was given; null where IDs hold none, or past the year 9999.",
+            "When it was given, of a serial number when the period begins that it shows; null where IDs hold none, or \
+             past the year 9999.",
         ),
         field("unix_ms", &Schema::OrNull(&MS), "The same in milliseconds of Unix time."),
         field("ahead_ms", &Schema::OrNull(&MS), "How far that is ahead of the server's clock."),
-        field("note", &Schema::OrNull(&TEXT), "Why there is no time."),
+        field("note", &Schema::OrNull(&TEXT), "Why there is no time, or what else it means."),
         field("fields", &Schema::List { of: &FIELD, items_max: usize::MAX }, "From the most significant bit down."),
     ]),
 );
@@ -92,7 +94,7 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
 }
 
-/// The unnamed generator's reading, and those of the named ones.
+/// The unnamed generator's reading, and those of the named ones, the most plausible first.
 fn readings(ask: &Ask, told: &Reply, id: &str, with_named: bool) -> Vec<Value> {
     let mut readings = Vec::new();
     if reply::find(told, "time").is_some() {
@@ -102,6 +104,7 @@ fn readings(ask: &Ask, told: &Reply, id: &str, with_named: bool) -> Vec<Value> {
     if let Some(OwnedFrame::Map { data, .. }) = reply::find(told, "generators").filter(|_| with_named) {
         readings.extend(data.iter().filter_map(|(name, told)| Some(reading_of(ask, told, &reply::text_of(name)?, id))));
     }
+    readings.sort_by_key(|reading| reading["ahead_ms"].as_i64().map_or(u64::MAX, i64::unsigned_abs));
     readings
 }
 

@@ -123,7 +123,7 @@ impl Asker<'_> {
     async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let settings = self.caller.server.settings.get();
         let asked = snowflake_generator(key, &settings.generators, &settings.counters);
-        // Without a generator the key is asked for all the same: a login that is missing is refused first.
+        // A key that means no generator is asked for all the same: standby and a missing login are refused first.
         let name = asked.as_deref().unwrap_or(key);
         let answered = self.ask(&[b"GETID", name.as_bytes()]).await.and_then(id_of);
         answered.map_err(|problem| {

@@ -59,7 +59,7 @@ fn a_snowflake_key_that_means_no_generator_is_refused_as_leaf_refuses() {
         let answer = HttpServer::start(&words).ask("GET /api/snowflake/get/test");
         assert!(answer.status == 500 && answer.text().contains(message), "{words:?}: {answer:?}");
     }
-    let words = ["--requirepass", "secret", "--http-api", "leaf"];
+    let words = ["--requirepass", "secret", "--http-api", "leaf", "--generator", "tweets", "twitter"];
     assert_eq!(HttpServer::start(&words).ask("GET /api/snowflake/get/test").status, 401, "the login comes first");
 }
 

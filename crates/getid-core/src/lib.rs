@@ -95,8 +95,8 @@ pub use sequence::{
     Segment, Sequence, SequencePolicy, SequenceRefusal, SequenceStatus, Spec, SpecError, VALUE_MAX, WaitPolicy, Waiter,
 };
 pub use serial::{
-    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, NamedCounters, Reset, Serial, Stamp,
-    TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Reset,
+    Serial, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
 };
 pub use slots::Slots;
 pub use status::{LineStatus, Status};

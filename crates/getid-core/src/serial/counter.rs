@@ -12,6 +12,7 @@ use core::fmt;
 use super::template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};
 use crate::declaration::is_name;
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::kind::Shape;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
 
 /// The words that declare such a generator.
@@ -66,6 +67,15 @@ impl Serial {
     pub fn write(&self, stamp: Stamp, value: i64, out: &mut Vec<u8>) -> bool {
         self.template.write(stamp, value, self.grows, out)
     }
+}
+
+/// What an ID of such a generator says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterReading {
+    /// What was counted.
+    pub value: i64,
+    /// What a template shows of the time, as [`Template::read`] returns it; [`Stamp::FIRST`] of a sequence.
+    pub stamp: Stamp,
 }
 
 /// What is wrong with a declaration.
@@ -194,6 +204,19 @@ impl CounterDeclaration {
     /// Whether its IDs are integers on the wire.
     pub fn is_integer(&self) -> bool {
         matches!(self.kind, CounterKind::Sequence(None))
+    }
+
+    /// What an ID says; `None` for what this generator does not write.
+    pub fn read(&self, id: &str) -> Option<CounterReading> {
+        let number = match &self.kind {
+            CounterKind::Sequence(None) => Shape::Number.read(id)?,
+            CounterKind::Sequence(Some(format)) => format.read(id)?,
+            CounterKind::Serial(serial) => {
+                let (stamp, value) = serial.template.read(id, serial.grows)?;
+                return Some(CounterReading { value, stamp });
+            }
+        };
+        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: Stamp::FIRST })
     }
 
     /// The most bytes of an ID as text.
