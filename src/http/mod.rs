@@ -22,6 +22,7 @@ mod answer;
 mod ask;
 mod body;
 mod caller;
+mod coding;
 pub mod credentials;
 mod decode;
 mod endpoint;

@@ -1,6 +1,6 @@
 //! Answers that are no success: problem documents of RFC 9457.
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -97,16 +97,21 @@ impl Problem {
 
 /// The answer to a connection for which there is no place, as it is sent.
 pub(super) fn no_place() -> Vec<u8> {
-    let document = Document {
-        status: 503,
-        title: "Service Unavailable",
-        detail: "all places of http-max-clients are at work; try again in a second",
-        code: None,
-    };
-    let body = serde_json::to_string(&document).unwrap_or_default();
+    let detail = "all places of http-max-clients are at work; try again in a second";
+    bare(503, "Service Unavailable", detail, "retry-after: 1\r\n")
+}
+
+/// The answer to plain HTTP where TLS is spoken, as it is sent.
+pub(super) fn no_tls() -> Vec<u8> {
+    bare(400, "Bad Request", "this port speaks TLS, and the request is plain HTTP: write https:// before the address", "")
+}
+
+/// A response behind which the connection ends, of one that hyper never sees.
+fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
+    let body = serde_json::to_string(&Document { status, title, detail, code: None }).unwrap_or_default();
     format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\n{more}cache-control: no-store\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -166,6 +171,10 @@ impl IntoResponse for Problem {
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         response
     }

@@ -160,6 +160,29 @@ fn texts_of_generators_over_sequences_are_decoded() {
 }
 
 #[test]
+fn a_generator_of_another_server_is_a_conflict() {
+    let api = Api::start(&["--generator", "ts chronos one-server 3", "--id-range", "2", "--server-id", "1"]);
+    for line in ["POST /v1/ids/ts", "POST /v1/ids/ts?count=2"] {
+        assert!(api.problem(409, line, "").contains("belongs to server-id 3"), "{line}");
+    }
+}
+
+/// `-` is the unnamed generator, and clients take dots out of a path.
+#[test]
+fn no_sequence_is_made_of_a_name_that_a_path_cannot_mean() {
+    let api = Api::start(&["--sequence-create", "on-first-use"]);
+    for line in ["POST /v1/sequences/-", "POST /v1/sequences/%2e%2e", "POST /v1/sequences/."] {
+        assert!(api.problem(400, line, "").contains("means another thing in a path"), "{line}");
+    }
+    let mut redis = api.server.server.connect();
+    for request in ["SEQUENCE CREATE -", "SET . 7", "INCR ..", "INCRBY - 3", "INCR -"] {
+        let said = redis.ask(request);
+        assert!(said.contains("means another thing in a path"), "{request}: {said}");
+    }
+    assert_eq!(redis.ask("INCR ..."), ":1");
+}
+
+#[test]
 fn wrong_requests_for_ids_are_named() {
     let api = Api::start(&[&GENERATORS[..], &["--sequence-store", "none"]].concat());
     for (status, line, body, text) in [

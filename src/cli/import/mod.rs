@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{Key, VALUE_MAX};
+use getid_core::{Key, VALUE_MAX, is_reserved_name};
 use serde_json::json;
 
 use self::source::{Counter, Found, Source, Unfit};
@@ -137,6 +137,9 @@ fn fit(name: &[u8], counter: Counter, args: &ImportArgs) -> Result<Option<Fit>, 
         Counter::Unfit(unfit) => return Err(unfit),
     };
     let key = str::from_utf8(name).ok().and_then(Key::new).ok_or(Unfit::Name)?;
+    if is_reserved_name(key.as_str()) {
+        return Err(Unfit::ReservedName);
+    }
     let percent = i128::from(value) * i128::from(args.margin_percent.unwrap_or(0));
     let margin = i128::from(args.margin.unwrap_or(0)).max((percent + 99).div_euclid(100));
     let last = i64::try_from(i128::from(value) + margin).ok().filter(|last| *last < VALUE_MAX);

@@ -1,6 +1,6 @@
 //! The counters of a Redis, page by page: which keys there are, of which type each is, and what it holds.
 
-use getid_core::VALUE_MAX;
+use getid_core::{RESERVED_NAME, VALUE_MAX};
 
 use crate::cli::server_args::{ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::printable::printable_up_to;
@@ -39,6 +39,8 @@ pub(super) enum Counter {
 pub(super) enum Unfit {
     #[error("its name is none of a sequence: 1 to 128 of A-Z a-z 0-9 _ . : -")]
     Name,
+    #[error("its name {RESERVED_NAME}")]
+    ReservedName,
     #[error("it holds '{value}', which is no number")]
     NotANumber { value: String },
     #[error("it is at {value}, and a sequence begins at 0")]

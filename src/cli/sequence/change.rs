@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use clap::Args;
-use getid_core::{Spec, VALUE_MAX};
+use getid_core::{RESERVED_NAME, Spec, VALUE_MAX, is_reserved_name};
 
 use super::show::json_of;
 use super::stores::{Opened, StoreArgs, drop_what_is_held, sentence, spec_of_store};
@@ -61,6 +61,9 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
     let key = key(&args.name)?;
     if !key.period().is_empty() {
         return Err(Stop::Failed(format!("'{key}': the counter of a period is made by its generator")));
+    }
+    if is_reserved_name(key.as_str()) {
+        return Err(Stop::Failed(format!("'{key}' {RESERVED_NAME}")));
     }
     let words: Vec<&str> = args.options.iter().map(String::as_str).collect();
     let spec = Spec::default().with(&words).map_err(|error| error.to_string())?;

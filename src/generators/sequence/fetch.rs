@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use getid_core::beat::Credentials;
-use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, Spec, VALUE_MAX};
+use getid_core::{
+    Fetch, FetchTaken, Fetched, Key, RESERVED_NAME, STORES_MAX, Segment, SequenceRefusal, Spec, VALUE_MAX,
+    is_reserved_name,
+};
 use tokio::sync::SemaphorePermit;
 
 use super::Sequences;
@@ -379,6 +382,11 @@ impl Sequences {
         for (place, asked) in batch.iter().enumerate() {
             let is_counter = asked.is_begun || !asked.key.period().is_empty();
             if is_counter || !matches!(answers.get(place), Some(Ok(Err(Verdict::NoSuch)))) {
+                continue;
+            }
+            if is_reserved_name(asked.key.as_str()) {
+                let why = format!("it is not there and is not made: its name {RESERVED_NAME}");
+                answers[place] = Ok(Err(Verdict::BadRow(why)));
                 continue;
             }
             match self.create_one(pool, slot, &asked.key).await {

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
+use getid_core::{Key, RESERVED_NAME, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX, is_reserved_name};
 use tokio::time::timeout;
 
 use super::notes::Had;
@@ -140,6 +140,9 @@ impl Sequences {
         how: CreateHow,
         rows_max: u64,
     ) -> Done<SequenceView> {
+        if is_reserved_name(key.as_str()) {
+            return Err(SequenceError::Not(format!("its name {RESERVED_NAME}")));
+        }
         if let Some(last) = last {
             spec.start = spec.start.max(last.saturating_add(1));
         }

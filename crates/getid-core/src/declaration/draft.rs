@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::DeclarationError;
-use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name};
+use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
@@ -36,7 +36,13 @@ impl Declaration {
     ///
     /// All that is wrong with them. Of an unknown kind these are the mistakes that are mistakes in every kind.
     pub fn parse(words: &[&str], epoch: EpochParser) -> Result<Declaration, Vec<DeclarationError>> {
-        Declaration::read_words(words, epoch, |kind| kind.counter_start)
+        let declared = Declaration::read_words(words, epoch, |kind| kind.counter_start);
+        // A record may have such a name from before: it is refused where it is declared.
+        let reserved = words.first().filter(|name| is_reserved_name(name)).map(|&name| name.to_owned());
+        let Some(name) = reserved else { return declared };
+        let mut errors = declared.err().unwrap_or_default();
+        errors.insert(0, DeclarationError::Reserved { name });
+        Err(errors)
     }
 
     fn read_words(

@@ -243,6 +243,16 @@ impl Declaration {
     }
 }
 
+/// Whether a path of the HTTP port means another thing by this name: `-` is the unnamed generator there, and clients
+/// and proxies take `.` and `..` out of a path. No new generator, sequence or worker pool may have it.
+pub fn is_reserved_name(name: &str) -> bool {
+    matches!(name, "-" | "." | "..")
+}
+
+/// What stands behind a name that is [reserved](is_reserved_name), in sentences.
+pub const RESERVED_NAME: &str =
+    "means another thing in a path of the HTTP port, as do - and . and .. alone: take another name";
+
 /// Whether `name` may be a generator's: 1 to 128 bytes of `A-Z a-z 0-9 _ . : -`.
 pub fn is_name(name: &str) -> bool {
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());

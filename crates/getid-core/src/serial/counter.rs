@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};
-use crate::declaration::is_name;
+use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::Shape;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
@@ -82,6 +82,7 @@ pub struct CounterReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum CounterError {
+    Reserved { name: String },
     NoTemplate,
     Template { text: String, error: TemplateError },
     NoValue { option: String },
@@ -101,7 +102,7 @@ impl CounterError {
     /// The option that it is about; `None`: the declaration as a whole.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
-            CounterError::NoTemplate => return None,
+            CounterError::Reserved { .. } | CounterError::NoTemplate => return None,
             CounterError::Template { .. } => "template",
             CounterError::NoValue { option } | CounterError::Twice { option } => option,
             CounterError::Option { name, .. } => name,
@@ -119,6 +120,7 @@ impl CounterError {
 impl fmt::Display for CounterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            CounterError::Reserved { name } => write!(f, "the generator's name '{name}' {RESERVED_NAME}"),
             CounterError::NoTemplate => {
                 f.write_str("a serial has its template behind the kind, such as 'INV{yyyyMMdd}-{n:6}'")
             }
@@ -169,8 +171,14 @@ impl CounterDeclaration {
         let (&kind, rest) = rest.split_first()?;
         let kind = COUNTER_KINDS.into_iter().find(|known| *known == kind).filter(|_| is_name(name))?;
         let mut errors = Vec::new();
+        if is_reserved_name(name) {
+            errors.push(CounterError::Reserved { name: name.to_owned() });
+        }
         let (template, rest) = match (kind, rest.split_first()) {
-            ("serial", None) => return Some(Err([CounterError::NoTemplate].into())),
+            ("serial", None) => {
+                errors.push(CounterError::NoTemplate);
+                return Some(Err(errors));
+            }
             ("serial", Some((&template, rest))) => (Some(template), rest),
             _ => (None, rest),
         };

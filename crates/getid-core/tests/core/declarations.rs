@@ -1,6 +1,6 @@
 //! Declarations of named generators: what they mean, and their mistakes.
 
-use getid_core::{Declaration, KINDS, no_dates};
+use getid_core::{CounterDeclaration, Declaration, KINDS, no_dates};
 
 use proptest::prelude::*;
 
@@ -41,6 +41,29 @@ fn the_canonical_text_reads_back() {
         let declaration = declared(text);
         let written = declaration.to_text();
         assert_eq!(Declaration::from_text(&written), Some(declaration), "{written}");
+    }
+}
+
+/// They are refused where they are declared; a record may have them from before.
+#[test]
+fn names_that_a_path_cannot_mean_are_refused() {
+    for name in ["-", ".", ".."] {
+        for kind in ["twitter", "uuid7"] {
+            let words = [name, kind];
+            let errors = Declaration::parse(&words, no_dates).expect_err(name);
+            let [error] = &errors[..] else { panic!("one mistake: {errors:?}") };
+            let expected = format!("the generator's name '{name}' means another thing in a path of the HTTP port");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+        let recorded = format!("{name} uuid7");
+        assert_eq!(Declaration::from_text(&recorded).map(|declaration| declaration.to_text()), Some(recorded));
+        for words in [&[name, "sequence"][..], &[name, "serial", "{n:3}"], &[name, "serial"]] {
+            let errors = CounterDeclaration::parse(words, |_| Ok(())).expect("a counter").expect_err(name);
+            assert!(errors[0].to_string().contains("means another thing in a path"), "{errors:?}");
+        }
+    }
+    for name in ["--", "...", "-.", ".a", "a-"] {
+        assert!(Declaration::parse(&[name, "uuid7"], no_dates).is_ok(), "{name}");
     }
 }
 
