@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::{FieldLayout, Layout, NamedGenerator};
+use getid_core::{FieldLayout, Layout, NamedGenerator, is_name};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     let named = generator.filter(|name| *name != UNNAMED);
     let mut args: Vec<&[u8]> = vec![b"DECODEID", id.as_bytes()];
     args.extend(named.map(str::as_bytes));
-    let told = ask.run(&args).await?;
+    let told = ask.run(&args).await.map_err(|problem| with_hint(problem, &id, generator))?;
     let readings = match named {
         Some(name) => vec![reading_of(&ask, &told, name, &id)],
         None => readings(&ask, &told, &id, generator.is_none()),
@@ -92,6 +92,17 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
         return Err(Problem::bad("it is not an ID of the unnamed generator".to_owned()));
     }
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
+}
+
+/// A name where an ID is wanted: who sent it wants an ID, which is a `POST`. It may be any generator's, so that nobody is
+/// told which there are.
+fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem {
+    let is_a_name = is_name(id) && (id == UNNAMED || id.bytes().any(|byte| byte.is_ascii_alphabetic()));
+    if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
+        let whose = if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
+        problem.detail.push_str(&format!("; POST /v1/ids/{id} gives IDs of {whose}"));
+    }
+    problem
 }
 
 /// The unnamed generator's reading, and those of the named ones, the most plausible first.

@@ -43,6 +43,7 @@ mod places;
 mod probes;
 mod problem;
 mod query;
+mod remedy;
 mod reply;
 mod request;
 mod router;

@@ -6,10 +6,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::head::Fault;
+use super::remedy::by_http;
 use crate::text::printable::printable_up_to;
 
 /// The media type of a problem document.
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// What stands behind the sentence that a login is missing.
+const LOGIN: &str = " Send the header Authorization: Bearer USER:PASSWORD, or Basic.";
 
 /// Characters of a detail.
 const DETAIL_CHARS_MAX: usize = 1000;
@@ -74,7 +78,10 @@ impl Problem {
             "WRONGTYPE" | "EXHAUSTED" | "EXPIRED" | "REVOKED" | "WRONGTOKEN" => StatusCode::CONFLICT,
             _ => status_of(said),
         };
-        let mut detail = if said.is_empty() { text.to_owned() } else { said.to_owned() };
+        let mut detail = by_http(if said.is_empty() { text } else { said });
+        if code == "NOAUTH" {
+            detail.push_str(LOGIN);
+        }
         if let Some(command) = taken_away(said) {
             detail = format!(
                 "this request is the command {command}, which this server does not have: 'rename-command' in its \

@@ -183,6 +183,43 @@ fn no_sequence_is_made_of_a_name_that_a_path_cannot_mean() {
 }
 
 #[test]
+fn errors_name_the_request_that_helps() {
+    let api = Api::start(&["--generator", "order twitter", "--generator", "lua redis-lua one-server 0"]);
+    for (status, line, text) in [
+        (404, "POST /v1/sequences/nope/values", "'POST /v1/sequences/nope' makes it"),
+        (404, "GET /v1/sequences/nope", "'POST /v1/sequences/nope' makes it"),
+        (409, "POST /v1/sequences/order/values", "'order' is a generator, and POST /v1/ids/order asks it"),
+        (400, "POST /v1/ids/lua", r#"0 to 4095: POST /v1/ids/lua with {"fields": {"shard": 0}}"#),
+        (400, "GET /v1/ids/order", "POST /v1/ids/order gives IDs of a generator named 'order'"),
+        (400, "GET /v1/ids/nobody", "POST /v1/ids/nobody gives IDs"),
+        (400, "GET /v1/ids/-", "POST /v1/ids/- gives IDs of the unnamed generator"),
+    ] {
+        let detail = api.problem(status, line, "");
+        assert!(detail.contains(text), "{line}: {detail}");
+    }
+    api.ask("POST /v1/sequences/full", r#"{"max": 1}"#);
+    api.ask("POST /v1/sequences/full/values", "");
+    let full = api.problem(409, "POST /v1/sequences/full/values", "");
+    assert!(full.contains(r#"'PATCH /v1/sequences/full with {"max": N}' gives it more"#), "{full}");
+    let ids = "there is POST /v1/ids/{name} (get IDs of a generator) and GET /v1/ids/{name} (what an ID says)";
+    for (status, line, text) in [
+        (404, "POST /v1/ids", ids),
+        (404, "GET /v1/ids/", ids),
+        (404, "POST /v1/id/-", ids),
+        (404, "GET /metric", "there is GET /metrics (what INFO tells, for Prometheus)"),
+        (404, "GET /v1/sequences/", ", but at /v1/sequences"),
+        (404, "GET /something/else", "there is nothing at this path; /openapi.json says"),
+        (405, "GET /v1/sequences/a/values", "it takes POST /v1/sequences/{name}/values (get the next values"),
+        (405, "DELETE /v1/ids/-", "it takes POST /v1/ids/{name}"),
+    ] {
+        let response = api.server.ask(line);
+        let detail = response.json()["detail"].as_str().unwrap().to_owned();
+        assert_eq!(response.status, status, "{line}: {detail}");
+        assert!(detail.contains(text), "{line}: {detail}");
+    }
+}
+
+#[test]
 fn wrong_requests_for_ids_are_named() {
     let api = Api::start(&[&GENERATORS[..], &["--sequence-store", "none"]].concat());
     for (status, line, body, text) in [
