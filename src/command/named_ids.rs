@@ -302,8 +302,10 @@ mod tests {
 
     #[test]
     fn the_most_plausible_readings_come_first_and_there_is_a_bound() {
-        let day = |at: usize, day: u32| counted(&format!("g{at} serial {{yyyyMMdd}}{{n:1}} zone UTC"), &format!("{day}1"));
-        let mut ids = vec![counted("timeless sequence", "5"), day(1, 20_200_101), day(2, 20_261_126), day(3, 20_300_101)];
+        let day =
+            |at: usize, day: u32| counted(&format!("g{at} serial {{yyyyMMdd}}{{n:1}} zone UTC"), &format!("{day}1"));
+        let mut ids =
+            vec![counted("timeless sequence", "5"), day(1, 20_200_101), day(2, 20_261_126), day(3, 20_300_101)];
         let names = |ids: &[NamedId]| {
             let Value::Map(fields) = describe_any_id(Layout::default(), None, ids, NOW) else { panic!("a map") };
             let [(_, Value::Map(readings))] = &fields[..] else { panic!("generators alone: {fields:?}") };

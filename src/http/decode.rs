@@ -99,7 +99,8 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
 fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem {
     let is_a_name = is_name(id) && (id == UNNAMED || id.bytes().any(|byte| byte.is_ascii_alphabetic()));
     if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
-        let whose = if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
+        let whose =
+            if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
         problem.detail.push_str(&format!("; POST /v1/ids/{id} gives IDs of {whose}"));
     }
     problem

@@ -127,7 +127,8 @@ impl Asker<'_> {
         let name = asked.as_deref().unwrap_or(key);
         let answered = self.ask(&[b"GETID", name.as_bytes()]).await.and_then(id_of);
         answered.map_err(|problem| {
-            let failure = if is_going(&problem) { Failure::NotReady } else { asked.err().unwrap_or(Failure::NothingLeft) };
+            let failure =
+                if is_going(&problem) { Failure::NotReady } else { asked.err().unwrap_or(Failure::NothingLeft) };
             (failure, problem)
         })
     }

@@ -110,7 +110,12 @@ pub(super) fn no_place() -> Vec<u8> {
 
 /// The answer to plain HTTP where TLS is spoken, as it is sent.
 pub(super) fn no_tls() -> Vec<u8> {
-    bare(400, "Bad Request", "this port speaks TLS, and the request is plain HTTP: write https:// before the address", "")
+    bare(
+        400,
+        "Bad Request",
+        "this port speaks TLS, and the request is plain HTTP: write https:// before the address",
+        "",
+    )
 }
 
 /// A response behind which the connection ends, of one that hyper never sees.

@@ -102,7 +102,10 @@ mod tests {
     #[test]
     fn a_command_becomes_the_request_that_means_it() {
         for (said, expected) in [
-            ("no such sequence 'nope': 'SEQUENCE CREATE nope' makes it", "no such sequence 'nope': 'POST /v1/sequences/nope' makes it"),
+            (
+                "no such sequence 'nope': 'SEQUENCE CREATE nope' makes it",
+                "no such sequence 'nope': 'POST /v1/sequences/nope' makes it",
+            ),
             ("GETID lua shard 0", "POST /v1/ids/lua with {\"fields\": {\"shard\": 0}}"),
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
@@ -145,15 +148,12 @@ mod tests {
         let workers = [
             WorkerError::NotLeased { pool: "p".to_owned(), id: 7 },
             WorkerError::NoSuchPool { pool: "p".to_owned() },
-            WorkerError::Lease {
-                pool: "p".to_owned(),
-                id: 7,
-                why: getid_core::worker::LeaseRefusal::WrongToken,
-            },
+            WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
         ];
         for said in sequences.chain(operators).chain(workers.iter().map(ToString::to_string)) {
             let text = by_http(&said);
-            for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word)) {
+            for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
+            {
                 let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);
                 let behind = &text[end..];
                 assert!(behind.starts_with("' on the Redis port"), "{text}");

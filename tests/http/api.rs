@@ -126,9 +126,7 @@ fn texts_of_generators_over_sequences_are_decoded() {
         "tweets twitter",
     ]);
     api.ask("POST /v1/sequences/code", "");
-    let given = |name: &str| {
-        api.json(200, &format!("POST /v1/ids/{name}"), "")["ids"][0].as_str().unwrap().to_owned()
-    };
+    let given = |name: &str| api.json(200, &format!("POST /v1/ids/{name}"), "")["ids"][0].as_str().unwrap().to_owned();
     let readings = |id: &str| -> Vec<Value> {
         let id = id.replace('/', "%2F");
         api.json(200, &format!("GET /v1/ids/{id}"), "")["readings"].as_array().unwrap().clone()

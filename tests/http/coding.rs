@@ -29,7 +29,9 @@ fn the_page_and_the_document_are_compressed_and_not_sent_again() {
         let known = format!("If-None-Match: \"other\", {tag}");
         let mut http = server.connect();
         for line in [&get, &head] {
-            http.send(format!("{line} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n{known}\r\n\r\n").as_bytes());
+            http.send(
+                format!("{line} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n{known}\r\n\r\n").as_bytes(),
+            );
             let same = http.head().expect("a head");
             assert_eq!((same.status, same.header("etag"), same.header("content-encoding")), (304, Some(&*tag), None));
         }

@@ -204,9 +204,7 @@ const PLAIN_TEXT: &str = "TLS handshake failed: it sent plain text, and this por
 fn described(error: &io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let text = match cause {
-        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-            PLAIN_TEXT.to_owned()
-        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => PLAIN_TEXT.to_owned(),
         Some(rustls::Error::NoCertificatesPresented) => {
             "TLS handshake failed: it sent no certificate, and tls-auth-clients is yes".to_owned()
         }

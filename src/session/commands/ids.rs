@@ -192,9 +192,9 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     }
     // As many as there are generators at most; the shell, which has the clock, knows which of them to leave out.
     let text = str::from_utf8(text).unwrap_or_default();
-    let numbers = generators.iter().filter_map(|(_, generator)| {
-        Some(NamedId::Number(Arc::clone(generator), generator.declaration().read(text)?))
-    });
+    let numbers = generators
+        .iter()
+        .filter_map(|(_, generator)| Some(NamedId::Number(Arc::clone(generator), generator.declaration().read(text)?)));
     let counted =
         counters.iter().filter_map(|counter| Some(NamedId::Counted(Arc::clone(counter), counter.read(text)?)));
     let named: Vec<_> = numbers.chain(counted).collect();

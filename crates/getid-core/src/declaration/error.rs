@@ -47,7 +47,9 @@ impl DeclarationError {
     /// The option that it is about, `kind` and `layout` (all fields) among them; `None`: the declaration as a whole.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
-            Self::Name { .. } | Self::Reserved { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => return None,
+            Self::Name { .. } | Self::Reserved { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => {
+                return None;
+            }
             Self::Kind { .. } => "kind",
             Self::NoValue { option } | Self::Twice { option } | Self::Number { option, .. } => option,
             Self::Option { name, .. } | Self::NoConstant { name } | Self::Fields(FieldsError::Value { name, .. }) => {

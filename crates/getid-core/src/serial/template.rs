@@ -318,7 +318,8 @@ impl Template {
         }
         // Writing it again compares texts and check digits, and fields that are shown twice.
         let mut written = Vec::with_capacity(text.len());
-        (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes()).then_some((stamp, value))
+        (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes())
+            .then_some((stamp, value))
     }
 
     /// Appends the text of a value, 0 or more; false, and nothing is appended, if it has more digits than the counter
