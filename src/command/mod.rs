@@ -18,7 +18,7 @@ pub use describe::{command_docs, command_get_keys, command_help, command_info, c
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
 pub use keys::{Access, Channels, KEY_BYTES_MAX, KeyArg, KeySpec, Places};
 pub use named_ids::{
-    NamedId, check_named_span, describe_any_id, describe_counter_id, describe_named_id, describe_named_span,
+    NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_counter_id,
     parse_named_id, too_wide,
 };
 pub use table::{NAMING, TABLE};

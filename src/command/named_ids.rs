@@ -2,16 +2,49 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, CounterKind, Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape};
+use getid_core::{
+    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role,
+    Shape,
+};
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::Value;
 use crate::text::timestamp::{Time, format_rfc3339};
+use crate::text::zone::Zone;
 
 const NS_PER_MS: i128 = 1_000_000;
 
-/// An ID as its generator has read it.
-pub type NamedId = (Arc<NamedGenerator>, u128);
+/// In how many generators `DECODEID` without a name tells what an ID could be.
+const READINGS_MAX: usize = 100;
+
+/// An ID as a named generator has read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedId {
+    /// Its number, of a generator that goes by the clock.
+    Number(Arc<NamedGenerator>, u128),
+    /// What was counted, of a generator over a sequence.
+    Counted(Arc<CounterDeclaration>, CounterReading),
+}
+
+impl NamedId {
+    fn generator(&self) -> &str {
+        match self {
+            NamedId::Number(generator, _) => generator.declaration().name(),
+            NamedId::Counted(counter, _) => counter.name(),
+        }
+    }
+
+    /// The time that it holds, Unix ms.
+    fn unix_ms(&self, now_unix_ms: i64) -> Option<i64> {
+        match self {
+            NamedId::Number(generator, number) => {
+                let layout = generator.declaration().layout();
+                layout.tick_of(*number).map(|tick| unix_ms_of(layout, tick))
+            }
+            NamedId::Counted(counter, read) => shown_unix_ms(counter, *read, now_unix_ms),
+        }
+    }
+}
 
 /// What `DECODEID` of a named generator says beside its fields. A field of one of these names is told with `_` behind.
 const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "ahead_ms", "note"];
@@ -40,15 +73,21 @@ fn expected(declaration: &Declaration) -> String {
     }
 }
 
-/// The reply to `DECODEID id name`: what the number says by the generator's layout. `ahead_ms` is how far its time lies
-/// ahead of `now_unix_ms`, negative for one of the past.
-pub fn describe_named_id((generator, number): &NamedId, now_unix_ms: i64) -> Value {
-    let declaration = generator.declaration();
+/// The reply to `DECODEID id name`: what the ID says by its generator. `ahead_ms` is how far its time lies ahead of
+/// `now_unix_ms`, negative for one of the past.
+pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
+    match id {
+        NamedId::Number(generator, number) => describe_number(generator.declaration(), *number, now_unix_ms),
+        NamedId::Counted(counter, read) => describe_counter_id(counter, *read, now_unix_ms),
+    }
+}
+
+fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) -> Value {
     let (layout, kind) = (declaration.layout(), declaration.kind().word);
     let mut told =
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
     let mut tell = |name: &str, value| told.push((Value::from(name), value));
-    let tick = layout.tick_of(*number);
+    let tick = layout.tick_of(number);
     let unix_ms = tick.map(|tick| unix_ms_of(layout, tick));
     if let (Some(tick), Some(unix_ms)) = (tick, unix_ms) {
         tell("time", Value::from(format_rfc3339(unix_ms).as_str()));
@@ -59,7 +98,7 @@ pub fn describe_named_id((generator, number): &NamedId, now_unix_ms: i64) -> Val
         tell("note", Value::bulk(format!("a {kind} holds no time")));
     }
     for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
-        let value = number_value(FieldLayout::value(field, shift, *number));
+        let value = number_value(FieldLayout::value(field, shift, number));
         match field.name.as_str() {
             name if OWN_NAMES.contains(&name) => tell(&format!("{name}_"), value),
             name => tell(name, value),
@@ -71,40 +110,76 @@ pub fn describe_named_id((generator, number): &NamedId, now_unix_ms: i64) -> Val
     Value::Map(told)
 }
 
-/// The reply to `DECODEID id name` of a generator that counts by a sequence.
+/// The ID of a generator that counts by a sequence, as a client writes it.
 ///
 /// # Errors
 ///
 /// The reply's text, if it is not an ID of this generator.
-pub fn describe_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<Value, String> {
-    let (name, kind) = (counter.name(), counter.word());
-    let own = [("generator", Value::from(name)), ("kind", Value::from(kind)), ("time", Value::Null)];
-    let note = |note: &str| Value::map(own.clone().into_iter().chain([("note", Value::from(note))]));
-    let plain = str::from_utf8(text).ok();
-    let (value, expected) = match counter.kind() {
-        CounterKind::Serial(_) => return Ok(note("a serial number shows its period and its counter itself")),
-        CounterKind::Sequence(None) => (plain.and_then(|text| text.parse().ok()), "a decimal number".to_owned()),
-        CounterKind::Sequence(Some(format)) => (plain.and_then(|text| format.read(text)), format!("an id of {format}")),
+pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, String> {
+    str::from_utf8(text).ok().and_then(|text| counter.read(text)).ok_or_else(|| {
+        let expected = match counter.kind() {
+            CounterKind::Sequence(None) => "a decimal number".to_owned(),
+            CounterKind::Sequence(Some(format)) => format!("an id of {format}"),
+            CounterKind::Serial(serial) => format!("a text of the template {}", serial.template.text()),
+        };
+        format!("ERR '{}' is not an id of generator '{}': expected {expected}", quoted(text), counter.name())
+    })
+}
+
+/// The reply to `DECODEID id name` of a generator that counts by a sequence. The time of a serial number is when the
+/// period that it shows begins, in its zone.
+fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Value {
+    let begins_unix_ms = shown_unix_ms(counter, read, now_unix_ms);
+    let time = begins_unix_ms.map_or(Value::Null, |unix_ms| Value::from(format_rfc3339(unix_ms).as_str()));
+    let note = match (counter.kind(), begins_unix_ms) {
+        (CounterKind::Sequence(_), _) => "a sequence holds no time",
+        (CounterKind::Serial(_), None) => "a serial without a year holds no time",
+        (CounterKind::Serial(_), Some(_)) => "the time is when the period that it shows begins",
     };
-    let value = value.filter(|value| i64::try_from(*value).is_ok());
-    let value = value
-        .ok_or_else(|| format!("ERR '{}' is not an id of generator '{name}': expected {expected}", quoted(text)))?;
-    let Value::Map(mut told) = note("a sequence holds no time") else { return Ok(Value::Null) };
-    told.push((Value::from("value"), number_value(value)));
-    Ok(Value::Map(told))
+    let mut told = vec![
+        ("generator", Value::from(counter.name())),
+        ("kind", Value::from(counter.word())),
+        ("time", time),
+        ("note", Value::from(note)),
+        ("value", Value::Integer(read.value)),
+    ];
+    if let Some(unix_ms) = begins_unix_ms {
+        told.push(("unix_ms", Value::Integer(unix_ms)));
+        told.push(("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))));
+    }
+    Value::map(told)
 }
 
 /// The reply to `DECODEID id` where there are named generators: what it says under the unnamed one's layout, if it is
-/// an ID of it, and what it could be in each of the others.
+/// an ID of it, and what it could be in at most [`READINGS_MAX`] of the others. Those whose time is nearest to now come
+/// first, those without time last.
 pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
     let mut told = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
         _ => Vec::new(),
     };
-    let name = |(generator, _): &NamedId| Value::from(generator.declaration().name());
-    let each = named.iter().map(|id| (name(id), describe_named_id(id, now_unix_ms)));
+    let mut named: Vec<_> = named.iter().collect();
+    named.sort_by_cached_key(|id| id.unix_ms(now_unix_ms).map_or(u64::MAX, |unix_ms| unix_ms.abs_diff(now_unix_ms)));
+    let each = named.into_iter().take(READINGS_MAX);
+    let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
     told.push((Value::from("generators"), Value::Map(each.collect())));
     Value::Map(told)
+}
+
+/// When the period begins that a serial number shows, Unix ms; `None` where it shows no year. One of two digits is the
+/// nearest to now.
+fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Option<i64> {
+    let CounterKind::Serial(serial) = counter.kind() else { return None };
+    let zone = Zone::named(serial.zone.as_deref()?).ok()?;
+    let mut stamp = read.stamp;
+    if serial.template.has_short_years() {
+        let now = zone.stamp(now_unix_ms).year;
+        let century = now - now % 100;
+        let years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year);
+        stamp.year = years.into_iter().min_by_key(|year| year.abs_diff(now))?;
+    }
+    let finest = serial.template.finest();
+    (finest > Reset::Never).then(|| zone.period(finest, stamp).0)
 }
 
 /// Whether a span of time has a span of IDs.
@@ -184,4 +259,61 @@ fn unix_ms_of(layout: &FieldLayout, tick: u64) -> i64 {
 /// An integer, or its digits where that has not room for it.
 fn number_value(number: u128) -> Value {
     i64::try_from(number).map_or_else(|_| Value::bulk(number.to_string()), Value::Integer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-26T20:00:00Z, when it is the 27th in Shanghai.
+    const NOW: i64 = 1_795_723_200_000;
+
+    fn counted(words: &str, id: &str) -> NamedId {
+        let words: Vec<_> = words.split(' ').collect();
+        let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("it is right");
+        let read = parse_counter_id(&counter, id.as_bytes()).expect("its ID");
+        NamedId::Counted(Arc::new(counter), read)
+    }
+
+    fn told(id: &NamedId, name: &str) -> Option<Value> {
+        let Value::Map(fields) = describe_named_id(id, NOW) else { panic!("a map") };
+        fields.into_iter().find(|(own, _)| *own == Value::from(name)).map(|(_, value)| value)
+    }
+
+    #[test]
+    fn a_serial_number_says_its_period_and_what_was_counted() {
+        for (words, id, time, value) in [
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD20261125-000001", Some("2026-11-25T00:00:00.000Z"), 1),
+            ("s serial {yyyyMMddHH}{n:2} zone Asia/Shanghai", "202611270400", Some("2026-11-26T20:00:00.000Z"), 0),
+            ("s serial T{yy}{n:7}{luhn} zone UTC reset year", "T2600000018", Some("2026-01-01T00:00:00.000Z"), 1),
+            ("s serial {yyMM}{n:2} zone UTC", "771201", Some("1977-12-01T00:00:00.000Z"), 1),
+            ("s serial {yyMM}{n:2} zone UTC", "751201", Some("2075-12-01T00:00:00.000Z"), 1),
+            ("s serial {MM}{n:2} zone UTC reset never", "1207", None, 7),
+            ("s serial {n:2}", "42", None, 42),
+            ("s sequence format base62 pad 4", "001A", None, 72),
+            ("s sequence", "42", None, 42),
+        ] {
+            let id = counted(words, id);
+            assert_eq!(told(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
+            assert_eq!(told(&id, "value"), Some(Value::Integer(value)), "{words}");
+            assert_eq!(told(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
+        }
+    }
+
+    #[test]
+    fn the_most_plausible_readings_come_first_and_there_is_a_bound() {
+        let day =
+            |at: usize, day: u32| counted(&format!("g{at} serial {{yyyyMMdd}}{{n:1}} zone UTC"), &format!("{day}1"));
+        let mut ids =
+            vec![counted("timeless sequence", "5"), day(1, 20_200_101), day(2, 20_261_126), day(3, 20_300_101)];
+        let names = |ids: &[NamedId]| {
+            let Value::Map(fields) = describe_any_id(Layout::default(), None, ids, NOW) else { panic!("a map") };
+            let [(_, Value::Map(readings))] = &fields[..] else { panic!("generators alone: {fields:?}") };
+            readings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&ids), ["g2", "g3", "g1", "timeless"].map(Value::from));
+        ids.splice(0..0, (10..10 + READINGS_MAX).map(|at| counted(&format!("g{at} sequence"), "5")));
+        let kept = names(&ids);
+        assert_eq!((kept.len(), &kept[0]), (READINGS_MAX, &Value::from("g2")));
+    }
 }

@@ -75,7 +75,7 @@ pub fn epoch(text: &str) -> Result<i64, String> {
 
 /// A declaration as a line says it, its name first.
 pub(super) fn words(declaration: &Declaration) -> Line {
-    declaration.to_text().split(' ').map(str::to_owned).collect()
+    declaration.declared_text().split(' ').map(str::to_owned).collect()
 }
 
 /// The line of which all that mean the same are forms.

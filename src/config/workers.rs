@@ -2,6 +2,7 @@
 //! kept.
 
 use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
+use getid_core::{RESERVED_NAME, is_reserved_name};
 
 use super::report::Mistake;
 use super::row::Line;
@@ -48,6 +49,9 @@ fn pool(words: &[String]) -> Result<WorkerPool, String> {
         return Err(format!(
             "'{name}' is no name of a pool, must be 1 to {POOL_NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -"
         ));
+    }
+    if is_reserved_name(name) {
+        return Err(format!("the pool's name '{name}' {RESERVED_NAME}"));
     }
     let [mut size, mut lease, mut longest] = [None; 3];
     for pair in options.chunks(2) {

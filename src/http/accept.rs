@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -41,6 +41,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Time for a client that is refused to take its answer.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Bytes of a client's request that are read and thrown away when it is refused.
+const READ_BYTES: usize = 4096;
 
 /// Room for hyper to read a whole head in, and to write.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
@@ -160,7 +163,12 @@ impl Port {
         let Server { metrics, throttle, .. } = &**self.server();
         match result {
             Ok(()) => self.begin(stream, peer),
-            Err(Unfinished::Failed(error)) => throttled!(throttle, Left, "HTTP client at {peer} is gone: {error}"),
+            Err(Unfinished::Failed(error)) => {
+                throttled!(throttle, Left, "HTTP client at {peer} is gone: {error}");
+                if let Some(socket) = stream.into_plain() {
+                    self.refuse(socket, problem::no_tls());
+                }
+            }
             Err(Unfinished::Evicted) => {
                 metrics.count(Counter::HandshakesEvicted);
                 throttled!(
@@ -198,15 +206,15 @@ impl Port {
                     HttpRefused,
                     "the HTTP client at {peer} is refused: all {count_max} places of http-max-clients are at work"
                 );
-                return self.refuse(stream);
+                return self.refuse(stream, problem::no_place());
             }
         };
         metrics.http.note_connected(self.places.count());
         tokio::spawn(Arc::clone(self).serve(stream, peer, taken));
     }
 
-    /// Says that there is no place and closes, without waiting for anybody.
-    fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S) {
+    /// Sends an answer that is no request's and closes, without waiting for anybody.
+    fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
         // Each keeps a descriptor meanwhile. A flood is closed without a word.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);
@@ -215,8 +223,13 @@ impl Port {
         let port = Arc::clone(self);
         tokio::spawn(async move {
             let _ = tokio::time::timeout(REFUSAL_TIMEOUT, async {
-                stream.write_all(&problem::no_place()).await?;
-                stream.shutdown().await
+                stream.write_all(&answer).await?;
+                stream.shutdown().await?;
+                // A socket that is closed while something is unread resets the connection, and the answer may be lost.
+                // What has come is read; nothing more is waited for, or a flood would keep the places of others.
+                let mut request = [0; READ_BYTES];
+                let _ = tokio::time::timeout(Duration::ZERO, stream.read(&mut request)).await;
+                Ok::<_, io::Error>(())
             })
             .await;
             drop(stream);

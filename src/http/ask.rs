@@ -39,6 +39,11 @@ impl Ask {
         self.bounds
     }
 
+    /// What the request's head says beside its first line.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// What the query says.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
-use getid_core::{FieldLayout, Layout, NamedGenerator};
+use getid_core::{FieldLayout, Layout, NamedGenerator, is_name};
 use redis_protocol::resp3::types::OwnedFrame;
 use serde_json::{Value, json};
 
@@ -28,8 +28,9 @@ const DECODE: Endpoint = Endpoint {
     tag: TAG_IDS,
     id: "decodeId",
     summary: "What an ID says",
-    description: "Without a generator, all readings that are possible are told: that of the unnamed generator first, \
-                  where it is an ID of it, then those of at most 100 named ones.",
+    description: "Without a generator, all readings that are possible are told: that of the unnamed generator, where \
+                  it is an ID of it, and those of at most 100 named ones. The reading whose time is nearest to now comes \
+                  first; those without time come last.",
     access: Access::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator wrote it."),
@@ -59,11 +60,12 @@ const READING: Schema = Schema::Named(
         field(
             "time",
             &Schema::OrNull(&Schema::Time),
-            "When it was given; null where IDs hold none, or past the year 9999.",
+            "When it was given, of a serial number when the period begins that it shows; null where IDs hold none, or \
+             past the year 9999.",
         ),
         field("unix_ms", &Schema::OrNull(&MS), "The same in milliseconds of Unix time."),
         field("ahead_ms", &Schema::OrNull(&MS), "How far that is ahead of the server's clock."),
-        field("note", &Schema::OrNull(&TEXT), "Why there is no time."),
+        field("note", &Schema::OrNull(&TEXT), "Why there is no time, or what else it means."),
         field("fields", &Schema::List { of: &FIELD, items_max: usize::MAX }, "From the most significant bit down."),
     ]),
 );
@@ -81,7 +83,7 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     let named = generator.filter(|name| *name != UNNAMED);
     let mut args: Vec<&[u8]> = vec![b"DECODEID", id.as_bytes()];
     args.extend(named.map(str::as_bytes));
-    let told = ask.run(&args).await?;
+    let told = ask.run(&args).await.map_err(|problem| with_hint(problem, &id, generator))?;
     let readings = match named {
         Some(name) => vec![reading_of(&ask, &told, name, &id)],
         None => readings(&ask, &told, &id, generator.is_none()),
@@ -92,7 +94,19 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
 }
 
-/// The unnamed generator's reading, and those of the named ones.
+/// A name where an ID is wanted: who sent it wants an ID, which is a `POST`. It may be any generator's, so that nobody is
+/// told which there are.
+fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem {
+    let is_a_name = is_name(id) && (id == UNNAMED || id.bytes().any(|byte| byte.is_ascii_alphabetic()));
+    if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
+        let whose =
+            if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
+        problem.detail.push_str(&format!("; POST /v1/ids/{id} gives IDs of {whose}"));
+    }
+    problem
+}
+
+/// The unnamed generator's reading, and those of the named ones, the most plausible first.
 fn readings(ask: &Ask, told: &Reply, id: &str, with_named: bool) -> Vec<Value> {
     let mut readings = Vec::new();
     if reply::find(told, "time").is_some() {
@@ -102,6 +116,7 @@ fn readings(ask: &Ask, told: &Reply, id: &str, with_named: bool) -> Vec<Value> {
     if let Some(OwnedFrame::Map { data, .. }) = reply::find(told, "generators").filter(|_| with_named) {
         readings.extend(data.iter().filter_map(|(name, told)| Some(reading_of(ask, told, &reply::text_of(name)?, id))));
     }
+    readings.sort_by_key(|reading| reading["ahead_ms"].as_i64().map_or(u64::MAX, i64::unsigned_abs));
     readings
 }
 

@@ -30,11 +30,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
 
 /// Whether an endpoint is at this path.
 pub(super) fn is_known(path: &str) -> bool {
-    all().any(|row| {
-        let parts = path.split('/');
-        let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
-        row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
-    })
+    all().any(|row| is_at(row, path))
+}
+
+/// Whether this endpoint is at this path.
+pub(super) fn is_at(row: &Endpoint, path: &str) -> bool {
+    let parts = path.split('/');
+    let is_it = |(own, part): (&str, &str)| own == part || (own.starts_with('{') && !part.is_empty());
+    row.path.split('/').count() == parts.clone().count() && row.path.split('/').zip(parts).all(is_it)
 }
 
 /// One method of one path.

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use axum::extract::Request;
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
@@ -22,6 +22,7 @@ use super::endpoint;
 use super::problem::Problem;
 use super::router;
 use crate::config::Config;
+use crate::text::printable::printable_up_to;
 
 /// Whose page it is from, as far as a browser says.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -51,6 +52,9 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
     if !is_probe && !is_page && !is_of_others {
         check_host(headers, &config, caller)?;
+    }
+    if !is_of_others {
+        check_coding(headers, request.body().is_end_stream())?;
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && !is_of_others {
@@ -154,6 +158,22 @@ fn check_change(headers: &HeaderMap, is_empty: bool, known: &[String]) -> Result
         "the body must be empty, or JSON with Content-Type: application/json".to_owned(),
     ))
 }
+
+/// Bodies are read as they come: what a client has compressed would be wrong JSON.
+fn check_coding(headers: &HeaderMap, is_empty: bool) -> Result<(), Problem> {
+    let is_coded = |coding: &HeaderValue| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+    match headers.get_all(CONTENT_ENCODING).iter().find(|coding| is_coded(coding)).filter(|_| !is_empty) {
+        None => Ok(()),
+        Some(coding) => {
+            let coding = printable_up_to(&String::from_utf8_lossy(coding.as_bytes()), CODING_CHARS_MAX);
+            let detail = format!("the body has the Content-Encoding '{coding}': send it as it is, without this field");
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+        }
+    }
+}
+
+/// Characters of a content coding in a sentence.
+const CODING_CHARS_MAX: usize = 40;
 
 /// Whether an origin is this server's: its host and port are those of `Host`, or its host is in `http-host`. The scheme
 /// does not count, nor does a port in the second case: a proxy in front may end TLS, and have a port of its own.

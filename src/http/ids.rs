@@ -63,7 +63,7 @@ pub(super) const DRAW: Endpoint = Endpoint {
         ),
         "The IDs.",
     )],
-    problems: &[404],
+    problems: &[404, 409],
     route: |filter| on(filter, draw),
 };
 

@@ -1,7 +1,8 @@
 //! Leaf's paths, as its own server answers them (`http-api leaf`): a program of Leaf's needs only another address.
 //!
-//! `/api/segment/get/{key}` is the sequence `key`, `/api/snowflake/get/{key}` the generator `key`, or the unnamed one
-//! where none has that name. Any method does it, `HEAD` too, and a failure is status 500 with Spring's body.
+//! `/api/segment/get/{key}` is the sequence `key`, `/api/snowflake/get/{key}` the generator `key`, or the only one of
+//! kind `leaf` where none has that name. The unnamed generator's layout is not Leaf's, so its IDs are never given here.
+//! Any method does it, `HEAD` too, and a failure is status 500 with Spring's body.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
+use getid_core::{NamedCounters, NamedGenerators, SEQUENCE_NAME_RULE, is_sequence_name};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -27,7 +28,7 @@ use crate::text::printable::printable_up_to;
 /// Leaf's own failures, by the number that it writes in the place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// It is not ready: there is no store, or the server stops, or is a standby.
+    /// It is not ready: there is no store or no generator of its layout, or the server stops, or is a standby.
     NotReady = -1,
     /// There is no such key.
     NoSuchKey = -2,
@@ -128,11 +129,30 @@ impl Asker<'_> {
 
     async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let settings = self.caller.server.settings.get();
-        let name = key.as_bytes();
-        let is_named = settings.generators.find(name).is_some() || settings.counters.find(name).is_some();
-        let args: &[&[u8]] = if is_named { &[b"GETID", name] } else { &[b"GETID"] };
-        let answered = self.ask(args).await.and_then(id_of);
-        answered.map_err(|problem| (if is_going(&problem) { Failure::NotReady } else { Failure::NothingLeft }, problem))
+        let asked = snowflake_generator(key, &settings.generators, &settings.counters);
+        // A key that means no generator is asked for all the same: standby and a missing login are refused first.
+        let name = asked.as_deref().unwrap_or(key);
+        let answered = self.ask(&[b"GETID", name.as_bytes()]).await.and_then(id_of);
+        answered.map_err(|problem| {
+            let failure =
+                if is_going(&problem) { Failure::NotReady } else { asked.err().unwrap_or(Failure::NothingLeft) };
+            (failure, problem)
+        })
+    }
+}
+
+/// The generator that a key of Leaf's snowflake mode means: that of its name, else the only one of kind `leaf`, for
+/// Leaf ignores the key.
+fn snowflake_generator(key: &str, generators: &NamedGenerators, counters: &NamedCounters) -> Result<String, Failure> {
+    if generators.find(key.as_bytes()).is_some() || counters.find(key.as_bytes()).is_some() {
+        return Ok(key.to_owned());
+    }
+    let declarations = generators.iter().map(|(_, generator)| generator.declaration());
+    let mut of_leaf = declarations.filter(|declared| declared.kind().word == "leaf" && declared.is_integer());
+    match (of_leaf.next(), of_leaf.next()) {
+        (Some(only), None) => Ok(only.name().to_owned()),
+        (Some(_), Some(_)) => Err(Failure::NoSuchKey),
+        (None, _) => Err(Failure::NotReady),
     }
 }
 
@@ -247,6 +267,34 @@ mod tests {
             text(i64::MIN, &TimeZone::UTC),
             r#"{"timestamp":"-910188280895(1941-02-27 09:55:19.105)","sequenceId":"0","workerId":"0"}"#
         );
+    }
+
+    #[test]
+    fn a_snowflake_key_means_one_generator() {
+        use getid_core::{CounterDeclaration, Declaration, NamedGenerator, no_dates};
+        for (declared, key, expected) in [
+            (&["leaf leaf"][..], "test", Ok("leaf")),
+            (&["leaf leaf"], "leaf", Ok("leaf")),
+            (&["a leaf", "b twitter"], "test", Ok("a")),
+            (&["a leaf", "b twitter"], "b", Ok("b")),
+            (&["a leaf", "b leaf format hex"], "test", Ok("a")),
+            (&["a leaf", "b leaf"], "test", Err(Failure::NoSuchKey)),
+            (&["a leaf", "b leaf"], "b", Ok("b")),
+            (&["a twitter", "b leaf format hex"], "test", Err(Failure::NotReady)),
+            (&[], "test", Err(Failure::NotReady)),
+            (&[], "counter", Ok("counter")),
+        ] {
+            let generators = declared.iter().enumerate().map(|(at, text)| {
+                let words: Vec<_> = text.split(' ').collect();
+                let declaration = Declaration::parse(&words, no_dates).unwrap();
+                (at, Arc::new(NamedGenerator::new(declaration, 0, None).unwrap()))
+            });
+            let generators = NamedGenerators::new(generators);
+            let counter = CounterDeclaration::parse(&["counter", "sequence"], |_| Ok(())).unwrap().unwrap();
+            let counters = NamedCounters::new([Arc::new(counter)]);
+            let found = snowflake_generator(key, &generators, &counters);
+            assert_eq!(found.as_deref().map_err(|&failure| failure), expected, "{declared:?} {key}");
+        }
     }
 
     #[test]

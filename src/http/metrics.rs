@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
+use axum::http::header::{ACCEPT, VARY};
 use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::on;
 
-use super::Http;
 use super::caller::Caller;
 use super::endpoint::{Access, Answer, Endpoint, Method};
 use super::openapi::TAG_SERVER;
 use super::problem::Problem;
+use super::{Http, coding};
 use crate::generators::sequence::LISTED_MAX;
 use crate::metrics::prometheus::{self, TextFormat};
 
@@ -25,7 +25,8 @@ const METRICS: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getMetrics",
     summary: "What INFO tells, for Prometheus",
-    description: "OpenMetrics for whoever prefers that by Accept, Prometheus's own text for all others.",
+    description: "OpenMetrics for whoever prefers that by Accept, Prometheus's own text for all others; compressed for \
+                  whoever accepts gzip.",
     access: Access::Commands(&[("INFO", "unless http-open has metrics")]),
     parameters: &[],
     body: None,
@@ -52,9 +53,9 @@ async fn metrics(
     let accept: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let format = wanted(&accept.join(","));
     let text = prometheus::text(&http.server.facts_with(LISTED_MAX), format);
-    let headers =
-        [(CONTENT_TYPE, HeaderValue::from_static(format.content_type())), (VARY, HeaderValue::from_static("Accept"))];
-    Ok((headers, text).into_response())
+    let mut response = coding::response(&headers, format.content_type(), text);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    Ok(response)
 }
 
 /// OpenMetrics for whoever prefers it to text; for all others Prometheus's own text.

@@ -1,14 +1,14 @@
 //! `GET /openapi.json`: the table of endpoints as `OpenAPI` 3.1 has it.
 
-use axum::http::StatusCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use axum::response::Response;
 use axum::routing::on;
 use serde_json::{Map, Value, json};
 
 use super::ask::Ask;
+use super::coding::StaticText;
 use super::endpoint::{self, Access, Answer, Endpoint, Method, Parameter, Place};
-use super::problem::Problem;
-use super::reply;
 use super::schema::{Bounds, Components, Schema, TEXT, field, maybe};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DOCUMENT];
@@ -49,8 +49,23 @@ const PROBLEM: Schema = Schema::Object(&[
     maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY, LOADING or MISCONF."),
 ]);
 
-async fn document(ask: Ask) -> Result<Response, Problem> {
-    Ok(reply::json(StatusCode::OK, &whole(ask.bounds())))
+/// The document as it was made last, and for which bounds.
+static LAST: Mutex<Option<(Bounds, Arc<StaticText>)>> = Mutex::new(None);
+
+async fn document(ask: Ask) -> Response {
+    text(ask.bounds()).response(ask.headers())
+}
+
+fn text(bounds: Bounds) -> Arc<StaticText> {
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*last {
+        Some((known, text)) if *known == bounds => Arc::clone(text),
+        _ => {
+            let text = Arc::new(StaticText::new("application/json", whole(bounds).to_string()));
+            *last = Some((bounds, Arc::clone(&text)));
+            text
+        }
+    }
 }
 
 /// The document, with bounds as they are configured.
@@ -173,7 +188,7 @@ fn problem(status: u16) -> Value {
         408 => "The body did not come in time.",
         409 => "It cannot be done to what is there.",
         413 => "The body is larger than 64 KiB.",
-        415 => "The body is not said to be JSON.",
+        415 => "The body is not said to be JSON, or has a Content-Encoding.",
         421 => "Without a login, Host must be an address, localhost, or a name in http-host.",
         431 => "The head of the request is too large.",
         503 => "Not now; Retry-After says when to ask again.",

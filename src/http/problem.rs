@@ -1,15 +1,19 @@
 //! Answers that are no success: problem documents of RFC 9457.
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::head::Fault;
+use super::remedy::by_http;
 use crate::text::printable::printable_up_to;
 
 /// The media type of a problem document.
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// What stands behind the sentence that a login is missing.
+const LOGIN: &str = " Send the header Authorization: Bearer USER:PASSWORD, or Basic.";
 
 /// Characters of a detail.
 const DETAIL_CHARS_MAX: usize = 1000;
@@ -74,7 +78,10 @@ impl Problem {
             "WRONGTYPE" | "EXHAUSTED" | "EXPIRED" | "REVOKED" | "WRONGTOKEN" => StatusCode::CONFLICT,
             _ => status_of(said),
         };
-        let mut detail = if said.is_empty() { text.to_owned() } else { said.to_owned() };
+        let mut detail = by_http(if said.is_empty() { text } else { said });
+        if code == "NOAUTH" {
+            detail.push_str(LOGIN);
+        }
         if let Some(command) = taken_away(said) {
             detail = format!(
                 "this request is the command {command}, which this server does not have: 'rename-command' in its \
@@ -97,16 +104,26 @@ impl Problem {
 
 /// The answer to a connection for which there is no place, as it is sent.
 pub(super) fn no_place() -> Vec<u8> {
-    let document = Document {
-        status: 503,
-        title: "Service Unavailable",
-        detail: "all places of http-max-clients are at work; try again in a second",
-        code: None,
-    };
-    let body = serde_json::to_string(&document).unwrap_or_default();
+    let detail = "all places of http-max-clients are at work; try again in a second";
+    bare(503, "Service Unavailable", detail, "retry-after: 1\r\n")
+}
+
+/// The answer to plain HTTP where TLS is spoken, as it is sent.
+pub(super) fn no_tls() -> Vec<u8> {
+    bare(
+        400,
+        "Bad Request",
+        "this port speaks TLS, and the request is plain HTTP: write https:// before the address",
+        "",
+    )
+}
+
+/// A response behind which the connection ends, of one that hyper never sees.
+fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
+    let body = serde_json::to_string(&Document { status, title, detail, code: None }).unwrap_or_default();
     format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         cache-control: no-store\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        "HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\n{more}cache-control: no-store\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -166,6 +183,10 @@ impl IntoResponse for Problem {
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         response
     }

@@ -12,6 +12,8 @@ use super::endpoint::{self, Endpoint, Place, Served};
 use super::problem::Problem;
 use super::schema::Bounds;
 use super::{Http, leaf, tinyid};
+use crate::text::printable::printable_up_to;
+use crate::text::suggest::is_near;
 
 pub(super) fn router(http: &Arc<Http>) -> Router {
     let of_row = |row: &'static Endpoint| {
@@ -67,15 +69,48 @@ pub(super) fn is_of_others(path: &str) -> bool {
 }
 
 async fn not_found(uri: Uri) -> Problem {
-    let path = uri.path();
-    // The one mistake that is made again and again.
-    let shorter = path.strip_suffix('/').filter(|shorter| endpoint::all().any(|row| row.path == *shorter));
-    let hint = shorter.map_or_else(String::new, |shorter| format!(", but at {shorter}"));
+    let hint = hint(uri.path()).unwrap_or_default();
     let detail = format!("there is nothing at this path{hint}; /openapi.json says what there is");
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
-async fn not_allowed(method: Method) -> Problem {
-    let detail = format!("this path does not take {}; /openapi.json says what it takes", method.as_str());
+/// What was probably meant by a path that there is not.
+fn hint(path: &str) -> Option<String> {
+    // The one mistake that is made again and again.
+    if let Some(shorter) = path.strip_suffix('/').filter(|shorter| endpoint::is_known(shorter)) {
+        return Some(format!(", but at {}", printable_up_to(shorter, PATH_CHARS_MAX)));
+    }
+    // A name is left away, as in POST /v1/ids.
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
+    let meant = endpoint::all().find(is_longer).or_else(|| endpoint::all().find(|row| is_near_path(path, row.path)))?;
+    let there: Vec<_> = endpoint::all().filter(|row| row.path == meant.path).map(requests).collect();
+    Some(format!(", but there is {}", there.join(" and ")))
+}
+
+/// Characters of a path in a sentence.
+const PATH_CHARS_MAX: usize = 200;
+
+/// An endpoint as a sentence names it: `POST /v1/ids/{name} (get IDs of a generator)`.
+fn requests(row: &Endpoint) -> String {
+    let mut summary = row.summary.to_owned();
+    // A summary is a few words in ASCII, and none begins with a name.
+    if let Some(first) = summary.get_mut(..1) {
+        first.make_ascii_lowercase();
+    }
+    format!("{} {} ({summary})", row.method.word().to_ascii_uppercase(), row.path)
+}
+
+/// Whether each part of a path is that of the endpoint's, or near it; a name may be any.
+fn is_near_path(path: &str, known: &str) -> bool {
+    let same_length = path.split('/').count() == known.split('/').count();
+    let are_near = |(part, known): (&str, &str)| part == known || known.starts_with('{') || is_near(part, known);
+    same_length && path.len() <= PATH_CHARS_MAX && path.split('/').zip(known.split('/')).all(are_near)
+}
+
+async fn not_allowed(method: Method, uri: Uri) -> Problem {
+    let rows = endpoint::all().filter(|row| endpoint::is_at(row, uri.path())).map(requests);
+    let taken = rows.collect::<Vec<_>>().join(" and ");
+    let detail = format!("this path does not take {}; it takes {taken}. /openapi.json says more", method.as_str());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
 }

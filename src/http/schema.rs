@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 
 /// What the configuration bounds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
     /// IDs of one request.
     pub(super) ids: u32,

@@ -49,7 +49,7 @@ pub enum IdsEffect {
     DecodeAny {
         /// If it is an ID of the unnamed one.
         id: Option<Id>,
-        /// What it could be, in some of the others.
+        /// What it could be, in each of the others that could have given it.
         named: Vec<NamedId>,
     },
     /// `DECODEID id name`: answer [`crate::command::describe_named_id`].

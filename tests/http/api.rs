@@ -85,7 +85,7 @@ fn ids_are_drawn_and_decoded() {
     assert_eq!((reading["generator"].as_str(), reading["kind"].as_str()), (Some("shop"), Some("layout")));
     assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7" }));
     let names: Vec<_> = api.json(200, &format!("GET /v1/ids/{one}"), "")["readings"].as_array().unwrap().clone();
-    assert!(names.len() >= 3 && names[0]["generator"].is_null(), "{names:?}");
+    assert!(names.len() >= 3 && names[0]["generator"].is_null(), "it was given now: {names:?}");
     let trace = drawn("POST /v1/ids/trace", "").remove(0);
     let told = api.json(200, &format!("GET /v1/ids/{trace}"), "");
     assert_eq!(told["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {told}");
@@ -102,6 +102,119 @@ fn ids_are_drawn_and_decoded() {
     let names: Vec<_> = all["generators"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["code", "shop", "trace", "tweets", "short"]);
     assert_eq!(api.json(200, "GET /v1/generators/tweets", "")["capacity_per_sec"], 4_096_000);
+}
+
+/// Without a name, what was given lately comes before what would be of another time, and what has no time last.
+#[test]
+fn texts_of_generators_over_sequences_are_decoded() {
+    let api = Api::start(&[
+        "--generator",
+        "order",
+        "serial",
+        "ORD{yyyyMMdd}-{n:6}",
+        "zone",
+        "UTC",
+        "--generator",
+        "day serial {yyyyMMdd}{n:3} zone Asia/Shanghai",
+        "--generator",
+        "code sequence format base62 pad 11",
+        "--generator",
+        "lot serial L/{n:4}{mod97}",
+        "--generator",
+        "ancient twitter epoch 0",
+        "--generator",
+        "tweets twitter",
+    ]);
+    api.ask("POST /v1/sequences/code", "");
+    let given = |name: &str| api.json(200, &format!("POST /v1/ids/{name}"), "")["ids"][0].as_str().unwrap().to_owned();
+    let readings = |id: &str| -> Vec<Value> {
+        let id = id.replace('/', "%2F");
+        api.json(200, &format!("GET /v1/ids/{id}"), "")["readings"].as_array().unwrap().clone()
+    };
+    for (name, kind, has_time) in
+        [("order", "serial", true), ("day", "serial", true), ("code", "sequence", false), ("lot", "serial", false)]
+    {
+        let id = given(name);
+        let told = readings(&id);
+        let own = told.iter().find(|own| own["generator"] == name).unwrap_or_else(|| panic!("{id}: {told:?}"));
+        assert_eq!((own["kind"].as_str(), own["fields"][0]["value"].as_str()), (Some(kind), Some("1")), "{id}: {own}");
+        assert_eq!(own["time"].is_string(), has_time, "{id}: {own}");
+        let day_ms = 24 * 3_600_000;
+        assert!(!has_time || (-day_ms..=0).contains(&own["ahead_ms"].as_i64().unwrap()), "{id}: {own}");
+        let named = api.json(200, &format!("GET /v1/ids/{}?generator={name}", id.replace('/', "%2F")), "");
+        assert_eq!(named["readings"][0]["fields"], own["fields"], "{id}");
+        let mut wire = api.server.server.connect();
+        wire.send(format!("DECODEID {id}\r\n"));
+        assert!(String::from_utf8_lossy(&wire.reply()).contains(&format!("\r\n{name}\r\n")), "{id}");
+    }
+    // All read it: the one that gave it is first, and the one whose epoch makes it the oldest last.
+    let told = readings(&given("tweets"));
+    let names: Vec<_> = told.iter().map(|own| own["generator"].as_str().unwrap_or("-")).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"tweets"), Some(&"ancient")), "{told:?}");
+    assert!(names.contains(&"-"), "{names:?}");
+    assert!(api.problem(400, "GET /v1/ids/ORD20261325-000001", "").contains("is not an id"));
+    let wrong = api.problem(400, "GET /v1/ids/ORD20261325-000001?generator=order", "");
+    assert!(wrong.contains("expected a text of the template ORD{yyyyMMdd}-{n:6}"), "{wrong}");
+}
+
+#[test]
+fn a_generator_of_another_server_is_a_conflict() {
+    let api = Api::start(&["--generator", "ts chronos one-server 3", "--id-range", "2", "--server-id", "1"]);
+    for line in ["POST /v1/ids/ts", "POST /v1/ids/ts?count=2"] {
+        assert!(api.problem(409, line, "").contains("belongs to server-id 3"), "{line}");
+    }
+}
+
+/// `-` is the unnamed generator, and clients take dots out of a path.
+#[test]
+fn no_sequence_is_made_of_a_name_that_a_path_cannot_mean() {
+    let api = Api::start(&["--sequence-create", "on-first-use"]);
+    for line in ["POST /v1/sequences/-", "POST /v1/sequences/%2e%2e", "POST /v1/sequences/."] {
+        assert!(api.problem(400, line, "").contains("means another thing in a path"), "{line}");
+    }
+    let mut redis = api.server.server.connect();
+    for request in ["SEQUENCE CREATE -", "SET . 7", "INCR ..", "INCRBY - 3", "INCR -"] {
+        let said = redis.ask(request);
+        assert!(said.contains("means another thing in a path"), "{request}: {said}");
+    }
+    assert_eq!(redis.ask("INCR ..."), ":1");
+}
+
+#[test]
+fn errors_name_the_request_that_helps() {
+    let api = Api::start(&["--generator", "order twitter", "--generator", "lua redis-lua one-server 0"]);
+    for (status, line, text) in [
+        (404, "POST /v1/sequences/nope/values", "'POST /v1/sequences/nope' makes it"),
+        (404, "GET /v1/sequences/nope", "'POST /v1/sequences/nope' makes it"),
+        (409, "POST /v1/sequences/order/values", "'order' is a generator, and POST /v1/ids/order asks it"),
+        (400, "POST /v1/ids/lua", r#"0 to 4095: POST /v1/ids/lua with {"fields": {"shard": 0}}"#),
+        (400, "GET /v1/ids/order", "POST /v1/ids/order gives IDs of a generator named 'order'"),
+        (400, "GET /v1/ids/nobody", "POST /v1/ids/nobody gives IDs"),
+        (400, "GET /v1/ids/-", "POST /v1/ids/- gives IDs of the unnamed generator"),
+    ] {
+        let detail = api.problem(status, line, "");
+        assert!(detail.contains(text), "{line}: {detail}");
+    }
+    api.ask("POST /v1/sequences/full", r#"{"max": 1}"#);
+    api.ask("POST /v1/sequences/full/values", "");
+    let full = api.problem(409, "POST /v1/sequences/full/values", "");
+    assert!(full.contains(r#"'PATCH /v1/sequences/full with {"max": N}' gives it more"#), "{full}");
+    let ids = "there is POST /v1/ids/{name} (get IDs of a generator) and GET /v1/ids/{name} (what an ID says)";
+    for (status, line, text) in [
+        (404, "POST /v1/ids", ids),
+        (404, "GET /v1/ids/", ids),
+        (404, "POST /v1/id/-", ids),
+        (404, "GET /metric", "there is GET /metrics (what INFO tells, for Prometheus)"),
+        (404, "GET /v1/sequences/", ", but at /v1/sequences"),
+        (404, "GET /something/else", "there is nothing at this path; /openapi.json says"),
+        (405, "GET /v1/sequences/a/values", "it takes POST /v1/sequences/{name}/values (get the next values"),
+        (405, "DELETE /v1/ids/-", "it takes POST /v1/ids/{name}"),
+    ] {
+        let response = api.server.ask(line);
+        let detail = response.json()["detail"].as_str().unwrap().to_owned();
+        assert_eq!(response.status, status, "{line}: {detail}");
+        assert!(detail.contains(text), "{line}: {detail}");
+    }
 }
 
 #[test]

@@ -121,6 +121,22 @@ fn a_change_comes_with_json_or_with_nothing() {
 }
 
 #[test]
+fn a_body_that_is_compressed_is_refused_before_it_is_read() {
+    let server = HttpServer::start(&[]);
+    let ask = |coding: &str, body: &str| {
+        let coding = format!("Content-Encoding: {coding}");
+        server.ask_with("POST /v1/ids/-", &[&coding], body)
+    };
+    assert_eq!(ask("identity", "{}").status, 200);
+    assert_eq!(ask("gzip", "").status, 200, "nothing is the same in every coding");
+    for coding in ["gzip", "br", "identity, gzip", "x\u{e9}"] {
+        let response = ask(coding, "{}");
+        is_refused(&response, 415, "send it as it is");
+        assert_eq!(response.header("accept-encoding"), Some("identity"), "{coding}");
+    }
+}
+
+#[test]
 fn methods_that_ask_about_the_server_are_refused_without_a_word_for_pages_elsewhere() {
     let server = HttpServer::start(&[]);
     let preflight = ["Origin: http://evil.example", "Access-Control-Request-Method: POST"];

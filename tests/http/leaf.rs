@@ -33,10 +33,9 @@ fn recorded_conversations_are_had_to_the_byte() {
 }
 
 #[test]
-fn a_snowflake_key_is_the_generator_of_that_name_or_the_unnamed_one() {
+fn a_snowflake_key_is_the_generator_of_that_name_or_the_only_one_of_leafs_layout() {
     let server = HttpServer::start(&["--http-api", "leaf", "--generator", "orders", "leaf", "worker", "39"]);
     let mut http = server.connect();
-    let mut redis = server.server.connect();
     let mut id = |key: &str| {
         let response = http.ask(&format!("GET /api/snowflake/get/{key}"), &[], "");
         assert_eq!((response.status, response.header("content-type")), (200, Some("text/plain;charset=UTF-8")));
@@ -47,10 +46,11 @@ fn a_snowflake_key_is_the_generator_of_that_name_or_the_unnamed_one() {
     assert_eq!(decoded["workerId"], "39", "{named} {decoded}");
     let number: u64 = named.parse().unwrap();
     assert_eq!(decoded["sequenceId"], (number & 4095).to_string());
-    assert!(id("orders").parse::<u64>().unwrap() > number);
-    let unnamed: u64 = id("whatever").parse().unwrap();
-    let next: u64 = redis.id();
-    assert!(unnamed < next && id("other").parse::<u64>().unwrap() > next, "one generator for all other keys");
+    let other: u64 = id("whatever").parse().unwrap();
+    assert!(number < other && id("orders").parse::<u64>().unwrap() > other, "one generator for all keys");
+    let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    let unix_ms = u128::from(other >> 22) + 1_288_834_974_657;
+    assert!(now_ms.abs_diff(unix_ms) < 3_600_000, "{other} is of another layout: {unix_ms}");
     assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
 }
 
@@ -69,6 +69,17 @@ fn a_key_that_can_have_no_sequence_is_logged_once() {
     server.server.wait_log("2 more within 3600 s that have no line of their own: requests of Leaf's");
     let log = server.server.log_so_far();
     assert_eq!(log.matches("was asked for and cannot be served").count(), 1, "{log}");
+}
+
+#[test]
+fn a_snowflake_key_that_means_no_generator_is_refused_as_leaf_refuses() {
+    for (words, message) in [("", NOT_READY), ("--generator a leaf --generator b leaf", NO_SUCH_KEY)] {
+        let words: Vec<_> = ["--http-api", "leaf"].into_iter().chain(words.split_whitespace()).collect();
+        let answer = HttpServer::start(&words).ask("GET /api/snowflake/get/test");
+        assert!(answer.status == 500 && answer.text().contains(message), "{words:?}: {answer:?}");
+    }
+    let words = ["--requirepass", "secret", "--http-api", "leaf", "--generator", "tweets", "twitter"];
+    assert_eq!(HttpServer::start(&words).ask("GET /api/snowflake/get/test").status, 401, "the login comes first");
 }
 
 #[test]
@@ -170,5 +181,5 @@ fn a_user_that_is_not_there_is_an_error_at_the_start() {
     let said = refused(folder().path(), &["--http-api", "leaf", "user", "shop"], |_| {});
     assert!(said.contains("http-api") && said.contains("shop"), "{said}");
     let server = HttpServer::start(&["--http-api", "leaf", "user", "default"]);
-    assert_eq!(server.ask("GET /api/snowflake/get/a").status, 200);
+    assert_eq!(server.ask("GET /decodeSnowflakeId?snowflakeId=1").status, 200);
 }

@@ -212,11 +212,19 @@ fn over_tls_the_protocol_is_said_and_certificates_are_read_again() {
     let ok = ask_tls(&files, None, port, &[b"h2", b"http/1.1"], LIVEZ).unwrap();
     assert!(ok.starts_with("HTTP/1.1 200 OK") && ok.ends_with("\nhttp/1.1"), "{ok}");
     assert!(ask_tls(&files, None, port, &[b"h2"], LIVEZ).is_err());
-    // Who speaks plain text is gone, and nobody waits for who says nothing.
+    // Who speaks plain HTTP is told so, and nobody waits for who says nothing.
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let mut plain = Http::connect(port);
     plain.send(LIVEZ.as_bytes());
-    assert!(plain.try_response().is_err());
+    let told = plain.response();
+    assert_eq!((told.status, told.header("connection")), (400, Some("close")), "{told:?}");
+    assert!(told.json()["detail"].as_str().unwrap().contains("write https://"), "{told:?}");
+    assert!(plain.is_closed());
+    // What is neither TLS nor HTTP gets TLS's alert.
+    let mut odd = Http::connect(port);
+    odd.send(b"\x00\x01\x02\x03\x04\x05\r\n\r\n");
+    assert!(odd.try_response().is_err());
+    assert_eq!(server.connect().info("tls_handshakes_failed"), "3", "each counts, and so did that of h2");
     assert!(ask_tls(&files, None, port, &[], LIVEZ).unwrap().starts_with("HTTP/1.1 200 OK"));
     drop(silent);
     // A certificate of somebody whom the client does not know, after a reload.

@@ -7,6 +7,7 @@
 mod api;
 mod basics;
 mod bounds;
+mod coding;
 mod conformance;
 mod document;
 mod examples;

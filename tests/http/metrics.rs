@@ -224,7 +224,7 @@ fn the_format_is_what_accept_prefers() {
     for (accept, media) in [("Accept: */*", PLAIN), (ACCEPT_OPEN, OPEN), ("Accept: text/html", PLAIN)] {
         let response = server.ask_with("GET /metrics", &[accept], "");
         assert_eq!((response.status, response.header("content-type")), (200, Some(media)), "{accept}");
-        assert_eq!(response.header("vary"), Some("Accept"));
+        assert_eq!(response.header("vary"), Some("Accept, Accept-Encoding"));
         assert_eq!(response.text().ends_with("# EOF\n"), media == OPEN, "{accept}");
     }
     let names = |text: &str| -> BTreeSet<String> { samples(text).into_keys().collect() };

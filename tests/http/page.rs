@@ -77,7 +77,7 @@ fn the_page_is_one_file_that_nobody_can_frame_or_change() {
         ("x-frame-options", "DENY"),
         ("referrer-policy", "no-referrer"),
         ("cross-origin-resource-policy", "same-origin"),
-        ("cache-control", "no-store"),
+        ("cache-control", "no-cache"),
     ] {
         assert_eq!(page.header(name), Some(value), "{name}");
     }

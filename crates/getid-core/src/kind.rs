@@ -42,6 +42,8 @@ pub struct Kind {
     pub epoch_unix_ms: i64,
     /// The step of its time.
     pub unit: Unit,
+    /// A unit that was not borrowed begins at a random count up to this, unless a declaration says another; 0: at 0.
+    pub counter_start: u64,
     /// How its IDs are written.
     pub shape: Shape,
 }
@@ -64,7 +66,7 @@ const fn number(
     epoch_unix_ms: i64,
     unit: Unit,
 ) -> Kind {
-    Kind { word, doc, fields, epoch_unix_ms, unit, shape: Shape::Number }
+    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape: Shape::Number }
 }
 
 const fn text(
@@ -75,7 +77,7 @@ const fn text(
     unit: Unit,
     shape: Shape,
 ) -> Kind {
-    Kind { word, doc, fields, epoch_unix_ms, unit, shape }
+    Kind { word, doc, fields, epoch_unix_ms, unit, counter_start: 0, shape }
 }
 
 const TWITTER_MS: i64 = 1_288_834_974_657;
@@ -118,7 +120,8 @@ pub static KINDS: &[Kind] = &[
         TWITTER_MS,
         Unit::MS,
     ),
-    number("leaf", "Leaf's snowflake mode", WORKER_10, TWITTER_MS, Unit::MS),
+    // Leaf draws the count of a new millisecond by `nextInt(100)`.
+    Kind { counter_start: 99, ..number("leaf", "Leaf's snowflake mode", WORKER_10, TWITTER_MS, Unit::MS) },
     number("keets", "the snowflakes of keets, 10 bits for the worker", WORKER_10, FORK_MS, Unit::MS),
     number(
         "discord",

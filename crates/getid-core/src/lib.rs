@@ -71,8 +71,8 @@ pub use clock::{Reading, ReferenceClock};
 pub use clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, Severity};
 pub use composer::{Composer, request_bits};
 pub use declaration::{
-    Change, Declaration, DeclarationError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS, WORDS_MAX,
-    is_name, no_dates,
+    Change, Declaration, DeclarationError, EpochParser, FIELD_NAME_BYTES_MAX, NAME_BYTES_MAX, OPTIONS, RESERVED_NAME,
+    WORDS_MAX, is_name, is_reserved_name, no_dates,
 };
 pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
@@ -96,8 +96,8 @@ pub use sequence::{
     SpecError, VALUE_MAX, WaitPolicy, Waiter, is_sequence_name,
 };
 pub use serial::{
-    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, NamedCounters, Reset, Serial, Stamp,
-    TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
+    COUNTER_KINDS, CheckDigit, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Reset,
+    Serial, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError, ZoneCheck,
 };
 pub use slots::Slots;
 pub use status::{LineStatus, Status};

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::header::{CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_FRAME_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -39,6 +39,7 @@ use self::status::Status;
 use self::stream::stream;
 use super::Http;
 use super::caller::Caller;
+use super::coding::StaticText;
 use super::problem::Problem;
 use super::reply;
 use crate::server::Server;
@@ -127,17 +128,17 @@ impl Page {
 }
 
 /// `GET /`.
-async fn page() -> Response {
+async fn page(request: HeaderMap) -> Response {
+    static TEXT: LazyLock<StaticText> = LazyLock::new(|| StaticText::new("text/html; charset=utf-8", HTML));
     static POLICY: LazyLock<HeaderValue> = LazyLock::new(policy);
     let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, POLICY.clone()),
         (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
         (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
         (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     ];
-    (headers, HTML).into_response()
+    (headers, TEXT.response(&request)).into_response()
 }
 
 /// The page's style and script are allowed by their hashes, and nothing else is, but asking this server.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Timeout;
+use tokio::time::{Instant, Sleep, Timeout, sleep_until, timeout_at};
 use tokio_rustls::rustls::{self, InvalidMessage};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
@@ -27,6 +27,8 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Stream {
     acceptor: Arc<Acceptor>,
     is_http: bool,
+    /// How long the first byte may take on the HTTP port, from the first look for it.
+    first_byte: Option<Pin<Box<Sleep>>>,
     state: State,
     /// Whom the client's certificate names, from the end of the handshake until somebody asks.
     user: Option<String>,
@@ -38,6 +40,8 @@ enum State {
     Fresh(TcpStream),
     Handshake(Handshake),
     Open(Box<TlsStream<TcpStream>>),
+    /// Plain text came on the HTTP port, which is unread.
+    Plain(TcpStream),
     Failed,
 }
 
@@ -56,7 +60,7 @@ impl fmt::Debug for Handshake {
 impl Stream {
     /// A stream on a socket that nothing was read from yet.
     pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
-        Stream { acceptor, is_http: false, state: State::Fresh(socket), user: None }
+        Stream { acceptor, is_http: false, first_byte: None, state: State::Fresh(socket), user: None }
     }
 
     /// The same of the HTTP port.
@@ -73,10 +77,20 @@ impl Stream {
         }
     }
 
+    /// The socket of a client whose handshake failed because it spoke plain text, as in plain HTTP. Nothing was written
+    /// to it, and nothing was read.
+    #[cfg(feature = "http")]
+    pub fn into_plain(self) -> Option<TcpStream> {
+        match self.state {
+            State::Plain(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
     /// The socket below; `None` once a handshake failed.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match &self.state {
-            State::Fresh(socket) => Some(socket),
+            State::Fresh(socket) | State::Plain(socket) => Some(socket),
             State::Handshake(handshake) => handshake.accept.get_ref().get_ref(),
             State::Open(stream) => Some(stream.get_ref().0),
             State::Failed => None,
@@ -112,12 +126,35 @@ impl Stream {
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut handshake = match std::mem::replace(&mut self.state, State::Failed) {
             State::Fresh(socket) => {
+                let mut deadline = Instant::now() + HANDSHAKE_TIMEOUT;
+                if self.is_http {
+                    // rustls answers plain text with an alert, in front of which no other answer can go.
+                    let limit = self.first_byte.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+                    deadline = limit.deadline();
+                    let mut byte = [0];
+                    let mut first = ReadBuf::new(&mut byte);
+                    match socket.poll_peek(cx, &mut first) {
+                        Poll::Pending if limit.as_mut().poll(cx).is_pending() => {
+                            self.state = State::Fresh(socket);
+                            return Poll::Pending;
+                        }
+                        Poll::Pending => return self.failed(late()),
+                        Poll::Ready(Ok(_)) if first.filled().iter().any(u8::is_ascii_alphabetic) => {
+                            self.state = State::Plain(socket);
+                            return self.failed(io::Error::new(io::ErrorKind::InvalidData, PLAIN_TEXT));
+                        }
+                        // What is wrong with the socket, the handshake finds too.
+                        Poll::Ready(_) => self.first_byte = None,
+                    }
+                }
                 let (config, names_user) = self.acceptor.config(self.is_http);
                 let accept = TlsAcceptor::from(config).accept(socket);
-                Handshake { accept: Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, accept)), names_user }
+                Handshake { accept: Box::pin(timeout_at(deadline, accept)), names_user }
             }
             State::Handshake(handshake) => handshake,
-            State::Open(_) | State::Failed => return Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            State::Open(_) | State::Plain(_) | State::Failed => {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            }
         };
         let error = match handshake.accept.as_mut().poll(cx) {
             Poll::Pending => {
@@ -145,23 +182,29 @@ impl Stream {
                 return Poll::Ready(Err(io::Error::new(error.kind(), "it left before the end of the TLS handshake")));
             }
             Poll::Ready(Ok(Err(error))) => described(&error),
-            Poll::Ready(Err(_)) => {
-                let text = format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs());
-                io::Error::new(io::ErrorKind::TimedOut, text)
-            }
+            Poll::Ready(Err(_)) => late(),
         };
+        self.failed(error)
+    }
+
+    fn failed(&self, error: io::Error) -> Poll<io::Result<()>> {
         self.acceptor.failures.fetch_add(1, Relaxed);
         Poll::Ready(Err(error))
     }
 }
 
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()))
+}
+
+/// What is said of a client that speaks no TLS.
+const PLAIN_TEXT: &str = "TLS handshake failed: it sent plain text, and this port takes TLS only";
+
 /// A handshake's error, in the words of who runs a server.
 fn described(error: &io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let text = match cause {
-        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-            "TLS handshake failed: it sent plain text, and this port takes TLS only".to_owned()
-        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => PLAIN_TEXT.to_owned(),
         Some(rustls::Error::NoCertificatesPresented) => {
             "TLS handshake failed: it sent no certificate, and tls-auth-clients is yes".to_owned()
         }
@@ -190,7 +233,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().state {
             State::Open(stream) => Pin::new(&mut **stream).poll_flush(cx),
-            State::Fresh(_) | State::Handshake(_) | State::Failed => Poll::Ready(Ok(())),
+            State::Fresh(_) | State::Handshake(_) | State::Plain(_) | State::Failed => Poll::Ready(Ok(())),
         }
     }
 
@@ -198,7 +241,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().state {
             State::Open(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
-            State::Fresh(_) | State::Handshake(_) | State::Failed => Poll::Ready(Ok(())),
+            State::Fresh(_) | State::Handshake(_) | State::Plain(_) | State::Failed => Poll::Ready(Ok(())),
         }
     }
 }
@@ -207,7 +250,6 @@ impl AsyncWrite for Stream {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
-    use tokio::time::Instant;
 
     use super::super::Settings;
     use super::*;

@@ -7,7 +7,7 @@ use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestFiel
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
 use crate::acl::User;
 use crate::command::{
-    Command, Verb, check_named_span, describe_counter_id, parse_id, parse_named_id, parse_span, quoted,
+    Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
 };
 use crate::resp::{Args, parse_integer};
 use crate::session::Settings;
@@ -145,9 +145,6 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
     format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
 }
 
-/// In how many generators `DECODEID` without a name tells what an ID could be.
-const DECODED_MAX: usize = 100;
-
 /// What an unknown name counts for a turn's bound, bytes: others are looked at for it.
 const UNKNOWN_NAME_BYTES: usize = 4096;
 
@@ -181,22 +178,28 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
 pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     let text = call.arg(1);
     if call.args.len() > 2 {
-        if let Some(counter) = counter_at(call, 2) {
-            let told = describe_counter_id(counter, text)?;
-            return Ok(Answer::Value(told));
-        }
-        let generator = generator_at(call, 2)?;
-        let number = parse_named_id(&generator, text)?;
-        return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed((generator, number)))));
+        let id = if let Some(counter) = counter_at(call, 2) {
+            NamedId::Counted(Arc::clone(counter), parse_counter_id(counter, text)?)
+        } else {
+            let generator = generator_at(call, 2)?;
+            let number = parse_named_id(&generator, text)?;
+            NamedId::Number(generator, number)
+        };
+        return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
     let id = parse_id(text).map_err(|error| error.to_string());
-    let generators = &call.client.settings.generators;
-    if generators.is_empty() {
+    let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
+    if generators.is_empty() && counters.is_empty() {
         return Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id?))));
     }
-    let read = |generator: &Arc<NamedGenerator>| Some((Arc::clone(generator), parse_named_id(generator, text).ok()?));
-    let named = generators.iter().filter_map(|(_, generator)| read(generator));
-    let named: Vec<_> = named.take(DECODED_MAX).collect();
+    // As many as there are generators at most; the shell, which has the clock, knows which of them to leave out.
+    let text = str::from_utf8(text).unwrap_or_default();
+    let numbers = generators
+        .iter()
+        .filter_map(|(_, generator)| Some(NamedId::Number(Arc::clone(generator), generator.declaration().read(text)?)));
+    let counted =
+        counters.iter().filter_map(|counter| Some(NamedId::Counted(Arc::clone(counter), counter.read(text)?)));
+    let named: Vec<_> = numbers.chain(counted).collect();
     if named.is_empty() {
         id.as_ref().map_err(Clone::clone)?;
     }
@@ -204,10 +207,10 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
 }
 
 /// The generator that counts by a sequence, if the last argument, at `at`, is the name of one.
-fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a CounterDeclaration> {
+fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a Arc<CounterDeclaration>> {
     let counters = &call.client.settings.counters;
     let place = counters.find(call.arg(at)).filter(|_| call.args.len() == at + 1)?;
-    counters.get(place).map(|counter| &**counter)
+    counters.get(place)
 }
 
 /// The generator whose name is the last argument, at `at`.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::error::DeclarationError;
-use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name};
+use super::value::{Declaration, FIELD_NAME_BYTES_MAX, FORMERLY, OPTIONS, WORDS_MAX, is_name, is_reserved_name};
 use crate::fields::{Field, FieldLayout, FieldsError, Role, low_bits_64};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
@@ -36,6 +36,20 @@ impl Declaration {
     ///
     /// All that is wrong with them. Of an unknown kind these are the mistakes that are mistakes in every kind.
     pub fn parse(words: &[&str], epoch: EpochParser) -> Result<Declaration, Vec<DeclarationError>> {
+        let declared = Declaration::read_words(words, epoch, |kind| kind.counter_start);
+        // A record may have such a name from before: it is refused where it is declared.
+        let reserved = words.first().filter(|name| is_reserved_name(name)).map(|&name| name.to_owned());
+        let Some(name) = reserved else { return declared };
+        let mut errors = declared.err().unwrap_or_default();
+        errors.insert(0, DeclarationError::Reserved { name });
+        Err(errors)
+    }
+
+    fn read_words(
+        words: &[&str],
+        epoch: EpochParser,
+        counter_start_of: fn(&Kind) -> u64,
+    ) -> Result<Declaration, Vec<DeclarationError>> {
         let mut errors = Vec::new();
         let (name, rest) = words.split_first().map_or(("", words), |(name, rest)| (*name, rest));
         if !is_name(name) {
@@ -53,7 +67,7 @@ impl Declaration {
             errors.push(DeclarationError::TooLong);
             return Err(errors);
         }
-        let mut draft = Draft::new(kind.unwrap_or(&KINDS[0]), epoch);
+        let mut draft = Draft::new(kind.unwrap_or(&KINDS[0]), epoch, counter_start_of);
         draft.read(rest);
         let declaration = draft.finish(name).map_err(|mut wrong| {
             wrong.retain(|error| kind.is_some() || error.is_of_every_kind());
@@ -62,14 +76,15 @@ impl Declaration {
         declaration.ok().filter(|_| errors.is_empty()).ok_or(errors)
     }
 
-    /// A declaration as [`Declaration::to_text`] writes it.
+    /// A declaration as [`Declaration::to_text`] writes it. Without a `counter-start` it begins units at 0, whatever
+    /// its kind: records were written so before kinds had a start of their own.
     pub fn from_text(text: &str) -> Option<Declaration> {
         let words: Vec<_> = text.split(' ').collect();
         // They stand at the end, in pairs. (Elsewhere the word may be a prefix.)
         let is_former = |pair: &&[&str]| pair.len() == 2 && pair[0] == FORMERLY;
         let formers = words.rchunks(2).take_while(is_former).count();
         let (words, former) = words.split_at(words.len() - 2 * formers);
-        let mut declaration = Declaration::parse(words, no_dates).ok()?;
+        let mut declaration = Declaration::read_words(words, no_dates, |_| 0).ok()?;
         for pair in former.chunks(2) {
             declaration.former.push(Format::from_former_text(pair.get(1)?)?);
         }
@@ -86,13 +101,15 @@ struct Draft {
     given: Vec<String>,
     epoch_unix_ms: i64,
     unit: Unit,
+    /// The start of the counter where none is declared; the counter's width may allow less.
+    counter_start: u64,
     /// Options and values of fields, in the order they were given.
     options: Vec<(String, String)>,
     errors: Vec<DeclarationError>,
 }
 
 impl Draft {
-    fn new(kind: &'static Kind, epoch_parser: EpochParser) -> Draft {
+    fn new(kind: &'static Kind, epoch_parser: EpochParser, counter_start_of: fn(&Kind) -> u64) -> Draft {
         Draft {
             kind,
             epoch_parser,
@@ -100,6 +117,7 @@ impl Draft {
             given: Vec::new(),
             epoch_unix_ms: kind.epoch_unix_ms,
             unit: kind.unit,
+            counter_start: counter_start_of(kind),
             options: Vec::new(),
             errors: Vec::new(),
         }
@@ -257,13 +275,14 @@ impl Draft {
 
     /// `counter-start 0..N`
     fn read_counter_start(&mut self) -> u64 {
-        let Some(text) = self.option("counter-start") else { return 0 };
+        let option = self.option("counter-start");
         let is_counter = |field: &&Field| field.role == Role::Counter && field.bits > 0;
         let Some(counter) = self.fields.iter().find(is_counter) else {
-            self.errors.push(DeclarationError::NoCounter);
+            self.errors.extend(option.map(|_| DeclarationError::NoCounter));
             return 0;
         };
         let last = low_bits_64(counter.bits);
+        let Some(text) = option else { return self.counter_start.min(last) };
         let highest = text.strip_prefix("0..").map(|number| number.strip_prefix('=').unwrap_or(number));
         let highest = highest.and_then(whole_number).filter(|&highest| highest <= last);
         if highest.is_none() {

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::value::{NAME_BYTES_MAX, OPTIONS, WORDS_MAX};
+use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
 use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
 
@@ -13,6 +13,7 @@ use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum DeclarationError {
     Name { name: String },
+    Reserved { name: String },
     NoKind,
     Kind { word: String },
     TooLong,
@@ -46,7 +47,9 @@ impl DeclarationError {
     /// The option that it is about, `kind` and `layout` (all fields) among them; `None`: the declaration as a whole.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
-            Self::Name { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => return None,
+            Self::Name { .. } | Self::Reserved { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => {
+                return None;
+            }
             Self::Kind { .. } => "kind",
             Self::NoValue { option } | Self::Twice { option } | Self::Number { option, .. } => option,
             Self::Option { name, .. } | Self::NoConstant { name } | Self::Fields(FieldsError::Value { name, .. }) => {
@@ -118,6 +121,7 @@ impl fmt::Display for DeclarationError {
                 "the generator's name is {}, must be 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
                 Quoted(name)
             ),
+            Self::Reserved { name } => write!(f, "the generator's name {} {RESERVED_NAME}", Quoted(name)),
             Self::NoKind => f.write_str("the kind is missing, as in: generator tweets twitter"),
             Self::Kind { word } => write!(f, "{} is not a kind of generator", Quoted(word)),
             Self::TooLong => write!(f, "the declaration has more than {WORDS_MAX} words"),

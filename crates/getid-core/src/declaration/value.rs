@@ -26,6 +26,17 @@ pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format"
 /// What the record says of formats in which IDs were written before.
 pub(super) const FORMERLY: &str = "formerly";
 
+/// Whose words a declaration is written in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// A record's.
+    Recorded,
+    /// A configuration's.
+    Declared,
+    /// A fleet's.
+    Common,
+}
+
 /// A named generator as it is declared; all of it is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
@@ -47,7 +58,7 @@ impl Declaration {
     /// All of it in one line, the same for declarations that mean the same: its fields in full, its epoch in Unix ms,
     /// drawn values that are known.
     pub fn to_text(&self) -> String {
-        let mut text = self.declared_text();
+        let mut text = self.words(Words::Recorded);
         for former in &self.former {
             text = format!("{text} {FORMERLY} {}", former.former_text());
         }
@@ -56,16 +67,16 @@ impl Declaration {
 
     /// The same as a configuration may say it: without what only the record knows of lives before.
     pub fn declared_text(&self) -> String {
-        self.words(true)
+        self.words(Words::Declared)
     }
 
     /// What all servers of a fleet have to say alike: [`Declaration::declared_text`] with a `*` for the value of each
     /// constant, and without those of drawn fields. They may be a server's own.
     pub fn common_text(&self) -> String {
-        self.words(false)
+        self.words(Words::Common)
     }
 
-    fn words(&self, with_values: bool) -> String {
+    fn words(&self, whose: Words) -> String {
         let mut text = format!("{} {}", self.name, self.kind.word);
         let mut add = |part: String| {
             text.push(' ');
@@ -79,9 +90,9 @@ impl Declaration {
         }
         for field in self.layout.fields() {
             match field.role {
-                Role::Constant(_) if !with_values => add(format!("{} *", field.name)),
+                Role::Constant(_) if whose == Words::Common => add(format!("{} *", field.name)),
                 Role::Constant(value) => add(format!("{} {value}", field.name)),
-                Role::Drawn if with_values => {
+                Role::Drawn if whose != Words::Common => {
                     if let Some(value) = self.drawn_value(&field.name) {
                         add(format!("{} {value}", field.name));
                     }
@@ -89,7 +100,9 @@ impl Declaration {
                 _ => {}
             }
         }
-        if self.counter_start > 0 {
+        // Left out, it is 0 in a record, and the kind's own in a configuration.
+        let has_own = self.kind.counter_start > 0 && self.layout.counter_bits() > 0;
+        if self.counter_start > 0 || (has_own && whose != Words::Recorded) {
             add(format!("counter-start 0..{}", self.counter_start));
         }
         if let Some(server_id) = self.one_server {
@@ -229,6 +242,16 @@ impl Declaration {
         self.format.as_ref().map_or_else(|| self.kind.shape.bytes_max(bits), |format| format.bytes_max(bits))
     }
 }
+
+/// Whether a path of the HTTP port means another thing by this name: `-` is the unnamed generator there, and clients
+/// and proxies take `.` and `..` out of a path. No new generator, sequence or worker pool may have it.
+pub fn is_reserved_name(name: &str) -> bool {
+    matches!(name, "-" | "." | "..")
+}
+
+/// What stands behind a name that is [reserved](is_reserved_name), in sentences.
+pub const RESERVED_NAME: &str =
+    "means another thing in a path of the HTTP port, as do - and . and .. alone: take another name";
 
 /// Whether `name` may be a generator's: 1 to 128 bytes of `A-Z a-z 0-9 _ . : -`.
 pub fn is_name(name: &str) -> bool {

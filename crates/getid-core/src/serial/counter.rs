@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};
-use crate::declaration::is_name;
+use crate::declaration::{RESERVED_NAME, is_name, is_reserved_name};
 use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
+use crate::kind::Shape;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
 
 /// The words that declare such a generator.
@@ -68,10 +69,20 @@ impl Serial {
     }
 }
 
+/// What an ID of such a generator says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterReading {
+    /// What was counted.
+    pub value: i64,
+    /// What a template shows of the time, as [`Template::read`] returns it; [`Stamp::FIRST`] of a sequence.
+    pub stamp: Stamp,
+}
+
 /// What is wrong with a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum CounterError {
+    Reserved { name: String },
     NoTemplate,
     Template { text: String, error: TemplateError },
     NoValue { option: String },
@@ -91,7 +102,7 @@ impl CounterError {
     /// The option that it is about; `None`: the declaration as a whole.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
-            CounterError::NoTemplate => return None,
+            CounterError::Reserved { .. } | CounterError::NoTemplate => return None,
             CounterError::Template { .. } => "template",
             CounterError::NoValue { option } | CounterError::Twice { option } => option,
             CounterError::Option { name, .. } => name,
@@ -109,6 +120,7 @@ impl CounterError {
 impl fmt::Display for CounterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            CounterError::Reserved { name } => write!(f, "the generator's name '{name}' {RESERVED_NAME}"),
             CounterError::NoTemplate => {
                 f.write_str("a serial has its template behind the kind, such as 'INV{yyyyMMdd}-{n:6}'")
             }
@@ -159,8 +171,14 @@ impl CounterDeclaration {
         let (&kind, rest) = rest.split_first()?;
         let kind = COUNTER_KINDS.into_iter().find(|known| *known == kind).filter(|_| is_name(name))?;
         let mut errors = Vec::new();
+        if is_reserved_name(name) {
+            errors.push(CounterError::Reserved { name: name.to_owned() });
+        }
         let (template, rest) = match (kind, rest.split_first()) {
-            ("serial", None) => return Some(Err([CounterError::NoTemplate].into())),
+            ("serial", None) => {
+                errors.push(CounterError::NoTemplate);
+                return Some(Err(errors));
+            }
             ("serial", Some((&template, rest))) => (Some(template), rest),
             _ => (None, rest),
         };
@@ -194,6 +212,19 @@ impl CounterDeclaration {
     /// Whether its IDs are integers on the wire.
     pub fn is_integer(&self) -> bool {
         matches!(self.kind, CounterKind::Sequence(None))
+    }
+
+    /// What an ID says; `None` for what this generator does not write.
+    pub fn read(&self, id: &str) -> Option<CounterReading> {
+        let number = match &self.kind {
+            CounterKind::Sequence(None) => Shape::Number.read(id)?,
+            CounterKind::Sequence(Some(format)) => format.read(id)?,
+            CounterKind::Serial(serial) => {
+                let (stamp, value) = serial.template.read(id, serial.grows)?;
+                return Some(CounterReading { value, stamp });
+            }
+        };
+        Some(CounterReading { value: i64::try_from(number).ok()?, stamp: Stamp::FIRST })
     }
 
     /// The most bytes of an ID as text.

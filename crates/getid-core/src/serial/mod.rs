@@ -14,5 +14,7 @@ mod counter;
 mod template;
 
 pub use check_digit::CheckDigit;
-pub use counter::{COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, NamedCounters, Serial, ZoneCheck};
+pub use counter::{
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, NamedCounters, Serial, ZoneCheck,
+};
 pub use template::{Reset, Stamp, TEMPLATE_BYTES_MAX, Template, TemplateError};

@@ -30,6 +30,18 @@ pub struct Stamp {
 impl Stamp {
     /// That of a template that shows no time.
     pub const FIRST: Stamp = Stamp { year: 0, month: 1, day: 1, hour: 0 };
+
+    /// Whether there is such an hour of such a day.
+    fn is_date(self) -> bool {
+        let Stamp { year, month, day, hour } = self;
+        let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let days = match month {
+            2 => 28 + u8::from(is_leap),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        (1..=12).contains(&month) && (1..=days).contains(&day) && hour < 24
+    }
 }
 
 /// How often the counter begins again. The greater is the finer.
@@ -122,6 +134,19 @@ enum Part {
     Hour,
     Counter { digits: u32 },
     Check(CheckDigit),
+}
+
+impl Part {
+    /// How many bytes it takes; `None`: it is the counter, which may grow.
+    fn width(&self) -> Option<usize> {
+        Some(match self {
+            Part::Text(text) => text.len(),
+            Part::Year4 => 4,
+            Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
+            Part::Counter { .. } => return None,
+            Part::Check(check) => check.digits(),
+        })
+    }
 }
 
 /// A template that was read.
@@ -275,14 +300,37 @@ impl Template {
 
     /// The most bytes of its texts, with a counter that may grow.
     pub fn bytes_max(&self) -> usize {
-        let bytes = self.parts.iter().map(|part| match part {
-            Part::Text(text) => text.len(),
-            Part::Year4 => 4,
-            Part::Year2 | Part::Month | Part::Day | Part::Hour => 2,
-            Part::Counter { .. } => DIGITS_MAX as usize + 1,
-            Part::Check(check) => check.digits(),
-        });
-        bytes.sum()
+        self.parts.iter().map(|part| part.width().unwrap_or(DIGITS_MAX as usize + 1)).sum()
+    }
+
+    /// The value of a text that [`Template::write`] has written, and what the text shows of the time: fields that it
+    /// does not show are those of [`Stamp::FIRST`], and a year of two digits is 0 to 99.
+    pub fn read(&self, text: &str, grows: bool) -> Option<(Stamp, i64)> {
+        let fixed: usize = self.parts.iter().map(|part| part.width().unwrap_or(0)).sum();
+        let counter_digits = text.len().checked_sub(fixed)?;
+        let least = self.digits as usize;
+        if counter_digits < least || (counter_digits > least && !grows) {
+            return None;
+        }
+        let has_long_years = self.parts.contains(&Part::Year4);
+        let (mut stamp, mut value, mut rest) = (Stamp::FIRST, 0, text);
+        for part in &self.parts {
+            let (piece, behind) = rest.split_at_checked(part.width().unwrap_or(counter_digits))?;
+            rest = behind;
+            match part {
+                Part::Year4 => stamp.year = piece.parse().ok()?,
+                Part::Year2 if !has_long_years => stamp.year = piece.parse().ok()?,
+                Part::Month => stamp.month = piece.parse().ok()?,
+                Part::Day => stamp.day = piece.parse().ok()?,
+                Part::Hour => stamp.hour = piece.parse().ok()?,
+                Part::Counter { .. } => value = piece.parse().ok().filter(|&value| value >= 0)?,
+                Part::Text(_) | Part::Year2 | Part::Check(_) => {}
+            }
+        }
+        // Writing it again compares texts and check digits, and fields that are shown twice.
+        let mut written = Vec::with_capacity(text.len());
+        (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes())
+            .then_some((stamp, value))
     }
 
     /// Appends the text of a value, 0 or more; false, and nothing is appended, if it has more digits than the counter

@@ -1,6 +1,6 @@
 //! Declarations of named generators: what they mean, and their mistakes.
 
-use getid_core::{Declaration, KINDS, no_dates};
+use getid_core::{CounterDeclaration, Declaration, KINDS, no_dates};
 
 use proptest::prelude::*;
 
@@ -22,6 +22,11 @@ const RIGHT: &[&str] = &[
      counter-start 0..9",
     "short js53 format base62 prefix T- overflow grow",
     "short js53 pad 64 overflow error",
+    "meituan leaf",
+    "meituan leaf counter-start 0..0",
+    "meituan leaf counter-start 0..4095",
+    "meituan leaf counter:4",
+    "meituan leaf counter:0",
     "a-word-of-the-record twitter format hex prefix formerly",
     "a-word-of-the-record twitter prefix formerly overflow grow",
     "zeros layout zero:3 time:40@100us server-id:20 zero 0",
@@ -37,6 +42,54 @@ fn the_canonical_text_reads_back() {
         let written = declaration.to_text();
         assert_eq!(Declaration::from_text(&written), Some(declaration), "{written}");
     }
+}
+
+/// They are refused where they are declared; a record may have them from before.
+#[test]
+fn names_that_a_path_cannot_mean_are_refused() {
+    for name in ["-", ".", ".."] {
+        for kind in ["twitter", "uuid7"] {
+            let words = [name, kind];
+            let errors = Declaration::parse(&words, no_dates).expect_err(name);
+            let [error] = &errors[..] else { panic!("one mistake: {errors:?}") };
+            let expected = format!("the generator's name '{name}' means another thing in a path of the HTTP port");
+            assert!(error.to_string().starts_with(&expected), "{error}");
+        }
+        let recorded = format!("{name} uuid7");
+        assert_eq!(Declaration::from_text(&recorded).map(|declaration| declaration.to_text()), Some(recorded));
+        for words in [&[name, "sequence"][..], &[name, "serial", "{n:3}"], &[name, "serial"]] {
+            let errors = CounterDeclaration::parse(words, |_| Ok(())).expect("a counter").expect_err(name);
+            assert!(errors[0].to_string().contains("means another thing in a path"), "{errors:?}");
+        }
+    }
+    for name in ["--", "...", "-.", ".a", "a-"] {
+        assert!(Declaration::parse(&[name, "uuid7"], no_dates).is_ok(), "{name}");
+    }
+}
+
+/// What it says, the start of its counter, and how a configuration and a record say that.
+#[test]
+fn a_kind_has_a_counter_start_of_its_own() {
+    for (words, start, configured, recorded) in [
+        ("leaf", 99, " counter-start 0..99", " counter-start 0..99"),
+        ("leaf counter-start 0..9", 9, " counter-start 0..9", " counter-start 0..9"),
+        ("leaf counter-start 0..0", 0, " counter-start 0..0", ""),
+        ("leaf counter:4", 15, " counter-start 0..15", " counter-start 0..15"),
+        ("leaf counter:0", 0, "", ""),
+        ("twitter", 0, "", ""),
+    ] {
+        let declaration = declared(&format!("t {words}"));
+        assert_eq!(declaration.counter_start(), start, "{words}");
+        let said = |text: &str| text.find(" counter-start").map_or(String::new(), |at| text[at..].to_owned());
+        let texts = [declaration.declared_text(), declaration.common_text(), declaration.to_text()];
+        assert_eq!(texts.each_ref().map(|text| said(text)), [configured, configured, recorded], "{words}");
+        assert_eq!(declared(&declaration.declared_text()), declaration, "{words}");
+    }
+    // A record from before this kind had one.
+    let old = "t leaf time:41@1ms worker:10 counter:12 epoch 1288834974657";
+    let recorded = Declaration::from_text(old).expect("a record");
+    assert_eq!((recorded.counter_start(), recorded.to_text().as_str()), (0, old));
+    assert_eq!(declared("t leaf").may_replace(&recorded), Ok(()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use getid_core::{Blocked, BorrowPolicy, Layout, Limits, LineSpec, Overload, Refu
 use proptest::prelude::*;
 
 use crate::mint::Scene;
+use crate::support::declared;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -48,6 +49,55 @@ impl Scene {
         let slot = self.draw_line(line, 1).expect("an id");
         (slot.0 >> spec.counter_bits) * spec.unit_ns
     }
+}
+
+/// Chi-squared of `id % modulus`, in standard deviations above its mean, of one ID in two milliseconds for each of
+/// these seeds. The IDs ascend.
+fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
+    let declaration = declared(&format!("t {words}"));
+    let layout = declaration.layout();
+    let mut counts = vec![0_u32; usize::try_from(modulus).expect("small")];
+    for seed in seeds.clone() {
+        let spec = LineSpec {
+            epoch_unix_ms: layout.epoch_unix_ms(),
+            unit_ns: layout.unit().ns(),
+            time_bits: layout.time_bits(),
+            counter_bits: layout.counter_bits(),
+            counter_start: declaration.counter_start(),
+            // Apart in all bits, as those of lives are: units XOR small numbers would be the same units.
+            seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+        };
+        let mut scene = running(Limits::default(), &[spec]);
+        let mut before = Slot(0);
+        for _ in 0..IDS_OF_A_SEED {
+            scene.pass(2);
+            let slot = scene.draw_line(0, 1).expect("an id");
+            assert!(slot > before, "seed {seed}: {slot:?} comes after {before:?}");
+            before = slot;
+            let (unit, counter) = (slot.0 >> layout.counter_bits(), slot.0 & 4095);
+            let id = u128::from(unit) << 22 | u128::from(counter);
+            counts[usize::try_from(id % u128::from(modulus)).expect("small")] += 1;
+        }
+    }
+    let ids = f64::from(u32::try_from(seeds.count()).expect("few") * IDS_OF_A_SEED);
+    let freedom = f64::from(u32::try_from(modulus).expect("small")) - 1.0;
+    let expected = ids / (freedom + 1.0);
+    let chi: f64 = counts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+    (chi - freedom) / (2.0 * freedom).sqrt()
+}
+
+const IDS_OF_A_SEED: u32 = 2000;
+
+#[test]
+fn quiet_leaf_ids_are_even_as_leafs_are() {
+    for modulus in [2, 3, 4, 5, 7, 10, 20, 25, 50, 100] {
+        let found = deviation("leaf", modulus, 1..6);
+        assert!(found < 5.0, "id % {modulus} is {found:.1} standard deviations from even");
+    }
+    // 128 has more remainders than there are starts.
+    assert!(deviation("leaf", 128, 1..6) > 10.0);
+    assert!(deviation("leaf counter-start 0..127", 128, 1..6) < 5.0);
+    assert!(deviation("leaf counter-start 0..0", 10, 1..6) > 50.0, "the test finds out what is not even");
 }
 
 /// Unix time in ns.

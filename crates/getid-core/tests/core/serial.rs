@@ -42,6 +42,65 @@ fn templates_and_their_texts() {
     assert_eq!(CheckDigit::Mod97.of(b"0"), 98);
 }
 
+/// What a template has written is read, and nothing else: the stamp has what is shown, and firsts elsewhere.
+#[test]
+fn texts_of_templates_are_read() {
+    let stamp = |year, month, day, hour| Stamp { year, month, day, hour };
+    for (template, text, expected) in [
+        ("ORD{yyyyMMdd}-{n:6}", "ORD20261125-000001", Some((stamp(2026, 11, 25, 0), 1))),
+        ("{yy}{MM}/{n:3}", "2611/007", Some((stamp(26, 11, 1, 0), 7))),
+        ("{yyyy}{yy}{n:1}", "2026269", Some((stamp(2026, 1, 1, 0), 9))),
+        ("{HH}{n:18}", "23000000000000000001", Some((stamp(0, 1, 1, 23), 1))),
+        ("799273987{n:1}{luhn}", "79927398713", Some((Stamp::FIRST, 1))),
+        ("A{n:2}", "A99", Some((Stamp::FIRST, 99))),
+        // A check digit, a year or a text that is another one, and times that there are not.
+        ("799273987{n:1}{luhn}", "79927398714", None),
+        ("{yyyy}{yy}{n:1}", "2026259", None),
+        ("A{n:2}", "B99", None),
+        ("{MM}{n:1}", "131", None),
+        ("{MM}{n:1}", "001", None),
+        ("{dd}{n:1}", "321", None),
+        ("{yyyyMMdd}{n:1}", "202602291", None),
+        ("{yyyyMMdd}{n:1}", "202802291", Some((stamp(2028, 2, 29, 0), 1))),
+        ("{HH}{n:1}", "241", None),
+        // Too short, too long, and digits that are none.
+        ("A{n:2}", "A9", None),
+        ("A{n:2}", "", None),
+        ("A{n:2}", "A100", None),
+        ("A{n:2}", "A+9", None),
+        ("A{n:2}", "A-9", None),
+        ("{yyyy}{n:1}", "+2261", None),
+        ("A{n:2}", "A\u{e4}", None),
+        ("A{n:2}", "A9\u{e4}", None),
+        ("\u{41}{n:3}", "\u{1f600}", None),
+    ] {
+        let read = Template::parse(template).expect("a template").read(text, false);
+        assert_eq!(read, expected, "{text} by {template}");
+    }
+    let grown = |text: &str| Template::parse("A{n:2}").expect("a template").read(text, true).map(|(_, value)| value);
+    let read = ["A09", "A100", "A010", "A9223372036854775807", "A9223372036854775808", "A9"].map(grown);
+    assert_eq!(read, [Some(9), Some(100), None, Some(i64::MAX), None, None]);
+}
+
+#[test]
+fn ids_of_generators_over_sequences_are_read() {
+    for (words, id, value) in [
+        ("s sequence", "42", Some(42)),
+        ("s sequence", "042x", None),
+        ("s sequence", "-1", None),
+        ("s sequence", "9223372036854775808", None),
+        ("s sequence format base62 pad 4 prefix O-", "O-001A", Some(72)),
+        ("s sequence format base62 pad 4 prefix O-", "001A", None),
+        ("s sequence format hex pad 20", "0000ffffffffffffffff", None),
+        ("i serial {n:3}", "007", Some(7)),
+        ("i serial {n:3}", "1000", None),
+        ("i serial {n:3} overflow grow", "1000", Some(1000)),
+    ] {
+        let read = declared(words).expect("declared").read(id).map(|read| read.value);
+        assert_eq!(read, value, "{id} by {words}");
+    }
+}
+
 #[test]
 fn mistakes_in_templates() {
     for (template, said) in [
@@ -133,7 +192,7 @@ fn declarations_and_their_mistakes() {
 }
 
 fn stamps() -> impl Strategy<Value = Stamp> {
-    (1900..2100_u16, 1..13_u8, 1..32_u8, 0..24_u8).prop_map(|(year, month, day, hour)| Stamp { year, month, day, hour })
+    (1900..2100_u16, 1..13_u8, 1..29_u8, 0..24_u8).prop_map(|(year, month, day, hour)| Stamp { year, month, day, hour })
 }
 
 proptest! {
@@ -152,7 +211,10 @@ proptest! {
             let mut out = Vec::new();
             let period = template.finest().period(stamp);
             if template.write(stamp, value, grows, &mut out) && rows.insert((period, value)) {
-                prop_assert!(texts.insert(out.clone()), "{} twice", String::from_utf8_lossy(&out));
+                let text = String::from_utf8(out).expect("ASCII");
+                let (read, counted) = template.read(&text, grows).expect("it is what was written");
+                prop_assert_eq!((template.finest().period(read), counted), (template.finest().period(stamp), value));
+                prop_assert!(texts.insert(text.clone()), "{} twice", text);
             }
         }
     }

@@ -1,0 +1,163 @@
+//! Remedies in errors, in the words of who asks by HTTP.
+//!
+//! A command's error names the command that helps: `SEQUENCE CREATE orders`. A client of the HTTP port gets the request
+//! that means it: `POST /v1/sequences/orders`. Commands that no request means are said to be of the Redis port.
+
+use std::iter;
+
+/// A command as errors name it, and the request that means it; `None`: there is none. A `*` is a name, and comes again
+/// in the request.
+type Remedy = (&'static str, Option<&'static str>);
+
+/// The longest of those that begin alike first.
+const REMEDIES: [Remedy; 21] = [
+    ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
+    ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
+    ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
+    ("SEQUENCE ALTER", Some("PATCH /v1/sequences/{name}")),
+    ("SEQUENCE CREATE makes", Some("POST /v1/sequences/{name} makes")),
+    ("SEQUENCE CREATE *", Some("POST /v1/sequences/*")),
+    ("SEQUENCE INFO *", Some("GET /v1/sequences/*")),
+    ("SEQUENCE RAISE * N", Some("PATCH /v1/sequences/* with {\"last\": N}")),
+    ("SEQUENCE RAISE * n", Some("PATCH /v1/sequences/* with {\"last\": n}")),
+    ("SEQUENCE LIST", Some("GET /v1/sequences")),
+    ("SEQUENCE RAISE or CONFIRM", None),
+    ("SEQUENCE STORES CONFIRM *", None),
+    ("SEQUENCE STORES", None),
+    ("SEQUENCE CONFIRM *", None),
+    ("SEQUENCE DECLARE", None),
+    ("CLIENT UNBLOCK", None),
+    ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
+    ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
+    ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
+    ("GETID begins", Some("POST /v1/ids/{name} begins")),
+    ("GETID * asks", Some("POST /v1/ids/* asks")),
+];
+
+/// What Redis says first of a key of another kind.
+const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
+
+/// The text of an error as a client of the HTTP port gets it.
+pub(super) fn by_http(said: &str) -> String {
+    let mut rest = said.strip_prefix(WRONG_TYPE).unwrap_or(said);
+    let mut text = String::with_capacity(rest.len());
+    while let Some(first) = rest.chars().next() {
+        // A command begins where a word does.
+        let found = if text.ends_with(is_of_name) { None } else { REMEDIES.iter().find_map(|row| found(rest, row)) };
+        let Some((len, request)) = found else {
+            text.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        let (command, behind) = rest.split_at(len);
+        rest = behind;
+        if let Some(request) = request {
+            text.push_str(&request);
+        } else {
+            text.push_str(command);
+            if let Some(behind) = rest.strip_prefix('\'') {
+                text.push('\'');
+                rest = behind;
+            }
+            text.push_str(" on the Redis port");
+        }
+    }
+    text
+}
+
+/// How many bytes of `text` are this command, from the first on, and the request that means it.
+fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<String>)> {
+    let (mut rest, mut names) = (text, Vec::new());
+    for (place, word) in command.split(' ').enumerate() {
+        if place > 0 {
+            rest = rest.strip_prefix(' ')?;
+        }
+        if word == "*" {
+            let name = &rest[..rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len())];
+            (!name.is_empty()).then(|| names.push(name))?;
+            rest = &rest[name.len()..];
+        } else {
+            rest = rest.strip_prefix(word)?;
+        }
+    }
+    let request = request.map(|request| {
+        let filled = request.split('*').zip(names.iter().chain(iter::repeat(&"")));
+        filled.map(|(part, name)| format!("{part}{name}")).collect()
+    });
+    (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_.:-".contains(letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use getid_core::SequenceRefusal;
+
+    use super::*;
+    use crate::generators::sequence::SequenceError;
+    use crate::workers::WorkerError;
+
+    #[test]
+    fn a_command_becomes_the_request_that_means_it() {
+        for (said, expected) in [
+            (
+                "no such sequence 'nope': 'SEQUENCE CREATE nope' makes it",
+                "no such sequence 'nope': 'POST /v1/sequences/nope' makes it",
+            ),
+            ("GETID lua shard 0", "POST /v1/ids/lua with {\"fields\": {\"shard\": 0}}"),
+            ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
+            ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
+            (
+                "Operation against a key holding the wrong kind of value: 'x' is a generator, and GETID x asks it",
+                "'x' is a generator, and POST /v1/ids/x asks it",
+            ),
+            // What is no command, or not all of one.
+            ("MGETID lua shard 0", "MGETID lua shard 0"),
+            ("SEQUENCE CREATEd", "SEQUENCE CREATEd"),
+            ("SEQUENCE INFO ", "SEQUENCE INFO "),
+            ("GETID", "GETID"),
+            ("\u{e4}\u{20ac} SEQUENCE LIST\u{e4}", "\u{e4}\u{20ac} GET /v1/sequences\u{e4}"),
+            ("", ""),
+        ] {
+            assert_eq!(by_http(said), expected);
+        }
+    }
+
+    /// The texts are those of the code that makes them: a new one that names a command is found here.
+    #[test]
+    fn no_error_of_sequences_and_workers_names_a_command_alone() {
+        let refusals = [
+            SequenceRefusal::NoSuch,
+            SequenceRefusal::Dropped { last: 7 },
+            SequenceRefusal::AtMax { max: 7 },
+            SequenceRefusal::WentBack,
+            SequenceRefusal::Lost { store: "gone".into() },
+            SequenceRefusal::TooLarge { values: 7, max: 6 },
+            SequenceRefusal::Busy { waited_ms: 0 },
+            SequenceRefusal::Newer { period: "2026".into() },
+        ];
+        let sequences = refusals.iter().map(|refusal| refusal.of("orders"));
+        let operators = [
+            SequenceError::Lower { last: 7 },
+            SequenceError::TooMany { max: 7 },
+            SequenceError::Unknown("gone".to_owned()),
+        ];
+        let operators = operators.iter().map(|error| error.of("orders"));
+        let workers = [
+            WorkerError::NotLeased { pool: "p".to_owned(), id: 7 },
+            WorkerError::NoSuchPool { pool: "p".to_owned() },
+            WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
+        ];
+        for said in sequences.chain(operators).chain(workers.iter().map(ToString::to_string)) {
+            let text = by_http(&said);
+            for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
+            {
+                let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);
+                let behind = &text[end..];
+                assert!(behind.starts_with("' on the Redis port"), "{text}");
+            }
+        }
+    }
+}
