@@ -346,7 +346,7 @@ const PERSISTENCE: &[Metric] = &[
     constant("async_loading", "0"),
     gauge("rdb_last_save_time", "When the watermark was last saved, Unix seconds.",
         |facts| (facts.generator.last_save_unix_ms / 1000).into()).same_as("watermark_last_save_time"),
-    text("rdb_last_bgsave_status", "Whether the last save of the watermark succeeded: `ok` or `err`.",
+    text("rdb_last_bgsave_status", "Whether the last save of the watermark failed: `err`, else `ok`.",
         |facts| facts.last_save().into()).same_as("watermark_last_save_status"),
     gauge("rdb_last_bgsave_time_sec", "How long the last save of the watermark took, whole seconds.",
         |facts| (facts.generator.last_save_us / 1_000_000).into()).same_as("watermark_last_save_usec"),
@@ -678,8 +678,10 @@ const GENERATOR: &[Metric] = &[
     gauge("watermark_last_save_usec", "How long it took, microseconds.", |facts| facts.generator.last_save_us.into())
         .told_of_us("getid_watermark_last_save_duration_seconds")
         .saying("How long the last save of the watermark that succeeded took, seconds."),
-    text("watermark_last_save_status", "Whether the last save succeeded: `ok` or `err`.", |facts| facts.last_save().into())
-        .told_if("getid_watermark_last_save_ok", "ok").saying("1 if the last save succeeded."),
+    text("watermark_last_save_status", "`err` if the last save failed, else `ok`: before the first one, and of a standby, \
+        too.", |facts| facts.last_save().into())
+        .told_if("getid_watermark_last_save_ok", "ok")
+        .saying("0 if the last save of the watermark failed, else 1: before the first one, and of a standby, too."),
     gauge("watermark_saving_ms", "How long the save that is under way has taken, ms; 0: none is.",
         |facts| facts.generator.saving_ms.into()).told_of_ms("getid_watermark_saving_seconds"),
     text("claim", "Whether this server has the right to give IDs with its server-id: `held`, `lost`, or `standby` while \

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use getid_core::Tick;
 use getid_core::claim::{Clocks, Loss, Waiting};
 
 use super::ClusterClaim;
@@ -140,12 +139,16 @@ impl<C: Clock> ClusterClaim<C> {
         })
     }
 
-    /// How long IDs go on if the store does not answer from now on, ms.
+    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall clock
+    /// may be wrong.
     fn ride_through_ms(&self, now: Clocks) -> u64 {
         let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
-        let watermark = self.tenure.as_ref().and_then(|tenure| tenure.saved).map_or(Tick(0), |point| point.watermark);
-        let ends_unix_ms = watermark.unix_ms(self.place.layout.epoch());
-        hold_ms.min(ends_unix_ms.saturating_sub(now.wall_ms).max(0).cast_unsigned())
+        let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved.zip(tenure.saved_at));
+        let watermark_ms = saved.map_or(0, |(point, saved_at)| {
+            let passed_ms = now.boot_ns.saturating_sub(saved_at.boot_ns) / NS_PER_MS;
+            point.watermark.0.saturating_sub(point.reference.0).saturating_sub(passed_ms)
+        });
+        hold_ms.min(watermark_ms)
     }
 
     /// A store that is away, and one that is back: a line each.
