@@ -1,12 +1,13 @@
 //! What INFO says of stores and of the sequences that are used most: a line each, of bounded length.
 //!
-//! Texts of others are in these lines: addresses, versions, what a database has said. In them a comma, which ends a
-//! field, becomes a semicolon, and a control character a blank.
+//! Texts of others are in these lines: addresses, versions, what a database has said. Their beginnings are told, with a
+//! blank for each control character.
 
 use getid_core::SequenceStatus;
 
 use super::{Facts, Value};
 use crate::generators::sequence::StoreStatus;
+use crate::text::printable::is_unprintable;
 
 /// Bytes of an address, or of what a database has said, at most.
 const TEXT_BYTES_MAX: usize = 256;
@@ -70,23 +71,18 @@ fn rate(per_s: f64) -> Value {
     Value::hundredths((per_s * 100.0).round() as u64)
 }
 
-/// The beginning of a text, in one field of one line.
+/// The beginning of a text, which does not become longer where it is written.
 fn plain(text: &str) -> String {
     let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
-    let of = |char: char| match char {
-        ',' => ';',
-        char if char.is_control() => ' ',
-        char => char,
-    };
-    text.chars().map(of).collect()
+    text.replace(is_unprintable, " ")
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::sql::Table;
 
-    fn store() -> StoreStatus {
+    pub(in crate::metrics) fn store() -> StoreStatus {
         StoreStatus {
             shown: "mysql://shop:***@db/ids".to_owned(),
             product: "MariaDB 10.11".to_owned(),
