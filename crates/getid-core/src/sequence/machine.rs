@@ -37,6 +37,9 @@ const GROWTH: u64 = 8;
 /// Divisor of the values up to a sequence's max that one segment of this server may hold. Other servers need the rest.
 const SHARE_OF_REST: u64 = 8;
 
+/// No share of its max: [`Spec::used_share`] is at most 10,000.
+const SHARE_UNKNOWN: u16 = u16::MAX;
+
 /// After so long without a request, ms, a sequence may leave memory.
 const IDLE_MS: u64 = 600_000;
 
@@ -133,6 +136,11 @@ pub struct SequenceStatus {
     pub used: u64,
     /// Values a second over 10 s, 5 min and 30 min.
     pub per_s: [f64; 3],
+    /// None is held: each value is in the store before its reply (`cache 0`).
+    pub is_uncached: bool,
+    /// Share of the values up to the max that all servers had reserved when this one reserved last, in ten-thousandths;
+    /// `None` before that.
+    pub used_share: Option<u16>,
     /// Values of the last reservation.
     pub segment_values: u32,
     /// When that was, by the clock that is passed in; `None` before the first.
@@ -251,6 +259,8 @@ pub struct Sequence<T> {
     segment_values: u32,
     /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
     demand_max_log2: u8,
+    /// [`SequenceStatus::used_share`]; [`SHARE_UNKNOWN`] before the first reservation.
+    used_share: u16,
     took_ms: u16,
     slowest_ms: u16,
     errors: u32,
@@ -280,6 +290,7 @@ impl<T> Sequence<T> {
             fetched_ms: Small::NONE,
             segment_values: 0,
             demand_max_log2: 63,
+            used_share: SHARE_UNKNOWN,
             took_ms: 0,
             slowest_ms: 0,
             errors: 0,
@@ -549,6 +560,7 @@ impl<T> Sequence<T> {
         self.set_generation(held.store, generation);
         if held.segment.left() == 0 {
             (self.cache, self.policy) = (Some(spec.cache), spec.policy);
+            self.used_share = spec.used_share(spec.max);
             self.judged(now_ms, SequenceRefusal::AtMax { max: spec.max });
             return Taken::Yes;
         }
@@ -564,6 +576,7 @@ impl<T> Sequence<T> {
         self.trouble = None;
         self.fetched_ms = Small::of(now_ms);
         self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
+        self.used_share = spec.used_share(last);
         let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
         let share = if planted(Fault::OneServerHoldsTheRest) { rest } else { rest / SHARE_OF_REST };
         self.demand_max_log2 = u8::try_from(share.checked_ilog2().unwrap_or(0)).unwrap_or(63);
@@ -715,7 +728,7 @@ impl<T> Sequence<T> {
     pub fn made_anew(&mut self, next: i64) {
         self.throw_away();
         (self.floor, self.last_given, self.version) = (next, Small::NONE, Small::NONE);
-        (self.fetch_at, self.cache) = (None, None);
+        (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.changes = self.changes.wrapping_add(1);
         if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
             self.trouble = None;
@@ -863,6 +876,8 @@ impl<T> Sequence<T> {
             asked: if let Asking::InFlight(asked) = &self.asking { asked.values } else { 0 },
             used: self.rate.used(),
             per_s: self.rate.per_s(),
+            is_uncached: self.cache == Some(0),
+            used_share: Some(self.used_share).filter(|&share| share != SHARE_UNKNOWN),
             segment_values: self.segment_values,
             fetched_ms: self.fetched_ms.get(),
             fetch_took_ms: self.took_ms.into(),
