@@ -589,6 +589,9 @@ const GENERATOR: &[Metric] = &[
         .told_of_ms("getid_epoch_timestamp_seconds").saying("Where ticks are counted from, Unix seconds."),
     gauge("capacity_per_sec", "IDs a second that the layout holds.", |facts| facts.layout.capacity_per_s().into())
         .told("getid_layout_capacity_per_second"),
+    text("at_limit", "While more IDs are asked for than the layout holds: how many, and which shard-range would hold them; \
+        else `no`.", |facts| facts.shortage().unwrap_or_else(|| "no".to_owned()).into())
+        .computed("getid_ids_demanded_per_second > getid_layout_capacity_per_second"),
     text("layout_ends", "Until when the layout lasts.",
         |facts| timestamp::format_rfc3339(facts.layout.last_unix_ms()).into())
         .told_of_ms("getid_layout_end_timestamp_seconds").of_unnamed()
