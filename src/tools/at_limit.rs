@@ -45,7 +45,7 @@ fn ask(endpoint: &Endpoint) -> Option<String> {
 /// The sentence in the beginning of `INFO generator`.
 fn read(beginning: &str) -> Option<String> {
     // The last line may have been cut.
-    let whole = &beginning[..beginning.rfind('\n')?];
+    let whole = beginning.get(..=beginning.rfind('\n')?)?;
     let said = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
     (said != "no").then(|| said.to_owned())
 }
