@@ -156,9 +156,9 @@ impl Facts<'_> {
         // So long it was when the store was last asked.
         let told_ms = claim.ride_through_ms;
         let Some(held_ms) = self.generator.held_for_ms else { return told_ms };
-        let wall_unix_ms = self.process.wall_unix_us / 1000;
-        let watermark_ms = self.unix_ms(self.generator.mint.watermark).saturating_sub(wall_unix_ms).max(0);
-        told_ms.min(held_ms).min(watermark_ms.cast_unsigned())
+        // IDs go by the reference clock: the wall clock may be wrong.
+        let mint = &self.generator.mint;
+        told_ms.min(held_ms).min(mint.watermark.0.saturating_sub(mint.reference.0))
     }
 
     /// Whether it has the right to give IDs with its server-id.
@@ -180,9 +180,19 @@ impl Facts<'_> {
         self.sequences.as_ref().map(SequencesStatus::unlisted).unwrap_or_default()
     }
 
-    /// How the last save of the watermark went.
+    /// What is said while more IDs of the unnamed generator are asked for than the layout holds, as in the log.
+    pub fn shortage(&self) -> Option<String> {
+        self.layout.shortage(self.generator.demanded_per_s)
+    }
+
+    /// Whether the last save of the watermark did not fail. A standby, which has none to save, has none that failed.
+    pub fn last_save_ok(&self) -> bool {
+        self.is_standby() || self.generator.last_save_ok
+    }
+
+    /// [`Facts::last_save_ok`] in Redis's words.
     pub(super) fn last_save(&self) -> &'static str {
-        if self.generator.last_save_ok { "ok" } else { "err" }
+        if self.last_save_ok() { "ok" } else { "err" }
     }
 
     /// Days until the server's certificate ends, negative once it has ended.
@@ -251,14 +261,29 @@ mod tests {
         let left_ms = |held_for_ms, watermark_ms| {
             let mut facts = Facts::of_tests(&metrics);
             let mut generator = IssuerStatus { held_for_ms, ..IssuerStatus::default() };
-            generator.mint.watermark = Tick(watermark_ms);
+            (generator.mint.watermark, generator.mint.reference) = (Tick(watermark_ms), Tick(10_000));
             facts.generator = Lazy::new(Box::new(move || generator));
-            facts.process.wall_unix_us = 1000 * facts.unix_ms(Tick(10_000));
+            // A jump that is not followed.
+            facts.process.wall_unix_us = 1000 * facts.unix_ms(Tick(7_200_000));
             facts.ride_through_ms(&claim)
         };
         assert_eq!(left_ms(Some(700), 20_000), 700, "the hold");
         assert_eq!(left_ms(Some(700), 10_300), 300, "the watermark");
         assert_eq!((left_ms(Some(700), 9_000), left_ms(Some(0), 20_000)), (0, 0));
         assert_eq!(left_ms(Some(9000), 20_000), 1500);
+    }
+
+    #[test]
+    fn a_standby_has_no_save_that_failed() {
+        let metrics = Metrics::default();
+        let told = |claim: Option<ClaimRole>, last_save_ok| {
+            let mut facts = Facts::of_tests(&metrics);
+            facts.claim = claim.map(|role| Arc::new(ClaimStatus { role, ..ClaimStatus::default() }));
+            facts.generator = Lazy::new(Box::new(move || IssuerStatus { last_save_ok, ..IssuerStatus::default() }));
+            facts.last_save()
+        };
+        assert_eq!((told(None, true), told(None, false)), ("ok", "err"));
+        assert_eq!((told(Some(ClaimRole::Holder), true), told(Some(ClaimRole::Holder), false)), ("ok", "err"));
+        assert_eq!((told(Some(ClaimRole::Standby), true), told(Some(ClaimRole::Standby), false)), ("ok", "ok"));
     }
 }

@@ -72,11 +72,15 @@ pub(super) mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    use getid_core::{Declaration, NamedGenerator};
+    use getid_core::{Declaration, NamedGenerator, Refusal};
 
     use super::*;
+    use crate::claim::status::{ClaimStatus, HolderStatus, TakeoverStatus};
+    use crate::config::Config;
+    use crate::generators::sequence::{SequencesStatus, StoreStatus};
     use crate::generators::time::IssuerStatus;
-    use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics};
+    use crate::metrics::table::Kind;
+    use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts};
 
     /// The text of these sections of a server with these generators, and what is gathered for it, in its order.
     fn told(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
@@ -150,6 +154,74 @@ pub(super) mod tests {
             assert!(!told(sections, &[]).0.contains("# Generators"), "{sections:?}");
         }
         assert_eq!(told(&["generators"], &[]).0, "# Generators\r\n");
+    }
+
+    /// What redis-py 2.10 to 4.6 makes of a value: its fields, none of a plain one.
+    fn read_as_redis_py_does(value: &str) -> Result<Vec<(&str, &str)>, String> {
+        if !value.contains(',') || !value.contains('=') {
+            return Ok(Vec::new());
+        }
+        let fields = value.split(',').map(|item| item.rsplit_once('=').ok_or_else(|| format!("{item:?} of {value:?}")));
+        fields.collect()
+    }
+
+    #[test]
+    fn no_text_is_taken_for_something_else() {
+        const ODD: &str = "etcd://a:2379,b:2379/x?tls=no, y=1\r\nz:2\u{2028}w,";
+        let odd = || ODD.to_owned();
+        let holder =
+            HolderStatus { instance: odd(), name: odd(), host: odd(), address: odd(), ..HolderStatus::default() };
+        let claim = ClaimStatus {
+            store: odd(),
+            product: odd(),
+            instance_name: odd(),
+            instance: odd(),
+            holder: Some(holder),
+            why: odd(),
+            not_eligible: Some(odd()),
+            error: odd(),
+            last_takeover: Some(TakeoverStatus { cause: odd(), ..TakeoverStatus::default() }),
+            ..ClaimStatus::default()
+        };
+        let metrics = Metrics::new(1);
+        let of_process =
+            || ProcessFacts { executable: ODD, config_file: ODD, run_id: ODD, tcp_port: 0, wall_unix_us: 0 };
+        let of_store = || StoreStatus {
+            shown: odd(),
+            product: odd(),
+            said: Some(odd()),
+            is_up: Some(false),
+            ..StoreStatus::of_tests()
+        };
+        let facts = Facts {
+            config: Arc::new(Config { state_dir: ODD.into(), ..Config::default() }),
+            claim: Some(Arc::new(claim)),
+            process: of_process(),
+            generator: Lazy::new(Box::new(|| IssuerStatus {
+                refusing: Some(Refusal::Standby(ODD.into())),
+                ..IssuerStatus::default()
+            })),
+            generators: Lazy::new(Box::new(|| vec![generator("orders:eu uuid4")])),
+            sequences: Lazy::new(Box::new(move || {
+                Some(SequencesStatus { stores: vec![of_store()], ..SequencesStatus::default() })
+            })),
+            ..Facts::of_tests(&metrics)
+        };
+        let text = text(&facts, &["everything".to_owned()]);
+        let mut odd_lines = 0;
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("{line:?} has no name"));
+            let fields = read_as_redis_py_does(value).unwrap_or_else(|item| panic!("{name}: {item}"));
+            let row = SECTIONS.iter().flat_map(|section| section.metrics).find(|row| row.name == name);
+            if row.is_some_and(|row| row.kind == Kind::Text) {
+                // Later versions take a value with one of them for a list.
+                assert!(!value.contains([',', '=']), "{line}");
+            }
+            let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
+            assert!(fields.iter().all(|(name, _)| is_name(name)), "{line}");
+            odd_lines += usize::from(value.contains("etcd://a:2379;b:2379/x?tls:no; y:1"));
+        }
+        assert!(odd_lines >= 14, "{odd_lines}: {text}");
     }
 
     #[test]

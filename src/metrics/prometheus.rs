@@ -117,7 +117,8 @@ impl Samples {
     /// Adds a word to the family's sample of the same owner, which begins with the first word.
     fn add_word(&mut self, family: &str, label: &'static str, of: Option<(&'static str, Arc<str>)>, value: &Value) {
         let Some(samples) = self.of(family) else { return };
-        let word = (label, value.to_string());
+        // As it is: INFO's text has other characters in the place of some.
+        let word = (label, text_of(value).map_or_else(|| value.to_string(), str::to_owned));
         if let Some(last) = samples.last_mut().filter(|last| last.labels.of == of) {
             last.labels.words.push(word);
         } else {

@@ -1,6 +1,8 @@
 //! The value of a metric, and how INFO writes it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
+
+use crate::text::printable::printable;
 
 /// What a metric says at one moment. `Display` is INFO's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +69,25 @@ impl fmt::Display for Value {
                 let one = 10_u64.pow(*decimals);
                 write!(f, "{}.{:0width$}", units / one, units % one, width = *decimals as usize)
             }
-            Value::Text(text) => f.write_str(text),
+            Value::Text(text) => write_text(f, text),
             Value::Parts(parts) => parts.iter().enumerate().try_for_each(|(at, (name, value))| {
                 let comma = if at > 0 { "," } else { "" };
                 write!(f, "{comma}{name}={value}")
             }),
         }
     }
+}
+
+/// Writes a text that nobody takes for several values: in one line, and without `,` and `=`. A client such as redis-py
+/// takes a value with either for a list, or for fields with values, and fails where it has both and is none.
+fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    printable(text).chars().try_for_each(|character| {
+        f.write_char(match character {
+            ',' => ';',
+            '=' => ':',
+            character => character,
+        })
+    })
 }
 
 macro_rules! from_integer {
@@ -129,6 +143,8 @@ mod tests {
             (Value::human(1_572_864), "1.50M"),
             (Value::Parts(vec![("calls", 3_u64.into()), ("usec", Value::us(5))]), "calls=3,usec=0.005"),
             (None::<u64>.into(), ""),
+            ("a, b=1\n# c:d".into(), "a; b:1\\n# c:d"),
+            (Value::Parts(vec![("said", "x=1, y".into()), ("calls", 3_u64.into())]), "said=x:1; y,calls=3"),
         ] {
             assert_eq!(value.to_string(), text);
         }

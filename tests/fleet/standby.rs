@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::support::haproxy::HaProxy;
 use crate::support::http::HttpServer;
 use crate::support::program::run;
+use crate::support::prometheus::Prometheus;
 use crate::support::{config_get, eventually, free_port, getid, in_time};
 
 /// Servers of one fleet, whose claims are in a file of this machine.
@@ -74,6 +75,8 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
     assert!(refused.starts_with(expected), "{refused}");
     assert_eq!(wire.ask("INCR orders").split(' ').next(), Some("-LOADING"));
     assert_eq!(wire.ask("PING"), "+PONG");
+    assert_eq!(wire.info("rdb_last_bgsave_status"), "ok", "it saves nothing");
+    assert!(standby.ask("GET /metrics").text().contains("getid_watermark_last_save_ok 1\n"));
     assert_eq!((wire.info("role"), wire.info("claim_role")), ("standby".to_owned(), "standby".to_owned()));
     assert_eq!((wire.info("claim_holder"), wire.info("server_id")), ("host-a".to_owned(), "1".to_owned()));
     let (status, text) = readyz(&standby, "");
@@ -105,6 +108,58 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
     }
     let log = standby.server.wait_log("host-a");
     assert!(log.contains("server-id 1"), "{log}");
+}
+
+/// SHUTDOWN is refused where it would lose what could not be saved.
+#[test]
+fn a_standby_has_nothing_to_lose_by_shutdown() {
+    let fleet = Fleet::new(&["--new", "1"]);
+    let [_holder, mut standby] = pair(&fleet);
+    standby.server.connect().send("SHUTDOWN\r\n");
+    assert_eq!(standby.server.wait().code(), Some(0));
+}
+
+/// The rules that are shipped, on servers that are as they should be: two standbys and an idle server before and after a
+/// takeover.
+#[test]
+#[ignore = "needs Prometheus"]
+fn prometheus_alerts_of_nothing_that_is_well() {
+    let fleet = Fleet::new(&["--new", "1"]);
+    // A hold of 45 s, that no pause of this machine ends.
+    let start = |name| {
+        fleet.start(name, &[&ID[..], &["--id-max-borrow-ms", "45000", "--id-watermark-lead-ms", "45000"]].concat())
+    };
+    let holder = start("host-a");
+    eventually("the first one gives IDs", || gives_ids(&holder));
+    let standbys = ["host-b", "host-c"].map(start);
+    for standby in &standbys {
+        eventually("the standby knows who has the claim", || standby.server.connect().ask("GETID").contains("host-a"));
+    }
+    let idle = HttpServer::start(&[]);
+    let prometheus = Prometheus::start(&[
+        ("holder", holder.port, ""),
+        ("standby-b", standbys[0].port, ""),
+        ("standby-c", standbys[1].port, ""),
+        ("idle", idle.port, ""),
+    ]);
+    let told = |query: &str, count: usize| {
+        eventually(&format!("{query}: {count}"), || prometheus.query(query).len() == count);
+    };
+    told("getid_watermark_last_save_ok == 1", 4);
+    told("getid_claim_standby == 1", 2);
+    told("ALERTS", 0);
+    assert!(holder.server.stop().success());
+    eventually("a standby takes over", || standbys.iter().any(gives_ids));
+    told("getid_claim_standby == 0", 1);
+    told("getid_claim_standby == 1", 1);
+    // That the rules are evaluated shows where something is wrong.
+    eventually("the folder is removed", || std::fs::remove_dir_all(&idle.server.dir).is_ok());
+    eventually("the alert comes", || {
+        idle.server.connect().ask("GETID");
+        prometheus.query("ALERTS{alertname=\"GetidClaimLost\", job=\"idle\", alertstate=\"firing\"}").len() == 1
+    });
+    told("ALERTS{job!=\"idle\"}", 0);
+    told("count_over_time(ALERTS{job!=\"idle\", alertstate=\"firing\"}[1h])", 0);
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod mariadb;
 pub mod postgres;
 pub mod preload;
 pub mod program;
+pub mod prometheus;
 pub mod proxy;
 #[path = "../../crates/getid-core/tests/core/random.rs"]
 mod random;

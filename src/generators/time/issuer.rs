@@ -365,6 +365,8 @@ impl<C: Clock> Issuer<C> {
         let State { mint, unnamed: source, .. } = &*state;
         let (refusing, awaits_save) = source.refusing(mint, boot_ns);
         let waiting_ids = source.queue.queued();
+        let last_save = self.stats.last_save.load(Relaxed);
+        let claim_lost = last_save == SaveOutcome::ClaimLost as u8;
         let mut status = IssuerStatus {
             refusing,
             mint: mint.status(boot_ns),
@@ -380,8 +382,8 @@ impl<C: Clock> Issuer<C> {
             save_failures: self.stats.save_failures.load(Relaxed),
             last_save_unix_ms: self.stats.last_save_unix_ms.load(Relaxed),
             last_save_us: self.stats.last_save_us.load(Relaxed),
-            last_save_ok: self.stats.last_save.load(Relaxed) == SaveOutcome::Saved as u8,
-            claim_lost: self.stats.last_save.load(Relaxed) == SaveOutcome::ClaimLost as u8,
+            last_save_ok: !claim_lost && last_save != SaveOutcome::Failed as u8,
+            claim_lost,
             saving_ms: 0,
             held_for_ms: mint.held_for_ms(boot_ns),
         };

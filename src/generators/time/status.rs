@@ -15,7 +15,7 @@ pub(super) struct Stats {
     pub(super) last_save_us: AtomicU64,
     /// How long the longest save took since it was last asked for, failed ones included; 0: there was none.
     pub(super) longest_save_us: AtomicU64,
-    /// How the last save went, as a [`SaveOutcome`].
+    /// How the last save went, as a [`SaveOutcome`]; `Saved` before the first.
     pub(super) last_save: AtomicU8,
 }
 
@@ -72,7 +72,7 @@ pub struct IssuerStatus {
     pub last_save_unix_ms: u64,
     /// How long it took, in microseconds.
     pub last_save_us: u64,
-    /// Whether the last save succeeded.
+    /// Whether the last save did not fail. A save of a standby, and the one that takes a claim again, are no failures.
     pub last_save_ok: bool,
     /// Whether the claim was lost and has not been taken again.
     pub claim_lost: bool,

@@ -155,7 +155,7 @@ const WATERMARK: &[Field] = &[
     field("time", &Schema::Time, "The same as a time."),
     field("last_save", &Schema::OrNull(&Schema::Time), "When it was last saved."),
     field("last_save_us", &AMOUNT, "How long that took, microseconds."),
-    field("is_ok", &Schema::Bool, "Whether the last save succeeded."),
+    field("is_ok", &Schema::Bool, "False if the last save failed."),
     field("saves", &AMOUNT, "Saves that succeeded."),
     field("failures", &AMOUNT, "Saves that failed."),
     field("saving_ms", &AMOUNT, "How long the save that is under way has taken, ms; 0: none is."),

@@ -308,7 +308,7 @@ impl WatermarkStatus {
             time: time_of(facts, mint.watermark),
             last_save: last_save.map(timestamp::format_rfc3339),
             last_save_us: own.last_save_us,
-            is_ok: own.last_save_ok,
+            is_ok: facts.last_save_ok(),
             saves: own.saves,
             failures: own.save_failures,
             saving_ms: own.saving_ms,
