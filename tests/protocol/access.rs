@@ -45,6 +45,7 @@ const GUARDED: &[&str] = &[
     "workerid|revoke",
     "sequence|create",
     "sequence|alter",
+    "sequence|backup",
     "sequence|raise",
     "sequence|confirm",
     "sequence|declare",
