@@ -199,7 +199,7 @@ impl Builder {
     /// The checks between values, and the result.
     pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<Problem>> {
         let ignored = std::mem::take(&mut self.ignored);
-        self.warnings.extend(ignored.into_iter().map(|(because, place, names)| without_effect(because, place, names)));
+        self.warnings.extend(ignored.into_iter().map(|(because, place, names)| without_effect(because, place, &names)));
         self.check_process();
         self.check_layout();
         self.check_lead();
@@ -649,10 +649,10 @@ impl Builder {
 }
 
 /// Directives of Redis that one reason leaves without an effect, in one line.
-fn without_effect(because: Because, place: Place, names: Vec<String>) -> Warning {
+fn without_effect(because: Because, place: Place, names: &[String]) -> Warning {
     let mut shown = String::new();
     let mut others = names.len();
-    for name in &names {
+    for name in names {
         if !shown.is_empty() {
             if shown.len() + name.len() > IGNORED_BYTES_MAX {
                 break;

@@ -56,11 +56,11 @@ mod workers;
 use std::borrow::Cow;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::server::Server;
-use crate::system::io_threads;
+use crate::system::{io_threads, threads};
 
 /// The text of a query, decoded as it is for every request; `None` for what is refused. For fuzzers.
 pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
@@ -115,8 +115,14 @@ struct Http {
 ///
 /// When the system gives no thread, or no descriptor for its runtime.
 pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bounds: PortBounds) -> io::Result<()> {
-    let runtime = io_threads::runtime()?;
-    std::thread::Builder::new().name("getid-http".to_owned()).spawn(move || {
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    threads::spawn("getid-http", move || {
+        // Made here, as it may not be dropped on a thread that has one of its own, which the caller may be.
+        let runtime = match io_threads::runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(ready.send(Err(error))),
+        };
+        let _ = ready.send(Ok(()));
         io_threads::set_current(thread);
         let page = page::Page::new(&server, bounds.step);
         let http = Arc::new(Http { server, page, bounds });
@@ -126,5 +132,5 @@ pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bo
         });
         runtime.shutdown_background();
     })?;
-    Ok(())
+    is_ready.recv().map_err(io::Error::other)?
 }

@@ -115,7 +115,7 @@ impl Log {
         self.sink.queue.reopen();
     }
 
-    /// How many lines were dropped because nobody took those before them.
+    /// How many lines were dropped because nobody took those before them, or could not be written.
     pub fn dropped(&self) -> u64 {
         let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_ever());
         self.sink.queue.dropped_ever() + syslog
@@ -340,6 +340,7 @@ mod tests {
             info!("lost too");
         });
         assert!(log.flush(TIMEOUT));
+        assert_eq!(log.dropped(), 2, "counted before there is space again");
     }
 
     #[test]

@@ -130,7 +130,12 @@ impl Queue {
         true
     }
 
-    /// How many lines were dropped since the start.
+    /// Counts a line that was taken out and could not be written.
+    pub(super) fn count_unwritten(&self) {
+        self.lock().dropped_ever += 1;
+    }
+
+    /// How many lines were dropped or could not be written since the start.
     pub(super) fn dropped_ever(&self) -> u64 {
         self.lock().dropped_ever
     }

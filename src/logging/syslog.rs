@@ -89,7 +89,11 @@ impl Syslog {
     pub(super) fn run(mut self, queue: &Queue, now_unix_ms: fn() -> i64) {
         while let Some(entry) = queue.next() {
             match entry {
-                Entry::Line(text) => self.send_or_count(&text, now_unix_ms),
+                Entry::Line(text) => {
+                    if !self.send_or_count(&text, now_unix_ms) {
+                        queue.count_unwritten();
+                    }
+                }
                 Entry::Dropped(count) => self.lost += count,
                 // There is no file.
                 Entry::Reopen => {}
@@ -97,7 +101,8 @@ impl Syslog {
         }
     }
 
-    fn send_or_count(&mut self, line: &str, now_unix_ms: fn() -> i64) {
+    /// Sends a line; returns whether it got there.
+    fn send_or_count(&mut self, line: &str, now_unix_ms: fn() -> i64) -> bool {
         if self.lost > 0 {
             let note = format!("{} log lines did not get to syslog before this one", self.lost);
             let note = self.format.line(Level::WARN, now_unix_ms(), &note);
@@ -105,7 +110,9 @@ impl Syslog {
                 self.lost = 0;
             }
         }
-        self.lost += u64::from(!self.send(line));
+        let is_sent = self.send(line);
+        self.lost += u64::from(!is_sent);
+        is_sent
     }
 
     fn send(&mut self, line: &str) -> bool {

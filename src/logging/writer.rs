@@ -97,7 +97,11 @@ impl Writer {
     pub(super) fn run(mut self, queue: &Queue) {
         while let Some(entry) = queue.next() {
             match entry {
-                Entry::Line(text) => self.write(text),
+                Entry::Line(text) => {
+                    if !self.write(text) {
+                        queue.count_unwritten();
+                    }
+                }
                 Entry::Dropped(count) => self.note(
                     Level::WARN,
                     format!("{count} log lines were dropped here: whoever reads the log, or its disk, did not keep up"),
@@ -119,10 +123,11 @@ impl Writer {
 
     /// A line of the writer's own.
     fn note(&mut self, level: Level, message: String) {
-        self.write(self.format.own_line(level, message));
+        let _ = self.write(self.format.own_line(level, message));
     }
 
-    pub(super) fn write(&mut self, line: String) {
+    /// Writes a line; returns whether it was written.
+    pub(super) fn write(&mut self, line: String) -> bool {
         if self.lost > 0 {
             let report = format!("{} log lines before this one could not be written: {}", self.lost, self.reason);
             let report = self.format.own_line(Level::WARN, report);
@@ -130,9 +135,9 @@ impl Writer {
                 self.lost = 0;
             }
         }
-        if !self.write_one(line) {
-            self.lost += 1;
-        }
+        let is_written = self.write_one(line);
+        self.lost += u64::from(!is_written);
+        is_written
     }
 
     fn write_one(&mut self, mut line: String) -> bool {

@@ -51,7 +51,7 @@ pub struct Facts<'a> {
     pub clients: Lazy<'a, ClientFacts>,
     /// TLS; all zero without it.
     pub tls: TlsFacts,
-    /// Lines of the log that had no room in its queue.
+    /// Lines of the log that had no room in its queue, or could not be written.
     pub log_lines_dropped: u64,
 }
 

@@ -455,7 +455,7 @@ const STATS: &[Metric] = &[
         .computed("(getid_tls_certificate_end_timestamp_seconds - time()) / 86400"),
     counter("connection_panics", "Connections ended by a bug in getid; please report it.",
         |facts| facts.counted(Counter::Panics)).told("getid_connections_closed_total").with("reason", "panic"),
-    counter("log_lines_dropped", "Lines of the log that were not taken in time.", |facts| facts.log_lines_dropped.into())
+    counter("log_lines_dropped", "Lines of the log that were not taken in time, or could not be written: its disk may be full.", |facts| facts.log_lines_dropped.into())
         .told("getid_log_lines_dropped_total"),
     constant("sync_full", "0"),
     constant("sync_partial_ok", "0"),

@@ -8,11 +8,12 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
+
+use crate::system::threads;
 
 /// How long a change waits for the one before, and then for its own end. A healthy disk takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,7 +69,7 @@ impl Changes {
                 let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
             }
         };
-        let started = thread::Builder::new().name("getid-changes".to_owned()).spawn(run);
+        let started = threads::spawn("getid-changes", run);
         if let Err(error) = &started {
             tracing::error!("no thread for changes of settings, which are refused now: {error}");
         }
@@ -209,7 +210,7 @@ mod tests {
                 let (changes, running) = (Arc::clone(&changes), Arc::clone(&running));
                 let work = move || {
                     let others = running.fetch_add(1, Relaxed);
-                    thread::sleep(Duration::from_millis(1));
+                    std::thread::sleep(Duration::from_millis(1));
                     running.fetch_sub(1, Relaxed);
                     others
                 };

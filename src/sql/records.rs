@@ -8,8 +8,8 @@
 //!
 //! Not here: what a database is told (`records` of each).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -20,6 +20,7 @@ use super::{Answer, StoreError};
 use crate::records::{
     self, About, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, TEXT_BYTES_MAX, Written,
 };
+use crate::system::{io_threads, threads};
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
@@ -202,19 +203,24 @@ impl SqlRecords {
     ///
     /// A sentence: there is no thread to be had.
     pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
-        let failed = |error: std::io::Error| format!("no thread could be made for '{}': {error}", server.shown());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let handle = runtime.handle().clone();
+        let failed = |error: io::Error| format!("no thread could be made for '{}': {error}", server.shown());
         let places = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
-        let builder = thread::Builder::new().name("getid-records".to_owned());
+        let (ready, is_ready) = mpsc::sync_channel(1);
         let run = move || {
+            // Made here, as it may not be dropped on a thread that has one of its own, which the caller may be.
+            let runtime = match io_threads::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            let _ = ready.send(Ok(runtime.handle().clone()));
             runtime.block_on(async {
                 // It ends with an error: nothing is ever sent.
                 let _ = ended.await;
             });
         };
-        builder.spawn(run).map_err(failed)?;
+        threads::spawn("getid-records", run).map_err(failed)?;
+        let handle = is_ready.recv().map_err(io::Error::other).and_then(|made| made).map_err(failed)?;
         let shared = Shared { server, deadline, idle: Mutex::default(), places, refused: Mutex::default() };
         Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
     }

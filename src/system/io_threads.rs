@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 
+use super::threads;
+
 thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
@@ -84,7 +86,7 @@ impl IoThreads {
             let runtime = runtime()?;
             started.others.push(runtime.handle().clone());
             let mut ended = started.end.subscribe();
-            std::thread::Builder::new().name(format!("getid-io-{number}")).spawn(move || {
+            threads::spawn(format!("getid-io-{number}"), move || {
                 set_current(number);
                 // An error means that the sender is gone, which is the end as well.
                 let _ = runtime.block_on(ended.changed());

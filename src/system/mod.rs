@@ -13,5 +13,6 @@ pub(crate) mod names;
 pub mod noise;
 pub mod ownership;
 pub mod patience;
+pub mod threads;
 pub(crate) mod trust;
 pub mod usage;

@@ -28,7 +28,7 @@ use self::desk::Desk;
 pub use self::error::WorkerError;
 pub use self::record::is_holder_name;
 use crate::records::RecordStore;
-use crate::system::io_threads;
+use crate::system::{io_threads, threads};
 
 /// Requests that may wait for a store at a time; one more is told to try again.
 const WAITING_MAX: usize = 1024;
@@ -192,7 +192,7 @@ impl Workers {
             // A call that hangs must not keep the process alive.
             runtime.shutdown_background();
         };
-        std::thread::Builder::new().name("getid-workers".to_owned()).spawn(run)?;
+        threads::spawn("getid-workers", run)?;
         is_ready.recv().map_err(io::Error::other)?
     }
 

@@ -348,7 +348,7 @@ fn overridden(name: &str, text: &str, environment: &[(&str, &str)], words: &[&st
     let sources = Sources { file: Some(PathBuf::from(name)), environment, words, host_name: Some("a-3".to_owned()) };
     let files = Thought(|path: &str| (path == name).then(|| text.as_bytes().to_vec()));
     let (_, _, found) = Config::load_and_compare(&sources, &files).unwrap_or_else(|report| panic!("{report}"));
-    found.iter().map(|line| format!("{line}\n")).collect()
+    found.iter().map(|line| line.to_string() + "\n").collect()
 }
 
 #[test]

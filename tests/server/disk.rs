@@ -325,6 +325,31 @@ fn a_start_that_gets_no_thread() {
     }
 }
 
+/// A start that gets some of its threads serves, or names the limit: nothing of it runs into a bug.
+#[test]
+#[cfg(feature = "http")]
+#[ignore = "needs root"]
+fn a_start_that_gets_too_few_threads() {
+    const USER: u32 = 64_323;
+    for limit in 1..=10 {
+        let dir = tempfile::tempdir().expect("a folder");
+        chown(dir.path(), Some(USER), Some(USER)).expect("as root");
+        let port = support::free_port().to_string();
+        let words = ["--io-threads", "2", "--http-port", &port];
+        let started = Server::try_start_in(dir.path(), &words, |command| {
+            let mut prlimit = Command::new("prlimit");
+            prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
+            prlimit.env("GETID_ID_MACHINE_CLAIM", "no").uid(USER).gid(USER);
+            prlimit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            *command = prlimit;
+        });
+        match started {
+            Ok(mut server) => assert!(!server.log_so_far().contains("bug"), "{limit}"),
+            Err(said) => assert!(said.contains("ulimit -u") && !said.contains("bug"), "{limit}: {said}"),
+        }
+    }
+}
+
 /// Another server writes the record although this one holds the lock, as on a network file system that has lost it.
 #[test]
 fn a_second_holder_of_the_lock_stops_the_first() {

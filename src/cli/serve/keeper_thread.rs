@@ -13,7 +13,7 @@ use crate::claim::Claim;
 use crate::generators::{Keeper, KeeperError};
 use crate::server::Server;
 use crate::system::clock::SystemClock;
-use crate::system::io_threads;
+use crate::system::{io_threads, threads};
 
 /// A thread with a runtime that waits for its keeper. It ends when this is dropped instead.
 pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
@@ -51,7 +51,7 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
             // A save that hangs must not keep the process alive.
             runtime.shutdown_background();
         };
-        std::thread::Builder::new().name("getid-keeper".to_owned()).spawn(run).map_err(no_thread)?;
+        threads::spawn("getid-keeper", run).map_err(no_thread)?;
         is_ready.recv()?.map_err(no_thread)?;
         Ok(KeeperThread { work })
     }

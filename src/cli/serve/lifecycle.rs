@@ -96,7 +96,8 @@ impl Prepared {
         // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
         Places::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
         let runtime = io_threads::runtime()?;
-        let io_threads = IoThreads::start(config.io_threads)?;
+        let io_threads = IoThreads::start(config.io_threads)
+            .map_err(|error| format!("the {} of io-threads cannot be started: {error}", config.io_threads))?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
         let result = runtime.block_on(self.open_and_serve(io_threads));
         if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
@@ -175,7 +176,8 @@ impl Prepared {
         let ready = messages::ready_line(&server, &listeners, &http);
         #[cfg(feature = "http")]
         if !http.is_empty() {
-            crate::http::start(Arc::clone(&server), http, io_threads.count(), crate::http::PortBounds::default())?;
+            crate::http::start(Arc::clone(&server), http, io_threads.count(), crate::http::PortBounds::default())
+                .map_err(|error| format!("the HTTP port gets no thread: {error}"))?;
         }
         tracing::info!("{ready}");
 

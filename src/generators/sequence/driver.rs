@@ -21,7 +21,7 @@ use super::tokens::Found;
 use super::{Notes, SequenceSettings, Sequences};
 use crate::sql::{Store, StoreError};
 use crate::system::clock::Clock;
-use crate::system::io_threads;
+use crate::system::{io_threads, threads};
 use crate::text::name_hash::hash_of;
 
 /// How often a store is asked what has changed, and whether it is there.
@@ -73,7 +73,7 @@ impl Sequences {
             // A statement that hangs must not keep the process alive.
             runtime.shutdown_background();
         };
-        std::thread::Builder::new().name("getid-sequences".to_owned()).spawn(run)?;
+        threads::spawn("getid-sequences", run)?;
         Ok(is_ready.recv().map_err(io::Error::other)??)
     }
 

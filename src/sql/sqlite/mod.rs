@@ -14,7 +14,6 @@ mod rows;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use getid_core::Key;
@@ -28,6 +27,7 @@ use super::{
     Reservations, Reserve, Row, RowChange, Store, StoreError, Table, Token, Verdict,
 };
 use crate::system::files::FileId;
+use crate::system::threads;
 
 /// How long a connection that is let go of waits for its file to be closed: what was written goes from the log into the
 /// file then, which needs a few writes.
@@ -91,7 +91,7 @@ impl Store for SqliteStore {
             };
             let no_thread =
                 |error| StoreError::Refused(format!("no thread could be made for '{}': {error}", self.shown));
-            thread::Builder::new().name("getid-sqlite".to_owned()).spawn(run).map_err(no_thread)?;
+            threads::spawn("getid-sqlite", run).map_err(no_thread)?;
             let about = answer.await.unwrap_or_else(|_| Err(ended()))?;
             let connection = SqliteConnection { about, work: Some(work), is_closed, is_busy: false };
             Ok(Box::new(connection) as Box<dyn Connection>)

@@ -90,7 +90,7 @@ fn readyz(port: u16) -> Option<u16> {
     Some(Http::connect(port).ask("GET /readyz", &[], "").status)
 }
 
-/// The ports that HAProxy asks are those of the servers, and tell the holder of the claim from the standby.
+/// The ports that `HAProxy` asks are those of the servers, and tell the holder of the claim from the standby.
 #[test]
 fn its_servers_are_where_the_proxy_asks() {
     let mut walk = Walk::begin();
