@@ -101,7 +101,7 @@ fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem
     if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
         let whose =
             if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
-        problem.detail.push_str(&format!("; POST /v1/ids/{id} gives IDs of {whose}"));
+        problem.detail = format!("{}; POST /v1/ids/{id} gives IDs of {whose}", problem.detail);
     }
     problem
 }
