@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn headers(name: axum::http::HeaderName, values: &[&'static str]) -> HeaderMap {
+    fn headers(name: &axum::http::HeaderName, values: &[&'static str]) -> HeaderMap {
         values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
     }
 
@@ -149,7 +149,7 @@ mod tests {
             (&["gzipped"], false),
             (&[",;,=;"], false),
         ] {
-            assert_eq!(accepts_gzip(&headers(ACCEPT_ENCODING, accept)), expected, "{accept:?}");
+            assert_eq!(accepts_gzip(&headers(&ACCEPT_ENCODING, accept)), expected, "{accept:?}");
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
             (&["abc"], false),
             (&["w/\"abc\""], false),
         ] {
-            assert_eq!(is_known(&headers(IF_NONE_MATCH, known), &tag), expected, "{known:?}");
+            assert_eq!(is_known(&headers(&IF_NONE_MATCH, known), &tag), expected, "{known:?}");
         }
     }
 
@@ -181,10 +181,10 @@ mod tests {
             flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut read).unwrap();
             assert_eq!(read, text);
         }
-        let short = response(&headers(ACCEPT_ENCODING, &["gzip"]), "text/plain", "short".to_owned());
+        let short = response(&headers(&ACCEPT_ENCODING, &["gzip"]), "text/plain", "short".to_owned());
         assert!(!short.headers().contains_key(CONTENT_ENCODING));
         let one = StaticText::new("text/plain", "one");
         assert_ne!(one.tag, StaticText::new("text/plain", "other").tag);
-        assert_eq!(one.response(&headers(IF_NONE_MATCH, &["*"])).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(one.response(&headers(&IF_NONE_MATCH, &["*"])).status(), StatusCode::NOT_MODIFIED);
     }
 }

@@ -29,8 +29,8 @@ const DECODE: Endpoint = Endpoint {
     id: "decodeId",
     summary: "What an ID says",
     description: "Without a generator, all readings that are possible are told: that of the unnamed generator, where \
-                  it is an ID of it, and those of at most 100 named ones. The reading whose time is nearest to now comes \
-                  first; those without time come last.",
+                  it is an ID of it, and those of at most 100 named ones. The reading whose time is nearest to now \
+                  comes first; those without time come last.",
     access: Access::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator wrote it."),
@@ -94,14 +94,14 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
 }
 
-/// A name where an ID is wanted: who sent it wants an ID, which is a `POST`. It may be any generator's, so that nobody is
-/// told which there are.
+/// A name where an ID is wanted: who sent it wants an ID, which is a `POST`. It is said of any name, so that nobody is
+/// told which generators there are.
 fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem {
     let is_a_name = is_name(id) && (id == UNNAMED || id.bytes().any(|byte| byte.is_ascii_alphabetic()));
     if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
         let whose =
             if id == UNNAMED { "the unnamed generator".to_owned() } else { format!("a generator named '{id}'") };
-        problem.detail.push_str(&format!("; POST /v1/ids/{id} gives IDs of {whose}"));
+        problem.detail = format!("{}; POST /v1/ids/{id} gives IDs of {whose}", problem.detail);
     }
     problem
 }

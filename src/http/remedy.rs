@@ -82,7 +82,7 @@ fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<Strin
     }
     let request = request.map(|request| {
         let filled = request.split('*').zip(names.iter().chain(iter::repeat(&"")));
-        filled.map(|(part, name)| format!("{part}{name}")).collect()
+        filled.flat_map(|(part, name)| [part, *name]).collect()
     });
     (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
 }

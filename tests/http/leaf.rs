@@ -48,9 +48,9 @@ fn a_snowflake_key_is_the_generator_of_that_name_or_the_only_one_of_leafs_layout
     assert_eq!(decoded["sequenceId"], (number & 4095).to_string());
     let other: u64 = id("whatever").parse().unwrap();
     assert!(number < other && id("orders").parse::<u64>().unwrap() > other, "one generator for all keys");
-    let now_ms = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
-    let unix_ms = u128::from(other >> 22) + 1_288_834_974_657;
-    assert!(now_ms.abs_diff(unix_ms) < 3_600_000, "{other} is of another layout: {unix_ms}");
+    let told = server.ask(&format!("GET /v1/ids/{other}?generator=orders")).json();
+    let ahead_ms = told["readings"][0]["ahead_ms"].as_i64().unwrap();
+    assert!(ahead_ms.abs() < 3_600_000, "it is of Leaf's layout: {told}");
     assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
 }
 
