@@ -22,8 +22,8 @@ use super::subject::read_integer;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits; a name has 128 at
-/// most, and one that has more is seen to have more. `INFO generator` says within its first 300 whether the layout is at
-/// its limit.
+/// most, and one that has more is seen to have more. `INFO generator` says within its first 300 whether the layout is
+/// at its limit.
 const BULK_BYTES_SHOWN_MAX: usize = 512;
 
 /// Different error texts that are kept; a server may put a changing number into each.

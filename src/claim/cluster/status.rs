@@ -109,8 +109,8 @@ impl<C: Clock> ClusterClaim<C> {
         self.place.view.tell(status);
     }
 
-    /// Why this standby would not take the claim over, as the step's error says, or as it is while another server has it.
-    /// The one place that decides it for INFO, the page, metrics and the log.
+    /// Why this standby would not take the claim over, as the step's error says, or as it is while another server has
+    /// it. The one place that decides it for INFO, the page, metrics and the log.
     fn told_not_eligible(&mut self, error: Option<&SaveError>, now: Clocks) -> Option<String> {
         let refused_for = self.teller.refused_for.take();
         match error {
@@ -151,8 +151,8 @@ impl<C: Clock> ClusterClaim<C> {
         })
     }
 
-    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall clock
-    /// may be wrong.
+    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall
+    /// clock may be wrong.
     fn ride_through_ms(&self, now: Clocks) -> u64 {
         let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
         let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved.zip(tenure.saved_at));
