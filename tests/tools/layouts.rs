@@ -414,7 +414,7 @@ written    an integer of up to 19 digits"
         ("leaf format base58", "a collation that tells capitals from small letters"),
         ("leaf epoch 4000000000000", "its time has not begun"),
         ("leaf --mod 4 --rate 100", "id % 4 at 100 IDs a second: even"),
-        ("leaf counter-start 0..0 --mod 4 --rate 100", "id % 4 at 100 IDs a second: 1 of 4 remainders have IDs"),
+        ("leaf counter-start 0..0 --mod 4 --rate 100", "id % 4 at 100 IDs a second: the emptiest remainder has"),
         ("js53", "declared by\n  generator NAME js53 time:41@1ms server-id:3 counter:9 epoch 1420041600000"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
