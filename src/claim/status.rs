@@ -115,7 +115,8 @@ pub struct ClaimStatus {
     pub holder: Option<HolderStatus>,
     /// Why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a holder.
     pub why: String,
-    /// Why this standby would not take the claim over even if it could; `None`: it would.
+    /// Why this standby would not take the claim over even if it could, also while another server has it; `None`: it
+    /// would.
     pub not_eligible: Option<String>,
     /// How far a standby's wall clock is ahead of the time of the claim's record, or (negative) behind, ms; `None`: it
     /// is a holder, or nobody knows.

@@ -26,6 +26,7 @@ use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use super::verify::seconds;
 use crate::text::plural::thousands;
 use crate::tools::address::names_server;
+use crate::tools::at_limit;
 use crate::tools::bench::load::{Crew, Plan, Stop, Until};
 use crate::tools::bench::report::{self, Report, Shape};
 use crate::tools::bench::usage::{PID_MAX, ServerUsage};
@@ -59,7 +60,8 @@ Words of the report:
 With --pid the CPU time of the server is told too, from which its cost per request follows. It must run on this machine.
 Keep load and server on different processors (taskset), or each measures the other.
 
-The last line says what was the limit. If it was the load generator itself, the requests per second are its own. Over TLS
+The last line says what was the limit. If it was the load generator itself, the requests per second are its own; if it was the
+server's layout, the line says which shard-range would hold what was asked for (the user needs +info). Over TLS
 the generator's part is large: give it a processor of its own.
 
 Exit code 0: done; 1: the server sent error replies; where it sends nothing else, the run ends at once; 2: the command line is
@@ -194,23 +196,25 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
         (seconds, _) => until_after(seconds.unwrap_or(SECONDS_DEFAULT)),
     };
     let started = Instant::now();
-    let tally = crew.run(until, |replies| {
+    let watched = if draws_unnamed(&command) { &[&plan.endpoint][..] } else { &[] };
+    let note_progress = |replies: u64| {
         let elapsed = started.elapsed();
         bar.set_position(match until {
             Until::Units(_) => replies,
             Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        let rate = u128::from(replies) * 1000 / elapsed.as_millis().max(1);
-        let rate = thousands(u64::try_from(rate).unwrap_or(u64::MAX));
+        let rate =
+            thousands(u64::try_from(u128::from(replies) * 1000 / elapsed.as_millis().max(1)).unwrap_or(u64::MAX));
         bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
-    });
+    };
+    let (tally, mut at_limit) = at_limit::watch_while(watched, || crew.run(until, note_progress));
     bar.finish_and_clear();
     let tally = tally?;
     std::thread::sleep(SETTLE);
     let after = server.as_ref().map(ServerUsage::read).transpose()?;
     let used = before.zip(after).map(|(before, after)| after.since(args.pid.unwrap_or_default(), &before));
     let points = report::curve(&tally.latency_ns);
-    let report = Report::new(args.shape(), &plan, command, tally, used);
+    let report = Report::new(args.shape(), &plan, command, tally, used, at_limit.pop().flatten());
     if let Some((path, file)) = args.csv.as_deref().zip(csv_file) {
         write_file(path, file, &csv(&points))?;
     }
@@ -218,6 +222,15 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
         write_file(path, file, &svg(&report.title(), &report.subtitle(), &points, &report.marks()))?;
     }
     Ok(report)
+}
+
+/// Whether a command asks for IDs of the unnamed generator, whose layout a server tells of.
+fn draws_unnamed(command: &[String]) -> bool {
+    match command {
+        [word] => word.eq_ignore_ascii_case("GETID"),
+        [word, _] => word.eq_ignore_ascii_case("MGETID"),
+        _ => false,
+    }
 }
 
 /// What was in the file stays there until there is something to replace it by.

@@ -20,6 +20,7 @@ use super::layout_args::SubjectArgs;
 use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
 use super::server_args::{SERVER_HELP, ServerArgs, TIMEOUT_MS_DEFAULT};
 use crate::text::plural::{counted, thousands};
+use crate::tools::at_limit;
 use crate::tools::client::Endpoint;
 use crate::tools::subject::Subject;
 use crate::tools::verify::load::{Drawn, Load, Plan};
@@ -229,7 +230,12 @@ fn draw(
     bar: &ProgressBar,
 ) -> Result<Drawn, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
-    runtime.block_on(draw_all(args, plan, promises, targets, bar))
+    // A named generator has a layout of its own.
+    let watched: Vec<&Endpoint> =
+        targets.iter().map(|target| &**target).filter(|_| promises.generator().is_none()).collect();
+    let (drawn, at_limit) =
+        at_limit::watch_while(&watched, || runtime.block_on(draw_all(args, plan, promises, targets, bar)));
+    Ok(Drawn { at_limit, ..drawn? })
 }
 
 async fn draw_all(

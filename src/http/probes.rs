@@ -20,6 +20,7 @@ use super::endpoint::{Access, Answer, Endpoint, Method, Parameter, optional};
 use super::openapi::TAG_SERVER;
 use super::problem::Problem;
 use super::schema::Schema;
+use crate::generators::sequence::StoreStatus;
 use crate::text::printable::printable;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIVEZ, READYZ];
@@ -204,18 +205,25 @@ impl Checks {
             line(why.is_none(), name, why.as_deref().unwrap_or("gives ids"), is_looked_at);
         }
         for store in http.server.generators.sequences().map(|own| own.stores()).unwrap_or_default() {
-            let said = match (store.is_up, store.said) {
-                (Some(true), _) => "answers".to_owned(),
-                (Some(false), said) => format!("does not answer: {}", printable(&said.unwrap_or_default())),
-                (None, _) => "was not asked yet".to_owned(),
-            };
-            line(store.is_up != Some(false), &format!("store {}", printable(&store.shown)), &said, false);
+            let (is_good, said) = of_store(&store);
+            line(is_good, &format!("store {}", printable(&store.shown)), &said, false);
         }
         text + match (&self.standby, self.refusing.is_empty()) {
             (Some(_), _) => "standby\n",
             (None, true) => "ready\n",
             (None, false) => "not ready\n",
         }
+    }
+}
+
+/// Whether values can be reserved in a store of sequences as far as is known, and how it is.
+fn of_store(store: &StoreStatus) -> (bool, String) {
+    let said = printable(store.said.as_deref().unwrap_or_default());
+    match store.is_up {
+        Some(true) if store.is_held => (false, format!("is held: {said}")),
+        Some(true) => (true, "answers".to_owned()),
+        Some(false) => (false, format!("does not answer: {said}")),
+        None => (true, "was not asked yet".to_owned()),
     }
 }
 
@@ -226,4 +234,27 @@ const UNNAMED: &str = "-";
 /// balancer that took it out would take one after the other.
 fn reason(refusal: &Refusal) -> Option<String> {
     (!refusal.is_overload()).then(|| printable(&refusal.to_string()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_is_held_does_not_look_as_one_that_answers() {
+        let store = StoreStatus::of_tests;
+        let said = || Some("it waits for host-b:\n7".to_owned());
+        for (store, expected) in [
+            (store(), (true, "answers")),
+            (StoreStatus { is_up: None, ..store() }, (true, "was not asked yet")),
+            (StoreStatus { is_held: true, said: said(), ..store() }, (false, r"is held: it waits for host-b:\n7")),
+            (
+                StoreStatus { is_up: Some(false), said: said(), ..store() },
+                (false, r"does not answer: it waits for host-b:\n7"),
+            ),
+        ] {
+            let (is_good, told) = of_store(&store);
+            assert_eq!((is_good, told.as_str()), expected);
+        }
+    }
 }

@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Metric] = &[
         ClaimRole::Holder => "no".into(),
         ClaimRole::Standby => said(claim.reason()),
     })), OF_STORE),
-    text("claim_not_eligible", "Why this standby would not take the claim over, or `no`.",
+    text("claim_not_eligible", "Why this standby would not take the claim over, also while another server has it, or `no`.",
         |facts| of(facts, |claim| claim.not_eligible.as_deref().map_or_else(|| "no".into(), said)))
         .told_unless("getid_claim_not_eligible", "no").saying("1 while this standby would not take the claim over."),
     gauge("claim_clock_gap_ms", "How far a standby's clock is ahead of the time of the claim's record, or (negative) behind, \

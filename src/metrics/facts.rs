@@ -180,6 +180,11 @@ impl Facts<'_> {
         self.sequences.as_ref().map(SequencesStatus::unlisted).unwrap_or_default()
     }
 
+    /// What is said while more IDs of the unnamed generator are asked for than the layout holds, as in the log.
+    pub fn shortage(&self) -> Option<String> {
+        self.layout.shortage(self.generator.demanded_per_s)
+    }
+
     /// Whether the last save of the watermark did not fail. A standby, which has none to save, has none that failed.
     pub fn last_save_ok(&self) -> bool {
         self.is_standby() || self.generator.last_save_ok

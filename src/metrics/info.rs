@@ -79,7 +79,6 @@ pub(super) mod tests {
     use crate::config::Config;
     use crate::generators::sequence::{SequencesStatus, StoreStatus};
     use crate::generators::time::IssuerStatus;
-    use crate::metrics::sequences::tests::store;
     use crate::metrics::table::Kind;
     use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts};
 
@@ -170,7 +169,8 @@ pub(super) mod tests {
     fn no_text_is_taken_for_something_else() {
         const ODD: &str = "etcd://a:2379,b:2379/x?tls=no, y=1\r\nz:2\u{2028}w,";
         let odd = || ODD.to_owned();
-        let holder = HolderStatus { instance: odd(), name: odd(), host: odd(), address: odd(), ..HolderStatus::default() };
+        let holder =
+            HolderStatus { instance: odd(), name: odd(), host: odd(), address: odd(), ..HolderStatus::default() };
         let claim = ClaimStatus {
             store: odd(),
             product: odd(),
@@ -184,8 +184,15 @@ pub(super) mod tests {
             ..ClaimStatus::default()
         };
         let metrics = Metrics::new(1);
-        let of_process = || ProcessFacts { executable: ODD, config_file: ODD, run_id: ODD, tcp_port: 0, wall_unix_us: 0 };
-        let of_store = || StoreStatus { shown: odd(), product: odd(), said: Some(odd()), is_up: Some(false), ..store() };
+        let of_process =
+            || ProcessFacts { executable: ODD, config_file: ODD, run_id: ODD, tcp_port: 0, wall_unix_us: 0 };
+        let of_store = || StoreStatus {
+            shown: odd(),
+            product: odd(),
+            said: Some(odd()),
+            is_up: Some(false),
+            ..StoreStatus::of_tests()
+        };
         let facts = Facts {
             config: Arc::new(Config { state_dir: ODD.into(), ..Config::default() }),
             claim: Some(Arc::new(claim)),

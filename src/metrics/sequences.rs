@@ -27,6 +27,7 @@ fn of_store(store: &StoreStatus) -> Value {
         ("statements", store.statements.into()),
         ("errors", store.errors.into()),
         ("servers", store.servers.into()),
+        ("waits_for", store.awaited.len().into()),
         ("unanswered", store.abandoned.into()),
         ("slowest_ms", store.slowest_ms.into()),
         ("reserved", store.reserved.into()),
@@ -48,7 +49,8 @@ fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
         ("given", status.used.into()),
         ("last", status.last_given.into()),
         ("until", status.reserved_until.into()),
-        ("left", status.left.into()),
+        ("left", (!status.is_uncached).then_some(status.left).into()),
+        ("max_used", status.used_share.map(share).into()),
         ("rate_10s", per_10_s),
         ("rate_5min", per_5_min),
         ("rate_30min", per_30_min),
@@ -60,6 +62,11 @@ fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
         ("errors", status.errors.into()),
     ];
     Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+}
+
+/// A share in ten-thousandths, as a number from 0 to 1.
+fn share(ten_thousandths: u16) -> Value {
+    Value::Decimal { units: ten_thousandths.into(), decimals: 4 }
 }
 
 #[expect(
@@ -78,31 +85,8 @@ fn plain(text: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::sql::Table;
-
-    pub(in crate::metrics) fn store() -> StoreStatus {
-        StoreStatus {
-            shown: "mysql://shop:***@db/ids".to_owned(),
-            product: "MariaDB 10.11".to_owned(),
-            uuid: "0".repeat(36),
-            table: Table::Native,
-            is_shared: true,
-            is_up: Some(true),
-            is_held: false,
-            servers: 2,
-            awaited: Vec::new(),
-            for_ms: 61_999,
-            said: None,
-            warnings: Vec::new(),
-            statements: 12,
-            errors: 1,
-            slowest_ms: 5,
-            abandoned: 0,
-            reserved: 1200,
-        }
-    }
 
     fn status() -> SequenceStatus {
         SequenceStatus {
@@ -111,6 +95,8 @@ pub(super) mod tests {
             left: 80,
             asked: 100,
             used: 120,
+            is_uncached: false,
+            used_share: Some(8125),
             per_s: [12.345, 0.5, 0.0],
             segment_values: 100,
             fetched_ms: Some(900),
@@ -123,16 +109,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_store_says_how_it_is_and_what_was_said() {
-        let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,unanswered=0,slowest_ms=5,reserved=1200";
+        let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
-        assert_eq!(of_store(&store()).to_string(), up);
+        assert_eq!(of_store(&StoreStatus::of_tests()).to_string(), up);
         let said = Some("db: Access denied, twice\r\n# Server".to_owned());
-        let down = StoreStatus { is_up: Some(false), said, ..store() };
+        let down = StoreStatus { is_up: Some(false), said, ..StoreStatus::of_tests() };
         let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
         assert_eq!(of_store(&down).to_string(), expected);
-        let held = StoreStatus { is_held: true, ..store() };
+        let held = StoreStatus { is_held: true, ..StoreStatus::of_tests() };
         assert_eq!(of_store(&held).to_string(), up.replace("=up", "=held"));
-        let opening = StoreStatus { is_up: None, ..store() };
+        let opening = StoreStatus { is_up: None, ..StoreStatus::of_tests() };
         assert_eq!(of_store(&opening).to_string(), up.replace("=up", "=opening"));
     }
 
@@ -142,16 +128,20 @@ pub(super) mod tests {
         let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
         assert_eq!(
             of_one(&status(), 1000).to_string(),
-            format!("given=120,last=120,until=200,left=80,{rest},fetched_ms_ago=100,{ends}")
+            format!("given=120,last=120,until=200,left=80,max_used=0.8125,{rest},fetched_ms_ago=100,{ends}")
         );
-        let new = SequenceStatus { last_given: None, reserved_until: None, fetched_ms: None, ..status() };
+        let (last_given, reserved_until, fetched_ms, used_share) = (None, None, None, None);
+        let new = SequenceStatus { last_given, reserved_until, fetched_ms, used_share, ..status() };
         assert_eq!(of_one(&new, 1000).to_string(), format!("given=120,left=80,{rest},{ends}"));
+        let uncached = SequenceStatus { is_uncached: true, left: 0, ..new };
+        assert_eq!(of_one(&uncached, 1000).to_string(), format!("given=120,{rest},{ends}"));
     }
 
     #[test]
     fn lines_are_no_longer_than_the_page_says() {
         let long = Some("ü,\n".repeat(10_000));
-        let store = StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..store() };
+        let store =
+            StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..StoreStatus::of_tests() };
         let store = StoreStatus { statements: u64::MAX, errors: u64::MAX, reserved: u64::MAX, ..store };
         let line = of_store(&store).to_string();
         assert!(line.len() <= 800 && !line.contains('\n'), "{}: {line}", line.len());
@@ -170,6 +160,6 @@ pub(super) mod tests {
             ..status()
         };
         let line = of_one(&most, u64::MAX).to_string();
-        assert!(line.len() <= 350, "{}: {line}", line.len());
+        assert!(line.len() <= 400, "{}: {line}", line.len());
     }
 }

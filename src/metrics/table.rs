@@ -589,6 +589,9 @@ const GENERATOR: &[Metric] = &[
         .told_of_ms("getid_epoch_timestamp_seconds").saying("Where ticks are counted from, Unix seconds."),
     gauge("capacity_per_sec", "IDs a second that the layout holds.", |facts| facts.layout.capacity_per_s().into())
         .told("getid_layout_capacity_per_second"),
+    text("at_limit", "While more IDs are asked for than the layout holds: how many, and which shard-range would hold them; \
+        else `no`.", |facts| facts.shortage().unwrap_or_else(|| "no".to_owned()).into())
+        .computed("getid_ids_demanded_per_second > getid_layout_capacity_per_second"),
     text("layout_ends", "Until when the layout lasts.",
         |facts| timestamp::format_rfc3339(facts.layout.last_unix_ms()).into())
         .told_of_ms("getid_layout_end_timestamp_seconds").of_unnamed()
@@ -734,7 +737,7 @@ const SEQUENCES: &[Metric] = &[
         |facts| facts.sequence_totals().went_back.into()).told("getid_sequences_went_back_total"),
     gauge("sequences_store_", "Of each store, in the order of the configuration: its address without a password; whether it \
         is `opening`, `up`, `held` or `down`, and for how many seconds; the database; statements, those that failed; other \
-        live servers; statements that were not answered and may be done yet; the slowest, ms; values reserved; and if \
+        live servers; servers that it waits for while it is held; statements that were not answered and may be done yet; the slowest, ms; values reserved; and if \
         it is held or down, the reason.",
         sequences::of_stores)
         .told_in_parts("store", STORE_PARTS),
@@ -750,7 +753,8 @@ const SEQUENCES: &[Metric] = &[
         |facts| facts.unlisted_sequences().waiting.into())
         .told("getid_sequences_unlisted_waiting"),
     gauge("sequence_", "Of each of the 16 sequences that are used most: values given since it came into memory; the one given \
-        last; the last that is held; how many are left; values a second over 10 s, 5 min and 30 min; values of the last reservation; how long \
+        last; the last that is held; how many are left, except with `cache 0`, which holds none; the share of the values up \
+        to its max that all servers have reserved, 0 to 1; values a second over 10 s, 5 min and 30 min; values of the last reservation; how long \
         ago that was, and how long it took, ms; draws that had to wait; those that wait now; fetches that failed.",
         sequences::of_busiest)
         .told_in_parts("sequence", SEQUENCE_PARTS),
@@ -790,6 +794,8 @@ const STORE_PARTS: &[Part] = &[
     Part::counter("statements", "getid_store_statements_total", "Statements that the store was sent."),
     Part::counter("errors", "getid_store_errors_total", "Statements that failed, and connections that were not opened."),
     Part::gauge("servers", "getid_store_other_servers", "Other servers that share the store and are live."),
+    Part::gauge("waits_for", "getid_store_awaited_servers", "Servers that hold the store: nothing is reserved in it before \
+        they have answered."),
     Part::gauge("unanswered", "getid_store_unanswered", "Statements that were not answered in time and may be done yet."),
     Part::gauge_of_ms("slowest_ms", "getid_store_slowest_seconds", "The slowest statement, seconds."),
     Part::counter("reserved", "getid_store_values_reserved_total", "Values that were reserved in the store."),
@@ -801,7 +807,10 @@ const SEQUENCE_PARTS: &[Part] = &[
     Part::counter("given", "getid_sequence_given_total", "Values given since the sequence came into memory."),
     Part::gauge("last", "getid_sequence_last_value", "The value that this server gave last."),
     Part::gauge("until", "getid_sequence_reserved_until", "The last value that is held."),
-    Part::gauge("left", "getid_sequence_left", "Values that are held and not given."),
+    Part::gauge("left", "getid_sequence_left", "Values that are held and not given; not of a sequence with `cache 0`, which \
+        holds none."),
+    Part::gauge("max_used", "getid_sequence_max_used_ratio", "Share of the values up to the sequence's max that all servers \
+        had reserved when this one reserved last, 0 to 1."),
     Part::gauge("rate_10s", "getid_sequence_values_per_second", "Values a second, over each window.").with("window", "10s"),
     Part::gauge("rate_5min", "getid_sequence_values_per_second", "Values a second, over each window.").with("window", "5m"),
     Part::gauge("rate_30min", "getid_sequence_values_per_second", "Values a second, over each window.").with("window", "30m"),

@@ -6,6 +6,7 @@
 //! `verify/load`; the rest are functions of their arguments. What a command line says is `cli`'s.
 
 pub(crate) mod address;
+pub(crate) mod at_limit;
 pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod decoded;

@@ -22,8 +22,9 @@ use super::subject::read_integer;
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits; a name has 128 at
-/// most, and one that has more is seen to have more.
-const BULK_BYTES_SHOWN_MAX: usize = 256;
+/// most, and one that has more is seen to have more. `INFO generator` says within its first 300 whether the layout is
+/// at its limit.
+const BULK_BYTES_SHOWN_MAX: usize = 512;
 
 /// Different error texts that are kept; a server may put a changing number into each.
 const ERROR_TEXTS_MAX: usize = 16;
@@ -617,9 +618,9 @@ mod tests {
     /// However a stream is cut, its words are the same; what is longer than shown is seen to be.
     #[test]
     fn words_are_those_of_lists_laid_flat() {
-        let long = "x".repeat(300);
+        let long = "x".repeat(600);
         let stream = format!(
-            "*2\r\n$1\r\n7\r\n*3\r\n$1\r\na\r\n$300\r\n{long}\r\n$-1\r\n+string\r\n:-5\r\n-ERR no\r\n*2\r\n:1\r\n-WRONG x\r\n>1\r\n+push\r\n_\r\n"
+            "*2\r\n$1\r\n7\r\n*3\r\n$1\r\na\r\n$600\r\n{long}\r\n$-1\r\n+string\r\n:-5\r\n-ERR no\r\n*2\r\n:1\r\n-WRONG x\r\n>1\r\n+push\r\n_\r\n"
         );
         let text = |text: &str| Word::Text(text.as_bytes().to_vec());
         let expected = [

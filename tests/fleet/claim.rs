@@ -502,9 +502,18 @@ async fn a_clock_that_is_ahead_is_told_and_takes_nothing_over() {
         let gap_ms = standby.view.status().clock_gap_ms.expect("a gap");
         assert!((gap_ms - off_ms).abs() < 2000, "{gap_ms} of {off_ms}");
     }
-    let _folder = a.kill();
     let (mut near, _) = standbys.pop().unwrap();
     let (mut far, _) = standbys.pop().unwrap();
+    // It is known before it matters.
+    let held = "standby for server-id 0: held by host-a";
+    let (of_near, of_far) = (near.view.status(), far.view.status());
+    assert_eq!((of_near.why.as_str(), &of_near.not_eligible), (held, &None));
+    let why = of_far.not_eligible.as_deref().expect("a reason");
+    assert!(
+        of_far.why == held && why.contains("ahead of the record's time, more than claim-max-clock-ahead-ms"),
+        "{why}"
+    );
+    let _folder = a.kill();
     let waits = far.run_ms(10_000).await.unwrap_err().to_string();
     let expected = "s ahead of the record's time, more than claim-max-clock-ahead-ms: set the clock";
     assert!(waits.contains(expected), "{waits}");
@@ -543,6 +552,48 @@ async fn a_clock_that_is_far_off_takes_nothing_over() {
     off.claim().claim.step_down("standby: the clock is absurd").await;
     assert_eq!(fleet.holder(0), None, "it does not take it back meanwhile");
     off.until_holder(5000).await;
+}
+
+/// A reply says "not eligible" with the reason that INFO has, and none where INFO has none.
+#[tokio::test(start_paused = true)]
+async fn a_standby_replies_what_it_tells() {
+    let fleet = Fleet::new();
+    let mut servers = [fleet.start("host-a", None).await, fleet.start("host-b", None).await];
+    for server in &mut servers {
+        server.until_holder(2000).await;
+    }
+    let [mut a, mut b] = servers;
+    let far = |name, server_id| {
+        let (dir, clock) = (TempDir::new().unwrap(), TestClock::new());
+        clock.set_wall_off_ms(-7_200_000);
+        let place = fleet.place(name, dir.path(), server_id);
+        Server::start(FleetPlace { clock, ..place }, dir)
+    };
+    let own_id = a.view.status().server_id;
+    let mut standbys = [far("spare", None).await.unwrap(), far("standby", own_id).await.unwrap()];
+    let mut seen = 0;
+    let mut step = async |standbys: &mut [Server]| {
+        for standby in standbys {
+            let reply = standby.fails().await;
+            let status = standby.view.status();
+            assert_eq!(reply, status.why);
+            let said = reply.split_once("not eligible: ").map(|(_, why)| why);
+            assert!(said.is_none_or(|why| status.not_eligible.as_deref() == Some(why)), "{status:?}");
+            seen += usize::from(said.is_some());
+        }
+    };
+    for _ in 0..10 {
+        step(&mut standbys).await;
+        a.run_ms(100).await.unwrap();
+        b.run_ms(100).await.unwrap();
+    }
+    a.stop().await.unwrap();
+    for _ in 0..30 {
+        step(&mut standbys).await;
+        b.run_ms(200).await.unwrap();
+    }
+    assert!(seen >= 50, "{seen} of 60");
+    assert!(standbys.iter().all(|standby| standby.view.status().not_eligible.is_some()));
 }
 
 /// `getid claim take`: whoever had it lets others go first.

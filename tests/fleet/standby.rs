@@ -119,8 +119,8 @@ fn a_standby_has_nothing_to_lose_by_shutdown() {
     assert_eq!(standby.server.wait().code(), Some(0));
 }
 
-/// The rules that are shipped, on servers that are as they should be: two standbys and an idle server before and after a
-/// takeover.
+/// The rules that are shipped, on servers that are as they should be: two standbys and an idle server before and after
+/// a takeover.
 #[test]
 #[ignore = "needs Prometheus"]
 fn prometheus_alerts_of_nothing_that_is_well() {

@@ -3,7 +3,6 @@
 #![allow(clippy::float_cmp, reason = "whole numbers are exact")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -15,7 +14,7 @@ use getid::metrics::table::{SECTIONS, Source};
 
 use crate::support::http::{HttpServer, request};
 use crate::support::prometheus::Prometheus;
-use crate::support::{PATIENCE, Wire, eventually, folder, program};
+use crate::support::{PATIENCE, Wire, eventually, folder, free_port, program};
 
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use std::sync::Arc;
 
 use crate::null_server::Constant;
-use crate::support::{self, Server, eventually, free_port, getid};
+use crate::support::{self, Server, eventually, free_port, getid, in_time};
 use serde_json::Value;
 
 fn bench(words: &[&str]) -> Output {
@@ -50,6 +50,40 @@ fn two_hundred_requests() {
     assert!(report["limit"].is_string());
     // It drew what it says: no more and no less.
     assert_eq!(server.connect().info("ids_issued"), "200");
+}
+
+/// A server whose layout holds 1,000 IDs a second, of whom more are asked for: the report names the shard-range, as the
+/// log does.
+#[test]
+fn a_layout_at_its_limit_is_named() {
+    let server = Server::start(&["--id-range", "2", "--shard-range", "0", "--random-range", "19"]);
+    let begins = "ids a second are asked for; the layout holds 1000; ";
+    let report = in_time("more is asked for than the layout holds", || {
+        let (code, report) = check(server.port, &["-c", "20", "-P", "50", "--seconds", "2"]);
+        assert_eq!(code, 0, "{report}");
+        (report["limit"] == "layout").then_some(report)
+    });
+    let said = report["at_limit"].as_str().unwrap();
+    assert!(said.contains(begins) && said.contains("shard-range"), "{said}");
+    let port = server.port.to_string();
+    in_time("the same for people", || {
+        let words = ["--port", &port, "-c", "20", "-P", "50", "--seconds", "2", "--timeout-ms", "20000"];
+        let told = String::from_utf8(bench(&words).stdout).unwrap();
+        let line = told.lines().find(|line| line.starts_with("  limit "))?;
+        line.contains("the server's layout, which is at its limit: ").then_some(())
+    });
+    in_time("and by verify", || {
+        let layout = ["--id-range", "2", "--shard-range", "0", "--random-range", "19"];
+        let words = ["verify", "--json", "-c", "20", "-P", "50", "--seconds", "2", "--port", &port];
+        let output = getid().args(words).args(layout).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        report["servers"][0]["at_limit"].as_str().is_some_and(|said| said.contains(begins)).then_some(())
+    });
+    // An idle server is not, whatever it is drawn from.
+    let roomy = Server::start(&[]);
+    let (_, report) = check(roomy.port, &["-n", "200"]);
+    assert_eq!(report["at_limit"], Value::Null, "{report}");
 }
 
 #[test]

@@ -76,6 +76,18 @@ impl Layout {
         (0..=LOW_BITS).find(|bits| (1000 << bits) >= ids_per_s)
     }
 
+    /// The sentence about clients that ask for more IDs a second than the layout holds, with what helps; `None`: it
+    /// holds them.
+    pub fn shortage(self, asked_per_s: u64) -> Option<String> {
+        (asked_per_s > self.capacity_per_s()).then(|| self.demand(asked_per_s))
+    }
+
+    /// What is asked for, what the layout holds, and what helps.
+    pub(crate) fn demand(self, asked_per_s: u64) -> String {
+        let (capacity_per_s, remedy) = (self.capacity_per_s(), self.remedy_for(asked_per_s));
+        format!("{asked_per_s} ids a second are asked for, the layout holds {capacity_per_s}; {remedy}")
+    }
+
     /// What helps an operator whose clients ask for `ids_per_s`, as one clause.
     pub fn remedy_for(self, ids_per_s: u64) -> String {
         let sum = LOW_BITS - self.server_bits();

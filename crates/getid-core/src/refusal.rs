@@ -110,10 +110,8 @@ impl fmt::Display for Refusal {
             }
             Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout } => write!(
                 f,
-                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {asked_per_s} ids a second are \
-                 asked for, the layout holds {}; {}",
-                layout.capacity_per_s(),
-                layout.remedy_for(*asked_per_s)
+                "BUSY this would wait {wait_ms} ms and id-max-wait-ms allows {max_wait_ms}: {}",
+                layout.demand(*asked_per_s)
             ),
             Refusal::NamedOverload { wait_ms, max_wait_ms, asked_per_s, capacity_per_s } => write!(
                 f,

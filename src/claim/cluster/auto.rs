@@ -107,7 +107,7 @@ impl<C: Clock> ClusterClaim<C> {
             NotJoined::Refused(why) | NotJoined::Away(why) => self.store_is_away(why),
         })?;
         if let Some(why) = self.obstacle.clone() {
-            return Err(SaveError::Standby { what: format!("standby without a server-id: not eligible: {why}") });
+            return Err(self.not_eligible(why));
         }
         loop {
             let candidates = self.chooser.candidates(&ids);
@@ -121,6 +121,10 @@ impl<C: Clock> ClusterClaim<C> {
                     ));
                 }
                 Choice::Wait => {
+                    // One may be free, and left out because this server would not take it.
+                    if let Some(why) = self.ineligible(self.place.clock.clocks()) {
+                        return Err(self.not_eligible(why));
+                    }
                     let of = format!(
                         "all {} that auto may take are held, the first that comes free is taken",
                         ids.iter().count()

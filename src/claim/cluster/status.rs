@@ -28,7 +28,8 @@ pub(super) struct Teller {
     takeovers: u64,
     losses: u64,
     last_takeover: Option<TakeoverStatus>,
-    pub(super) not_eligible: Option<String>,
+    /// The reason in the last step's error not to take the claim.
+    pub(super) refused_for: Option<String>,
     pub(super) warned_of_name: Option<u128>,
     product: String,
     last_answer_unix_ms: u64,
@@ -45,6 +46,8 @@ pub(super) struct Teller {
 enum Told {
     Holder,
     Standby(String),
+    /// `None`: for its clock, whose distance changes all the time.
+    NotEligible(Option<String>),
     NeedsOperator(String),
 }
 
@@ -68,7 +71,8 @@ impl<C: Clock> ClusterClaim<C> {
         let now = self.place.clock.clocks();
         self.tell_of_store(now);
         self.notes.keep();
-        self.tell_standing(error);
+        let not_eligible = self.told_not_eligible(error, now);
+        self.tell_standing(error, not_eligible.as_deref(), now);
         let clock_gap_ms = self.machine.clock_gap_ms(now);
         self.tell_clock_gap(clock_gap_ms);
         let why = match error {
@@ -77,9 +81,6 @@ impl<C: Clock> ClusterClaim<C> {
             _ if self.machine.is_holder() => String::new(),
             _ => format!("standby{}: the claim store was not asked yet", self.for_server_id()),
         };
-        if self.machine.is_holder() {
-            self.teller.not_eligible = None;
-        }
         let teller = &self.teller;
         let status = ClaimStatus {
             store: self.link.shown().to_owned(),
@@ -90,7 +91,7 @@ impl<C: Clock> ClusterClaim<C> {
             instance: format!("{:032x}", self.me),
             holder: self.holder_status(now),
             why,
-            not_eligible: teller.not_eligible.clone(),
+            not_eligible,
             clock_gap_ms,
             timeout_ms: self.place.timeout_ms,
             ride_through_ms: self.ride_through_ms(now),
@@ -106,6 +107,17 @@ impl<C: Clock> ClusterClaim<C> {
             upkeep: StoreUpkeep::default(),
         };
         self.place.view.tell(status);
+    }
+
+    /// Why this standby would not take the claim over, as the step's error says, or as it is while another server has
+    /// it. The one place that decides it for INFO, the page, metrics and the log.
+    fn told_not_eligible(&mut self, error: Option<&SaveError>, now: Clocks) -> Option<String> {
+        let refused_for = self.teller.refused_for.take();
+        match error {
+            _ if self.machine.is_holder() => None,
+            Some(SaveError::ClaimLost { what }) => Some(what.clone()),
+            _ => refused_for.or_else(|| self.ineligible(now)),
+        }
     }
 
     /// Who has the claim, as far as this server knows.
@@ -139,8 +151,8 @@ impl<C: Clock> ClusterClaim<C> {
         })
     }
 
-    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall clock
-    /// may be wrong.
+    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall
+    /// clock may be wrong.
     fn ride_through_ms(&self, now: Clocks) -> u64 {
         let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
         let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved.zip(tenure.saved_at));
@@ -196,19 +208,18 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// What this server is, whenever that is another thing.
-    fn tell_standing(&mut self, error: Option<&SaveError>) {
-        let standing = match error {
+    fn tell_standing(&mut self, error: Option<&SaveError>, not_eligible: Option<&str>, now: Clocks) {
+        let is_apart = self.must_not_take().is_none() && self.machine.apart_by_ms(now).is_some();
+        let standing = match (error, not_eligible) {
             _ if self.machine.is_holder() => Told::Holder,
-            Some(SaveError::ClaimLost { what }) => Told::NeedsOperator(what.clone()),
-            _ => match (&self.teller.not_eligible, self.machine.waiting()) {
-                (Some(why), _) => Told::Standby(format!("not eligible: {why}")),
-                (None, Some(Waiting::Held { .. })) => {
-                    let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
-                    Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
-                }
-                // What passes.
-                _ => return,
-            },
+            (Some(SaveError::ClaimLost { what }), _) => Told::NeedsOperator(what.clone()),
+            (_, Some(why)) => Told::NotEligible((!is_apart).then(|| why.to_owned())),
+            (_, None) if matches!(self.machine.waiting(), Some(Waiting::Held { .. })) => {
+                let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
+                Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
+            }
+            // What passes.
+            _ => return,
         };
         if self.teller.told.as_ref() == Some(&standing) {
             return;
@@ -217,6 +228,9 @@ impl<C: Clock> ClusterClaim<C> {
         match &standing {
             Told::Holder => {}
             Told::Standby(why) => tracing::info!("standby{server_id}: {why}"),
+            Told::NotEligible(_) => {
+                tracing::info!("standby{server_id}: not eligible: {}", not_eligible.unwrap_or_default());
+            }
             Told::NeedsOperator(why) => tracing::error!("no IDs{server_id}: {why}"),
         }
         self.teller.told = Some(standing);

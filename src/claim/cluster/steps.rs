@@ -120,7 +120,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 
     /// Why this server would not take the claim.
-    fn must_not_take(&self) -> Option<&String> {
+    pub(super) fn must_not_take(&self) -> Option<&String> {
         self.obstacle.as_ref().or(self.conflict.as_ref()).filter(|_| !self.machine.is_holder())
     }
 
@@ -398,19 +398,23 @@ impl<C: Clock> ClusterClaim<C> {
         self.warn_of_name(waiting);
         self.end_if_lost_for_good(waiting);
         match texts::waiting(waiting, self.sight.as_ref(), server_id, self.link.shown()) {
-            Waits::Standby(why) => {
-                self.teller.not_eligible = self.must_not_take().cloned();
-                SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") }
-            }
+            Waits::Standby(why) => SaveError::Standby { what: format!("standby for server-id {server_id}: {why}") },
             Waits::NotEligible(why) => self.not_eligible(why),
             Waits::NeedsOperator(what) => SaveError::ClaimLost { what },
         }
     }
 
-    fn not_eligible(&mut self, why: String) -> SaveError {
+    /// The error of a step that found this reason not to take the claim.
+    pub(super) fn not_eligible(&mut self, why: String) -> SaveError {
         let what = format!("standby{}: not eligible: {why}", self.for_server_id());
-        self.teller.not_eligible = Some(why);
+        self.teller.refused_for = Some(why);
         SaveError::Standby { what }
+    }
+
+    /// Why this server would not take the claim, whoever has it now; `None`: it would, or has it.
+    pub(super) fn ineligible(&self, now: Clocks) -> Option<String> {
+        let apart = || self.machine.apart_by_ms(now).map(texts::apart);
+        self.must_not_take().cloned().or_else(apart)
     }
 
     /// Another server with this one's name has the claim, and lives.

@@ -81,18 +81,22 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
             };
             Waits::Standby(format!("held by {holder}{silent}"))
         }
-        Waiting::Apart { by_ms } => Waits::NotEligible(format!(
-            "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover \
-             any",
-            clock_gap(by_ms),
-            if by_ms < 0 { "id-max-clock-jump-ms" } else { "claim-max-clock-ahead-ms" }
-        )),
+        Waiting::Apart { by_ms } => Waits::NotEligible(apart(by_ms)),
         Waiting::SteppedAside => Waits::Standby("it is free, and other servers may take it first".to_owned()),
         Waiting::Moved => Waits::NeedsOperator(moved(found, server_id, store)),
         Waiting::Missing => Waits::NeedsOperator(missing(server_id, store)),
         Waiting::WentBack { noted, found } => Waits::NeedsOperator(went_back(noted, found, server_id, store)),
         Waiting::BeatsUsedUp => Waits::NeedsOperator(format!("the record in {store} has no beat left to count")),
     }
+}
+
+/// Why a clock that is so far from the record's time keeps a server from taking the claim.
+pub(super) fn apart(by_ms: i64) -> String {
+    format!(
+        "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover any",
+        clock_gap(by_ms),
+        if by_ms < 0 { "id-max-clock-jump-ms" } else { "claim-max-clock-ahead-ms" }
+    )
 }
 
 /// How far a clock is from a record's time: "3.0 s ahead of" or "3.0 s behind".

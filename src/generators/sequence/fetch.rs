@@ -620,9 +620,7 @@ impl Sequences {
     /// Says once that 80, and that 95 percent of the values up to the max are reserved.
     fn warn_of_end(&self, entry: &mut Entry, reserved: &Reserved) {
         let spec = reserved.row.spec;
-        let (all, used) =
-            (i128::from(spec.max) - i128::from(spec.start), i128::from(reserved.row.next) - i128::from(spec.start));
-        let percent = (used * 100).checked_div(all.max(1)).unwrap_or_default();
+        let percent = spec.used_share(reserved.last) / 100;
         let reached = if percent >= 95 {
             95
         } else if percent >= 80 {

@@ -193,6 +193,32 @@ impl StoreStatus {
     }
 }
 
+#[cfg(test)]
+impl StoreStatus {
+    /// A store that answers.
+    pub(crate) fn of_tests() -> StoreStatus {
+        StoreStatus {
+            shown: "mysql://shop:***@db/ids".to_owned(),
+            product: "MariaDB 10.11".to_owned(),
+            uuid: "0".repeat(36),
+            table: Tables::Native,
+            is_shared: true,
+            is_up: Some(true),
+            is_held: false,
+            servers: 2,
+            awaited: Vec::new(),
+            for_ms: 61_999,
+            said: None,
+            warnings: Vec::new(),
+            statements: 12,
+            errors: 1,
+            slowest_ms: 5,
+            abandoned: 0,
+            reserved: 1200,
+        }
+    }
+}
+
 impl SequencesStatus {
     /// What is left of the totals without those that are in `busiest`: how many, and what they have given, hold and
     /// wait for.

@@ -29,6 +29,15 @@ pub(super) struct Giving {
     remedy: Option<&'static str>,
 }
 
+/// A reason, and behind it what is asked for and what would hold it, while more is asked for than the layout holds.
+fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
+    match facts.shortage() {
+        // A refusal may say it already.
+        Some(shortage) if !reason.contains("the layout holds") => format!("{reason}; {shortage}"),
+        _ => reason,
+    }
+}
+
 /// Whether IDs are given, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -66,7 +75,9 @@ impl Giving {
         }
         if let Some(refusal) = &facts.generator.refusing {
             let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
-            return Giving { state, reason: Some(refusal.to_string()), remedy: Some(remedy(refusal)) };
+            let reason = refusal.to_string();
+            let reason = if refusal.is_overload() { with_shortage(reason, facts) } else { reason };
+            return Giving { state, reason: Some(reason), remedy: Some(remedy(refusal)) };
         }
         if let Some((what, left_ms)) = facts.clients.pause {
             let left = counted(left_ms.div_ceil(1000), "second");
@@ -75,8 +86,10 @@ impl Giving {
         }
         if facts.generator.waiting > 0 {
             let waiting = counted(facts.generator.waiting as u64, "request");
-            let reason =
-                format!("{waiting} wait for IDs: more are asked for than the layout holds, or a save is awaited");
+            let reason = match facts.shortage() {
+                Some(shortage) => format!("{waiting} wait for IDs: {shortage}"),
+                None => format!("{waiting} wait for IDs: for a burst to be over, or for a save"),
+            };
             let remedy = "If it stays so: a larger shard-range, or more servers.";
             return Giving { state: State::Busy, reason: Some(reason), remedy: Some(remedy) };
         }
@@ -155,7 +168,7 @@ impl Notice {
 fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     let (own, mint) = (&*facts.generator, &facts.generator.mint);
     let is_refused = own.refusing.as_ref().is_some_and(|refusal| matches!(refusal, Refusal::Save { .. }));
-    if let Some(error) = mint.save_error.as_ref().filter(|_| !is_refused) {
+    if let Some(error) = mint.save_error.as_ref().filter(|_| !is_refused && !facts.last_save_ok()) {
         texts.push(format!("the last save of the watermark failed, and IDs end when it is reached: {error}"));
     }
     if mint.holds_jump {
@@ -171,7 +184,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     // A life begins ahead of the clock, past all that a lost one gave: that is nothing to do with demand.
     let is_asked = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
     if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.waiting == 0 && own.refusing.is_none() {
-        texts.push("IDs are near the borrow limit: more are asked for than the layout holds".to_owned());
+        texts.push(with_shortage("IDs are near the borrow limit".to_owned(), facts));
     }
 }
 

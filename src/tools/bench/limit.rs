@@ -30,6 +30,8 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Limit {
+    /// The server's layout holds no more IDs a second.
+    Layout,
     Server,
     /// A thread of the generator had no time left, while the server had: the rate says nothing about the server.
     Load,
@@ -61,6 +63,7 @@ impl Limit {
 
     pub(crate) fn sentence(self) -> &'static str {
         match self {
+            Limit::Layout => "the server's layout",
             Limit::Server => "the server",
             Limit::Load => {
                 "this load generator, not the server: the rate is no limit of the server; CPU time per request is its own"

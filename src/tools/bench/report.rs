@@ -47,6 +47,9 @@ pub(crate) struct Report {
     load: Side,
     server: Option<Server>,
     limit: Limit,
+    /// What the server says of its layout, where that was the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_limit: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -77,7 +80,15 @@ struct Server {
 }
 
 impl Report {
-    pub(crate) fn new(shape: Shape, plan: &Plan, command: Vec<String>, tally: Tally, used: Option<Used>) -> Report {
+    /// `at_limit`: what the server says of its layout, if it was at its limit.
+    pub(crate) fn new(
+        shape: Shape,
+        plan: &Plan,
+        command: Vec<String>,
+        tally: Tally,
+        used: Option<Used>,
+        at_limit: Option<String>,
+    ) -> Report {
         let Tally { replies, values, errors, latency_ns, elapsed, cpu, share } = tally;
         let draws_ids =
             command.first().is_some_and(|word| ["GETID", "MGETID"].iter().any(|name| word.eq_ignore_ascii_case(name)));
@@ -108,7 +119,8 @@ impl Report {
             errors: errors.texts.into_iter().collect(),
             load: Side::new(cpu, replies, share),
             server: used.map(|used| Server { pid: used.pid, side: Side::new(used.cpu, replies, used.share(elapsed)) }),
-            limit: Limit::judge(share, server_share),
+            limit: if at_limit.is_some() { Limit::Layout } else { Limit::judge(share, server_share) },
+            at_limit,
         }
     }
 
@@ -186,7 +198,11 @@ impl fmt::Display for Report {
                 writeln!(f, "             {}: {}", counted(count, "time"), printable(text))?;
             }
         }
-        writeln!(f, "  limit      {}", self.limit.sentence())
+        write!(f, "  limit      {}", self.limit.sentence())?;
+        match &self.at_limit {
+            Some(said) => writeln!(f, ", which is at its limit: {}", printable(said)),
+            None => writeln!(f),
+        }
     }
 }
 

@@ -112,6 +112,8 @@ pub(crate) struct Drawn {
     pub(crate) errors: ErrorReplies,
     /// Connections that broke: which, and why.
     pub(crate) disconnects: Vec<String>,
+    /// What each server says of its layout, if it is at its limit.
+    pub(crate) at_limit: Vec<Option<String>>,
 }
 
 impl Drawn {
@@ -124,6 +126,7 @@ impl Drawn {
             requests: 0,
             errors: ErrorReplies::default(),
             disconnects: Vec::new(),
+            at_limit: Vec::new(),
         }
     }
 

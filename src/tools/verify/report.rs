@@ -77,6 +77,9 @@ struct ServerReport {
     /// The farthest it lay behind its request.
     behind_max_ms: Option<i64>,
     evenness: Option<EvennessVerdict>,
+    /// What the server says of its layout, if it is at its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_limit: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -92,9 +95,10 @@ struct Check {
 impl Report {
     pub(crate) fn new(shape: Shape, promises: &Promises, drawn: Drawn, judged: Judged) -> Report {
         let ids = drawn.ids();
-        let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects } = drawn;
+        let Drawn { servers, watches, elapsed, latency_us, requests, errors, disconnects, at_limit } = drawn;
         let Judged { mut findings, servers: judged_servers, earlier_ids } = judged;
         let mut server_reports = Vec::new();
+        let mut at_limit = at_limit.into_iter();
         for (server, judged) in servers.iter().zip(judged_servers) {
             let own = watches.iter().filter(|watch| std::sync::Arc::ptr_eq(&watch.server, server));
             let time = |id: u128| promises.unix_ms_of(id).map(|(first, _)| timestamp::format_rfc3339(first));
@@ -114,6 +118,7 @@ impl Report {
                 ahead_max_ms: own.clone().filter_map(|watch| watch.ahead_max_ms).max(),
                 behind_max_ms: own.filter_map(|watch| watch.behind_max_ms).max(),
                 evenness: judged.map(|judged| judged.evenness.clone()),
+                at_limit: at_limit.next().flatten(),
             });
         }
         for watch in watches {
@@ -241,6 +246,9 @@ impl fmt::Display for ServerReport {
         }
         if let Some(evenness) = &self.evenness {
             writeln!(f, "  evenness  {evenness}")?;
+        }
+        if let Some(said) = &self.at_limit {
+            writeln!(f, "  limit     its layout is at its limit: {}", printable(said))?;
         }
         Ok(())
     }

@@ -340,11 +340,11 @@ impl Claimant {
             }
             None => Cause::Free,
         };
-        self.apart_by_ms(watch, now).map_or(Ok(cause), |by_ms| Err(Waiting::Apart { by_ms }))
+        self.apart_from(watch, now).map_or(Ok(cause), |by_ms| Err(Waiting::Apart { by_ms }))
     }
 
     /// How far the wall clock is from the record's time, carried on, if that is too far.
-    fn apart_by_ms(&self, watch: &Watch, now: Clocks) -> Option<i64> {
+    fn apart_from(&self, watch: &Watch, now: Clocks) -> Option<i64> {
         let Options { max_ahead_ms, max_behind_ms, takes_any, epoch, .. } = self.options;
         let by_ms = watch.clock_gap_ms(now, epoch).filter(|_| !takes_any)?;
         let max_ms = if by_ms < 0 { max_behind_ms } else { max_ahead_ms };
@@ -412,6 +412,16 @@ impl Claimant {
     /// How far a standby's wall clock is ahead of the record's time, or (negative) behind, ms; `None`: unknown.
     pub fn clock_gap_ms(&self, now: Clocks) -> Option<i64> {
         self.watch()?.clock_gap_ms(now, self.options.epoch)
+    }
+
+    /// How far a standby's wall clock is from the record's time, ms, if that is too far for it to take the claim, also
+    /// while another process has it: [`Waiting::Apart`] is what it waits for then. `None`: it is not, or is unknown.
+    pub fn apart_by_ms(&self, now: Clocks) -> Option<i64> {
+        let watch = self.watch()?;
+        let seen = watch.seen();
+        // Its own folder's claim it takes whatever the clock is.
+        let is_own = seen.holder.is_some() && seen.is_this_folder;
+        if is_own { None } else { self.apart_from(watch, now) }
     }
 
     /// What a standby waits for; `None`: it is a holder.

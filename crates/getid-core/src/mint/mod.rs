@@ -614,14 +614,8 @@ impl Mint {
     /// The warning to log while more is asked for than the layout holds, if so. `asked_per_s`: in the last second.
     pub fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
         let borrow_ms = self.slots.ahead_ms(self.clock.at(boot_ns));
-        let capacity_per_s = self.layout.capacity_per_s();
-        (borrow_ms > 0 && asked_per_s > capacity_per_s).then(|| {
-            format!(
-                "borrowing: {asked_per_s} ids a second are asked for, the layout holds {capacity_per_s}; ids are {borrow_ms} \
-                 ms ahead of the clock. {}",
-                self.layout.remedy_for(asked_per_s)
-            )
-        })
+        let shortage = self.layout.shortage(asked_per_s).filter(|_| borrow_ms > 0)?;
+        Some(format!("borrowing: ids are {borrow_ms} ms ahead of the clock: {shortage}"))
     }
 
     /// For INFO.

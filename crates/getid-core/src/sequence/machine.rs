@@ -37,6 +37,9 @@ const GROWTH: u64 = 8;
 /// Divisor of the values up to a sequence's max that one segment of this server may hold. Other servers need the rest.
 const SHARE_OF_REST: u64 = 8;
 
+/// No share of its max: [`Spec::used_share`] is at most 10,000.
+const SHARE_UNKNOWN: u16 = u16::MAX;
+
 /// After so long without a request, ms, a sequence may leave memory.
 const IDLE_MS: u64 = 600_000;
 
@@ -133,6 +136,11 @@ pub struct SequenceStatus {
     pub used: u64,
     /// Values a second over 10 s, 5 min and 30 min.
     pub per_s: [f64; 3],
+    /// None is held: each value is in the store before its reply (`cache 0`).
+    pub is_uncached: bool,
+    /// Share of the values up to the max that all servers had reserved when this one reserved last, in ten-thousandths;
+    /// `None` before that.
+    pub used_share: Option<u16>,
     /// Values of the last reservation.
     pub segment_values: u32,
     /// When that was, by the clock that is passed in; `None` before the first.
@@ -203,15 +211,15 @@ impl Small {
     }
 }
 
-/// How many values are left, in the room of a number that may be missing.
+/// A number of values, in the room of a number that may be missing.
 #[derive(Clone, Copy, Debug)]
-struct Left(NonZeroU32);
+struct Few(NonZeroU32);
 
-impl Left {
+impl Few {
     /// What is more than it has room for is as good as that.
-    fn of(values: u64) -> Left {
+    fn of(values: u64) -> Few {
         let above = u32::try_from(values).unwrap_or(u32::MAX).saturating_add(1);
-        Left(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
+        Few(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
     }
 
     fn get(self) -> u64 {
@@ -225,7 +233,7 @@ pub struct Sequence<T> {
     current: Held,
     ahead: Held,
     /// What is left of both when the next segment is fetched. `None`: none is fetched ahead.
-    fetch_at: Option<Left>,
+    fetch_at: Option<Few>,
     /// Above all that this server has had.
     floor: i64,
     last_given: Small,
@@ -234,7 +242,7 @@ pub struct Sequence<T> {
     generation: u64,
     /// Those of further stores.
     generations: Option<Box<[u64; STORES_MAX]>>,
-    cache: Option<u32>,
+    cache: Option<Few>,
     policy: Option<WaitPolicy>,
     /// How often a generation was news.
     changes: u16,
@@ -251,6 +259,8 @@ pub struct Sequence<T> {
     segment_values: u32,
     /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
     demand_max_log2: u8,
+    /// [`SequenceStatus::used_share`]; [`SHARE_UNKNOWN`] before the first reservation.
+    used_share: u16,
     took_ms: u16,
     slowest_ms: u16,
     errors: u32,
@@ -280,6 +290,7 @@ impl<T> Sequence<T> {
             fetched_ms: Small::NONE,
             segment_values: 0,
             demand_max_log2: 63,
+            used_share: SHARE_UNKNOWN,
             took_ms: 0,
             slowest_ms: 0,
             errors: 0,
@@ -290,7 +301,7 @@ impl<T> Sequence<T> {
     #[inline]
     pub fn draw(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
-        if must_wait || self.cache == Some(0) { ask.times } else { self.take(ask, runs) }
+        if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
     }
 
     /// Takes what is held for an ask; how many commands are left.
@@ -435,9 +446,9 @@ impl<T> Sequence<T> {
         self.rate.sample(now_ms);
         let (missing, largest) = self.waiting.as_ref().map_or((0, 0), |queue| queue.missing());
         let missing = missing.saturating_add(core::mem::take(&mut self.wished).into());
-        let cache = u64::from(self.cache.unwrap_or(0));
+        let cache = self.cache.map_or(0, Few::get);
         let is_failing = matches!(self.trouble.as_deref(), Some(Trouble::Failing { .. }));
-        let values = if self.cache == Some(0) || self.cache.is_none() {
+        let values = if self.is_uncached() || self.cache.is_none() {
             // Of a sequence that nothing is known of, no more than what waits: it may be one that keeps none.
             missing
         } else if is_failing && !planted(Fault::RetriesByDemand) {
@@ -548,7 +559,8 @@ impl<T> Sequence<T> {
         }
         self.set_generation(held.store, generation);
         if held.segment.left() == 0 {
-            (self.cache, self.policy) = (Some(spec.cache), spec.policy);
+            (self.cache, self.policy) = (Some(Few::of(spec.cache.into())), spec.policy);
+            self.used_share = spec.used_share(spec.max);
             self.judged(now_ms, SequenceRefusal::AtMax { max: spec.max });
             return Taken::Yes;
         }
@@ -560,10 +572,11 @@ impl<T> Sequence<T> {
             self.floor = last.saturating_add(i64::from(increment));
         }
         self.version = Small::of(version);
-        (self.cache, self.policy) = (Some(spec.cache), spec.policy);
+        (self.cache, self.policy) = (Some(Few::of(spec.cache.into())), spec.policy);
         self.trouble = None;
         self.fetched_ms = Small::of(now_ms);
         self.segment_values = u32::try_from(held.segment.left()).unwrap_or(u32::MAX);
+        self.used_share = spec.used_share(last);
         let rest = spec.max.saturating_sub(last).unsigned_abs() / u64::from(increment.max(1));
         let share = if planted(Fault::OneServerHoldsTheRest) { rest } else { rest / SHARE_OF_REST };
         self.demand_max_log2 = u8::try_from(share.checked_ilog2().unwrap_or(0)).unwrap_or(63);
@@ -582,7 +595,7 @@ impl<T> Sequence<T> {
         } else {
             let fetches = self.rate.values_in(2 * u64::from(self.slowest_ms));
             let is_forgotten = planted(Fault::NothingIsFetchedAhead);
-            self.fetch_at = Some(Left::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
+            self.fetch_at = Some(Few::of((held.segment.left() / 2).max(fetches))).filter(|_| !is_forgotten);
         }
         Taken::Yes
     }
@@ -621,7 +634,7 @@ impl<T> Sequence<T> {
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
         let before = match &self.asking {
             // Of `cache 0`: this is what the fetch was for.
-            Asking::InFlight(asked) if self.cache == Some(0) && self.current.segment.left() > 0 => {
+            Asking::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
                 let before = asked.before;
                 self.asking = Asking::Idle;
                 if planted(Fault::ServesThoseWhoCameLater) { None } else { Some(before) }
@@ -648,7 +661,7 @@ impl<T> Sequence<T> {
             self.waiting = Some(waiting);
             self.forget_empty_queue();
         }
-        if self.cache == Some(0) && !planted(Fault::KeepsTheRestOfCache0) {
+        if self.is_uncached() && !planted(Fault::KeepsTheRestOfCache0) {
             self.throw_away();
         }
     }
@@ -715,7 +728,7 @@ impl<T> Sequence<T> {
     pub fn made_anew(&mut self, next: i64) {
         self.throw_away();
         (self.floor, self.last_given, self.version) = (next, Small::NONE, Small::NONE);
-        (self.fetch_at, self.cache) = (None, None);
+        (self.fetch_at, self.cache, self.used_share) = (None, None, SHARE_UNKNOWN);
         self.changes = self.changes.wrapping_add(1);
         if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
             self.trouble = None;
@@ -755,7 +768,7 @@ impl<T> Sequence<T> {
         let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
         let is_own = self.version.get().is_some() && matches!(self.asking, Asking::Idle);
         let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.segment.left() > 0;
-        let is_known = self.cache.is_some_and(|cache| cache > 0) && self.waiting.is_none();
+        let is_known = self.cache.is_some_and(|cache| cache.get() > 0) && self.waiting.is_none();
         let next = if self.current.segment.left() > 0 { &self.current.segment } else { &self.ahead.segment };
         // As long as nothing was given here, others have had whatever lies below.
         let lowest = self.last_given().unwrap_or(next.first - i64::from(next.increment));
@@ -835,7 +848,7 @@ impl<T> Sequence<T> {
     /// is known of yet.
     pub fn fetch_ahead(&mut self, cache: u32) {
         if self.cache.is_none() && cache > 0 {
-            (self.cache, self.fetch_at) = (Some(cache), Some(Left::of(0)));
+            (self.cache, self.fetch_at) = (Some(Few::of(cache.into())), Some(Few::of(0)));
         }
     }
 
@@ -863,6 +876,8 @@ impl<T> Sequence<T> {
             asked: if let Asking::InFlight(asked) = &self.asking { asked.values } else { 0 },
             used: self.rate.used(),
             per_s: self.rate.per_s(),
+            is_uncached: self.is_uncached(),
+            used_share: Some(self.used_share).filter(|&share| share != SHARE_UNKNOWN),
             segment_values: self.segment_values,
             fetched_ms: self.fetched_ms.get(),
             fetch_took_ms: self.took_ms.into(),
@@ -874,7 +889,13 @@ impl<T> Sequence<T> {
 
     /// What `cache` its row has; [`CACHE_DEFAULT`] while that is not known.
     pub fn cache(&self) -> u32 {
-        self.cache.unwrap_or(CACHE_DEFAULT)
+        self.cache.map_or(CACHE_DEFAULT, |cache| u32::try_from(cache.get()).unwrap_or(u32::MAX))
+    }
+
+    /// Whether each value is in the store before its reply, as far as is known.
+    #[inline]
+    fn is_uncached(&self) -> bool {
+        self.cache.is_some_and(|cache| cache.get() == 0)
     }
 }
 

@@ -173,6 +173,13 @@ impl Spec {
         Ok(spec)
     }
 
+    /// Share of the values from `start` to `max` that are not above `last`, in ten-thousandths, 0 to 10,000.
+    pub fn used_share(&self, last: i64) -> u16 {
+        let all = i128::from(self.max) - i128::from(self.start) + 1;
+        let used = (i128::from(last) - i128::from(self.start) + 1).clamp(0, all.max(0));
+        u16::try_from(used * 10_000 / all.max(1)).unwrap_or(10_000)
+    }
+
     /// The first value of the sequence that is not below `value`; `None` past its max.
     pub fn first_from(&self, value: i64) -> Option<i64> {
         let next = self.next_from(value);

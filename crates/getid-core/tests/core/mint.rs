@@ -1161,7 +1161,15 @@ fn borrowing_and_overload() {
     assert_eq!(scene.mint.borrowing(scene.boot_ns, 600_000), None, "nothing is borrowed");
     scene.draw(100_000).expect("borrowed");
     assert_eq!(scene.mint.borrowing(scene.boot_ns, 512_000), None, "what the layout holds");
-    assert!(scene.mint.borrowing(scene.boot_ns, 512_001).is_some());
+    let said = scene.mint.borrowing(scene.boot_ns, 512_001).expect("more than it holds");
+    let shortage = Layout::default().shortage(512_001).expect("the same");
+    assert!(
+        said.starts_with("borrowing: ids are ") && said.ends_with(&format!(" ms ahead of the clock: {shortage}")),
+        "{said}"
+    );
+    let begins = "512001 ids a second are asked for, the layout holds 512000; shard-range 10 would hold it; ";
+    assert!(shortage.starts_with(begins), "{shortage}");
+    assert_eq!(Layout::default().shortage(512_000), None);
     let of = |late_ms| Overload { wait_ms: 1, max_wait_ms: 2000, late_ms, asked_per_s: 1 };
     assert!(matches!(scene.mint.overload(of(2000)), Refusal::Overload { .. }));
     assert!(matches!(scene.mint.overload(of(2001)), Refusal::Busy { ahead_ms: 5001, .. }));

@@ -1,7 +1,8 @@
 //! Sequences, step by step.
 
 use getid_core::{
-    Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, WaitPolicy,
+    Ask, Fetch, FetchTaken, Fetched, Run, Segment, Sequence, SequencePolicy, SequenceRefusal, Spec, VALUE_MAX,
+    WaitPolicy,
 };
 
 const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
@@ -303,6 +304,15 @@ pub(crate) fn near_the_max_a_server_reserves_an_eighth_of_the_rest() {
     assert!(steady.next <= 45_000, "the row is at {}", steady.next);
     let given = 30_000 + steady.draw(10, 7_200_000, true);
     assert!(given >= 99_999, "{given} of 100,000 values were given");
+}
+
+#[test]
+fn the_share_of_the_max_is_that_of_all_servers() {
+    let spec = Spec { start: 101, max: 1100, ..Spec::default() };
+    let of = |last: &[i64]| last.iter().map(|&last| spec.used_share(last)).collect::<Vec<_>>();
+    assert_eq!(of(&[0, 100, 101, 600, 1099, 1100, i64::MAX]), [0, 0, 10, 5000, 9990, 10_000, 10_000]);
+    assert_eq!((Spec::default().used_share(1_000_000), Spec::default().used_share(VALUE_MAX)), (0, 10_000));
+    assert_eq!(Spec { start: 7, max: 7, ..spec }.used_share(7), 10_000);
 }
 
 #[test]

@@ -493,6 +493,31 @@ fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
     }
 }
 
+/// What keeps a standby from a takeover is known before the holder is gone.
+#[test]
+fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
+    let apart = |wall_off_ms: i64, options: Options, seen: fn(Seen) -> Seen| {
+        let by = |ms: u64| Clocks { wall_ms: wall(ms) + wall_off_ms, ..at(ms) };
+        let mut machine = Claimant::new(1, options, 0, None);
+        assert_eq!(machine.apart_by_ms(by(0)), None, "nothing was read");
+        let mut store = Store(Some(seen(held(2, 41))));
+        store.works_off(&mut machine, by(0));
+        store.0 = Some(later(seen(held(2, 42)), 50));
+        store.works_off(&mut machine, by(100));
+        let is_held = matches!(machine.waiting(), Some(Waiting::Held { .. }));
+        (is_held, machine.apart_by_ms(by(100)))
+    };
+    let as_it_is = |seen| seen;
+    let (is_held, by_ms) = apart(7_200_000, options(), as_it_is);
+    assert!(is_held && by_ms.is_some_and(|by_ms| by_ms > 7_000_000), "{by_ms:?}");
+    let (is_held, by_ms) = apart(-7_200_000, options(), as_it_is);
+    assert!(is_held && by_ms.is_some_and(|by_ms| by_ms < -7_000_000), "{by_ms:?}");
+    assert_eq!(apart(2000, options(), as_it_is), (true, None));
+    assert_eq!(apart(7_200_000, Options { takes_any: true, ..options() }, as_it_is), (true, None));
+    let own_folder = |seen| Seen { is_this_folder: true, ..seen };
+    assert_eq!(apart(7_200_000, options(), own_folder).1, None, "a holder, or one that will be");
+}
+
 /// The same record with a time that is so many ms later.
 fn later(seen: Seen, ms: u64) -> Seen {
     let reference = seen.point.reference.plus_ms(ms);

@@ -1,0 +1,66 @@
+//! Whether a server is at the limit of its layout, as it says itself: the field `at_limit` of INFO.
+//!
+//! A server that is asked after a run has had a pause, and is not at its limit any more. So it is asked beside the run,
+//! on a connection of its own, about once a second.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use super::client::Endpoint;
+use super::replies::{Reply, push_request};
+
+/// Between two questions. A server says what was asked for in the last second.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Runs this, and returns beside its result what each server said last of its layout's limit: what is asked for, and
+/// which shard-range would hold it. `None`: it was not at its limit, may not be asked, or is no getid.
+pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -> (T, Vec<Option<String>>) {
+    let (stop, stopped) = mpsc::channel::<()>();
+    thread::scope(move |scope| {
+        let watcher = scope.spawn(move || {
+            let mut said = vec![None; endpoints.len()];
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                for (said, endpoint) in said.iter_mut().zip(endpoints) {
+                    *said = ask(endpoint).or(said.take());
+                }
+            }
+            said
+        });
+        let result = run();
+        drop(stop);
+        (result, watcher.join().unwrap_or_default())
+    })
+}
+
+fn ask(endpoint: &Endpoint) -> Option<String> {
+    let mut request = Vec::new();
+    push_request(&mut request, &["INFO", "generator"]);
+    match endpoint.ask_once(&request, 1).ok()?.first()? {
+        Reply::Text(beginning) => read(beginning),
+        _ => None,
+    }
+}
+
+/// The sentence in the beginning of `INFO generator`.
+fn read(beginning: &str) -> Option<String> {
+    // The last line may have been cut.
+    let whole = beginning.get(..=beginning.rfind('\n')?)?;
+    let said = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
+    (said != "no").then(|| said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_a_server_says_is_read() {
+        let head = "# Generator\r\nid_epoch:1288834974657\r\ncapacity_per_sec:512000\r\n";
+        assert_eq!(read(&format!("{head}at_limit:9 ids; x\r\nlayout")).as_deref(), Some("9 ids; x"));
+        for none in ["at_limit:no\r\nlayout", "at_limit:9 ids", "layout_ends:2154\r\n", ""] {
+            assert_eq!(read(&format!("{head}{none}")), None, "{none}");
+        }
+        assert_eq!(read(""), None);
+    }
+}
