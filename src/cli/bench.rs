@@ -203,8 +203,8 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
             Until::Units(_) => replies,
             Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        let rate = u128::from(replies) * 1000 / elapsed.as_millis().max(1);
-        let rate = thousands(u64::try_from(rate).unwrap_or(u64::MAX));
+        let rate =
+            thousands(u64::try_from(u128::from(replies) * 1000 / elapsed.as_millis().max(1)).unwrap_or(u64::MAX));
         bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
     };
     let (tally, mut at_limit) = at_limit::watch_while(watched, || crew.run(until, note_progress));
