@@ -356,8 +356,8 @@ pub(super) const DROP_PERIODS: &str = "\
 UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND length(period) = $2 AND state = 'live'";
 
-/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a new
-/// generation, as the change `$3`.
+/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a
+/// new generation, as the change `$3`.
 pub(super) const RENEW_PERIODS: &str = "\
 UPDATE getid_sequence SET version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND period <> $2 AND state = 'live' AND updated >= $4";
