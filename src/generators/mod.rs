@@ -109,7 +109,7 @@ impl Generators {
         let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
         if let Some(sequences) = self.sequences() {
             let opened = sequences.open_period(counter.hash, &counter.key, counter.opens.clone());
-            sequences.tell_begun(counter.hash, &counter.key);
+            sequences.note_begun_period(counter.hash, &counter.key);
             opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)

@@ -318,6 +318,7 @@ impl Day {
     }
 
     /// The day of a time in UTC.
+    #[cfg(feature = "sqlite")]
     fn of_unix_ms(unix_ms: i64) -> Option<Day> {
         let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
         Some(Day(time.to_zoned(jiff::tz::TimeZone::UTC).date()))
@@ -329,6 +330,7 @@ impl Day {
     }
 
     /// The day before the first one of a period; `None`: there is none.
+    #[cfg(feature = "sqlite")]
     fn before(period: &str) -> Option<Day> {
         let first = Reset::ALL.into_iter().find_map(|reset| reset.first_of(period))?;
         let day = Day::parse(&format!("{:04}{:02}{:02}", first.year, first.month, first.day))?;
@@ -336,6 +338,7 @@ impl Day {
     }
 
     /// The last month, and the last year, that have ended by the end of this day, as periods.
+    #[cfg(feature = "sqlite")]
     fn month_and_year(&self) -> (String, String) {
         let next = self.0.tomorrow().unwrap_or(self.0);
         let before = next.first_of_month().yesterday().unwrap_or(next);
@@ -343,6 +346,7 @@ impl Day {
     }
 
     /// Whether a period has ended by the end of this day.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     fn ends(&self, period: &str) -> bool {
         let (month, year) = self.month_and_year();
         match period.len() {

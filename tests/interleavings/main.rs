@@ -393,7 +393,10 @@ mod queue {
         let large = scene.draw(12);
         scene.until_waiting(1);
         let before = scene.issuer.status();
-        let small = (0..SMALL).map(|_| scene.draw(1).join().expect("a client")).last().expect("some");
+        let mut small = Vec::new();
+        for _ in 0..SMALL {
+            small = scene.draw(1).join().expect("a client");
+        }
         let large = large.join().expect("a client");
         if before.waiting == 1 {
             let passed = large.iter().filter(|slot| **slot < small[0]).count() as u64;

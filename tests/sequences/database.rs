@@ -468,11 +468,16 @@ impl SimConnection {
     /// One transaction: how it goes is drawn first.
     async fn transact<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         let (fate, before, after) = self.draw();
+        let instance = self.database.state().instance;
         sleep(before).await;
         while self.database.state().is_stopped {
             sleep(Duration::from_millis(10)).await;
         }
         let unknown = || StoreError::Unknown("connection reset by peer".to_owned());
+        // What was sent to one instance is not done by the one that takes its place.
+        if self.database.state().instance != instance {
+            return Err(unknown());
+        }
         let done = match fate {
             Fate::LostBefore => return Err(unknown()),
             Fate::Refused => return Err(StoreError::Refused("deadlock found".to_owned())),
@@ -486,13 +491,20 @@ impl SimConnection {
 impl SimConnection {
     /// A statement that gets into no trouble but that of a database that is down.
     async fn quietly<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
-        let latency = self.database.state().latency;
+        let (latency, instance) = {
+            let state = self.database.state();
+            (state.latency, state.instance)
+        };
         sleep(latency).await;
         while self.database.state().is_stopped {
             sleep(Duration::from_millis(10)).await;
         }
         let mut state = self.database.state();
-        if state.is_down { Err(StoreError::Unknown("broken pipe".to_owned())) } else { Ok(work(&mut state)) }
+        if state.is_down || state.instance != instance {
+            Err(StoreError::Unknown("broken pipe".to_owned()))
+        } else {
+            Ok(work(&mut state))
+        }
     }
 }
 
@@ -525,7 +537,10 @@ impl Connection for SimConnection {
 
     fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>> {
         Box::pin(self.transact(move |state| {
-            let may = server.is_none_or(|server| state.own_beat(server, ServerState::is_live).is_some());
+            let may = server.is_none_or(|server| {
+                let own = state.servers.get(&server.nonce);
+                own.is_some_and(|own| own.life == server.life && own.beat >= server.at_least && own.state.is_live())
+            });
             ends.iter().map(|end| may && state.give_back(end)).collect()
         }))
     }

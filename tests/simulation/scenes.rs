@@ -536,12 +536,10 @@ async fn draws_that_wait_are_served_in_rounds_of_slices() {
     machine.done();
 }
 
-/// Everybody else asks for more than there is; who asks for one ID waits for a slice of each.
+/// Everybody else asks for more than there is; who asks for one ID waits for a slice or two.
 #[tokio::test(start_paused = true)]
 async fn a_single_id_beside_a_hundred_greedy_connections() {
-    for (shard_range, greedy, n, ms_max) in
-        [(9, 100, 8_200, 12), (9, 400, 6_000, 32), (3, 100, 60, 110), (12, 100, 60_000, 12)]
-    {
+    for (shard_range, greedy, n) in [(9, 100, 8_200), (9, 400, 6_000), (3, 100, 60), (12, 100, 60_000)] {
         let mut machine = Machine::new().with_shard_range(shard_range);
         // They are soon at the borrow limit.
         (machine.limits.max_borrow_ms, machine.limits.lead_ms) = (300, 300);
@@ -559,11 +557,7 @@ async fn a_single_id_beside_a_hundred_greedy_connections() {
             longest = longest.max(waited);
             pass(3).await;
         }
-        assert!(
-            longest <= Duration::from_millis(ms_max),
-            "{greedy} of {n} with shard-range {shard_range}: {longest:?}"
-        );
-        assert!(longest > Duration::ZERO);
+        assert!(longest <= Duration::from_millis(3), "{greedy} of {n} with shard-range {shard_range}: {longest:?}");
         clients.abort_all();
         machine.done();
     }

@@ -96,13 +96,13 @@ pub(crate) fn a_reservation_needs_the_row_of_its_server(place: &dyn Place) {
     }
     assert!(db.give_back_as(credentials(1, 2), row, 9));
     assert_eq!(db.row("orders").unwrap().next, 9);
-    for refused in [credentials(1, 4), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
+    for refused in [credentials(1, 3), credentials(5, 0), Credentials { life: Nonce(78), ..credentials(1, 1) }] {
         let mut other = Db::open(place);
         let answer = other.try_reserve_as(refused, &[ask("orders", 10)]);
         assert!(matches!(answer, Err(StoreError::Unknown(_))), "{answer:?}");
     }
     let gone = BeatAsk {
-        gone: vec![(Nonce(1), 3)],
+        gone: vec![(Nonce(1), 2)],
         ..asks(2, BeatKind::Join { seen: None, noted: 0, state: ServerState::Live })
     };
     db.beat(&gone);

@@ -1,7 +1,7 @@
 //! Periods that have begun, until each store has noted them in the rows of their generators.
 //!
-//! A period that was prepared is drawn from without a statement, for hours where a generator is slow. Other servers must
-//! not be in an earlier one meanwhile.
+//! A period that was prepared is drawn from without a statement, for hours where a generator is slow. Other servers
+//! must not be in an earlier one meanwhile.
 //!
 //! Invariant: there is one period for each generator at most, the newest.
 

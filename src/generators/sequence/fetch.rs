@@ -340,8 +340,8 @@ impl Sequences {
             is_serial: opens.is_serial,
             from_unix_ms: opens.from_unix_ms,
             has_begun: pool.unix_ms().is_some_and(|now_ms| opens.from_unix_ms <= now_ms),
-            // Of a store of its own, a server's configuration is the only declaration. A sequence may be written in several
-            // ways.
+            // Of a store of its own, a server's configuration is the only declaration. A sequence may be written in
+            // several ways.
             redeclares: !pool.store.is_shared() || !opens.is_serial,
             server,
         }

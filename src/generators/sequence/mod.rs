@@ -417,14 +417,14 @@ impl Sequences {
 }
 
 impl Sequences {
-    /// The period of this key is drawn from: its stores learn that it has begun, once.
-    pub fn tell_begun(&self, hash: u64, key: &str) {
+    /// Notes that a period is drawn from, for its stores, once.
+    pub fn note_begun_period(&self, hash: u64, key: &str) {
         let mut shard = self.table.shard(hash);
         let Some(entry) = Table::find(&mut shard, hash, key) else { return };
         let Some(rare) = entry.rare.as_deref_mut() else { return };
-        let Some(opens) = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.is_told) else { return };
+        let Some(opens) = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.has_noted_begun) else { return };
         let declaration = opens.declaration.to_string();
-        rare.is_told = true;
+        rare.has_noted_begun = true;
         let begun = Begun { key: entry.key.clone(), declaration };
         drop(shard);
         if !begun.key.period().is_empty() {

@@ -45,8 +45,8 @@ pub(super) struct Entry {
 pub(super) struct Rare {
     /// A period's counter: what its row begins with.
     pub(super) opens: Option<Opens>,
-    /// A period whose beginning is told to the stores, once.
-    pub(super) is_told: bool,
+    /// A period whose beginning was noted for its stores.
+    pub(super) has_noted_begun: bool,
     /// It is noted that its row was begun: should the row be gone, it is not begun again.
     pub(super) is_begun: bool,
     /// With several stores: the rows of all stores were read, or noted, before a value was given.

@@ -3,7 +3,7 @@
 //! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So
 //! IDs are given in slices, and the slices go in turn to three kinds of draws:
 //!
-//! - **Small draws**, of at most [`SMALL_MAX`] IDs, get every second slice, the oldest first. So a request for one ID
+//! - **Small draws**, of at most 8 IDs, get every second slice, the oldest first. So a request for one ID
 //!   waits for other small ones only, however many greedy clients there are.
 //! - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
 //!   with one draw at a time, so rounds over draws are rounds over connections.
@@ -518,7 +518,8 @@ mod tests {
                                 prop_assert!(oldest.kept_waiting <= slice, "a small draw waits for two slices");
                             }
                             let served = &seen[&who];
-                            if !served.is_small && !(is_overdue && Some(who) == eldest) {
+                            let is_eldest = is_overdue && Some(who) == eldest;
+                            if !served.is_small && !is_eldest {
                                 for (_, other) in seen.iter_mut().filter(|(other, seen)| **other != who && !seen.is_small) {
                                     let passed = other.passed.entry(who).or_default();
                                     *passed += ids;

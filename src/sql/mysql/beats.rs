@@ -52,13 +52,13 @@ pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) ->
     OwnBeat { update, select }
 }
 
-/// Adds 1 to a server's beat, if its row allows that; returns the condition that it does, for later statements of the
-/// packet.
+/// Locks the row of a server; returns the condition that it allows a reservation, for later statements of the packet.
+/// Its beat stays: values that are given back need no proof.
 pub(super) fn add_condition(packet: &mut Packet, server: Credentials) -> String {
-    add_own(packet, server, LIVE);
     let Credentials { nonce, life, at_least } = server;
+    packet.add(format_args!("SELECT beat FROM getid_beat WHERE nonce = '{nonce}' FOR UPDATE"));
     format!(
-        "EXISTS (SELECT 1 FROM getid_beat WHERE nonce = '{nonce}' AND life = '{life}' AND beat > {} \
+        "EXISTS (SELECT 1 FROM getid_beat WHERE nonce = '{nonce}' AND life = '{life}' AND beat >= {} \
          AND state IN ({LIVE}))",
         column(at_least)
     )

@@ -255,12 +255,13 @@ pub(super) const RAISE_ROWS: &str = concat!(
 );
 
 /// Gives back to each of `$1` (names) and `$2` (periods), if its version is still `$3`, what is from `$4` on; which of
-/// them it did, counted from 1. As `native::given_back` has it. `own` is that of `RESERVE`.
+/// them it did, counted from 1. As `native::given_back` has it. `own` is the row of the server as `RESERVE` has it; its
+/// beat stays.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
     "), own AS (",
-    beat_sql!("$5", "$6", "$7", "'live', 'doubt'"),
+    "SELECT 1 FROM getid_beat WHERE nonce = $5 AND life = $6 AND beat >= $7 AND state IN ('live', 'doubt') FOR UPDATE",
     "), asked AS MATERIALIZED (\
      SELECT a.* FROM safe, unnest($1, $2, $3, $4) WITH ORDINALITY AS a(name, period, seen, back, nth) \
      WHERE $5 = '' OR EXISTS (SELECT 1 FROM own)\
@@ -359,8 +360,8 @@ pub(super) const DROP_PERIODS: &str = "\
 UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND length(period) = $2 AND state = 'live'";
 
-/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a new
-/// generation, as the change `$3`.
+/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a
+/// new generation, as the change `$3`.
 pub(super) const RENEW_PERIODS: &str = "\
 UPDATE getid_sequence SET version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND period <> $2 AND state = 'live' AND updated >= $4";
