@@ -109,7 +109,6 @@ impl Generators {
         let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
         if let Some(sequences) = self.sequences() {
             let opened = sequences.open_period(counter.hash, &counter.key, counter.opens.clone());
-            sequences.note_begun_period(counter.hash, &counter.key);
             opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)
@@ -125,10 +124,7 @@ impl Generators {
         let Some(sequences) = self.sequences() else { return };
         for next in self.periods.coming(self.issuer.reference_unix_ms()) {
             // There is time yet to try again.
-            let cache = next.opens.spec.cache;
-            if sequences.open_period(next.hash, &next.key, next.opens).is_ok() {
-                sequences.fetch_ahead(next.hash, &next.key, cache);
-            }
+            let _ = sequences.prepare_period(next.hash, &next.key, next.opens);
         }
     }
 

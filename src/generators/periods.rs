@@ -229,7 +229,7 @@ mod tests {
         }
         // The clock comes after it.
         assert_eq!(periods.now(&serial, MIDNIGHT + 13 * 24 * HOUR).stamp.day, 5);
-        periods.advance_to("nobody", "202612");
+        periods.advance_to("not-asked", "202612");
     }
 
     #[test]

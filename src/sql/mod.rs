@@ -272,6 +272,28 @@ pub struct Opening {
     pub server: Option<Credentials>,
 }
 
+impl Generator {
+    /// The newest period as one of a generator that begins again so often: the one in which it has begun, or that
+    /// begins with it.
+    fn newest_as(&self, reset: Reset) -> String {
+        let before = Reset::ALL.into_iter().find(|before| before.word() == self.reset);
+        let stamp = before.and_then(|before| before.first_of(&self.newest));
+        stamp.and_then(|stamp| reset.period(stamp)).unwrap_or_default()
+    }
+}
+
+impl Opening {
+    /// Why the period may not be drawn from, by the row of its generator. A closed period is before the newest one.
+    pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
+        if found.declaration != self.declaration && !self.redeclares {
+            let (stored, asked) = (found.declaration.clone(), self.declaration.clone());
+            return Some(Verdict::Declared { stored, asked });
+        }
+        let newest = found.newest_as(self.reset);
+        (*newest > *self.key.period()).then_some(Verdict::Newer { period: newest })
+    }
+}
+
 /// A period that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Begun {

@@ -40,7 +40,9 @@ use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 use super::NotedRow;
-use super::{Create, Day, Generator, GiveBack, Listed, Opening, Reserve, Reserved, Row, RowChange, RowState, Verdict};
+use super::{
+    Create, Day, Generator, GiveBack, Listed, Opening, PRUNED_MAX, Reserve, Reserved, Row, RowChange, RowState, Verdict,
+};
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -67,6 +69,9 @@ pub(super) struct RawRow {
 /// The columns of [`RawRow`], in its order.
 pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
                                   max_value, policy, state, created, updated";
+
+/// The columns of [`Generator`], in its order.
+pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
 impl RawRow {
     /// The row, or what is wrong with it and the remedy: somebody else has written it.
@@ -251,9 +256,9 @@ pub(super) fn opened_period(
 ) -> Result<PeriodOpening, Verdict> {
     let period = ask.key.period();
     let is_same = found.is_some_and(|found| found.reset == ask.reset.word());
-    let newest = found.map_or_else(String::new, |found| newest_as(found, ask.reset));
+    let newest = found.map_or_else(String::new, |found| found.newest_as(ask.reset));
     if let Some(found) = found {
-        may_open(found, &newest, ask)?;
+        ask.refused_by(found).map_or(Ok(()), Err)?;
         if is_same && row.is_none() && *newest == *period {
             return Err(lost_counter(&ask.key));
         }
@@ -323,27 +328,6 @@ fn opened_row(
     }))
 }
 
-/// The newest period of a generator as one of another length: the one in which it has begun, or that begins with it.
-fn newest_as(found: &Generator, reset: Reset) -> String {
-    let before = Reset::ALL.into_iter().find(|before| before.word() == found.reset);
-    let stamp = before.and_then(|before| before.first_of(&found.newest));
-    stamp.and_then(|stamp| reset.period(stamp)).unwrap_or_default()
-}
-
-/// Whether a period of this generator may be opened, whose newest one is `newest`.
-fn may_open(found: &Generator, newest: &str, ask: &Opening) -> Result<(), Verdict> {
-    let period = ask.key.period();
-    if found.declaration != ask.declaration && !ask.redeclares {
-        let (stored, asked) = (found.declaration.clone(), ask.declaration.clone());
-        return Err(Verdict::Declared { stored, asked });
-    }
-    // A closed period is before the newest one.
-    if *newest > *period {
-        return Err(Verdict::Newer { period: newest.to_owned() });
-    }
-    Ok(())
-}
-
 /// The generator's row says that a period has begun, and the row of its counter is gone.
 fn lost_counter(key: &Key) -> Verdict {
     Verdict::BadRow(format!(
@@ -353,24 +337,48 @@ fn lost_counter(key: &Key) -> Verdict {
     ))
 }
 
-/// The last day that is closed when a generator is pruned through `through`; `None`: nothing of it is.
-///
-/// The newest period stays, with the others of its day.
-pub(super) fn pruned_through(found: &Generator, through: &Day) -> Option<Day> {
-    let before = Day::before(&found.newest)?;
-    Some(if before.0 < through.0 { before } else { through.clone() })
+/// What [`super::Connection::prune`] does with a generator.
+pub(super) struct Pruning {
+    /// Its row afterwards.
+    pub(super) closed: Generator,
+    /// The condition, in the SQL of all three databases, that a row is one of its ended periods. A row that went back
+    /// stays: it is to be settled.
+    pub(super) condition: String,
 }
 
-/// The condition, in the SQL of all three databases, that a row is one of an ended period of this generator.
-///
-/// A row that went back stays: it is to be settled.
-pub(super) fn pruned_sql(name: &str, through: &Day) -> String {
-    let (month, year) = through.month_and_year();
-    format!(
-        "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' OR LENGTH(period) = 6 \
-         AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{}')",
-        through.text()
-    )
+impl Pruning {
+    /// Prunes a generator through a day; `None`: nothing of it has ended. The newest period stays, with the others of
+    /// its day.
+    pub(super) fn new(found: &Generator, through: &Day) -> Option<Pruning> {
+        // The name is written in SQL as it is.
+        let name = Key::new(&found.name)?;
+        let before = Day::before(&found.newest)?;
+        let through = if before.0 < through.0 { &before } else { through };
+        let (day, (month, year)) = (through.text(), through.month_and_year());
+        let condition = format!(
+            "name = '{name}' AND state <> 'went-back' AND (LENGTH(period) = 4 AND period <= '{year}' \
+             OR LENGTH(period) = 6 AND period <= '{month}' OR LENGTH(period) >= 8 AND SUBSTR(period, 1, 8) <= '{day}')"
+        );
+        let closed_through = found.closed_through.clone().max(day);
+        Some(Pruning { closed: Generator { closed_through, ..found.clone() }, condition })
+    }
+
+    /// Counts the rows, and selects the first and the last of their periods.
+    pub(super) fn count_sql(&self) -> String {
+        format!(
+            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {}",
+            self.condition
+        )
+    }
+
+    /// Deletes some of the rows, in the SQL of databases whose DELETE has no LIMIT.
+    pub(super) fn delete_sql(&self) -> String {
+        format!(
+            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence WHERE {} \
+             LIMIT {PRUNED_MAX})",
+            self.condition
+        )
+    }
 }
 
 /// Notes of rows whose periods are not closed: a row that was pruned is not one that the store lost.

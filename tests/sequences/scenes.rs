@@ -627,6 +627,26 @@ async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
     assert!(ahead.incr("b@20260102").await.unwrap() > 1);
 }
 
+/// A server whose clock is days ahead gets nothing, and leaves the others where they are.
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_far_ahead_moves_no_other_server() {
+    // The simulated store's clock is at the beginning of 1970.
+    let database = database(&[]);
+    let [right, ahead] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
+    sleep(Duration::from_secs(2)).await;
+    let day = 86_400_000;
+    let of_day = |from_unix_ms| Opens { from_unix_ms, until_unix_ms: from_unix_ms + day, ..opens(Reset::Day) };
+    let draw = async |server: &Server, name: &str, from_unix_ms| {
+        server.sequences.open_period(hash_of(name.as_bytes()), name, of_day(from_unix_ms)).unwrap();
+        server.incr(name).await
+    };
+    assert_eq!(draw(&right, "a@19700101", 0).await, Ok(1));
+    assert!(draw(&ahead, "a@19700103", 2 * day).await.is_err());
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(database.state().generators["a"].newest, "19700101");
+    assert_eq!(draw(&right, "a@19700101", 0).await, Ok(2));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     // The simulated store's clock is at the beginning of 1970.

@@ -279,7 +279,7 @@ fn on_a_terminal_a_start_says_what_to_open_next() {
     let mut script = Command::new("script");
     script.args(["-qfec", &own, "/dev/null"]).env("GETID_ID_MACHINE_CLAIM", "no");
     let mut child = script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("script of bsdutils");
-    // `script` stops itself when its child is stopped, and nobody else would let it go on.
+    // `script` stops itself when its child is stopped; SIGCONT lets it continue.
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
     std::thread::spawn(move || {
         while nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).is_ok() {

@@ -207,7 +207,7 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
             })
             .collect();
         // One that writes after its end finds a broken pipe, and the words unread.
-        eventually("one more is told why", || {
+        eventually("one more client is refused with the reason", || {
             let error = Dial::new(&files.authority).connect(port).err().expect("refused").to_string();
             let is_cut = error.contains("Broken pipe") || error.contains("Connection reset");
             assert!(is_cut || error.contains("max number of clients reached"), "{error}");

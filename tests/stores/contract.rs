@@ -706,7 +706,7 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     let redeclared = db.open_period(&Opening { redeclares: true, ..month }).unwrap();
     assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
     assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
-    // A server that still counts by days gets nothing of them any more, and is told so.
+    // A server that still counts by days gets no more values of them, and learns of the change.
     assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
     let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
     if place.store().is_shared() {
@@ -796,7 +796,7 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     {
         db.reserve_in(period, 1).unwrap();
     }
-    assert_eq!(db.prune("nobody", "2026-01-31", false), Err(Verdict::NoSuch));
+    assert_eq!(db.prune("missing", "2026-01-31", false), Err(Verdict::NoSuch));
     let counted = db.prune("day", "2026-02-01", false).unwrap();
     assert_eq!((counted.rows, counted.deleted), (2, 0));
     assert_eq!((counted.first.as_str(), counted.last.as_str()), ("20260131", "20260201"));

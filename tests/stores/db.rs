@@ -162,24 +162,27 @@ impl Db {
         self.reserve_of(&ask(name, values))
     }
 
-    /// Gives back for a server.
     #[track_caller]
-    pub(crate) fn give_back_as(&mut self, server: Credentials, of: &Row, next: i64) -> bool {
-        let ends = [GiveBack { key: of.key.clone(), version: of.version, next }];
+    fn give_back_by(&mut self, server: Option<Credentials>, ends: &[GiveBack]) -> Vec<bool> {
         let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.give_back(Some(server), &ends)))).remove(0)
+        answered(|| self.runtime.block_on(in_time(connection.give_back(server, ends))))
     }
 
     #[track_caller]
     pub(crate) fn give_back_all(&mut self, ends: &[GiveBack]) -> Vec<bool> {
-        let connection = self.connection.as_mut().unwrap();
-        answered(|| self.runtime.block_on(in_time(connection.give_back(None, ends))))
+        self.give_back_by(None, ends)
+    }
+
+    /// Gives back all of what was reserved from `next` on, for a server.
+    #[track_caller]
+    pub(crate) fn give_back_as(&mut self, server: Credentials, of: &Row, next: i64) -> bool {
+        self.give_back_by(Some(server), &[end_of(of, next)]).remove(0)
     }
 
     /// Gives back all of what was reserved from `next` on.
     #[track_caller]
     pub(crate) fn give_back(&mut self, of: &Row, next: i64) -> bool {
-        self.give_back_all(&[GiveBack { key: of.key.clone(), version: of.version, next }]).remove(0)
+        self.give_back_by(None, &[end_of(of, next)]).remove(0)
     }
 
     pub(crate) fn try_create(&mut self, new: &Create) -> Result<Result<Row, Verdict>, StoreError> {
@@ -353,6 +356,10 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 #[track_caller]
 pub(crate) fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
+}
+
+fn end_of(row: &Row, next: i64) -> GiveBack {
+    GiveBack { key: row.key.clone(), version: row.version, next }
 }
 
 /// Options as they are written behind a name.

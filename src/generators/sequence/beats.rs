@@ -192,16 +192,12 @@ impl Sequences {
                 }
                 let is_released = pool.member().as_mut().is_some_and(|member| member.release(nonce));
                 if !is_released {
-                    return Err(SequenceError::Not(
-                        "the store is in doubt again: look at it and repeat this".to_owned(),
-                    ));
+                    return Err(in_doubt());
                 }
                 own.beat(&pool).await.map_err(SequenceError::from_store)?;
                 pool.probe.notify_one();
                 if waits(&pool) {
-                    return Err(SequenceError::Not(
-                        "the store is in doubt again: look at it and repeat this".to_owned(),
-                    ));
+                    return Err(in_doubt());
                 }
             }
             Ok(())
@@ -239,7 +235,6 @@ impl Sequences {
                 key: row.key,
             };
             let notes: Vec<NotedRow> = listed.rows.into_iter().map(raised).collect();
-            let in_doubt = || SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned());
             let credentials = pool.member().as_ref().and_then(Member::raising).ok_or_else(in_doubt)?;
             let compared = compare_page(pool, &slots, credentials, notes).await.map_err(SequenceError::from_store)?;
             let beat = compared.ok_or_else(in_doubt)?.beat;
@@ -268,6 +263,11 @@ impl Sequences {
         let Some(ask) = pool.member().as_ref().and_then(Member::leave) else { return Ok(()) };
         self.ask(pool, &slots, ask).await.map(drop)
     }
+}
+
+/// A doubt began before an operator's request was done.
+fn in_doubt() -> SequenceError {
+    SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned())
 }
 
 /// Compares a page of notes with the rows of a store.

@@ -1,51 +1,56 @@
-//! Periods that have begun, until each store has noted them in the rows of their generators.
+//! Periods that are drawn from, until each store has noted them in the rows of their generators.
 //!
 //! A period that was prepared is drawn from without a statement, for hours where a generator is slow. Other servers
-//! must not be in an earlier one meanwhile.
+//! must not be in an earlier one meanwhile. A server whose clock is ahead must not move them into a later one: so a
+//! period waits until it has begun by the store's clock.
 //!
-//! Invariant: there is one period for each generator at most, the newest.
+//! Invariant: a store has one waiting period for each generator at most, the newest.
 
 use std::sync::Arc;
 
 use super::Sequences;
 use super::pool::Pool;
 use crate::sql::{Begun, StoreError};
-use crate::sync::{Mutex, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Those that not all stores have noted, each with the stores that are left, a bit for each.
-#[derive(Default)]
-pub(super) struct BegunPeriods(Mutex<Vec<(Begun, u8)>>);
+/// The waiting periods of each store, with when they begin, Unix ms.
+pub(super) struct BegunPeriods(Vec<Mutex<Vec<(i64, Begun)>>>);
 
 impl BegunPeriods {
-    pub(super) fn push(&self, begun: Begun, stores: usize) {
-        let left =
-            (0..stores).fold(0, |left, store| left | 1_u8.checked_shl(u32::try_from(store).unwrap_or(8)).unwrap_or(0));
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(other, _)| other.key.name() != begun.key.name());
-        all.push((begun, left));
+    /// None yet, for so many stores.
+    pub(super) fn new(stores: usize) -> BegunPeriods {
+        BegunPeriods((0..stores).map(|_| Mutex::default()).collect())
     }
 
-    /// Those that a store has not noted.
-    fn of(&self, store: u8) -> Vec<Begun> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|(_, left)| left & (1 << store) != 0).map(|(begun, _)| begun.clone()).collect()
-    }
-
-    fn noted(&self, store: u8, noted: &[Begun]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (begun, left) in all.iter_mut() {
-            if noted.contains(begun) {
-                *left &= !(1 << store);
-            }
+    pub(super) fn push(&self, from_unix_ms: i64, begun: &Begun) {
+        for mut waiting in self.0.iter().map(lock) {
+            waiting.retain(|(_, other)| other.key.name() != begun.key.name());
+            waiting.push((from_unix_ms, begun.clone()));
         }
-        all.retain(|(_, left)| *left != 0);
     }
+
+    /// Those of a store that have begun by its clock.
+    fn due(&self, store: u8, now_unix_ms: i64) -> Vec<Begun> {
+        let waiting = self.0.get(usize::from(store)).map(lock);
+        let due = waiting.iter().flat_map(|waiting| waiting.iter()).filter(|(from, _)| *from <= now_unix_ms);
+        due.map(|(_, begun)| begun.clone()).collect()
+    }
+
+    fn remove(&self, store: u8, noted: &[Begun]) {
+        if let Some(mut waiting) = self.0.get(usize::from(store)).map(lock) {
+            waiting.retain(|(_, begun)| !noted.contains(begun));
+        }
+    }
+}
+
+fn lock(waiting: &Mutex<Vec<(i64, Begun)>>) -> MutexGuard<'_, Vec<(i64, Begun)>> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sequences {
     /// Has a store note the periods that have begun.
     pub(super) async fn note_begun_periods(&self, pool: &Arc<Pool>) -> Result<(), StoreError> {
-        let begun = self.begun.of(pool.index);
+        let begun = pool.unix_ms().map(|now_ms| self.begun.due(pool.index, now_ms)).unwrap_or_default();
         if begun.is_empty() {
             return Ok(());
         }
@@ -58,7 +63,7 @@ impl Sequences {
             })
         })
         .await?;
-        self.begun.noted(pool.index, &begun);
+        self.begun.remove(pool.index, &begun);
         Ok(())
     }
 }

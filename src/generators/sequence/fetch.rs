@@ -356,7 +356,7 @@ impl Sequences {
         let own = Arc::clone(self);
         self.on_driver(async move {
             let is_begun = own.notes.begun(vec![key.clone()]).await == [true];
-            let floor = own.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0);
+            let floor = own.noted_next(&key).await;
             for pool in &own.pools {
                 let server = pool.credentials().map_err(SequenceError::from_store)?;
                 let opening = own.opening(pool, server, &key, &opens);
@@ -804,7 +804,10 @@ async fn reserve_with_periods(
         let verdict = opening.as_ref().and_then(|opening| refused_by(&generators, opening));
         *answer = verdict.map(|verdict| Ok(Err(verdict)));
     }
-    let is_undeclared = |opening: &Opening| opening.is_serial && !is_declared(&generators, opening);
+    let is_undeclared = |opening: &Opening| {
+        let found = generator_of(&generators, opening);
+        opening.is_serial && found.is_none_or(|found| found.declaration != opening.declaration)
+    };
     let undeclared = |at: &usize| answers[*at].is_none() && asks[*at].1.as_ref().is_some_and(is_undeclared);
     let undeclared = (0..asks.len()).filter(undeclared).collect();
     open_periods(connection, asks, &mut answers, undeclared).await?;
@@ -876,21 +879,13 @@ async fn open_periods(
     Ok(())
 }
 
-/// Why a serial number's counter may not be drawn from, by the row of its generator.
+/// Why a serial number's counter may not be drawn from, by the rows of generators.
 fn refused_by(generators: &[Generator], opening: &Opening) -> Option<Verdict> {
-    let found = generators.iter().find(|generator| generator.name == opening.key.name());
-    let found = found.filter(|_| opening.is_serial)?;
-    if found.declaration != opening.declaration {
-        let (stored, asked) = (found.declaration.clone(), opening.declaration.clone());
-        return (!opening.redeclares).then_some(Verdict::Declared { stored, asked });
-    }
-    (*found.newest > *opening.key.period()).then(|| Verdict::Newer { period: found.newest.clone() })
+    generator_of(generators, opening).filter(|_| opening.is_serial).and_then(|found| opening.refused_by(found))
 }
 
-/// Whether the row of a generator has this declaration.
-fn is_declared(generators: &[Generator], opening: &Opening) -> bool {
-    let found = generators.iter().find(|generator| generator.name == opening.key.name());
-    found.is_some_and(|found| found.declaration == opening.declaration)
+fn generator_of<'a>(generators: &'a [Generator], opening: &Opening) -> Option<&'a Generator> {
+    generators.iter().find(|generator| generator.name == opening.key.name())
 }
 
 #[cfg(test)]

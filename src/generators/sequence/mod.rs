@@ -45,12 +45,12 @@ use self::pool::{Places, Pool};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::Stopped;
 pub use self::table::Opens;
-use self::table::{ENTRIES_MAX, Entry, NoRoom, Table, Told, UNKNOWN_MAX};
+use self::table::{ENTRIES_MAX, Entry, NoRoom, Shard, Table, Told, UNKNOWN_MAX};
 use self::tokens::Tokens;
 pub use self::tokens::{Visit, no_token_table};
 pub use self::verbs::{CreateHow, Raised, SequenceView};
 use self::wishes::Wishes;
-use crate::sql::{Begun, Store};
+use crate::sql::Store;
 use crate::sync::{Mutex, PoisonError};
 use crate::system::clock::Clock;
 use crate::text::plural::thousands;
@@ -145,6 +145,7 @@ impl Sequences {
         let confirmed = Confirmed::new(stores.iter().map(|store| store.is_shared()), settings.ride_out_s);
         let health = watch::Sender::new(());
         let tokens = Tokens::new(stores.len());
+        let begun = begun::BegunPeriods::new(stores.len());
         let places = Arc::<Places>::default();
         let pool = |(index, store)| Arc::new(Pool::new(index, store, health.clone(), Arc::clone(&places)));
         let pools = (0_u8..).zip(stores).map(pool).collect();
@@ -161,7 +162,7 @@ impl Sequences {
             fetching: AtomicUsize::new(0),
             fetched: Notify::new(),
             missing: Mutex::default(),
-            begun: begun::BegunPeriods::default(),
+            begun,
             tallies: status::Tallies::default(),
             tokens,
             is_closed: AtomicBool::new(false),
@@ -380,16 +381,6 @@ impl Sequences {
         SequenceRefusal::Unconfirmed { ride_out_s: self.settings().ride_out_s, said }
     }
 
-    /// Has values of a sequence fetched that nobody has asked for yet, so that the first does not wait.
-    pub fn fetch_ahead(&self, hash: u64, name: &str, cache: u32) {
-        let now_ms = self.now_ms();
-        let mut shard = self.table.shard(hash);
-        if let Some(entry) = Table::find(&mut shard, hash, name) {
-            entry.sequence.fetch_ahead(cache);
-            self.wish(entry, hash, now_ms);
-        }
-    }
-
     /// The last value that this server gave of a sequence that is in memory.
     pub fn last_given_now(&self, hash: u64, name: &str) -> Option<i64> {
         let mut shard = self.table.shard(hash);
@@ -403,33 +394,45 @@ impl Sequences {
     ///
     /// There is no room for more.
     pub fn open_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
-        let now_ms = self.now_ms();
         let mut shard = self.table.shard(hash);
-        let found = Table::find(&mut shard, hash, key).is_some();
-        if !found {
-            self.table.insert(&mut shard, hash, key, now_ms).map_err(no_room)?;
-        }
-        if let Some(entry) = Table::find(&mut shard, hash, key) {
-            entry.rare().opens = Some(opens);
+        let entry = self.period(&mut shard, hash, key, opens)?;
+        let begun = entry.take_begun();
+        drop(shard);
+        if let Some((from_unix_ms, begun)) = begun {
+            self.begun.push(from_unix_ms, &begun);
         }
         Ok(())
     }
-}
 
-impl Sequences {
-    /// Notes that a period is drawn from, for its stores, once.
-    pub fn note_begun_period(&self, hash: u64, key: &str) {
+    /// The counter of a period that is not drawn from yet: values of it are fetched, so that the first request does not
+    /// wait.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for more.
+    pub fn prepare_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
+        let cache = opens.spec.cache;
         let mut shard = self.table.shard(hash);
-        let Some(entry) = Table::find(&mut shard, hash, key) else { return };
-        let Some(rare) = entry.rare.as_deref_mut() else { return };
-        let Some(opens) = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.has_noted_begun) else { return };
-        let declaration = opens.declaration.to_string();
-        rare.has_noted_begun = true;
-        let begun = Begun { key: entry.key.clone(), declaration };
-        drop(shard);
-        if !begun.key.period().is_empty() {
-            self.begun.push(begun, self.pools.len());
+        let entry = self.period(&mut shard, hash, key, opens)?;
+        entry.sequence.fetch_ahead(cache);
+        self.wish(entry, hash, self.now_ms());
+        Ok(())
+    }
+
+    fn period<'a>(
+        &self,
+        shard: &'a mut Shard,
+        hash: u64,
+        key: &str,
+        opens: Opens,
+    ) -> Result<&'a mut Box<Entry>, SequenceRefusal> {
+        let is_there = Table::find(shard, hash, key).is_some();
+        if !is_there {
+            self.table.insert(shard, hash, key, self.now_ms()).map_err(no_room)?;
         }
+        let entry = Table::find(shard, hash, key).ok_or(SequenceRefusal::Closed)?;
+        entry.rare().opens = Some(opens);
+        Ok(entry)
     }
 }
 

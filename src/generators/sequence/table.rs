@@ -16,6 +16,7 @@ use getid_core::{Key, Reset, Run, STORES_MAX, Sequence, SequenceRefusal, Spec};
 use hashbrown::HashTable;
 use tokio::sync::oneshot;
 
+use crate::sql::Begun;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::text::name_hash::hash_of;
 
@@ -45,7 +46,7 @@ pub(super) struct Entry {
 pub(super) struct Rare {
     /// A period's counter: what its row begins with.
     pub(super) opens: Option<Opens>,
-    /// A period whose beginning was noted for its stores.
+    /// It was handed on for its stores to note that its period has begun.
     pub(super) has_noted_begun: bool,
     /// It is noted that its row was begun: should the row be gone, it is not begun again.
     pub(super) is_begun: bool,
@@ -99,6 +100,16 @@ impl Entry {
 
     pub(super) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    /// The period that is drawn from, with when it begins, Unix ms; `None` after the first time, and if it is none.
+    pub(super) fn take_begun(&mut self) -> Option<(i64, Begun)> {
+        let rare = self.rare.as_deref_mut()?;
+        let opens = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.has_noted_begun)?;
+        let begun = Begun { key: self.key.clone(), declaration: opens.declaration.to_string() };
+        let from_unix_ms = opens.from_unix_ms;
+        rare.has_noted_begun = true;
+        (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))
     }
 
     /// Whether it can leave memory, as far as the driver knows.

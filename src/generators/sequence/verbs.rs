@@ -169,7 +169,7 @@ impl Sequences {
     }
 
     /// The highest `next` that the notes of this server have of a name; 0 if they have none.
-    async fn noted_next(&self, key: &Key) -> i64 {
+    pub(super) async fn noted_next(&self, key: &Key) -> i64 {
         self.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0)
     }
 

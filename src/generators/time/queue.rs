@@ -8,7 +8,7 @@
 //! - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
 //!   with one draw at a time, so rounds over draws are rounds over connections.
 //! - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
-//!   leave: those who come later get slices too, so a large draw may wait longer than was foreseen. Nobody starves.
+//!   leave: those who come later get slices too, so a large draw may wait longer than was foreseen. No draw starves.
 //!
 //! Where one kind has no draw, its slices are the others'. Two rules bound the queue:
 //!
@@ -457,7 +457,7 @@ mod tests {
         missing: u32,
         is_small: bool,
         since_ns: u64,
-        /// IDs that others got since it came, or since its own last slice, by whether they were small.
+        /// IDs that each other draw got since it came, or since its own last slice.
         passed: BTreeMap<u32, u32>,
         /// IDs that others than small ones got while this small one was the oldest.
         kept_waiting: u32,
@@ -465,7 +465,7 @@ mod tests {
 
     proptest! {
         /// Whatever comes, goes and is served: nothing is lost or given twice; small draws are served in their order
-        /// and wait for no more than a slice of the others; of the others nobody gets two slices while another waits
+        /// and wait for no more than a slice of the others; no other draw gets two slices while another waits
         /// for its first, except the eldest once it is overdue; and the queue is bounded.
         #[test]
         fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {

@@ -20,7 +20,7 @@ use getid_core::{Key, RESERVED_MAX, VALUE_MAX};
 use super::beats;
 use super::link::{Done, Link, NOW, Packet, hex, number, text};
 use super::tinyid::tokens;
-use crate::sql::native::{self, COLUMNS, Others, RawRow, column, policy_word, state_word};
+use crate::sql::native::{self, COLUMNS, GENERATOR_COLUMNS, Others, Pruning, RawRow, column, policy_word, state_word};
 use crate::sql::{
     About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
     NotedRow, Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, Token,
@@ -67,8 +67,8 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
   updated        BIGINT       NOT NULL DEFAULT 0
 ) ENGINE=InnoDB";
 
-/// The columns of [`Generator`], in its order.
-const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
+/// Locks the row of the store, which each change of rows holds to its end.
+const LOCK_STORE: &str = "SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE";
 
 /// The row of the store, for the printed schema. (A connection that makes the tables draws the UUID itself, so that it
 /// is the same on a replica.)
@@ -215,7 +215,7 @@ impl NativeConnection {
         let any: Vec<String> = keys.map(|key| format!("({})", is_row(key))).collect();
         let mut packet = Packet::locking();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-        let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        let changes = packet.add(format_args!("{LOCK_STORE}"));
         let now = packet.add(format_args!("SELECT {NOW}"));
         let rows = packet.add(format_args!(
             "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {} ORDER BY name, period FOR UPDATE",
@@ -331,7 +331,7 @@ impl NativeConnection {
         let (name, period) = (ask.key.name(), ask.key.period());
         let mut packet = Packet::locking();
         let own = ask.server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-        let changes = packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        let changes = packet.add(format_args!("{LOCK_STORE}"));
         let now = packet.add(format_args!("SELECT {NOW}"));
         let found = packet
             .add(format_args!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = '{name}' FOR UPDATE"));
@@ -404,30 +404,23 @@ impl NativeConnection {
 
     async fn prune_one(&mut self, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
         let mut packet = Packet::locking();
-        packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE"));
+        packet.add(format_args!("{LOCK_STORE}"));
         let names = [ask.name.clone()];
         let found = packet.add(format_args!(
             "SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE {} FOR UPDATE",
             generators_sql(&names)
         ));
         let found = self.link.run(&packet).await?[found].rows.first().map(generator);
-        // The name is written in SQL as it is.
-        let found = found.filter(|found| Key::new(&found.name).is_some());
-        let through = found.as_ref().and_then(|found| native::pruned_through(found, &ask.through));
-        let (Some(found), Some(through)) = (&found, through) else {
+        let pruning = found.as_ref().and_then(|found| Pruning::new(found, &ask.through));
+        let Some(pruning) = pruning else {
             self.link.rollback().await?;
             return Ok(found.map(|_| Pruned::default()).ok_or(Verdict::NoSuch));
         };
-        let condition = native::pruned_sql(&found.name, &through);
         let mut packet = Packet::within();
-        let count = packet.add(format_args!(
-            "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {condition}"
-        ));
+        let count = packet.add(format_args!("{}", pruning.count_sql()));
         let deleted = ask.deletes.then(|| {
-            let closed_through = found.closed_through.clone().max(through.text());
-            let closed = Generator { closed_through, ..found.clone() };
-            packet.add(format_args!("{}", write_generator_sql(&closed)));
-            packet.add(format_args!("DELETE FROM getid_sequence WHERE {condition} LIMIT {PRUNED_MAX}"))
+            packet.add(format_args!("{}", write_generator_sql(&pruning.closed)));
+            packet.add(format_args!("DELETE FROM getid_sequence WHERE {} LIMIT {PRUNED_MAX}", pruning.condition))
         });
         packet.commit();
         let done = self.link.run(&packet).await?;

@@ -11,11 +11,11 @@ use tokio_postgres::{Client, Row as SqlRow};
 use super::session::Session;
 use super::{failures, opening, statements};
 use crate::sql::beats::{self, RawServer};
-use crate::sql::native::{self, Others, RawRow, column, policy_word, state_word};
+use crate::sql::native::{self, Others, Pruning, RawRow, column, policy_word, state_word};
 use crate::sql::{
     About, Answer, Beaten, Begun, Changes, Compared, Connection, Create, GENERATORS_MAX, Generator, GiveBack, Listed,
-    NotedRow, Opening, PRUNED_MAX, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError,
-    TOKENS_MAX, Token, Verdict,
+    NotedRow, Opening, Prune, Pruned, Reservations, Reserve, Reserved, Row, RowChange, StoreError, TOKENS_MAX, Token,
+    Verdict,
 };
 use crate::text::store_url::ServerAddress;
 
@@ -290,28 +290,17 @@ async fn begin_periods(client: &Client, begun: &[Begun]) -> Result<(), StoreErro
 async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, StoreError> {
     let (_, now) = begin(client).await?;
     let Some(found) = lock_generator(client, &ask.name).await? else { return Ok(Err(Verdict::NoSuch)) };
-    let through = native::pruned_through(&found, &ask.through);
-    // The name is the one of a row now, so it is written in SQL as it is.
-    let Some(through) = through.filter(|_| Key::new(&found.name).is_some()) else {
+    let Some(pruning) = Pruning::new(&found, &ask.through) else {
         execute(client, "ROLLBACK").await?;
         return Ok(Ok(Pruned::default()));
     };
-    let condition = native::pruned_sql(&found.name, &through);
-    let count = format!(
-        "SELECT count(*), coalesce(min(period), ''), coalesce(max(period), '') FROM getid_sequence WHERE {condition}"
-    );
-    let rows = query(client, &count, &[]).await?;
+    let rows = query(client, &pruning.count_sql(), &[]).await?;
     let row = rows.first().ok_or_else(|| unexpected("has not counted"))?;
     let mut pruned =
         Pruned { rows: get::<i64>(row, 0)?.unsigned_abs(), first: get(row, 1)?, last: get(row, 2)?, deleted: 0 };
     if ask.deletes {
-        let closed_through = found.closed_through.clone().max(through.text());
-        write_generator(client, &Generator { closed_through, ..found }, now).await?;
-        let delete = format!(
-            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence \
-             WHERE {condition} LIMIT {PRUNED_MAX})"
-        );
-        let deleted = client.execute_typed(&delete, &[]).await;
+        write_generator(client, &pruning.closed, now).await?;
+        let deleted = client.execute_typed(&pruning.delete_sql(), &[]).await;
         pruned.deleted = deleted.map_err(|error| failures::of_statement(&error))?;
     }
     execute(client, "COMMIT").await?;

@@ -33,7 +33,7 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
     let mut tables = tables(client).await?;
     let lacks = |name: &&&str| tables.iter().all(|table| table.name != **name);
     let missing = TABLES.iter().filter(lacks).collect::<Vec<_>>();
-    // One that was lost is not made anew.
+    // A table that was lost is not created again: its values would begin at their starts.
     if tables.is_empty() || !missing.is_empty() && missing.iter().all(|name| ADDED.contains(name)) {
         let has_store = tables.iter().any(|table| table.name == "getid_store");
         let found = if has_store && address.uuid.is_some() { uuid(client).await? } else { String::new() };

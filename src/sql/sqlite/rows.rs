@@ -3,10 +3,10 @@
 use getid_core::Key;
 use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
 
-use super::super::native::{self, COLUMNS, Others, RawRow, column, policy_word, state_word};
-use super::super::{
-    Begun, GENERATORS_MAX, Generator, Opening, PRUNED_MAX, Prune, Pruned, Reserve, Reserved, Row, Verdict,
+use super::super::native::{
+    self, COLUMNS, GENERATOR_COLUMNS, Others, Pruning, RawRow, column, policy_word, state_word,
 };
+use super::super::{Begun, GENERATORS_MAX, Generator, Opening, Prune, Pruned, Reserve, Reserved, Row, Verdict};
 
 /// What a statement comes to.
 pub(super) type Done<T> = rusqlite::Result<T>;
@@ -77,18 +77,14 @@ pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done
 
 /// The row of a generator.
 pub(super) fn generator(sqlite: &Transaction<'_>, name: &str) -> Done<Option<Generator>> {
-    let mut statement = sqlite.prepare_cached(
-        "SELECT name, declaration, reset, newest, closed_through FROM getid_generator WHERE name = ?1",
-    )?;
-    statement.query_row([name], raw_generator).optional()
+    let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = ?1");
+    sqlite.prepare_cached(&select)?.query_row([name], raw_generator).optional()
 }
 
 /// All of them, in the order of their names.
 pub(super) fn generators(sqlite: &Transaction<'_>) -> Done<Vec<Generator>> {
-    let mut statement = sqlite.prepare_cached(
-        "SELECT name, declaration, reset, newest, closed_through FROM getid_generator ORDER BY name LIMIT ?1",
-    )?;
-    statement.query_map([i64::try_from(GENERATORS_MAX).unwrap_or(i64::MAX)], raw_generator)?.collect()
+    let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator ORDER BY name LIMIT {GENERATORS_MAX}");
+    sqlite.prepare_cached(&select)?.query_map([], raw_generator)?.collect()
 }
 
 fn raw_generator(row: &Found<'_>) -> Done<Generator> {
@@ -162,24 +158,13 @@ pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[Begun], now: i64)
 /// Counts ended periods of a generator, and removes some of them.
 pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Result<Pruned, Verdict>> {
     let Some(found) = generator(sqlite, &ask.name)? else { return Ok(Err(Verdict::NoSuch)) };
-    // The name is written in SQL as it is.
-    let through = native::pruned_through(&found, &ask.through).filter(|_| Key::new(&found.name).is_some());
-    let Some(through) = through else { return Ok(Ok(Pruned::default())) };
-    let condition = native::pruned_sql(&ask.name, &through);
-    let count = format!(
-        "SELECT count(*), coalesce(min(period), ''), coalesce(max(period), '') FROM getid_sequence WHERE {condition}"
-    );
-    let (rows, first, last) =
-        sqlite.query_row(&count, [], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?)))?;
+    let Some(pruning) = Pruning::new(&found, &ask.through) else { return Ok(Ok(Pruned::default())) };
+    let count = |row: &Found<'_>| Ok((row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?));
+    let (rows, first, last) = sqlite.query_row(&pruning.count_sql(), [], count)?;
     let mut pruned = Pruned { rows: rows.unsigned_abs(), first, last, deleted: 0 };
     if ask.deletes {
-        let closed_through = found.closed_through.clone().max(through.text());
-        write_generator(sqlite, &Generator { closed_through, ..found }, now)?;
-        let delete = format!(
-            "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence \
-             WHERE {condition} LIMIT {PRUNED_MAX})"
-        );
-        pruned.deleted = sqlite.execute(&delete, [])? as u64;
+        write_generator(sqlite, &pruning.closed, now)?;
+        pruned.deleted = sqlite.execute(&pruning.delete_sql(), [])? as u64;
     }
     Ok(Ok(pruned))
 }
