@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use indicatif::ProgressBar;
 
 use super::generator_args::GeneratorArgs;
 use super::output::{EXIT_FAILED, complain, finish, print_report, progress_bar};
@@ -197,16 +198,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     };
     let started = Instant::now();
     let watched = if draws_unnamed(&command) { &[&plan.endpoint][..] } else { &[] };
-    let note_progress = |replies: u64| {
-        let elapsed = started.elapsed();
-        bar.set_position(match until {
-            Until::Units(_) => replies,
-            Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
-        });
-        let rate =
-            thousands(u64::try_from(u128::from(replies) * 1000 / elapsed.as_millis().max(1)).unwrap_or(u64::MAX));
-        bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
-    };
+    let note_progress = |replies: u64| show_progress(&bar, until, started.elapsed(), replies);
     let (tally, mut at_limit) = at_limit::watch_while(watched, || crew.run(until, note_progress));
     bar.finish_and_clear();
     let tally = tally?;
@@ -222,6 +214,16 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
         write_file(path, file, &svg(&report.title(), &report.subtitle(), &points, &report.marks()))?;
     }
     Ok(report)
+}
+
+fn show_progress(bar: &ProgressBar, until: Until, elapsed: Duration, replies: u64) {
+    bar.set_position(match until {
+        Until::Units(_) => replies,
+        Until::Time(_) => u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+    });
+    let rate = u128::from(replies) * 1000 / elapsed.as_millis().max(1);
+    let rate = thousands(u64::try_from(rate).unwrap_or(u64::MAX));
+    bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
 }
 
 /// Whether a command asks for IDs of the unnamed generator, whose layout a server tells of.
