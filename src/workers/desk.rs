@@ -448,11 +448,11 @@ impl Desk {
             );
         } else if is_opened {
             tracing::info!(
-                "worker pool '{}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that may \
-                 have been there are over",
-                self.name,
+                "worker pool '{name}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that \
+                 may have been there are over; if there were none, 'getid worker init {name} --new' opens it at once",
                 self.store.shown(),
-                record.pool.opens_ms.saturating_sub(record.written_ms)
+                record.pool.opens_ms.saturating_sub(record.written_ms),
+                name = self.name
             );
         }
     }
