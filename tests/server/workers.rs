@@ -114,7 +114,7 @@ fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
 #[test]
 fn the_tool_opens_a_new_pool_at_once_and_refuses_one_that_has_leased() {
     let words = ["--worker-pool", "orders size 3 lease 1h", "--user", "app on nopass ~orders +@all -@dangerous"];
-    let server = Server::start(&words);
+    let mut server = Server::start(&words);
     let port = server.port.to_string();
     let init = |more: &[&str]| {
         let words = [&["worker", "init", "orders", "--port", &port, "--timeout-ms", "20000"], more].concat();
