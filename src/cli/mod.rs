@@ -23,6 +23,7 @@ mod server_args;
 mod span;
 pub mod state;
 mod verify;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ pub fn run() -> ExitCode {
         Command::Claim(args) => claim::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::State(args) => state::run(args),
+        Command::Worker(args) => worker::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
@@ -161,6 +163,8 @@ enum Command {
     Cluster(cluster::ClusterArgs),
     /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),
+    /// Open a new pool of worker ids at once
+    Worker(worker::WorkerArgs),
     /// Draw IDs as clients do and check that none comes twice, and all come in order
     ///
     /// Opens connections to one or several servers, draws for a time or a count, and judges every ID.

@@ -307,6 +307,7 @@ pub enum Verb {
     WorkerId,
     WorkerIdHelp,
     WorkerIdInfo,
+    WorkerIdInit,
     WorkerIdLease,
     WorkerIdList,
     WorkerIdRelease,

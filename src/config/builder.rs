@@ -385,7 +385,8 @@ impl Builder {
             };
             let wide_enough = u32::BITS - server_id.leading_zeros();
             let help = if wide_enough <= LOW_BITS {
-                format!("{help}, or {}", self.fitting_layout(wide_enough))
+                let effect = generators::effect_of_id_range(&self.values.config.generators, wide_enough);
+                format!("{help}, or {}{}", self.fitting_layout(wide_enough), effect.unwrap_or_default())
             } else {
                 help.to_owned()
             };

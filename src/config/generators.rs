@@ -169,6 +169,25 @@ pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
     found
 }
 
+/// What a wider id-range means for the named generators, as the end of a sentence that advises it; `None` without any.
+///
+/// A named layout has widths of its own, but must hold each server-id that id-range allows.
+pub(super) fn effect_of_id_range(generators: &[Arc<Declaration>], id_range: u32) -> Option<String> {
+    let needs_width = |declaration: &&Arc<Declaration>| {
+        declaration.one_server().is_none() && declaration.is_same_on_servers(id_range)
+    };
+    match generators.iter().find(needs_width) {
+        Some(narrow) => Some(format!(
+            "; generator {} then needs {} for the server-id, and has {}",
+            narrow.name(),
+            bits(id_range),
+            narrow.server_bits()
+        )),
+        None if generators.is_empty() => None,
+        None => Some(": named generators keep their layouts, and only the unnamed one's IDs change".to_owned()),
+    }
+}
+
 fn last(bits: u32) -> u64 {
     1_u64.checked_shl(bits).map_or(u64::MAX, |count| count - 1)
 }

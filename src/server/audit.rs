@@ -57,6 +57,10 @@ pub enum Act<'a> {
         what: &'static str,
         name: &'a str,
     },
+    /// Declared that no id of a pool was ever leased.
+    WorkerIdInit {
+        pool: &'a str,
+    },
     /// Ended a lease of a worker id.
     WorkerIdRevoke {
         pool: &'a str,
@@ -130,6 +134,12 @@ impl Server {
                 throttled!(
                     throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
                     "{what}"
+                );
+            }
+            Act::WorkerIdInit { pool } => {
+                throttled!(
+                    throttle, AuditWorkerId, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, pool,
+                    "WORKERID INIT"
                 );
             }
             Act::WorkerIdRevoke { pool, id: worker_id } => {

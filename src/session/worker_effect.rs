@@ -50,6 +50,11 @@ pub enum WorkerEffect {
         /// Which pool.
         pool: String,
     },
+    /// `INIT`: open a pool of which no id was ever leased, and answer `+OK`.
+    Init {
+        /// Which pool.
+        pool: String,
+    },
     /// `REVOKE`: answer the millisecond after the last.
     Revoke {
         /// Of which pool.

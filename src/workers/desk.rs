@@ -215,6 +215,37 @@ impl Desk {
         Ok(lease)
     }
 
+    /// Opens the pool by an operator's word that no id of it was ever leased.
+    pub(super) async fn open_new(&self) -> Result<(), WorkerError> {
+        for _ in 0..ATTEMPTS {
+            // Other servers may have leased a moment ago: both are read after the request came.
+            self.look_since(Some(Instant::now())).await?;
+            let _alone = self.looking.lock().await;
+            self.list().await?;
+            let (found, leased) = {
+                let known = self.known();
+                let has_lease = |entry: &&Entry| entry.kept.is_some() || entry.is_broken;
+                (known.record.filter(|_| !known.went_back), known.leases.values().filter(has_lease).count())
+            };
+            let Some((PoolRecord { pool, .. }, stamp)) = found else { continue };
+            let now_ms = self.host.now_ms();
+            let opened = pool.opened_as_new(stamp.beat, leased, now_ms);
+            let opened = opened.map_err(|why| WorkerError::NotNew { pool: self.name.clone(), why })?;
+            let Some(pool) = opened else { return Ok(()) };
+            let record = PoolRecord { pool, written_ms: now_ms };
+            let next = next_stamp(stamp.beat);
+            let row = Row { stamp: next, text: pool_text(&self.name, &record, next) };
+            match self.write(&self.pool_key()?, Some(stamp), &row).await? {
+                Written::Done => {
+                    self.wrote_pool(record, next);
+                    return Ok(());
+                }
+                Written::Conflict(row) => self.found_pool(row)?,
+            }
+        }
+        Err(WorkerError::Busy)
+    }
+
     /// Changes one lease. `is_from_store`: by what the store has now, not by what is remembered.
     async fn change(
         &self,
@@ -409,13 +440,19 @@ impl Desk {
                 self.store.shown(),
                 record.pool.opens_ms.saturating_sub(record.written_ms)
             );
+        } else if is_opened && record.pool.opens_ms <= record.written_ms {
+            tracing::info!(
+                "worker pool '{}' is open in {}: an operator said that no id of it was ever leased",
+                self.name,
+                self.store.shown()
+            );
         } else if is_opened {
             tracing::info!(
-                "worker pool '{}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that may \
-                 have been there are over",
-                self.name,
+                "worker pool '{name}' is new in {}: it leases ids in {} ms, when all leases of a pool of this name that \
+                 may have been there are over; if there were none, 'getid worker init {name} --new' opens it at once",
                 self.store.shown(),
-                record.pool.opens_ms.saturating_sub(record.written_ms)
+                record.pool.opens_ms.saturating_sub(record.written_ms),
+                name = self.name
             );
         }
     }

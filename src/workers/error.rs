@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use getid_core::worker::{LeaseRefusal, NoLease};
+use getid_core::worker::{LeaseRefusal, NoLease, NotNew};
 
 /// Why not. `Display` is the text of an error reply, without `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub enum WorkerError {
         id: u32,
         /// Why.
         why: LeaseRefusal,
+    },
+    /// A pool was said to be new, and is not.
+    NotNew {
+        /// Which pool.
+        pool: String,
+        /// What contradicts it.
+        why: NotNew,
     },
     /// Nobody has this id.
     NotLeased {
@@ -64,7 +71,11 @@ impl fmt::Display for WorkerError {
                 "ERR no such worker pool '{pool}': 'worker-pool {pool} size 1024 lease 30s' in the configuration makes it"
             ),
             WorkerError::NoLease { pool, why: why @ NoLease::NotOpen { .. } } => {
-                write!(f, "TRYAGAIN worker pool '{pool}' {why}")
+                write!(
+                    f,
+                    "TRYAGAIN worker pool '{pool}' {why}. If no id of it was ever leased, 'getid worker init {pool} \
+                     --new' opens it at once"
+                )
             }
             WorkerError::NoLease { pool, why: why @ NoLease::Exhausted { .. } } => {
                 write!(f, "EXHAUSTED worker pool '{pool}' {why}")
@@ -78,6 +89,7 @@ impl fmt::Display for WorkerError {
                 };
                 write!(f, "{code} worker id {id} of pool '{pool}': {why}")
             }
+            WorkerError::NotNew { pool, why } => write!(f, "ERR worker pool '{pool}' {why}"),
             WorkerError::NotLeased { pool, id } => {
                 write!(
                     f,

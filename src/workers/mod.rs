@@ -284,6 +284,16 @@ impl Workers {
         self.run(async move { desk.release(id, token.digest(), last_ms).await }).await
     }
 
+    /// Opens a pool at once, by an operator's word that no id of it was ever leased. An open pool stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerError::NotNew`] if the store or this server knows better, and others.
+    pub async fn open_new(&self, pool: &str) -> Result<(), WorkerError> {
+        let desk = self.desk(pool)?;
+        self.run(async move { desk.open_new().await }).await
+    }
+
     /// Ends a lease for an operator: when its id is free.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use getid_core::worker::{LeaseRefusal, NoLease};
+use getid_core::worker::{LeaseRefusal, NoLease, NotNew};
 
 use super::*;
 use crate::records::memory::MemoryStore;
@@ -328,6 +328,50 @@ async fn many_programs_get_ids_of_their_own() {
     }
     ids.sort_unstable();
     assert_eq!(ids, (0..64).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_is_said_to_be_new_opens_at_once_for_all_servers() {
+    let fleet = Fleet::new(2, 4);
+    assert!(fleet.lease(1, "a").await.is_err());
+    assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()));
+    assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()), "sent again");
+    let first = fleet.lease(0, "a").await.unwrap();
+    assert_eq!((first.id, first.not_before_ms), (0, NOW));
+    grow_old().await;
+    assert_eq!(fleet.lease(1, "b").await.unwrap().id, 1);
+    for server in 0..2 {
+        let refused = fleet.servers[server].open_new("orders").await.unwrap_err();
+        assert!(
+            refused.to_string().starts_with("ERR worker pool 'orders' is not new: its store has leases of 2 ids"),
+            "{refused}"
+        );
+    }
+    let other = fleet.servers[0].open_new("other").await;
+    assert!(matches!(other, Err(WorkerError::NoSuchPool { .. })), "{other:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_whose_store_went_back_is_not_new() {
+    let fleet = Fleet::open(1, 4).await;
+    let granted = fleet.lease(0, "a").await.unwrap();
+    grow_old().await;
+    fleet.servers[0].look_at("orders").await.unwrap();
+    fleet.store.restore(&[]);
+    let refused = fleet.servers[0].open_new("orders").await.unwrap_err();
+    assert!(matches!(refused, WorkerError::NotNew { why: NotNew::Rewritten { .. }, .. }), "{refused}");
+    fleet.pass(60_000);
+    assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()), "it is open by itself");
+    assert!(fleet.lease(0, "b").await.unwrap().not_before_ms >= granted.not_after_ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_new_pool_that_is_lost_is_settled_by_reading() {
+    let fleet = Fleet::new(1, 4);
+    assert!(fleet.lease(0, "a").await.is_err());
+    fleet.store.loses_answer.store(true, Relaxed);
+    assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()));
+    assert_eq!(fleet.lease(0, "a").await.unwrap().not_before_ms, NOW);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::program::run;
 use crate::support::proxy::{Proxy, Tap, Target};
-use crate::support::{PATIENCE, Server, Wire, cargo, eventually, folder, free_port, in_time};
+use crate::support::{PATIENCE, Server, cargo, folder, free_port, in_time};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/worker-ids").join(name)
@@ -22,21 +22,14 @@ fn server(words: &[&str]) -> (Server, TempDir) {
     server_of("orders size 1024 lease 30s", words)
 }
 
-/// A server whose pool is open. A new one would be so after its longest lease: it had shorter leases before.
+/// A server whose pool is open, as it was said to be new.
 fn server_of(pool: &str, words: &[&str]) -> (Server, TempDir) {
     let dir = folder();
-    let server = Server::start_in(dir.path(), &["--worker-pool", "orders size 1024 lease 1s longest 1s"]);
-    let mut wire = server.connect();
-    eventually("the pool is open", || is_open(&mut wire));
-    eventually("all is free", || wire.info("worker_pool_orders").contains("leased=0,"));
-    server.stop();
     let server = Server::start_in(dir.path(), &[&["--worker-pool", pool], words].concat());
+    let mut wire = server.connect();
+    wire.send("WORKERID INIT orders NEW\r\n");
+    assert_eq!(wire.reply(), b"+OK\r\n");
     (server, dir)
-}
-
-fn is_open(wire: &mut Wire) -> bool {
-    wire.send("WORKERID LEASE orders TTL 1\r\n");
-    wire.reply().starts_with(b"*4")
 }
 
 /// Runs a program, which makes a thousand IDs and gives its worker id back.

@@ -42,6 +42,7 @@ const GUARDED: &[&str] = &[
     "getdel",
     "del",
     "unlink",
+    "workerid|init",
     "workerid|revoke",
     "sequence|create",
     "sequence|alter",

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
-use crate::support::{Server, Wire, eventually, folder};
+use crate::support::program::{PATIENCE, both, finish};
+use crate::support::{Server, Wire, eventually, folder, getid};
 
 /// Two pools, whose leases outlast any test.
 const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-pool", "quick size 3 lease 10m"];
@@ -106,6 +107,35 @@ fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
     let refused = said(&mut wire, "WORKERID LEASE orders");
     assert!(refused.starts_with("-TRYAGAIN worker pool 'orders' leases nothing before "), "{refused}");
     assert!(refused.contains("it is new here, or its records were lost"), "{refused}");
+    assert!(refused.ends_with("'getid worker init orders --new' opens it at once\r\n"), "{refused}");
+}
+
+/// As the error above advises.
+#[test]
+fn the_tool_opens_a_new_pool_at_once_and_refuses_one_that_has_leased() {
+    let words = ["--worker-pool", "orders size 3 lease 1h", "--user", "app on nopass ~orders +@all -@dangerous"];
+    let mut server = Server::start(&words);
+    let port = server.port.to_string();
+    let init = |more: &[&str]| {
+        let words = [&["worker", "init", "orders", "--port", &port, "--timeout-ms", "20000"], more].concat();
+        let output = finish(getid().args(words).env_remove("REDISCLI_AUTH"), "", PATIENCE, false);
+        (output.status.code(), both(&output))
+    };
+    let (code, text) = init(&[]);
+    assert!(code == Some(2) && text.contains("add --new if no id of it was ever leased"), "{text}");
+    let (code, text) = init(&["--new", "--user", "app", "--password", "x"]);
+    assert!(code == Some(1) && text.contains("NOPERM"), "{text}");
+    let mut wire = server.connect();
+    assert!(said(&mut wire, "WORKERID LEASE orders").starts_with("-TRYAGAIN"));
+    for _ in 0..2 {
+        let (code, text) = init(&["--new"]);
+        assert!(code == Some(0) && text.ends_with(": worker pool 'orders' is open\n"), "{text}");
+    }
+    server.wait_log("WORKERID INIT");
+    lease(&mut wire, "orders");
+    let (code, text) = init(&["--new"]);
+    assert!(code == Some(1) && text.contains("is not new: its store has leases of 1 id."), "{text}");
+    assert_eq!(said(&mut wire, "WORKERID INIT orders OLD"), "-ERR syntax error\r\n");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `WORKERID`: worker ids for programs that make IDs themselves.
 
-use super::{Access, Argument, Categories, Command, Flags, NONE, READ, Secrets, Verb, argument, help_row, one, row};
+use super::{
+    Access, Argument, Categories, Command, Flags, NONE, READ, Secrets, Verb, argument, help_row, one, row, token,
+};
 
 const SINCE: &str = "0.2.0";
 const GROUP: &str = "generic";
@@ -67,6 +69,16 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Flags::
             .docs(SINCE, GROUP, "Tell how a pool of worker ids does")
             .takes(&[POOL])
             .help(&["INFO <pool>", "    Tell how many ids are leased and free, and what this server has done."]),
+        row(Verb::WorkerIdInit, "workerid|init", 4, Flags::WRITE, DANGEROUS)
+            .keys(&[one(2, UPDATE)])
+            .guarded()
+            .docs(SINCE, GROUP, "Open a new pool of worker ids at once")
+            .costs("O(N) where N is the number of ids of the pool.")
+            .takes(&[POOL, token("NEW")])
+            .help(&[
+                "INIT <pool> NEW",
+                "    Declare that no id of a pool of this name was ever leased: it leases at once. Never after a restore.",
+            ]),
         row(Verb::WorkerIdRevoke, "workerid|revoke", 4, Flags::WRITE, DANGEROUS)
             .keys(&[one(2, UPDATE)])
             .guarded()

@@ -20,8 +20,10 @@ pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: 
         return Value::error(refusal).into();
     }
     let outcome = answer(workers, &effect).await;
-    if let (Ok(_), WorkerEffect::Revoke { pool, id }) = (&outcome, &effect) {
-        server.audit(Act::WorkerIdRevoke { pool, id: *id }, client);
+    match (&outcome, &effect) {
+        (Ok(_), WorkerEffect::Init { pool }) => server.audit(Act::WorkerIdInit { pool }, client),
+        (Ok(_), WorkerEffect::Revoke { pool, id }) => server.audit(Act::WorkerIdRevoke { pool, id: *id }, client),
+        _ => {}
     }
     outcome.unwrap_or_else(|error| Value::error(error.to_string())).into()
 }
@@ -53,6 +55,10 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
             Value::Array(vec![Value::bulk(cursor), Value::Array(leases.iter().map(lease).collect())])
         }
         WorkerEffect::Info { pool } => describe(&workers.look_at(pool).await?),
+        WorkerEffect::Init { pool } => {
+            workers.open_new(pool).await?;
+            Value::OK
+        }
         WorkerEffect::Revoke { pool, id } => ms(workers.revoke(pool, *id).await?),
     })
 }

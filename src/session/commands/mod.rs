@@ -143,6 +143,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         Verb::SequenceStores => sequence::stores,
 
         Verb::WorkerIdInfo => workers::info,
+        Verb::WorkerIdInit => workers::init,
         Verb::WorkerIdLease => workers::lease,
         Verb::WorkerIdList => workers::list,
         Verb::WorkerIdRelease => workers::release,

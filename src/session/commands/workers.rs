@@ -116,6 +116,15 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Info { pool: pool(call)? }))
 }
 
+/// `WORKERID INIT pool NEW`
+pub(super) fn init(call: &mut Call<'_>) -> Outcome {
+    let pool = pool(call)?;
+    if !call.arg(3).eq_ignore_ascii_case(b"new") {
+        return Err(SYNTAX.into());
+    }
+    Ok(effect(WorkerEffect::Init { pool }))
+}
+
 /// `WORKERID REVOKE pool id`
 pub(super) fn revoke(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Revoke { pool: pool(call)?, id: worker_id(call)? }))

@@ -21,7 +21,7 @@ mod refusal;
 use alloc::string::String;
 
 pub use choice::{Asked, Chosen, Holders, NoLease, choose};
-pub use refusal::LeaseRefusal;
+pub use refusal::{LeaseRefusal, NotNew};
 
 /// Worker ids of a pool at most.
 pub const POOL_SIZE_MAX: u32 = 1 << 16;
@@ -68,6 +68,26 @@ impl Pool {
         let longest_ms = found.map_or(0, |pool| pool.longest_ms).max(rules.longest_ms);
         let opens_ms = now_ms.saturating_add(longest_ms).max(found.map_or(0, |pool| pool.opens_ms));
         Pool { opens_ms, longest_ms }
+    }
+
+    /// Returns the pool as it is open at once, by the operator's word that no id of it was ever leased; `None` if it is
+    /// open already. `writes` counts the writes of its record, `leased` the ids whose leases are kept.
+    ///
+    /// The record of a new pool is written once, and again only after leases have changed, `longest` was raised or the
+    /// store went back.
+    ///
+    /// # Errors
+    ///
+    /// [`NotNew`]: what is kept contradicts the operator.
+    pub fn opened_as_new(&self, writes: u64, leased: usize, now_ms: u64) -> Result<Option<Pool>, NotNew> {
+        if leased > 0 {
+            return Err(NotNew::Leased { leased });
+        }
+        match self.opens_ms {
+            opens_ms if opens_ms <= now_ms => Ok(None),
+            opens_ms if writes > 1 => Err(NotNew::Rewritten { opens_ms, now_ms }),
+            _ => Ok(Some(Pool { opens_ms: now_ms, ..*self })),
+        }
     }
 
     /// The same after the operator has said otherwise; `None` if nothing is to be kept of that. It is kept before

@@ -1,4 +1,4 @@
-//! Why a lease is not given, or does not go on.
+//! Why a lease does not go on, and why a pool is not new.
 
 /// Why a lease does not go on. `Display` goes on after "worker id 7 of pool orders: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +73,42 @@ impl core::fmt::Display for LeaseRefusal {
                 let ahead_s = last_ms.saturating_sub(*now_ms) / 1000;
                 write!(f, "LAST is {last_ms}, {ahead_s} s ahead of this server's time {now_ms}, must be at most an ")?;
                 f.write_str("hour ahead: look at the clock of the machine that made this ID")
+            }
+        }
+    }
+}
+
+/// Why a pool does not open as a new one. `Display` continues after "worker pool 'orders' ".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotNew {
+    /// Leases are kept of it.
+    Leased {
+        /// Ids that have one, current or not.
+        leased: usize,
+    },
+    /// Its record was written again while it waits to open.
+    Rewritten {
+        /// When it opens, Unix ms.
+        opens_ms: u64,
+        /// R.
+        now_ms: u64,
+    },
+}
+
+impl core::fmt::Display for NotNew {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            NotNew::Leased { leased } => {
+                let ids = if *leased == 1 { "id" } else { "ids" };
+                write!(f, "is not new: its store has leases of {leased} {ids}. WORKERID INFO returns when it opens")
+            }
+            NotNew::Rewritten { opens_ms, now_ms } => {
+                write!(
+                    f,
+                    "is not new: its record was written again, as its store lost writes or 'longest' was raised. "
+                )?;
+                let in_ms = opens_ms.saturating_sub(*now_ms);
+                write!(f, "It opens at {opens_ms}, {in_ms} ms from now: wait, as earlier leases may last until then")
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use getid_core::worker::{
-    Asked, Chosen, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, NoLease, Pool, PoolRules, TokenDigest, choose,
+    Asked, Chosen, LAST_AHEAD_MS_MAX, Lease, LeaseRefusal, NoLease, NotNew, Pool, PoolRules, TokenDigest, choose,
 };
 use proptest::prelude::*;
 
@@ -94,6 +94,24 @@ fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
     let raised = pool.with(&longer).unwrap();
     assert_eq!((raised.longest_ms, raised.with(&RULES)), (90_000, None));
     assert_eq!(Pool::opened(&RULES, Some(&raised), NOW).opens_ms, NOW + 90_000);
+}
+
+#[test]
+fn a_pool_that_is_said_to_be_new_opens_at_once_unless_its_records_say_otherwise() {
+    let pool = Pool::opened(&RULES, None, NOW);
+    let opened = pool.opened_as_new(1, 0, NOW + 1).unwrap().unwrap();
+    assert_eq!(opened, Pool { opens_ms: NOW + 1, ..pool });
+    let nothing = std::iter::empty::<(u32, Option<&Lease>)>();
+    assert!(choose(&RULES, &opened, nothing, &asked("a", 1), NOW + 1).is_ok());
+    // Said again, or of a pool that has waited.
+    assert_eq!(opened.opened_as_new(2, 0, NOW + 2), Ok(None));
+    assert_eq!(pool.opened_as_new(1, 0, NOW + 60_000), Ok(None));
+    for now_ms in [NOW, NOW + 60_000] {
+        assert_eq!(pool.opened_as_new(1, 2, now_ms), Err(NotNew::Leased { leased: 2 }));
+    }
+    let refused = pool.opened_as_new(2, 0, NOW).unwrap_err();
+    assert_eq!(refused, NotNew::Rewritten { opens_ms: NOW + 60_000, now_ms: NOW });
+    assert!(refused.to_string().ends_with("60000 ms from now: wait, as earlier leases may last until then"));
 }
 
 #[test]
