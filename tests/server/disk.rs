@@ -326,17 +326,18 @@ fn a_start_that_gets_no_thread() {
     }
 }
 
-/// A start that gets some of its threads serves, or names the limit: nothing of it runs into a bug.
+/// A start that gets some of its threads serves, or names the limit: nothing of it runs into a bug, nor does a request
+/// for which files and stores are opened.
 #[test]
 #[cfg(feature = "http")]
 #[ignore = "needs root"]
 fn a_start_that_gets_too_few_threads() {
     const USER: u32 = 64_323;
-    for limit in 1..=10 {
+    for limit in 1..=12 {
         let dir = tempfile::tempdir().expect("a folder");
         chown(dir.path(), Some(USER), Some(USER)).expect("as root");
         let port = support::free_port().to_string();
-        let words = ["--io-threads", "2", "--http-port", &port];
+        let words = ["--io-threads", "2", "--http-port", &port, "--sequence-create", "on-first-use"];
         let started = Server::try_start_in(dir.path(), &words, |command| {
             let mut prlimit = Command::new("prlimit");
             prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
@@ -345,7 +346,12 @@ fn a_start_that_gets_too_few_threads() {
             *command = prlimit;
         });
         match started {
-            Ok(mut server) => assert!(!server.log_so_far().contains("bug"), "{limit}"),
+            Ok(mut server) => {
+                let mut wire = server.connect();
+                wire.ask("INCR orders");
+                assert_eq!(wire.ask("PING"), "+PONG");
+                assert!(!server.log_so_far().contains("bug"), "{limit}");
+            }
             Err(said) => assert!(said.contains("ulimit -u") && !said.contains("bug"), "{limit}: {said}"),
         }
     }
