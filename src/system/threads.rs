@@ -12,7 +12,7 @@ const LOOKS_MAX: usize = 100;
 ///
 /// When the system gives none. The error names the limit that was reached.
 pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(too_few)
+    thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(|error| too_few(&error))
 }
 
 /// Whether there is room for one more thread, which is free again when this returns.
@@ -22,7 +22,7 @@ pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io
 /// Those of [`spawn`].
 pub fn check_room() -> io::Result<()> {
     let place = || fs::canonicalize("/proc/thread-self");
-    let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(place).map_err(too_few)?;
+    let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(place).map_err(|error| too_few(&error))?;
     if let Ok(Ok(place)) = thread.join() {
         // Linux counts a thread for a moment after it was joined.
         for _ in 0..LOOKS_MAX {
@@ -35,7 +35,7 @@ pub fn check_room() -> io::Result<()> {
     Ok(())
 }
 
-fn too_few(error: io::Error) -> io::Error {
+fn too_few(error: &io::Error) -> io::Error {
     let sentence = format!("{error}; raise the limit of processes (ulimit -u, TasksMax=)");
     io::Error::new(error.kind(), sentence)
 }
