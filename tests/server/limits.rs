@@ -30,8 +30,12 @@ fn a_burst_beyond_maxclients_reads_why() {
     server.signal(Signal::SIGSTOP);
     let mut tcp: Vec<_> = (0..64).map(|_| server.connect()).collect();
     let mut unix: Vec<_> = (0..64).map(|_| Wire::connect_unix(&server.dir.join("getid.sock"))).collect();
-    tcp.iter_mut().for_each(|wire| wire.send("PING\r\n"));
-    unix.iter_mut().for_each(|wire| wire.send("PING\r\n"));
+    for wire in &mut tcp {
+        wire.send("PING\r\n");
+    }
+    for wire in &mut unix {
+        wire.send("PING\r\n");
+    }
     server.signal(Signal::SIGCONT);
     for said in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
         assert_eq!(said, "-ERR max number of clients reached\r\n");
