@@ -328,8 +328,8 @@ impl Acceptor {
     }
 }
 
-/// Sends `text` on a plain socket to which nothing was written yet, and ends it. The send buffer is empty, so the kernel
-/// takes the text at once; a flood of refused clients holds no descriptors.
+/// Sends `text` on a plain socket to which nothing was written yet, and ends it. The send buffer is empty, so the
+/// kernel takes the text at once; a flood of refused clients holds no descriptors.
 pub(crate) fn refuse_at_once(socket: &impl AsFd, text: &[u8]) {
     let own = SockRef::from(socket);
     // A client that is gone already needs no text.

@@ -97,8 +97,8 @@ impl Sequences {
         self.pools.len() > 1
     }
 
-    /// Whether the rows that the other stores have of a sequence are still to be compared with this one. A row with a new
-    /// generation was altered by another server: what is known of the others may be older than that.
+    /// Whether the rows that the other stores have of a sequence are still to be compared with this one. A row with a
+    /// new generation was altered by another server: what is known of the others may be older than that.
     fn must_compare(&self, pool: &Pool, asked: &Asked, generation: u64) -> bool {
         if !self.has_lanes() || !pool.is_native() {
             return false;
@@ -134,8 +134,9 @@ impl Sequences {
         });
     }
 
-    /// Waits a little for the mark of a row to go: an `ALTER` of the increment puts it on all rows while it changes them.
-    /// The verdict is then one on a row of an older generation, which refuses nothing. It runs beside the fetches.
+    /// Waits a little for the mark of a row to go: an `ALTER` of the increment puts it on all rows while it changes
+    /// them. The verdict is then one on a row of an older generation, which refuses nothing. It runs beside the
+    /// fetches.
     fn look_again_and_answer(
         self: &Arc<Self>,
         pool: &Arc<Pool>,
