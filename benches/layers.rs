@@ -1,8 +1,8 @@
 //! What does each layer of a request cost, without the kernel?
 //!
-//! Draw, a maker in process, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a command. What this
-//! does not answer: what a request costs over a socket, where the system calls are nearly everything; nor how one
-//! machine compares with another. Compare only figures of one run.
+//! Draw, a maker in process, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a
+//! command. What this does not answer: what a request costs over a socket, where the system calls are nearly
+//! everything; nor how one machine compares with another. Compare only figures of one run.
 //!
 //! `cargo bench --bench layers`; `cargo test` runs each once.
 

@@ -1,11 +1,11 @@
 //! A mint, a store and clocks, shared by threads.
 //!
-//! There is no thread beside the callers': the one for which the mint wants a save does it, about once a second, seconds
-//! ahead of need. The others go on below the old watermark meanwhile, and wait for the save's end only where they have
-//! reached it.
+//! There is no thread beside the callers': the one for which the mint wants a save does it, about once a second,
+//! seconds ahead of need. The others go on below the old watermark meanwhile, and wait for the save's end only where
+//! they have reached it.
 //!
-//! Order of locks: `making`, then `store`; and back to `making` while the store is held, which is sound because only the
-//! caller that a save was wanted of holds both, and the mint wants none until that one has reported its end.
+//! Order of locks: `making`, then `store`; and back to `making` while the store is held, which is sound because only
+//! the caller that a save was wanted of holds both, and the mint wants none until that one has reported its end.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::ToString as _;
@@ -103,11 +103,11 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         store.save(found.unwrap_or(SavePoint::NOTHING)).map_err(OpenError::Save)?;
         let layout = scheme.layout();
         let reading = clock.reading();
-        let found = found.map(|mut point| {
+        let found = found.map(|point| {
+            let wall = layout.epoch().tick_at(reading.wall_unix_ms).unwrap_or_default();
             let far = point.watermark.max(point.reference).plus_ms(JUMP_MS_MAX);
-            let wall = layout.epoch().tick_at(reading.wall_unix_ms).filter(|&wall| accepts_clock_ahead && wall > far);
-            point.reference = wall.unwrap_or(point.reference);
-            point
+            let believes = accepts_clock_ahead && wall > far && !point.is_nothing();
+            SavePoint { reference: if believes { wall } else { point.reference }, ..point }
         });
         let mint = Mint::new(layout, limits, found, reading);
         let making = Making { mint, sample_from_ns: 0, save_error: None };

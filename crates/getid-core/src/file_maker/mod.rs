@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
 
-use crate::layout::{Id, LOW_BITS, Layout};
+use crate::layout::{Id, Layout};
 use crate::limits::Limits;
 use crate::scheme::{RandomCycle, Scheme};
 use crate::status::Status;
@@ -112,8 +112,8 @@ impl FileMakerOptions {
         self
     }
 
-    /// Believes a clock that is more than 400 days past the state file, which is an error otherwise: for a file that was
-    /// not used for so long. IDs cannot go back to an earlier time afterwards.
+    /// Believes a clock that is more than 400 days past the state file, which is an error otherwise: for a file that
+    /// was not used for so long. IDs cannot go back to an earlier time afterwards.
     #[must_use]
     pub fn accept_clock_ahead(mut self) -> Self {
         self.accepts_clock_ahead = true;
@@ -127,8 +127,8 @@ impl FileMakerOptions {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]. Without a state file IDs begin past all that were ever given by a right clock, so what is there and
-    /// cannot be used is an error, and never a first start.
+    /// [`OpenError`]. Without a state file IDs begin past all that were ever given by a right clock, so what is there
+    /// and cannot be used is an error, and never a first start.
     pub fn open(self, path: impl AsRef<Path>, server_id: u32) -> Result<FileMaker, OpenError> {
         let FileMakerOptions { layout, limits, accepts_clock_ahead } = self;
         let cycle = shuffled_cycle(layout);
@@ -185,7 +185,7 @@ impl FileMaker {
         self.maker.next()
     }
 
-    /// The next `n` IDs, ascending. IDs of other threads may lie between them.
+    /// The next `n` IDs, ascending, of 8 bytes each. IDs of other threads may lie between them.
     ///
     /// # Errors
     ///
@@ -219,7 +219,8 @@ impl FileMaker {
         self.maker.status()
     }
 
-    /// Writes where it ended, and lets go of the file. The next start need not wait then; it repeats nothing without it.
+    /// Writes where it ended, and lets go of the file. The next start need not wait then; it repeats nothing without
+    /// it.
     ///
     /// # Errors
     ///
@@ -248,7 +249,6 @@ impl Drop for FileMaker {
 
 /// A cycle over all random values of `layout`, in an order of its own.
 fn shuffled_cycle(layout: Layout) -> RandomCycle {
-    const { assert!(LOW_BITS < u32::BITS) }
     let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
     values.shuffle(&mut rand::rng());
     RandomCycle::new(values).expect("a shuffled range is a permutation")

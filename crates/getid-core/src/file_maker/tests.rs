@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -43,6 +45,8 @@ struct Platter {
     fails_after: Option<u32>,
     /// This step is reported as done and not done.
     lies_about: Option<Step>,
+    /// The next sync says that it has begun, and waits for a word.
+    hangs: Option<(Sender<()>, Receiver<()>)>,
 }
 
 #[derive(Clone)]
@@ -101,6 +105,12 @@ impl Disk for SimDisk {
     }
 
     fn run(&mut self, step: Step, text: &str) -> io::Result<()> {
+        if step == Step::SyncFile
+            && let Some((begun, go_on)) = self.with(|disk| disk.hangs.take())
+        {
+            begun.send(()).expect("somebody waits for it");
+            go_on.recv().expect("somebody lets it go on");
+        }
         self.with(|disk| {
             disk.check()?;
             if disk.lies_about == Some(step) {
@@ -449,6 +459,33 @@ fn a_full_disk_stops_ids_at_the_watermark_and_no_sooner() {
     disk.with(|disk| disk.fails_after = None);
     clock.pass_ms(500);
     assert!(tick(maker.next().expect("there is room")) >= watermark);
+}
+
+/// A disk that hangs holds up the one that saves, and the others at the old watermark alone.
+#[test]
+fn threads_go_on_while_one_of_them_saves() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    let before = maker.next().expect("an ID");
+    let watermark = recorded(&disk).watermark;
+    let (begun, has_begun) = channel();
+    let (let_go, go_on) = channel();
+    disk.with(|disk| disk.hangs = Some((begun, go_on)));
+    clock.pass_ms(2500);
+    thread::scope(|scope| {
+        let saves = scope.spawn(|| maker.next().expect("an ID"));
+        has_begun.recv().expect("a save");
+        let meanwhile = maker.next().expect("below the old watermark");
+        assert!(meanwhile > before && tick(meanwhile) < watermark);
+        assert_eq!(recorded(&disk).watermark, watermark, "it is not saved");
+
+        clock.pass_ms(60_000);
+        let waits = scope.spawn(|| maker.next().expect("an ID"));
+        let_go.send(()).expect("it hangs");
+        let (saved, waited) = (saves.join().expect("no panic"), waits.join().expect("no panic"));
+        assert!(saved > meanwhile && waited > meanwhile && saved != waited);
+        assert!(recorded(&disk).watermark > tick(saved.max(waited)));
+    });
 }
 
 #[test]
