@@ -180,7 +180,6 @@ impl FileMaker {
     /// # Errors
     ///
     /// [`MakeError`]: no ID was made, and another call may succeed, except after a fork or a panic.
-    #[expect(clippy::should_implement_trait, reason = "it takes `&self`, so that threads share it")]
     pub fn next(&self) -> Result<Id, MakeError> {
         self.maker.next()
     }

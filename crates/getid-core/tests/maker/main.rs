@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Lines, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Lines, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio, exit};
 use std::thread;
@@ -272,6 +272,61 @@ fn a_disk_that_takes_nothing() {
         }
     };
     assert!(next > last);
+}
+
+/// A small disk in memory.
+struct Mounted(TempDir);
+
+impl Mounted {
+    fn new() -> Mounted {
+        let folder = TempDir::new().unwrap();
+        mount(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], folder.path());
+        Mounted(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn mount(options: &[&str], path: &Path) {
+    assert!(Command::new("mount").args(options).arg(path).status().unwrap().success(), "mount {options:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_disk_that_is_full_and_one_that_is_read_only() {
+    let disk = Mounted::new();
+    let path = disk.path("ids");
+    let maker = FileMaker::options().limits(Limits { lead_ms: 1, ..Limits::default() }).open(&path, 1).unwrap();
+    let mut last = maker.next().unwrap();
+    let filler = disk.path("filler");
+    assert_eq!(fs::write(&filler, vec![0; 1 << 20]).unwrap_err().kind(), ErrorKind::StorageFull);
+    let error = loop {
+        match maker.next() {
+            Ok(id) => last = id,
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("No space left on device") && error.ends_with("; make room on its disk"), "{error}");
+    assert!(tick(last) < watermark(&path), "the old record is whole");
+    drop(maker);
+    let error = refusal(&path, 1);
+    assert!(error.ends_with("; make room on its disk"), "{error}");
+
+    fs::remove_file(&filler).unwrap();
+    let next = FileMaker::open(&path, 1).unwrap().next().unwrap();
+    assert!(next > last);
+
+    mount(&["-o", "remount,ro"], disk.0.path());
+    let error = refusal(&path, 1);
+    assert!(error.starts_with("cannot open the lock file ") && error.contains("Read-only file system"), "{error}");
 }
 
 /// The lock file, the state file or the folder is taken away under a maker, and another one has the new one.
