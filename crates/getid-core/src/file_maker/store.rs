@@ -81,7 +81,7 @@ pub(super) struct Store<D> {
     layout: Layout,
     /// A random number of this life.
     writer: u64,
-    /// The writer of the record that was found.
+    /// The writer of the record that was found, until it is replaced.
     found_writer: Option<u64>,
     loss: Option<LockLoss>,
 }
@@ -133,6 +133,9 @@ impl<D: Disk> Store<D> {
                 self.check_writer()?;
             }
             self.disk.run(step, &text).map_err(|source| self.failed(step.action(), source))?;
+            if step == Step::Rename {
+                self.found_writer = None;
+            }
         }
         self.check_lock()
     }

@@ -516,6 +516,20 @@ fn a_file_that_is_no_longer_its_own_ends_a_maker() {
     }
 }
 
+#[test]
+fn an_older_copy_that_is_put_back_under_a_maker_ends_it() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    open(&disk, &clock).next().expect("an ID");
+    let older = disk.text().expect("a file");
+    let maker = open(&disk, &clock);
+    maker.next().expect("an ID");
+    disk.write(&older);
+    clock.pass_ms(5000);
+    let error = maker.next().expect_err("somebody has put it there").to_string();
+    assert!(error.contains("or an older copy was put in its place; find out who else uses it"), "{error}");
+    assert_eq!(disk.text(), Some(older));
+}
+
 /// What is deleted or damaged under a maker that holds the lock is written again: it knows better.
 #[test]
 fn a_file_that_is_damaged_under_a_maker_is_written_again() {
