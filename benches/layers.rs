@@ -1,8 +1,8 @@
 //! What does each layer of a request cost, without the kernel?
 //!
-//! Draw, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a command. What this
-//! does not answer: what a request costs over a socket, where the system calls are nearly everything; nor how one
-//! machine compares with another. Compare only figures of one run.
+//! Draw, a maker in process, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a
+//! command. What this does not answer: what a request costs over a socket, where the system calls are nearly
+//! everything; nor how one machine compares with another. Compare only figures of one run.
 //!
 //! `cargo bench --bench layers`; `cargo test` runs each once.
 
@@ -21,7 +21,7 @@ use getid::sql::Table;
 use getid::system::clock::{Clock, SystemClock};
 use getid::text::name_hash::hash_of;
 use getid::text::store_url::StoreUrl;
-use getid_core::{Ask, Key, Layout, RandomCycle, Reservation, Scheme, Slot, Spec, Tick};
+use getid_core::{Ask, FileMaker, Key, Layout, RandomCycle, Reservation, Scheme, Slot, Spec, Tick};
 use roomy::roomy_issuer;
 #[cfg(feature = "http")]
 use {
@@ -67,6 +67,19 @@ fn draw(c: &mut Criterion) {
             b.iter(|| issuer.try_draw(black_box(n)).expect("no refusal").expect("no wait"));
         });
     }
+    group.finish();
+}
+
+/// IDs made in process, without a server. Once a second one of the calls waits for the disk.
+fn maker(c: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let maker = FileMaker::options().layout(layout()).open(folder.path().join("ids"), 1).expect("it opens");
+    let mut group = c.benchmark_group("maker");
+    // What notices a fork.
+    group.bench_function("bare process number", |b| b.iter(std::process::id));
+    group.bench_function("1 id", |b| b.iter(|| maker.next().expect("an ID")));
+    group.throughput(Throughput::Elements(128));
+    group.bench_function("128 ids", |b| b.iter(|| maker.next_many(128).expect("IDs")));
     group.finish();
 }
 
@@ -318,7 +331,7 @@ fn server(runtime: &tokio::runtime::Runtime) -> Arc<Server> {
 }
 
 #[cfg(feature = "http")]
-criterion_group!(layers, draw, sequence, encode, encode_many, decode, turn, local_client);
+criterion_group!(layers, draw, maker, sequence, encode, encode_many, decode, turn, local_client);
 #[cfg(not(feature = "http"))]
-criterion_group!(layers, draw, sequence, encode, encode_many, decode, turn);
+criterion_group!(layers, draw, maker, sequence, encode, encode_many, decode, turn);
 criterion_main!(layers);

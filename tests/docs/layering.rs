@@ -176,6 +176,22 @@ fn there_is_no_circle() {
     assert!(left.is_empty(), "a circle among {:?}", left.keys());
 }
 
+/// Without the feature `std` the compiler sees to it; this is about what that feature brings.
+#[test]
+fn the_core_touches_files_and_clocks_in_file_maker_only() {
+    for (path, text) in sources_of("crates/getid-core/src") {
+        let code = code_of(&text);
+        // What tests plant is kept by thread.
+        if !path.starts_with("file_maker/") && path != "checks.rs" {
+            assert!(!code.contains("std::"), "crates/getid-core/src/{path} names std");
+        }
+        if path != "file_maker/clock.rs" {
+            let named: Vec<_> = CLOCKS.iter().chain(&["Instant::"]).filter(|name| code.contains(**name)).collect();
+            assert!(named.is_empty(), "crates/getid-core/src/{path} names {named:?}");
+        }
+    }
+}
+
 #[test]
 fn planted_faults_are_seen() {
     for (path, text, expected) in [
@@ -291,6 +307,11 @@ fn module_of(path: &str) -> String {
 
 /// All files below `src`, by their path in it.
 fn sources() -> BTreeMap<String, String> {
+    sources_of("src")
+}
+
+/// All files below a folder of the repository, by their path in it.
+fn sources_of(folder: &str) -> BTreeMap<String, String> {
     fn walk(folder: &Path, root: &Path, into: &mut BTreeMap<String, String>) {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -302,7 +323,7 @@ fn sources() -> BTreeMap<String, String> {
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut all = BTreeMap::new();
     walk(&root, &root, &mut all);
     assert!(all.len() > 30, "only {} files", all.len());

@@ -1,4 +1,4 @@
-//! Unique 63-bit integers that ascend with time: the ID core of the server getid, without I/O, a clock or threads.
+//! Unique 63-bit integers that ascend with time: the ID core of the server getid. Pure, except for the feature `std`.
 #![doc = include_str!("../README.md")]
 //! # Words
 //!
@@ -32,8 +32,13 @@
 
 extern crate alloc;
 // What tests plant is kept by thread.
-#[cfg(any(test, feature = "planted-faults"))]
+#[cfg(any(test, feature = "planted-faults", feature = "std"))]
 extern crate std;
+
+#[cfg(all(feature = "std", not(unix)))]
+compile_error!(
+    "the feature `std` of getid-core needs a Unix system: build without it, and keep a `Mint`'s state yourself"
+);
 
 mod advice;
 pub mod beat;
@@ -45,6 +50,8 @@ mod clock_event;
 mod composer;
 mod declaration;
 mod fields;
+#[cfg(feature = "std")]
+mod file_maker;
 mod format;
 mod kind;
 mod lane;
@@ -78,6 +85,8 @@ pub use fields::{
     Field, FieldLayout, FieldsError, ID_BITS_MAX, INTEGER_BITS_MAX, RANDOM_BITS_MAX, Role, SLOT_BITS_MAX,
     VALUE_BITS_MAX,
 };
+#[cfg(feature = "std")]
+pub use file_maker::{FileMaker, FileMakerOptions, LockLoss, MakeError, OpenError, RecordError, SaveError};
 pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
 pub use kind::{GREGORIAN_UNIX_MS, KINDS, Kind, Shape, kind_words};
 pub use lane::{Lane, LaneDraw, Position};

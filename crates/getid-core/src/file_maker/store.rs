@@ -1,0 +1,364 @@
+//! The record on the disk: written whole or not at all, and only while this process alone has it.
+//!
+//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder ([`Step`]). A crash may
+//! come between any two: the file then holds the old record or the new one.
+//!
+//! A lock does not notice that its file is deleted and made again, and some network file systems lose one silently. So
+//! a save looks at the lock file before it writes, before it renames and at its end, and before it renames at the
+//! record too: one that another process has written is not replaced, and [`Store`] is lost for good.
+
+use alloc::borrow::ToOwned as _;
+use alloc::string::String;
+use alloc::vec::Vec;
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::error::{LockLoss, OpenError, SaveError};
+use super::record::{Record, RecordError, TEXT_BYTES_MAX};
+use crate::layout::Layout;
+use crate::save_point::SavePoint;
+
+/// How often a lock that is held is tried again, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all. A child
+/// process that is about to run another program still has what its parent had open.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest text of a lock file that is looked at, in bytes.
+const HOLDER_BYTES_MAX: u64 = 256;
+
+/// Permissions of the lock file: who can open it can lock it, and keep its owner out.
+const LOCK_MODE: u32 = 0o600;
+
+/// What a save does, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A new temporary file beside the state file gets the text.
+    Write,
+    /// The temporary file becomes durable, so that the name never leads to half a text.
+    SyncFile,
+    /// The temporary file takes the state file's name.
+    Rename,
+    /// The name becomes durable.
+    SyncFolder,
+}
+
+impl Step {
+    pub(super) const ALL: [Step; 4] = [Step::Write, Step::SyncFile, Step::Rename, Step::SyncFolder];
+
+    /// What an error calls it, between "cannot" and a path.
+    fn action(self) -> &'static str {
+        match self {
+            Step::Write => "write a file beside",
+            Step::SyncFile => "sync the file beside",
+            Step::Rename => "rename a file to",
+            Step::SyncFolder => "sync the folder of",
+        }
+    }
+}
+
+/// What a save needs of a disk; a simulated one stands in for it in tests.
+pub(super) trait Disk: Send {
+    /// The bytes of the state file, at most one more than a record may have; `None` where there is none.
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
+
+    /// Does one step of a save.
+    fn run(&mut self, step: Step, text: &str) -> io::Result<()>;
+
+    /// How the lock was lost, if it was.
+    fn lock_loss(&self) -> io::Result<Option<LockLoss>>;
+}
+
+/// The state file of one maker.
+#[derive(Debug)]
+pub(super) struct Store<D> {
+    disk: D,
+    path: PathBuf,
+    server_id: u32,
+    layout: Layout,
+    /// A random number of this life.
+    writer: u64,
+    /// The writer of the record that was found, until it is replaced.
+    found_writer: Option<u64>,
+    loss: Option<LockLoss>,
+}
+
+impl<D: Disk> Store<D> {
+    /// Reads what the last life left. A file that cannot be read is an error, never a first start.
+    pub(super) fn open(
+        mut disk: D,
+        path: PathBuf,
+        server_id: u32,
+        layout: Layout,
+        writer: u64,
+    ) -> Result<(Store<D>, Option<SavePoint>), OpenError> {
+        let read = disk.read();
+        let bytes = read.map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
+        let found = match bytes.map(|bytes| Record::parse(&bytes)).transpose() {
+            Ok(found) => found,
+            Err(source) => return Err(OpenError::Record { path, source }),
+        };
+        if let Some(Record { server_id: recorded, layout: recorded_layout, point, .. }) = found {
+            if recorded != server_id {
+                return Err(OpenError::ServerId { path, recorded, asked: server_id });
+            }
+            // Bit widths may change: a tick is the upper 42 bits of an ID whatever they are.
+            let (recorded, asked) = (recorded_layout.epoch(), layout.epoch());
+            if recorded != asked && !point.is_nothing() {
+                return Err(OpenError::Epoch { path, recorded, asked });
+            }
+        }
+        let point = found.map(|record| record.point);
+        let found_writer = found.map(|record| record.writer);
+        Ok((Store { disk, path, server_id, layout, writer, found_writer, loss: None }, point))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes `point` so that it is there after any crash, and the old one is until then.
+    pub(super) fn save(&mut self, point: SavePoint) -> Result<(), SaveError> {
+        let Store { server_id, layout, writer, .. } = *self;
+        let text = Record { server_id, layout, point, writer }.to_text();
+        for step in Step::ALL {
+            // The sync of the file is the long part, and the rename is what would hurt another process's record.
+            if matches!(step, Step::Write | Step::Rename) {
+                self.check_lock()?;
+            }
+            if step == Step::Rename {
+                self.check_writer()?;
+            }
+            self.disk.run(step, &text).map_err(|source| self.failed(step.action(), source))?;
+            if step == Step::Rename {
+                self.found_writer = None;
+            }
+        }
+        self.check_lock()
+    }
+
+    fn check_lock(&mut self) -> Result<(), SaveError> {
+        if self.loss.is_none() {
+            self.loss = self.disk.lock_loss().map_err(|source| self.failed("look at the lock file of", source))?;
+        }
+        match self.loss {
+            None => Ok(()),
+            Some(loss) => Err(SaveError::Lost { path: self.path.clone(), loss }),
+        }
+    }
+
+    /// Whether the record, as it reads now, is this life's or the one that it found.
+    ///
+    /// A record that is gone or damaged has no writer, and this process knows better: it is replaced.
+    fn check_writer(&mut self) -> Result<(), SaveError> {
+        let bytes = self.disk.read().map_err(|source| self.failed("read back", source))?;
+        let is_ours = match bytes.map(|bytes| Record::parse(&bytes)) {
+            Some(Ok(record)) => record.writer == self.writer || Some(record.writer) == self.found_writer,
+            Some(Err(RecordError::Version { .. })) => false,
+            Some(Err(_)) | None => true,
+        };
+        if !is_ours {
+            self.loss = Some(LockLoss::Overwritten);
+        }
+        self.check_lock()
+    }
+
+    fn failed(&self, action: &'static str, source: io::Error) -> SaveError {
+        SaveError::Io { action, path: self.path.clone(), source }
+    }
+}
+
+impl Store<Folder> {
+    /// The lock file says which one it is: from now on, a start with this one is no start with a copy.
+    pub(super) fn mark_original(&mut self) {
+        self.disk.mark_original();
+    }
+
+    /// Lets go of the lock, also where a child process still has it open.
+    pub(super) fn unlock(&self) {
+        // The end of the process does it in any case.
+        let _ = self.disk.lock.unlock();
+    }
+}
+
+/// The state file's folder, and in it the lock file that this process has locked.
+///
+/// The lock is on a file of its own, which is never renamed: a save replaces the state file, and a lock on it too. The
+/// system lets go of it when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Folder {
+    state: PathBuf,
+    temp: PathBuf,
+    lock_path: PathBuf,
+    lock: File,
+    /// The temporary file, between the steps of a save.
+    written: Option<File>,
+    is_copy: bool,
+}
+
+impl Folder {
+    /// Locks the state file `path`, which must be absolute.
+    pub(super) fn lock(path: &Path) -> Result<Folder, OpenError> {
+        let beside = |ending: &str| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        let (lock_path, temp) = (beside(".lock"), beside(".tmp"));
+        if path.file_name().is_none() {
+            return Err(OpenError::NotAFile { path: path.to_owned(), found: "no name of a file" });
+        }
+        check_regular(path)?;
+        check_regular(&lock_path)?;
+        let lock = lock_file(path, &lock_path)?;
+        let is_copy = Holder::read(&lock).file != file_number(&lock.metadata());
+        Ok(Folder { state: path.to_owned(), temp, lock_path, lock, written: None, is_copy })
+    }
+
+    /// Whether the writer of the record may have held another lock, and may hold it still: the folder is a copy, or
+    /// the lock file is new.
+    pub(super) fn is_copy(&self) -> bool {
+        self.is_copy
+    }
+
+    fn mark_original(&mut self) {
+        // For people who look, and for the next start, which waits once more than it needs to where this fails.
+        let Some((device, inode)) = file_number(&self.lock.metadata()) else { return };
+        let line = alloc::format!("pid {} device {device} inode {inode}\n", std::process::id());
+        let _ =
+            self.lock.set_len(0).and_then(|()| self.lock.rewind()).and_then(|()| self.lock.write_all(line.as_bytes()));
+        self.is_copy = false;
+    }
+
+    fn create(&mut self, text: &str) -> io::Result<()> {
+        // What a crash or a failed save left. After a failed fsync the system may have dropped what it could not
+        // write, and call the file clean: never again the same one.
+        match fs::remove_file(&self.temp) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut written = File::options().write(true).create_new(true).mode(0o644).open(&self.temp)?;
+        written.write_all(text.as_bytes())?;
+        self.written = Some(written);
+        Ok(())
+    }
+}
+
+impl Disk for Folder {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        read(&self.state)
+    }
+
+    fn run(&mut self, step: Step, text: &str) -> io::Result<()> {
+        match step {
+            Step::Write => self.create(text),
+            Step::SyncFile => self.written.take().map_or(Ok(()), |written| written.sync_all()),
+            Step::Rename => fs::rename(&self.temp, &self.state),
+            Step::SyncFolder => {
+                let folder = self.state.parent().filter(|folder| !folder.as_os_str().is_empty());
+                File::open(folder.unwrap_or(Path::new("/")))?.sync_all()
+            }
+        }
+    }
+
+    fn lock_loss(&self) -> io::Result<Option<LockLoss>> {
+        let found = match fs::symlink_metadata(&self.lock_path) {
+            Ok(found) => found,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(Some(LockLoss::LockGone));
+            }
+            Err(error) => return Err(error),
+        };
+        let held = self.lock.metadata()?;
+        let is_same = (found.dev(), found.ino()) == (held.dev(), held.ino());
+        Ok((!is_same).then_some(LockLoss::LockReplaced))
+    }
+}
+
+/// Opens and locks the lock file of `state`.
+fn lock_file(state: &Path, path: &Path) -> Result<File, OpenError> {
+    let failed = |action, source| OpenError::Io { action, path: path.to_owned(), source };
+    let mut tries = 0;
+    loop {
+        let options = File::options().read(true).write(true).create(true).truncate(false).mode(LOCK_MODE).open(path);
+        let lock = options.map_err(|source| failed("open the lock file", source))?;
+        tries += 1;
+        match lock.try_lock() {
+            // Locked; but is it still the one with that name, or was it deleted just now?
+            Ok(()) => {
+                let named = fs::symlink_metadata(path);
+                if file_number(&named).is_some() && file_number(&named) == file_number(&lock.metadata()) {
+                    return Ok(lock);
+                }
+                if tries >= LOCK_TRIES {
+                    return Err(failed("keep the lock file", io::ErrorKind::NotFound.into()));
+                }
+            }
+            Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(OpenError::Held { path: state.to_owned(), pid: Holder::read(&lock).pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock", source)),
+        }
+        thread::sleep(LOCK_PAUSE);
+    }
+}
+
+/// A link is refused: its target may be missing today, which would look like a first start. And opening a pipe would
+/// wait for whoever writes to it.
+fn check_regular(path: &Path) -> Result<(), OpenError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(OpenError::Io { action: "look at", path: path.to_owned(), source }),
+    };
+    let found = match found {
+        found if found.is_file() => return Ok(()),
+        found if found.is_dir() => "a folder",
+        found if found.is_symlink() => "a symbolic link",
+        _ => "no regular file",
+    };
+    Err(OpenError::NotAFile { path: path.to_owned(), found })
+}
+
+/// The bytes of a file, at most one more than a record may have; `None` where there is none.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(TEXT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// What the holder of a lock wrote about itself. Empty between its lock and its first save, or on a full disk.
+#[derive(Default)]
+struct Holder {
+    pid: Option<u32>,
+    /// Device and inode of the lock file itself.
+    file: Option<(u64, u64)>,
+}
+
+impl Holder {
+    fn read(lock: &File) -> Holder {
+        let mut text = String::new();
+        // Only for people who look, and for a pause: no reason to fail.
+        let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
+        let number = |name: &str| {
+            let mut words = text.split_whitespace().skip_while(|&word| word != name).skip(1);
+            words.next()?.parse::<u64>().ok()
+        };
+        let pid = number("pid").and_then(|pid| u32::try_from(pid).ok());
+        Holder { pid, file: number("device").zip(number("inode")) }
+    }
+}
+
+/// Device and inode, which no two files have at one time.
+fn file_number(found: &io::Result<Metadata>) -> Option<(u64, u64)> {
+    found.as_ref().ok().map(|found| (found.dev(), found.ino()))
+}

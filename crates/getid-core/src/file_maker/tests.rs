@@ -1,0 +1,591 @@
+//! Lives of a maker on a simulated disk that loses what was not synced, by clocks that step. What it does with real
+//! files, processes and forks is in `tests/maker`.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::clock::Clock;
+use super::error::{LockLoss, MakeError, OpenError, SaveError};
+use super::maker::Maker;
+use super::record::Record;
+use super::shuffled_cycle;
+use super::store::{Disk, Step, Store};
+use crate::clock_event::ClockFault;
+use crate::layout::{Id, Layout};
+use crate::limits::Limits;
+use crate::save_point::SavePoint;
+use crate::scheme::Scheme;
+use crate::time::{Epoch, Tick};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// 2026-01-01.
+const BEGAN_UNIX_MS: i64 = 1_767_225_600_000;
+
+/// A disk: what a file's name leads to now, and what it may lead to after a crash.
+#[derive(Default)]
+struct Platter {
+    temp: Option<Text>,
+    state: Option<Text>,
+    after_a_crash: Vec<Option<String>>,
+    loss: Option<LockLoss>,
+    /// This many steps succeed, all that follow fail; `None`: none fails.
+    fails_after: Option<u32>,
+    /// This step is reported as done and not done.
+    lies_about: Option<Step>,
+    /// The next sync says that it has begun, and waits for a word.
+    hangs: Option<(Sender<()>, Receiver<()>)>,
+}
+
+#[derive(Clone)]
+struct Text {
+    text: String,
+    is_synced: bool,
+}
+
+impl Text {
+    /// What may be there of it after a crash.
+    fn remains(&self) -> Vec<Option<String>> {
+        let part = |len: usize| Some(String::from(&self.text[..len]));
+        if self.is_synced { vec![part(self.text.len())] } else { vec![part(0), part(self.text.len() / 2)] }
+    }
+}
+
+impl Platter {
+    fn check(&mut self) -> io::Result<()> {
+        match &mut self.fails_after {
+            Some(0) => Err(io::ErrorKind::StorageFull.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct SimDisk(Arc<Mutex<Platter>>);
+
+impl SimDisk {
+    fn with<T>(&self, change: impl FnOnce(&mut Platter) -> T) -> T {
+        change(&mut self.0.lock().expect("no panic"))
+    }
+
+    fn write(&self, text: &str) {
+        self.with(|disk| {
+            disk.state = Some(Text { text: text.into(), is_synced: true });
+            disk.after_a_crash = vec![Some(text.into())];
+        });
+    }
+
+    fn text(&self) -> Option<String> {
+        self.with(|disk| disk.state.as_ref().map(|state| state.text.clone()))
+    }
+}
+
+impl Disk for SimDisk {
+    fn read(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.with(|disk| {
+            disk.check()?;
+            Ok(disk.state.as_ref().map(|state| state.text.clone().into_bytes()))
+        })
+    }
+
+    fn run(&mut self, step: Step, text: &str) -> io::Result<()> {
+        if step == Step::SyncFile
+            && let Some((begun, go_on)) = self.with(|disk| disk.hangs.take())
+        {
+            begun.send(()).expect("somebody waits for it");
+            go_on.recv().expect("somebody lets it go on");
+        }
+        self.with(|disk| {
+            disk.check()?;
+            if disk.lies_about == Some(step) {
+                return Ok(());
+            }
+            match step {
+                Step::Write => disk.temp = Some(Text { text: text.into(), is_synced: false }),
+                Step::SyncFile => {
+                    if let Some(temp) = &mut disk.temp {
+                        temp.is_synced = true;
+                    }
+                }
+                Step::Rename => {
+                    disk.state = disk.temp.take();
+                    disk.after_a_crash.extend(disk.state.as_ref().map(Text::remains).unwrap_or_default());
+                }
+                Step::SyncFolder => disk.after_a_crash = disk.state.as_ref().map_or(vec![None], Text::remains),
+            }
+            Ok(())
+        })
+    }
+
+    fn lock_loss(&self) -> io::Result<Option<LockLoss>> {
+        self.with(|disk| disk.check().map(|()| disk.loss))
+    }
+}
+
+/// Clocks that pass only when they are told to, or waited for.
+#[derive(Clone)]
+struct SimClock(Arc<Mutex<Times>>);
+
+struct Times {
+    boot_ns: u64,
+    wall_unix_ns: i64,
+}
+
+impl SimClock {
+    fn new() -> SimClock {
+        SimClock(Arc::new(Mutex::new(Times { boot_ns: 1, wall_unix_ns: BEGAN_UNIX_MS * 1_000_000 })))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Times) -> T) -> T {
+        change(&mut self.0.lock().expect("no panic"))
+    }
+
+    fn pass_ms(&self, ms: u32) {
+        self.sleep(Duration::from_millis(ms.into()));
+    }
+
+    fn step_wall_ms(&self, ms: i64) {
+        self.with(|times| times.wall_unix_ns += ms * 1_000_000);
+    }
+}
+
+impl Clock for SimClock {
+    fn boot_ns(&self) -> u64 {
+        self.with(|times| times.boot_ns)
+    }
+
+    fn wall_unix_ms(&self) -> i64 {
+        self.with(|times| times.wall_unix_ns.div_euclid(1_000_000))
+    }
+
+    fn sleep(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).expect("short");
+        self.with(|times| {
+            times.boot_ns += ns;
+            times.wall_unix_ns += ns.cast_signed();
+        });
+    }
+}
+
+type SimMaker = Maker<SimClock, SimDisk>;
+
+fn store(disk: &SimDisk, server_id: u32, layout: Layout) -> Result<(Store<SimDisk>, Option<SavePoint>), OpenError> {
+    Store::open(disk.clone(), PathBuf::from("/ids"), server_id, layout, rand::random())
+}
+
+fn open_with(disk: &SimDisk, clock: &SimClock, accepts_clock_ahead: bool) -> Result<SimMaker, OpenError> {
+    let layout = Layout::default();
+    let scheme = Scheme::new(layout, 1, shuffled_cycle(layout)).expect("they fit");
+    let (store, found) = store(disk, 1, layout)?;
+    Maker::begin(clock.clone(), scheme, Limits::default(), store, found, accepts_clock_ahead)
+}
+
+fn open(disk: &SimDisk, clock: &SimClock) -> SimMaker {
+    open_with(disk, clock, false).expect("it opens")
+}
+
+fn tick(id: Id) -> Tick {
+    Layout::default().split(id).tick
+}
+
+fn unix_ms(id: Id) -> i64 {
+    tick(id).unix_ms(Epoch::DEFAULT)
+}
+
+fn recorded(disk: &SimDisk) -> SavePoint {
+    Record::parse(disk.text().expect("a file").as_bytes()).expect("a record").point
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Next { n: u32 },
+    Pass { ms: u32 },
+    StepWall { ms: i64 },
+    FailAfter { steps: u32 },
+    Heal,
+    Crash { pick: usize },
+    Close,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => (1..3000_u32).prop_map(|n| Event::Next { n }),
+        3 => (0..2000_u32).prop_map(|ms| Event::Pass { ms }),
+        1 => (-7_200_000..7_200_000_i64).prop_map(|ms| Event::StepWall { ms }),
+        2 => (0..12_u32).prop_map(|steps| Event::FailAfter { steps }),
+        1 => Just(Event::Heal),
+        3 => any::<usize>().prop_map(|pick| Event::Crash { pick }),
+        1 => Just(Event::Close),
+    ];
+    prop::collection::vec(event, 1..60)
+}
+
+/// A disk, clocks, and the lives of one maker after another.
+struct World {
+    disk: SimDisk,
+    clock: SimClock,
+    maker: SimMaker,
+    last: Option<Id>,
+}
+
+impl World {
+    fn new(lies_about: Option<Step>) -> World {
+        let (disk, clock) = (SimDisk::default(), SimClock::new());
+        disk.with(|disk| disk.lies_about = lies_about);
+        World { maker: open(&disk, &clock), disk, clock, last: None }
+    }
+
+    fn play(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Next { n } => self.draw(n)?,
+            Event::Pass { ms } => self.clock.pass_ms(ms),
+            Event::StepWall { ms } => self.clock.step_wall_ms(ms),
+            Event::FailAfter { steps } => self.disk.with(|disk| disk.fails_after = Some(steps)),
+            Event::Heal => self.disk.with(|disk| disk.fails_after = None),
+            Event::Crash { pick } => self.reopen(Some(pick))?,
+            Event::Close => {
+                let _ = self.maker.close();
+                self.reopen(None)?;
+            }
+        }
+        self.check_disk()
+    }
+
+    fn draw(&mut self, n: u32) -> Result<(), String> {
+        match self.maker.next_many(n) {
+            Ok(ids) => {
+                let all: Vec<Id> = self.last.into_iter().chain(ids).collect();
+                if !all.is_sorted_by(|one, next| one < next) {
+                    return Err(format!("not past {:?}", self.last));
+                }
+                self.last = all.last().copied();
+            }
+            Err(MakeError::Save(_) | MakeError::Busy { .. }) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Another process; the machine was started anew where it crashed.
+    fn reopen(&mut self, crash: Option<usize>) -> Result<(), String> {
+        self.disk.with(|disk| {
+            disk.fails_after = None;
+            if let Some(pick) = crash {
+                disk.temp = None;
+                let remains = disk.after_a_crash.get(pick % disk.after_a_crash.len().max(1)).cloned().flatten();
+                disk.state = remains.map(|text| Text { text, is_synced: true });
+                disk.after_a_crash = vec![disk.state.as_ref().map(|state| state.text.clone())];
+            }
+        });
+        if crash.is_some() {
+            self.clock.with(|times| times.boot_ns = 1);
+        }
+        self.maker = open_with(&self.disk, &self.clock, false).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    /// Whatever a crash left: the file is a record, and past every ID.
+    fn check_disk(&self) -> Result<(), String> {
+        let Some(last) = self.last else { return Ok(()) };
+        for text in self.disk.with(|disk| disk.after_a_crash.clone()) {
+            let text = text.ok_or("no file after a crash")?;
+            let record = Record::parse(text.as_bytes()).map_err(|error| error.to_string())?;
+            if tick(last) >= record.point.watermark {
+                return Err(format!("{:?} was given and {:?} is on the disk", tick(last), record.point));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Plays `events` in a world whose disk leaves out a step of each save.
+fn play(lies_about: Option<Step>, events: Vec<Event>) -> Result<(), TestCaseError> {
+    let mut world = World::new(lies_about);
+    events.into_iter().try_for_each(|event| world.play(event)).map_err(TestCaseError::fail)
+}
+
+proptest! {
+    #[test]
+    fn no_id_comes_twice_over_crashes_full_disks_and_clocks(events in events()) {
+        play(None, events)?;
+    }
+}
+
+/// The check is worth something: a save that left out one of its steps would be found.
+#[test]
+fn every_step_of_a_save_is_needed() {
+    for step in [Step::SyncFile, Step::Rename, Step::SyncFolder] {
+        let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+        assert!(runner.run(&events(), |events| play(Some(step), events)).is_err(), "{step:?}");
+    }
+}
+
+#[test]
+fn an_open_writes_no_time_before_the_first_id() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    // A clock that is wrong until somebody sets it.
+    clock.step_wall_ms(80 * 365 * DAY_MS);
+    let mut maker = open(&disk, &clock);
+    assert_eq!(recorded(&disk), SavePoint::NOTHING);
+    clock.step_wall_ms(-80 * 365 * DAY_MS);
+    let id = maker.next().expect("an ID");
+    assert!((0..10_000).contains(&(unix_ms(id) - BEGAN_UNIX_MS)), "{id:?}");
+    maker.close().expect("saved");
+    assert!((1..10).contains(&(recorded(&disk).watermark.0 - tick(id).0)), "{id:?}");
+}
+
+#[test]
+fn a_life_without_an_id_leaves_what_it_found() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    open(&disk, &clock).next().expect("an ID");
+    let before = recorded(&disk);
+    clock.step_wall_ms(300 * DAY_MS);
+    open(&disk, &clock).close().expect("nothing to save");
+    assert_eq!(recorded(&disk), before);
+}
+
+/// A clock that steps back costs nothing: IDs go on, a little slower, and the next life begins behind them.
+#[test]
+fn ids_ascend_while_the_clock_is_set_back() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let mut last = None;
+    for _ in 0..3 {
+        let maker = open(&disk, &clock);
+        for _ in 0..20 {
+            let id = maker.next().expect("an ID");
+            assert!(Some(id) > last, "{id:?} after {last:?}");
+            last = Some(id);
+            clock.pass_ms(200);
+        }
+        clock.step_wall_ms(-3_600_000);
+        let id = maker.next().expect("an ID");
+        assert!(Some(id) > last && maker.status().expect("it is").rollbacks > 0, "{id:?} after {last:?}");
+        last = Some(id);
+    }
+}
+
+#[test]
+fn a_clock_far_past_the_file_is_refused_until_it_is_set_or_believed() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let first = open(&disk, &clock).next().expect("an ID");
+    let before = recorded(&disk);
+    clock.step_wall_ms(500 * DAY_MS);
+
+    let maker = open(&disk, &clock);
+    let error = maker.next().expect_err("a clock that is 500 days ahead");
+    assert!(matches!(error, MakeError::Clock(ClockFault::FarPastRecord { .. })), "{error}");
+    let text = error.to_string();
+    assert!(text.ends_with("set the clock; or, if it is right, open the file once with accept_clock_ahead"), "{text}");
+    assert_eq!(recorded(&disk), before, "it is not stored");
+
+    clock.step_wall_ms(-500 * DAY_MS);
+    clock.pass_ms(1000);
+    let second = maker.next().expect("the clock was set");
+    assert!(second > first);
+
+    clock.step_wall_ms(500 * DAY_MS);
+    let maker = open_with(&disk, &clock, true).expect("it opens");
+    let third = maker.next().expect("the clock is right");
+    assert!(unix_ms(third) - unix_ms(second) > 499 * DAY_MS);
+    assert!(open(&disk, &clock).next().expect("the file has come along") > third);
+}
+
+/// In the middle of a life it is held, and followed once it has lasted for ten minutes.
+#[test]
+fn a_clock_that_jumps_ahead_is_not_followed_at_once() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    maker.next().expect("an ID");
+    clock.pass_ms(1000);
+    clock.step_wall_ms(30 * DAY_MS);
+    assert!(unix_ms(maker.next().expect("an ID")) < BEGAN_UNIX_MS + DAY_MS);
+    assert!(maker.status().expect("it is").holds_jump);
+    clock.pass_ms(601_000);
+    maker.next().expect("an ID");
+    assert!(unix_ms(maker.next().expect("an ID")) > BEGAN_UNIX_MS + 29 * DAY_MS);
+}
+
+/// A file that says more than any clock: an error, and no wait for years.
+#[test]
+fn a_file_from_the_future_is_no_endless_wait() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let ahead = |ms| Epoch::DEFAULT.tick_at(BEGAN_UNIX_MS + ms).expect("in range");
+    let point = SavePoint { watermark: ahead(DAY_MS), reference: ahead(0), max_borrow_ms: 3000 };
+    let record = Record { server_id: 1, layout: Layout::default(), point, writer: 7 };
+    disk.write(&record.to_text());
+    let error = open(&disk, &clock).next().expect_err("a day ahead");
+    assert!(matches!(error, MakeError::Busy { ahead_ms: 86_400_000.., max_borrow_ms: 3000 }), "{error}");
+
+    // One that was written by a clock which was wrong: IDs go on there.
+    disk.write(&Record { point: SavePoint { reference: ahead(DAY_MS), ..point }, ..record }.to_text());
+    assert!(tick(open(&disk, &clock).next().expect("an ID")) >= point.watermark);
+}
+
+#[test]
+fn a_full_disk_stops_ids_at_the_watermark_and_no_sooner() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    maker.next().expect("an ID");
+    disk.with(|disk| disk.fails_after = Some(0));
+    let watermark = recorded(&disk).watermark;
+    let mut given = 0;
+    let error = loop {
+        match maker.next() {
+            Ok(id) => {
+                assert!(tick(id) < watermark);
+                given += 1;
+            }
+            Err(error) => break error,
+        }
+        clock.pass_ms(10);
+    };
+    assert!(given > 10, "{given}");
+    assert_eq!(error.to_string(), "cannot look at the lock file of /ids: no storage space; make room on its disk");
+    disk.with(|disk| disk.fails_after = None);
+    clock.pass_ms(500);
+    assert!(tick(maker.next().expect("there is room")) >= watermark);
+}
+
+/// A disk that hangs holds up the one that saves, and the others at the old watermark alone.
+#[test]
+fn threads_go_on_while_one_of_them_saves() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    let before = maker.next().expect("an ID");
+    let watermark = recorded(&disk).watermark;
+    let (begun, has_begun) = channel();
+    let (let_go, go_on) = channel();
+    disk.with(|disk| disk.hangs = Some((begun, go_on)));
+    clock.pass_ms(2500);
+    thread::scope(|scope| {
+        let saves = scope.spawn(|| maker.next().expect("an ID"));
+        has_begun.recv().expect("a save");
+        let meanwhile = maker.next().expect("below the old watermark");
+        assert!(meanwhile > before && tick(meanwhile) < watermark);
+        assert_eq!(recorded(&disk).watermark, watermark, "it is not saved");
+
+        clock.pass_ms(60_000);
+        let waits = scope.spawn(|| maker.next().expect("an ID"));
+        let_go.send(()).expect("it hangs");
+        let (saved, waited) = (saves.join().expect("no panic"), waits.join().expect("no panic"));
+        assert!(saved > meanwhile && waited > meanwhile && saved != waited);
+        assert!(recorded(&disk).watermark > tick(saved.max(waited)));
+    });
+}
+
+#[test]
+fn a_file_that_is_no_longer_its_own_ends_a_maker() {
+    for expected in [LockLoss::LockGone, LockLoss::LockReplaced, LockLoss::Overwritten] {
+        let (disk, clock) = (SimDisk::default(), SimClock::new());
+        let maker = open(&disk, &clock);
+        maker.next().expect("an ID");
+        let record = Record::parse(disk.text().expect("a file").as_bytes()).expect("a record");
+        let another = Record { writer: !record.writer, ..record }.to_text();
+        match expected {
+            LockLoss::Overwritten => disk.write(&another),
+            _ => disk.with(|disk| disk.loss = Some(expected)),
+        }
+        clock.pass_ms(5000);
+        for _ in 0..2 {
+            let error = maker.next().expect_err("it is another's");
+            let MakeError::Save(error) = error else { panic!("{error}") };
+            assert!(matches!(*error, SaveError::Lost { loss, .. } if loss == expected), "{error}");
+            // As it was: somebody else may have given IDs meanwhile.
+            disk.with(|disk| disk.loss = None);
+            clock.pass_ms(1000);
+        }
+        if expected == LockLoss::Overwritten {
+            assert_eq!(disk.text(), Some(another));
+        }
+    }
+}
+
+#[test]
+fn an_older_copy_that_is_put_back_under_a_maker_ends_it() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    open(&disk, &clock).next().expect("an ID");
+    let older = disk.text().expect("a file");
+    let maker = open(&disk, &clock);
+    maker.next().expect("an ID");
+    disk.write(&older);
+    clock.pass_ms(5000);
+    let error = maker.next().expect_err("somebody has put it there").to_string();
+    assert!(error.contains("or an older copy was put in its place; find out who else uses it"), "{error}");
+    assert_eq!(disk.text(), Some(older));
+}
+
+/// What is deleted or damaged under a maker that holds the lock is written again: it knows better.
+#[test]
+fn a_file_that_is_damaged_under_a_maker_is_written_again() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    for damage in [None, Some("getid maker 1\n")] {
+        let before = maker.next().expect("an ID");
+        disk.with(|disk| disk.state = damage.map(|text| Text { text: text.into(), is_synced: true }));
+        clock.pass_ms(5000);
+        maker.next().expect("an ID");
+        assert!(recorded(&disk).watermark > tick(before));
+    }
+}
+
+#[test]
+fn files_that_are_not_for_this_maker() {
+    let layout = Layout::default();
+    let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
+    let record = Record { server_id: 1, layout, point, writer: 7 };
+    let later = Layout::new(Epoch::from_unix_ms(1_500_000_000_000).expect("in range"), 2, 9, 10).expect("21 bits");
+    let narrow = Layout::new(Epoch::DEFAULT, 1, 10, 10).expect("21 bits");
+    let refusal = |text: &str, server_id, layout| {
+        let disk = SimDisk::default();
+        disk.write(text);
+        let opened = store(&disk, server_id, layout);
+        assert_eq!(disk.text().as_deref(), Some(text), "it is as it was");
+        opened.err().map(|error| error.to_string())
+    };
+    let text = record.to_text();
+    assert_eq!(refusal(&text, 1, layout), None);
+    assert_eq!(refusal(&text, 1, narrow), None, "widths may change");
+    assert_eq!(
+        refusal(&text, 2, layout).as_deref(),
+        Some(
+            "/ids is the file of server-id 1, and 2 was asked for: open it with 1, or give server-id 2 a file of its own"
+        )
+    );
+    assert_eq!(
+        refusal(&text, 1, later).as_deref(),
+        Some(
+            "/ids counts from the epoch 1420041600000 (2014-12-31T16:00:00.000Z), and 1500000000000 \
+             (2017-07-14T02:40:00.000Z) was asked for: open it with a layout of its own epoch"
+        )
+    );
+    let nothing = Record { point: SavePoint::NOTHING, ..record }.to_text();
+    assert_eq!(refusal(&nothing, 1, later), None, "no ID was given by any epoch");
+    assert_eq!(
+        refusal("getid state 2\n", 1, layout).as_deref(),
+        Some(
+            "cannot use /ids: it starts with 'getid state 2' where 'getid maker 1' is expected; a FileMaker has a file of \
+             its own: name another one"
+        )
+    );
+    let torn = refusal(&text[..text.len() / 2], 1, layout).expect("it is torn");
+    assert!(
+        torn.contains("its end is missing; make sure that the clock is right and that no process makes IDs"),
+        "{torn}"
+    );
+}
