@@ -47,12 +47,12 @@ fn read(page: &str) -> String {
 }
 
 /// A fenced block: its language, and its text.
-struct Fence {
-    language: String,
-    text: String,
+pub(crate) struct Fence {
+    pub(crate) language: String,
+    pub(crate) text: String,
 }
 
-fn fences(page: &str) -> Vec<Fence> {
+pub(crate) fn fences(page: &str) -> Vec<Fence> {
     let mut fences = Vec::new();
     let text = read(page);
     let mut lines = text.lines();
