@@ -142,7 +142,7 @@ impl Walk {
             }
             let shown = lines.collect::<Vec<_>>().join("\n");
             let Outcome { status, printed } = self.run(&command, false);
-            let is_refusal = ["getid: ", "(error)"].iter().any(|start| shown.starts_with(start));
+            let is_refusal = ["getid: ", "(error)", "*** FATAL"].iter().any(|start| shown.starts_with(start));
             assert!(status == 0 || is_refusal, "{}: {command}: status {status}\n{printed}", self.page);
             assert_eq!(shape(&printed), shape(&shown), "{}: {command}\nprinted:\n{printed}\nshown:\n{shown}", self.page);
         }

@@ -25,3 +25,15 @@ fn a_server_and_a_standby() {
     let ports = ["7890", "7891", "7880", "7881", "7899", "2379", "2380", "9090"];
     follow("docs/walks/pair.md", &ports, &[]);
 }
+
+#[test]
+#[ignore = "needs mariadb and curl"]
+fn from_leaf() {
+    follow("docs/walks/leaf.md", &["7890", "7880", "3307"], &[]);
+}
+
+#[test]
+#[ignore = "needs mariadb and curl"]
+fn from_tinyid() {
+    follow("docs/walks/tinyid.md", &["7890", "7880", "3307"], &[]);
+}
