@@ -1,6 +1,29 @@
 //! README, `docs/which-id.md` and the walks of `docs/walks`, each followed from its first command to its last.
 
+use std::collections::BTreeSet;
+
 use crate::walk::follow;
+
+/// The walks that `packaging/checks/walks` follows: they need an image.
+const OF_PACKAGING: &[&str] = &["docker.md", "kubernetes.md"];
+
+#[test]
+fn every_walk_is_followed() {
+    let here = include_str!("walks.rs");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/walks");
+    let names = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    let names: BTreeSet<String> = names.map(|name| name.into_string().expect("text")).collect();
+    assert!(names.len() > 5, "{names:?}");
+    for name in names.iter().filter(|name| !OF_PACKAGING.contains(&name.as_str())) {
+        assert!(here.contains(&format!("\"docs/walks/{name}\"")), "no test follows docs/walks/{name}");
+    }
+}
+
+#[test]
+#[ignore = "needs redis-cli, curl, python3 with venv, node with npm, go"]
+fn readme() {
+    follow("README.md", &["7890", "7880"], &[]);
+}
 
 #[test]
 #[ignore = "needs redis-cli and curl"]
