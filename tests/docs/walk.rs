@@ -32,7 +32,7 @@ const REDIS_CLI: &str =
     "#!/bin/sh\n[ -p /dev/stdout ] || format=--no-raw\nPATH=${PATH#*:} exec redis-cli $format \"$@\"\n";
 
 /// A page that is being followed.
-pub(crate) struct Walk {
+struct Walk {
     page: String,
     /// Ports that the page names, and those that they stand for.
     ports: Vec<(String, u16)>,
@@ -42,7 +42,7 @@ pub(crate) struct Walk {
     /// Servers in terminals of their own.
     terminals: Vec<Child>,
     /// Where commands run.
-    pub(crate) folder: PathBuf,
+    folder: PathBuf,
     dir: tempfile::TempDir,
 }
 
@@ -52,23 +52,17 @@ struct Outcome {
     printed: String,
 }
 
-/// Follows a page from its first block to its last. `skipped` are the beginnings of commands that are not run.
-pub(crate) fn follow(page: &str, ports: &[&str], skipped: &[&str]) {
-    let mut walk = Walk::begin(page, ports);
-    let mut unused = skipped.to_vec();
+/// Follows a page from its first block to its last. `settings` are variables of the environment.
+pub(crate) fn follow(page: &str, ports: &[&str], settings: &[(&str, &str)]) {
+    let mut walk = Walk::begin(page, ports, settings);
     for fence in fences(page) {
-        if let Some(start) = skipped.iter().find(|start| fence.text.trim_start_matches("$ ").starts_with(**start)) {
-            unused.retain(|one| one != start);
-            continue;
-        }
         walk.block(&fence);
     }
-    assert!(unused.is_empty(), "{page} has no block that begins with {unused:?}");
 }
 
 impl Walk {
     /// A shell in a new folder, with the program under test in its PATH.
-    pub(crate) fn begin(page: &str, ports: &[&str]) -> Walk {
+    fn begin(page: &str, ports: &[&str], settings: &[(&str, &str)]) -> Walk {
         let dir = tempfile::tempdir().expect("a folder");
         let (folder, bin) = (dir.path().join("walk"), dir.path().join("bin"));
         for new in [&folder, &bin] {
@@ -95,7 +89,7 @@ impl Walk {
         if let Some((_, port)) = ports.iter().find(|(shown, _)| shown == "7890") {
             command.env("GETID_PORT", port.to_string());
         }
-        command.env("GETID_DIR", dir.path().join("state")).env("HOME", dir.path());
+        command.env("GETID_DIR", dir.path().join("state")).env("HOME", dir.path()).envs(settings.iter().copied());
         // A group of its own, which ends with the walk.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = command.spawn().expect("bash runs");
@@ -111,7 +105,7 @@ impl Walk {
     }
 
     /// Runs a block, or makes the file that it is.
-    pub(crate) fn block(&mut self, fence: &Fence) {
+    fn block(&mut self, fence: &Fence) {
         let text = self.with_ports(&fence.text);
         match fence.language.as_str() {
             "sh" if self.starts_server(&text) => {}
