@@ -21,7 +21,7 @@ use crate::readme::{Fence, fences};
 use crate::support::{binary, eventually, free_port, getid};
 
 /// No command of a page may take longer. Some fetch packages, or make the folder of a database.
-const COMMAND_PATIENCE: Duration = Duration::from_mins(5);
+const COMMAND_PATIENCE: Duration = Duration::from_mins(15);
 
 /// How a page starts the program that it builds.
 const BUILT: &str = "cargo run --release -- ";
