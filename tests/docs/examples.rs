@@ -62,6 +62,16 @@ fn ruby() {
     check(Command::new("ruby").arg(client("ruby_client.rb")), "1000 different IDs, ascending: true");
 }
 
+/// Debian's package of redigo is a folder of sources, which Go without modules reads.
+#[test]
+#[ignore = "needs go and redigo (Debian: golang-go, golang-github-gomodule-redigo-dev)"]
+fn go() {
+    let cache = folder();
+    let mut go = Command::new("go");
+    go.arg("run").arg(client("go_client.go")).env("GO111MODULE", "off").env("GOPATH", "/usr/share/gocode");
+    check(go.env("GOCACHE", cache.path()), "1000 different IDs, ascending: true");
+}
+
 /// Cargo builds examples along with tests, so this one needs nothing.
 #[test]
 fn rust() {

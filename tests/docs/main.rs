@@ -14,4 +14,6 @@ mod readme;
 mod shape;
 #[path = "../support/mod.rs"]
 mod support;
+mod walk;
+mod walks;
 mod worker_ids;
