@@ -169,7 +169,8 @@ mod tests {
         store.write(&Key::of_claim(3), None, &row).await.unwrap();
         let lister = ClaimLister::new(Arc::clone(&store) as _);
         let list = lister.list(|| 7).await;
-        let seen: Vec<_> = list.claims.iter().map(|claim| (claim.server_id, claim.state, claim.name.as_str())).collect();
+        let seen: Vec<_> =
+            list.claims.iter().map(|claim| (claim.server_id, claim.state, claim.name.as_str())).collect();
         assert_eq!(seen, [(2, "free", ""), (3, "unreadable", ""), (10, "held", "host-b")]);
         assert_eq!((list.claims[2].written_unix_ms, list.claims[0].written_unix_ms), (Some(1_795_000_000_500), None));
         assert_eq!((list.read_unix_ms, list.has_more, &list.error), (7, false, &None));

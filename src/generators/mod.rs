@@ -17,7 +17,9 @@ pub mod time;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use getid_core::{CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal, SequenceStatus};
+use getid_core::{
+    CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal, SequenceStatus,
+};
 
 pub use self::keeper::{Keeper, KeeperError};
 pub use self::periods::Counter;

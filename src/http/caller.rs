@@ -108,7 +108,11 @@ impl Caller {
     /// # Errors
     ///
     /// A problem for a login that is wrong, or a server that stops.
-    pub(super) async fn inspect<T>(&self, headers: &HeaderMap, of: impl FnOnce(&LocalClient) -> T) -> Result<T, Problem> {
+    pub(super) async fn inspect<T>(
+        &self,
+        headers: &HeaderMap,
+        of: impl FnOnce(&LocalClient) -> T,
+    ) -> Result<T, Problem> {
         let desk = self.desk(headers).await?;
         let result = of(&desk.client);
         self.keep(desk);

@@ -114,7 +114,8 @@ async function look(page, name) {
       assert(wide <= width, `${name}: ${wide} pixels of ${width}`);
       await page.evaluate(() => scrollTo({ top: 0, behavior: 'instant' }));
       await page.screenshot({ path: path.join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-      await check(page, `${name}, ${width}, ${colorScheme}`);
+      // Colours differ by the scheme, and what is where by the width: axe need not see each pair.
+      if (width === 1280 || (width === 390 && colorScheme === 'dark')) await check(page, `${name}, ${width}, ${colorScheme}`);
     }
   }
   await page.emulateMedia({ colorScheme: 'light' });
@@ -250,8 +251,8 @@ async function hostile() {
   await page.locator('#notices li', { hasText: '<img src=x' }).waitFor();
   await page.locator('#claim-facts').waitFor();
   await page.locator('#claims tbody tr', { hasText: '<img src=x' }).waitFor();
-  await page.locator('#log li', { hasText: '<img src=x' }).waitFor();
-  await page.locator('#pools tbody tr', { hasText: '<img src=x' }).waitFor();
+  await page.locator('#log li', { hasText: '<img src=x' }).first().waitFor();
+  await page.locator('#pools tbody tr', { hasText: '<img src=x' }).first().waitFor();
   await page.locator('#generators button.name').last().click();
   await page.locator('.inside', { hasText: '<img src=x' }).waitFor();
   assert.equal(await page.locator('main img, main script, svg[onload]').count(), 0);
@@ -367,6 +368,7 @@ async function rights() {
   await page.locator('#get-part').waitFor();
   assert.deepEqual(await page.locator('#from option').evaluateAll(all => all.map(one => one.value)), ['g:-', 'g:tweets']);
   assert.equal(await page.locator('#generators td.acts button').count(), 2);
+  assert.equal(await page.locator('#count').isVisible(), false);
   assert.equal(await page.locator('#sequences button').count(), 0);
   assert.equal(await page.locator('#create').isVisible(), false);
   assert.match(await page.locator('#call').textContent(), /--user viewer:PASSWORD/);

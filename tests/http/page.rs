@@ -326,7 +326,8 @@ fn the_document_says_what_the_status_has() {
 
 #[test]
 fn the_details_have_only_what_their_reader_may_do() {
-    let words = ["--generator", "tweets twitter", "--generator", "shop.orders twitter", "--generator", "bill serial {n:6}"];
+    let words =
+        ["--generator", "tweets twitter", "--generator", "shop.orders twitter", "--generator", "bill serial {n:6}"];
     let users = ["--requirepass", "secret", "--user", "shop on >x ~shop* +info +getid +incr +sequence|raise"];
     let words = [&words[..], &users, &["--sequence-create", "on-first-use"]].concat();
     let server = HttpServer::start(&words);
@@ -359,8 +360,15 @@ fn the_details_have_only_what_their_reader_may_do() {
     assert_eq!((shop("POST /v1/sequences/shop:1/values"), shop("POST /v1/sequences/other/values")), (200, 403));
     // Asking what a user may do is no attempt to do it.
     assert!(redis.ask("ACL LOG").starts_with('*'));
-    let log = server.ask_with("GET /v1/status/details", &["Authorization: Bearer default:secret"], "").json()["log"].clone();
-    assert!(log.as_array().unwrap().iter().any(|line| line["text"].as_str().unwrap().contains("Ready to accept connections")), "{log}");
+    let log =
+        server.ask_with("GET /v1/status/details", &["Authorization: Bearer default:secret"], "").json()["log"].clone();
+    assert!(
+        log.as_array()
+            .unwrap()
+            .iter()
+            .any(|line| line["text"].as_str().unwrap().contains("Ready to accept connections")),
+        "{log}"
+    );
 }
 
 #[test]
@@ -379,7 +387,8 @@ fn a_generator_is_explained_with_its_chart() {
     assert_eq!((&bill["counter"]["last"], &bill["counter"]["reset"]), (&json!("1"), &json!("year")));
     assert!(bill["counter"]["sequence"].as_str().unwrap().starts_with("bill@2"), "{bill}");
     let status = server.ask("GET /v1/status").json();
-    let row = status["generators"]["busiest"].as_array().unwrap().iter().find(|own| own["name"] == "bill").unwrap().clone();
+    let row =
+        status["generators"]["busiest"].as_array().unwrap().iter().find(|own| own["name"] == "bill").unwrap().clone();
     assert_eq!((&row["last"], &row["issued"]), (&json!("1"), &json!(1)));
     let unknown = of("tweetz");
     let detail = unknown.json()["detail"].as_str().unwrap().to_owned();
@@ -449,7 +458,7 @@ fn people_see_each_state_in_a_real_browser() {
         .env("GETID_SHOTS", root.join("target/page"))
         .env("GETID_PORT", free_port().to_string())
         .env("GETID_HTTP_PORT", free_port().to_string());
-    let output = finish(&mut command, "", Duration::from_mins(5), false);
+    let output = finish(&mut command, "", Duration::from_mins(10), false);
     let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(printed, "ok page\n", "{complaints}");
 }

@@ -10,7 +10,8 @@ use crate::claim::listing::CLAIMS_MAX;
 use crate::logging::LINES_MAX;
 
 /// Rows of the table of endpoints.
-pub(in crate::http) const ENDPOINTS: &[Endpoint] = &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR];
+pub(in crate::http) const ENDPOINTS: &[Endpoint] =
+    &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR];
 
 /// Whoever may ask for INFO may look.
 const ACCESS: Access = Access::Commands(&[("INFO", "always")]);

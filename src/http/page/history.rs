@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::server::Server;
 use crate::http::ids::UNNAMED;
+use crate::server::Server;
 
 /// Seconds that are kept.
 const SECONDS: usize = 600;
@@ -276,7 +276,10 @@ mod tests {
         assert_eq!(history.day(), Day::default(), "the first minute is not over");
         history.note(&point(60, 600, 60));
         let day = history.day();
-        assert_eq!((day.ids_per_s, day.ids_per_s_max, day.values_per_s, day.refused), (vec![10], vec![600], vec![20], vec![60]));
+        assert_eq!(
+            (day.ids_per_s, day.ids_per_s_max, day.values_per_s, day.refused),
+            (vec![10], vec![600], vec![20], vec![60])
+        );
         for minute in 2..2000 {
             history.note(&point(60 * minute, 600, 60));
         }
