@@ -314,6 +314,8 @@ async function work() {
   await look(page, 'layout');
   await row('tweets').first().locator('button.name').click();
   await until('it is closed', async () => await page.locator('.inside .stripes').count() === 0);
+  await page.locator('#pools button.name').click();
+  await page.locator('#pools tr.more', { hasText: /importer-7|Nothing is leased/ }).waitFor();
   await page.getByText('24 hours').click();
   await page.locator('#began', { hasText: ' h ago' }).waitFor();
   await page.context().close();

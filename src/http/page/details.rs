@@ -26,14 +26,12 @@ pub(super) const COMMANDS_MAX: usize = 16;
 pub(super) const ERRORS_MAX: usize = 32;
 
 /// What the page offers, as full names of commands.
-const OFFERED: [&str; 11] = [
+const OFFERED: [&str; 9] = [
     "getid",
     "mgetid",
     "decodeid",
-    "generators",
     "incr",
     "sequence|create",
-    "sequence|info",
     "sequence|list",
     "sequence|next",
     "sequence|raise",
