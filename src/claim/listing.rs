@@ -152,7 +152,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn claims_are_listed_by_their_ids_and_read_once_for_all_who_ask() {
         let store = Arc::new(MemoryStore::default());
-        let layout = Layout::new(Epoch::default(), 4, 9, 10).unwrap();
+        let layout = Layout::new(Epoch::default(), 4, 7, 10).unwrap();
         let put = async |server_id: u32, holder: Option<&str>| {
             let mut claim = ClaimRecord::new(Identity { server_id, layout }, 2000, 1_795_000_000_000);
             if let Some(name) = holder {

@@ -251,7 +251,9 @@ mod tests {
             assert!(!HTML.contains(forbidden), "{forbidden}");
         }
         let addresses: Vec<_> = HTML.match_indices("://").map(|(at, _)| &HTML[at..(at + 40).min(HTML.len())]).collect();
-        assert!(addresses.iter().all(|from| from.starts_with("://www.w3.org/2000/svg")), "{addresses:?}");
+        // Beside a name of XML, there is the address of a Redis port, for people to copy.
+        let is_known = |from: &&str| from.starts_with("://www.w3.org/2000/svg") || from.starts_with("://${user}");
+        assert!(addresses.iter().all(is_known), "{addresses:?}");
     }
 
     #[test]
