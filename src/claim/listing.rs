@@ -156,7 +156,7 @@ mod tests {
         let put = async |server_id: u32, holder: Option<&str>| {
             let mut claim = ClaimRecord::new(Identity { server_id, layout }, 2000, 1_795_000_000_000);
             if let Some(name) = holder {
-                let reference = Tick(u64::try_from(1_795_000_000_500 - Epoch::default().unix_ms()).unwrap());
+                let reference = Tick(1_795_000_000_500 - Epoch::default().unix_ms());
                 claim.record.point = SavePoint { watermark: reference, reference, max_borrow_ms: 0 };
                 claim.holding = Holding::Held(Holder { instance: 1, name: name.to_owned(), ..Holder::default() });
             }

@@ -36,6 +36,8 @@ const CASES: [(&str, &str, &str); 28] = [
     ("POST /v1/workers/invoices/leases/7/revoke", "", "WORKERID REVOKE invoices 7"),
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
+    ("GET /v1/status/details", "", "INFO cluster"),
+    ("GET /v1/status/generators/-", "", "INFO cluster"),
     ("GET /metrics", "", "INFO cluster"),
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];
