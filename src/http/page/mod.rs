@@ -4,8 +4,8 @@
 //! script, with the login that its reader gave; that takes the permission for `INFO`.
 //!
 //! - `document` has the rows of the table of endpoints.
-//! - `history` is what was given in the last ten minutes and in the last day, noted once a second whether somebody looks
-//!   or not.
+//! - `history` is what was given in the last ten minutes and in the last day, noted once a second whether somebody
+//!   looks or not.
 //! - `details` are what changes more slowly, and what the reader may do: `GET /v1/status/details`.
 //! - `status` is what the page shows at one moment: gathered at most once a second, for all viewers together.
 //! - `notices` are the sentences on it: why no IDs are given, what to do, what to look at soon.
