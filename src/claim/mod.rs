@@ -16,6 +16,7 @@ pub mod envelope;
 mod error;
 pub mod fleet;
 pub mod folder;
+pub mod listing;
 pub(crate) mod lock;
 pub mod machine;
 pub mod mark;

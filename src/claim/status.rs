@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use super::listing::ClaimLister;
 pub use crate::records::StoreSize;
 
 /// Shared by the claim's driver, which writes, and whoever tells of it.
@@ -16,6 +17,7 @@ pub struct ClaimView {
     status: Mutex<Arc<ClaimStatus>>,
     upkeep: Mutex<StoreUpkeep>,
     listener: OnceLock<Listener>,
+    lister: OnceLock<ClaimLister>,
 }
 
 /// Who hears of each change of the role.
@@ -55,6 +57,16 @@ impl ClaimView {
     /// Tells this of the store's database, from the next [`ClaimView::tell`] on.
     pub fn tell_upkeep(&self, upkeep: StoreUpkeep) {
         *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner) = upkeep;
+    }
+
+    /// Lists the claims of the store by this from now on. Once.
+    pub fn set_lister(&self, lister: ClaimLister) {
+        let _ = self.lister.set(lister);
+    }
+
+    /// What lists the claims of the store; `None` where nothing does.
+    pub fn lister(&self) -> Option<&ClaimLister> {
+        self.lister.get()
     }
 
     /// Calls this with the role now, and at each change of it: on the thread that tells, which must not wait. Once.

@@ -17,7 +17,9 @@ pub mod time;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use getid_core::{CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal};
+use getid_core::{
+    CounterDeclaration, Declaration, NamedGenerators, Refusal, Reservation, SequenceRefusal, SequenceStatus,
+};
 
 pub use self::keeper::{Keeper, KeeperError};
 pub use self::periods::Counter;
@@ -26,6 +28,7 @@ use self::sequence::Sequences;
 use self::time::Issuer;
 pub use self::time::{DeclareError, NamedStatus, random_cycle};
 use crate::claim::status::ClaimView;
+use crate::text::name_hash::hash_of;
 
 /// Why there is no counter behind a generator that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +115,14 @@ impl Generators {
             opened.map_err(CounterRefusal::Sequence)?;
         }
         Ok(counter)
+    }
+
+    /// The key of the sequence that this counting generator drew from last, and what is known of that sequence; `None`
+    /// if it was not asked in this life, or the sequence has left memory. Nothing is begun or fetched.
+    pub fn counter_status(&self, name: &str) -> Option<(Arc<str>, SequenceStatus)> {
+        let key = self.periods.key_of(name)?;
+        let status = self.sequences()?.status_of(hash_of(key.as_bytes()), &key)?;
+        Some((key, status))
     }
 
     /// Continues with a generator in a period that another server has begun ([`SequenceRefusal::Newer`]).

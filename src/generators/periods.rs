@@ -83,6 +83,12 @@ impl Periods {
         })
     }
 
+    /// The key of the counter that this generator drew from last; `None` if it was not asked in this life.
+    pub(super) fn key_of(&self, name: &str) -> Option<Arc<str>> {
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.get(name).map(|state| Arc::clone(&state.counter.key))
+    }
+
     /// Continues in a period that another server has begun, if it is later than the one of this server.
     pub(super) fn advance_to(&self, name: &str, period: &str) {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -100,10 +100,23 @@ impl Caller {
     ///
     /// A problem for a login that is wrong, or a server that stops.
     pub(super) async fn is_logged_in(&self, headers: &HeaderMap) -> Result<bool, Problem> {
+        self.inspect(headers, LocalClient::is_authenticated).await
+    }
+
+    /// The result of `of`, called with the client that these headers are logged in as.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, or a server that stops.
+    pub(super) async fn inspect<T>(
+        &self,
+        headers: &HeaderMap,
+        of: impl FnOnce(&LocalClient) -> T,
+    ) -> Result<T, Problem> {
         let desk = self.desk(headers).await?;
-        let is_logged_in = desk.client.is_authenticated();
+        let result = of(&desk.client);
         self.keep(desk);
-        Ok(is_logged_in)
+        Ok(result)
     }
 
     /// The desk of the last request, if it is of use for this one.

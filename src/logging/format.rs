@@ -165,7 +165,7 @@ impl Visit for Record {
     }
 }
 
-fn level_name(level: Level) -> &'static str {
+pub(super) fn level_name(level: Level) -> &'static str {
     match level {
         Level::ERROR => "error",
         Level::WARN => "warning",

@@ -29,6 +29,7 @@
 mod error;
 mod format;
 mod queue;
+mod recent;
 mod sink;
 pub mod stderr;
 mod syslog;
@@ -49,6 +50,7 @@ use tracing_subscriber::reload;
 
 use self::format::LineFormat;
 use self::queue::Queue;
+use self::recent::Recent;
 use self::sink::{Sink, SinkLayer, SyslogOutput};
 use self::syslog::Syslog;
 use self::writer::{Target, Writer};
@@ -56,6 +58,7 @@ use crate::config::{LogFormat, LogLevel};
 
 pub use self::error::LogError;
 pub use self::format::AUDIT;
+pub use self::recent::{LINES_MAX, RecentLine};
 pub use self::syslog::{SYSLOG_SOCKET, SyslogOptions};
 
 /// The log of this process. Cheap to clone.
@@ -90,7 +93,7 @@ impl Log {
         let queue = Arc::new(Queue::default());
         let syslog = options.syslog.map(|options| SyslogOutput::new(options, pid));
         // From here on the sink closes its queues, and the threads end with them.
-        let sink = Sink { format, queue: Arc::clone(&queue), syslog };
+        let sink = Sink { format, queue: Arc::clone(&queue), syslog, recent: Recent::default() };
         let writer = Writer::new(target, format);
         thread::spawn("log", move || writer.run(&queue))?;
         if let Some(SyslogOutput { queue, format }) = &sink.syslog {
@@ -119,6 +122,11 @@ impl Log {
     pub fn dropped(&self) -> u64 {
         let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_ever());
         self.sink.queue.dropped_ever() + syslog
+    }
+
+    /// The newest lines of level `notice` and above, the oldest first. Lines that say who did what are not among them.
+    pub fn recent(&self) -> Vec<RecentLine> {
+        self.sink.recent.all()
     }
 
     /// Waits until everything is written, for this long at most; whether it is.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::format::{AUDIT, LineFormat, Record};
+use super::format::{AUDIT, LineFormat, Record, level_name};
 use super::queue::Queue;
+use super::recent::{Recent, RecentLine};
 use super::syslog::{SyslogFormat, SyslogOptions};
 
 /// The sink as tracing knows it.
@@ -23,6 +24,7 @@ pub(super) struct Sink {
     pub(super) format: LineFormat,
     pub(super) queue: Arc<Queue>,
     pub(super) syslog: Option<SyslogOutput>,
+    pub(super) recent: Recent,
 }
 
 /// The queue of syslog.
@@ -45,6 +47,10 @@ impl Sink {
         event.record(&mut record);
         if let Some(SyslogOutput { queue, format }) = &self.syslog {
             queue.push(format.line(level, unix_ms, &record.message_and_fields(target == AUDIT)));
+        }
+        if level <= Level::INFO && target != AUDIT {
+            let text = record.message_and_fields(false);
+            self.recent.push(RecentLine { unix_ms, level: level_name(level), text });
         }
         self.queue.push(self.format.line(unix_ms, level, target, &record));
     }

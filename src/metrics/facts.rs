@@ -219,7 +219,7 @@ impl Facts<'_> {
 #[cfg(test)]
 impl<'a> Facts<'a> {
     /// Those of a server that has done nothing.
-    pub(super) fn of_tests(metrics: &'a Metrics) -> Facts<'a> {
+    pub(crate) fn of_tests(metrics: &'a Metrics) -> Facts<'a> {
         fn lazy<'a, T: 'a>(facts: T) -> Lazy<'a, T> {
             Lazy::new(Box::new(move || facts))
         }

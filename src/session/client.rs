@@ -225,6 +225,16 @@ impl Client {
         self.allowed().has(verb)
     }
 
+    /// [`Session::may_run`](super::Session::may_run).
+    pub(super) fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
+        let Some(command) = self.settings.vocabulary.find_full(command.as_bytes()) else { return false };
+        let is_allowed = match key {
+            Some(key) => self.user.may_ask(command, key),
+            None => self.user.may(command),
+        };
+        is_allowed && !self.is_guarded_from(command)
+    }
+
     /// Whether it is refused for want of a login, whatever the user may do.
     pub(super) fn is_guarded_from(&self, command: &Command) -> bool {
         command.is_guarded && self.is_guarded

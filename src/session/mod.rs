@@ -579,6 +579,12 @@ impl Session {
         self.client.is_authenticated()
     }
 
+    /// Whether the client's user may run the command with this full name, such as `sequence|raise`: with `key` as its
+    /// first key, or, without one, with some key at least. Nothing is run, and no denial is logged.
+    pub fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
+        self.client.may_run(command, key)
+    }
+
     /// Gives back what memory it can, for a connection that went quiet; returns how much it still holds, in bytes,
     /// where that is worth counting.
     #[inline]

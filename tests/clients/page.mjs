@@ -1,10 +1,11 @@
 // The page in a real Chromium, against a getid that this starts, stops and takes the folder away from. Prints `ok page`.
 import assert from 'node:assert';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import path from 'node:path';
+import { promisify } from 'node:util';
 
 const require = createRequire(`${process.env.GETID_TEST_NODE_DIR ?? process.cwd()}/`);
 const { chromium } = require('playwright-core');
@@ -24,7 +25,8 @@ let server;
 async function start() {
   const words = ['serve', '--port', port, '--http-port', http, '--http-bind', '127.0.0.1', '--dir', dir,
     '--sequence-create', 'on-first-use', '--id-max-borrow-ms', '500', '--id-watermark-lead-ms', '400',
-    '--generator', 'tweets twitter', '--generator', 'trace uuid7', '--generator', 'short leaf format base62 prefix S-'];
+    '--generator', 'tweets twitter', '--generator', 'trace uuid7', '--generator', 'short leaf format base62 prefix S-',
+    '--generator', 'feed redis-lua one-server 0', '--generator', 'invoice serial INV-{yyyy}-{n:4} zone UTC', '--worker-pool', 'batch size 8 lease 30s'];
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('GETID_')));
   server = spawn(binary, words.map(String), { stdio: 'ignore', env: { ...env, GETID_ID_MACHINE_CLAIM: 'no' } });
   await until('the server answers', () => fetch(`${url}livez`).then(answer => answer.ok, () => false));
@@ -49,6 +51,21 @@ function redis(line) {
       if (!text.includes('\n') || (head[0] === '$' && next === undefined)) return;
       socket.destroy();
       resolve(head[0] === '$' ? next : head.slice(1));
+    });
+  });
+}
+
+/* The same behind a login. */
+async function redisAs(password, line) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, '127.0.0.1', () => socket.write(`AUTH ${password}\r\n${line}\r\n`));
+    let text = '';
+    socket.on('error', reject).on('data', data => {
+      text += data;
+      const [, reply, end] = text.split('\r\n');
+      if (end === undefined) return;
+      socket.destroy();
+      resolve(reply.slice(1));
     });
   });
 }
@@ -87,16 +104,18 @@ async function open(options = {}) {
 const state = (page, word) => page.locator('#state', { hasText: new RegExp(`^${word}$`) }).waitFor();
 const live = page => page.locator('#link[data-state=live]').waitFor();
 
-/* Nothing of axe's, nothing beyond the width, and a picture; in both schemes at both widths. */
+/* Nothing of axe's, nothing beyond the width, and a picture; in both schemes at three widths. */
 async function look(page, name) {
   for (const colorScheme of ['light', 'dark']) {
-    for (const width of [1280, 390]) {
+    for (const width of [1920, 1280, 390]) {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width, height: 900 });
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert(wide <= width, `${name}: ${wide} pixels of ${width}`);
-      await page.screenshot({ path: path.join(shots, `${name}-${width}-${colorScheme}.png`) });
-      await check(page, `${name}, ${width}, ${colorScheme}`);
+      await page.evaluate(() => scrollTo({ top: 0, behavior: 'instant' }));
+      await page.screenshot({ path: path.join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+      // Colours differ by the scheme, and what is where by the width: axe need not see each pair.
+      if (width === 1280 || (width === 390 && colorScheme === 'dark')) await check(page, `${name}, ${width}, ${colorScheme}`);
     }
   }
   await page.emulateMedia({ colorScheme: 'light' });
@@ -118,9 +137,18 @@ async function idle() {
   await state(page, 'Giving IDs');
   assert.equal(await page.title(), 'getid server 0');
   assert.equal(await page.locator('#cards .card').count(), 8);
-  assert.equal(await page.locator('#generators tbody tr').count(), 4);
+  // As many in a row as leave none alone, at each width.
+  for (const [width, columns] of [[1920, 8], [1280, 4], [390, 2]]) {
+    await page.setViewportSize({ width, height: 900 });
+    const lefts = await page.locator('#cards .card').evaluateAll(all => new Set(all.map(one => one.getBoundingClientRect().left)).size);
+    assert.equal(lefts, columns);
+  }
+  assert.equal(await page.locator('#generators tbody tr').count(), 6);
   assert(!(await page.locator('#generators').textContent()).includes('gives none'));
   await page.locator('#card-claim .note', { hasText: '<img src=x onerror=hacked()>' }).waitFor();
+  await page.locator('#get-part').waitFor();
+  const words = await page.locator('main').innerText();
+  assert(!/unnamed|watermark|without the claim store/i.test(words), words);
   await look(page, 'idle');
   // Said to who listens, once, and not each second.
   const said = await page.evaluate(() => new Promise(resolve => {
@@ -162,6 +190,7 @@ async function decoder() {
   await page.keyboard.press('Tab');
   assert.equal(await page.evaluate(() => document.activeElement.className), 'skip');
   await page.keyboard.press('Enter');
+  await page.locator('#decode-part').waitFor();
   await until('the field has the focus', async () => {
     await page.keyboard.press('Tab');
     return page.evaluate(() => document.activeElement.id === 'id');
@@ -209,15 +238,151 @@ async function hostile() {
     not_eligible: bad, timeout_ms: 2000, ride_through_ms: 0, last_answer: null, beats: 0, last_beat_us: 0, errors: 1, error: bad, takeovers: 0, losses: 0,
     last_takeover: { at: null, cause: bad, took_ms: 1 },
   };
+  const details = put(await (await fetch(`${url}v1/status/details`)).json());
+  Object.assign(details.reader, { may: ['getid', 'decodeid', 'incr', 'sequence|raise'] });
+  details.errors = [{ code: bad, count: 1 }];
+  details.fleet = { read: '2026-01-01T00:00:00.000Z', error: bad, has_more: true, claims: [{ server_id: 0, state: 'held', name: bad, host: bad, address: bad, since: null, written_ms_ago: -5000, timeout_ms: 2000 }] };
+  const generator = put(await (await fetch(`${url}v1/status/generators/tweets`)).json());
   const page = await open();
+  await page.route('**/v1/status/details', route => route.fulfill({ contentType: 'application/json', body: JSON.stringify(details) }));
+  await page.route('**/v1/status/generators/*', route => route.fulfill({ contentType: 'application/json', body: JSON.stringify(generator) }));
   await page.route('**/v1/status/stream', route => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify(status)}\n\n` }));
   await page.reload();
   await page.locator('#notices li', { hasText: '<img src=x' }).waitFor();
-  await page.locator('#card-claim-store').waitFor();
+  await page.locator('#claim-facts').waitFor();
+  await page.locator('#claims tbody tr', { hasText: '<img src=x' }).waitFor();
+  await page.locator('#log li', { hasText: '<img src=x' }).first().waitFor();
+  await page.locator('#pools tbody tr', { hasText: '<img src=x' }).first().waitFor();
+  await page.locator('#generators button.name').last().click();
+  await page.locator('.inside', { hasText: '<img src=x' }).waitFor();
   assert.equal(await page.locator('main img, main script, svg[onload]').count(), 0);
   assert.equal(await page.evaluate(() => window.wasHacked), undefined);
   assert(!(await page.locator('main').innerText()).includes('\u202e'), 'what turns the direction is shown as its number');
   await page.context().close();
+}
+
+/* Gets, copies, counts and raises, with nothing but what is on the page. */
+async function work() {
+  const page = await open({ permissions: ['clipboard-read', 'clipboard-write'] });
+  await live(page);
+  const row = name => page.locator('#generators tbody tr', { hasText: name });
+  await row('tweets').getByRole('button', { name: 'Get an ID of tweets' }).click();
+  const got = page.locator('#got-list code');
+  await got.first().waitFor();
+  const id = await got.first().textContent();
+  // What was given is decoded beside it.
+  await page.locator('#decoded h3', { hasText: 'tweets (twitter)' }).waitFor();
+  assert.equal(await page.locator('#id').inputValue(), id);
+  await page.getByRole('button', { name: `Copy ${id}` }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), id);
+  await page.locator('#count').fill('3');
+  await page.locator('#get-button').click();
+  await until('three IDs', async () => await got.count() === 3);
+  const ids = await got.allTextContents();
+  assert(ids.every((one, at) => BigInt(one) > BigInt(at ? ids[at - 1] : id)), `${id} ${ids}`);
+  // The same call, as it is shown: this one runs.
+  const call = await page.locator('#call').textContent();
+  assert.equal(call, `curl -s -X POST '${url}v1/ids/tweets?count=3'`);
+  const { stdout } = await promisify(execFile)('sh', ['-c', call]);
+  assert.equal(JSON.parse(stdout).ids.length, 3);
+  for (const [language, part] of [['redis-cli', `redis-cli -h 127.0.0.1 -p ${port} MGETID 3 tweets`], ['Python', 'ids.execute_command("MGETID", "3", "tweets")'],
+    ['Java', 'ids.sendCommand(() -> "MGETID".getBytes(), "3", "tweets")'], ['Go', 'ids.Do(ctx, "MGETID", "3", "tweets")'], ['Node', 'ids.sendCommand(["MGETID", "3", "tweets"])']]) {
+    await page.locator('#languages').getByText(language, { exact: true }).click();
+    assert((await page.locator('#call').textContent()).includes(part), part);
+  }
+  // Fields that come with the request.
+  await page.locator('#from').selectOption('g:feed');
+  await page.locator('#field-shard').fill('53');
+  await page.locator('#count').fill('1');
+  await page.locator('#get-button').click();
+  await page.locator('#decoded tbody tr', { hasText: 'shard' }).locator('td', { hasText: /^53$/ }).waitFor();
+  await page.locator('#field-shard').fill('9999999');
+  await page.locator('#get-button').click();
+  await page.locator('#get-wrong', { hasText: 'shard' }).waitFor();
+  // A serial number, in its row and beside it.
+  await row('invoice').getByRole('button', { name: 'Get' }).click();
+  await until('a serial number', async () => /^INV-\d{4}-0001$/.test(await got.first().textContent()));
+  await row('invoice').locator('td', { hasText: /^1$/ }).first().waitFor();
+  await look(page, 'work');
+  // What is behind a name.
+  await row('tweets').locator('button.name').click();
+  await page.locator('.inside .stripes span', { hasText: 'counter 12' }).waitFor();
+  await page.locator('.inside', { hasText: '4,096,000 a second' }).waitFor();
+  assert.equal(await row('tweets').first().locator('button.name').getAttribute('aria-expanded'), 'true');
+  await row('invoice').locator('button.name').click();
+  await page.locator('.inside', { hasText: 'INV-{yyyy}-{n:4}' }).waitFor();
+  await look(page, 'layout');
+  await row('tweets').first().locator('button.name').click();
+  await until('it is closed', async () => await page.locator('.inside .stripes').count() === 0);
+  await page.locator('#pools button.name').click();
+  await page.locator('#pools tr.more', { hasText: /importer-7|Nothing is leased/ }).waitFor();
+  await page.getByText('24 hours').click();
+  await page.locator('#began', { hasText: ' h ago' }).waitFor();
+  await page.context().close();
+}
+
+async function counting() {
+  const page = await open();
+  await live(page);
+  await page.locator('#create').click();
+  await page.locator('#dialog-name').fill('bills');
+  await page.locator('#dialog-start').fill('1000');
+  await check(page, 'the dialog');
+  await page.screenshot({ path: path.join(shots, 'dialog-1280-light.png') });
+  await page.keyboard.press('Enter');
+  const row = page.locator('#sequences tbody tr', { hasText: 'bills' });
+  await row.waitFor();
+  await row.getByRole('button', { name: 'Next value of bills' }).click();
+  await page.locator('#got-list code', { hasText: /^1000$/ }).waitFor();
+  await row.getByRole('button', { name: 'Raise bills' }).click();
+  await page.locator('#dialog-last').fill('5000');
+  await page.locator('#dialog-go').click();
+  await page.locator('#dialog').waitFor({ state: 'hidden' });
+  await row.getByRole('button', { name: 'Next value of bills' }).click();
+  await page.locator('#got-list code', { hasText: /^5001$/ }).waitFor();
+  // What the server refuses is said where it was asked.
+  await row.getByRole('button', { name: 'Raise bills' }).click();
+  await page.locator('#dialog-last').fill('7');
+  await page.locator('#dialog-go').click();
+  await page.locator('#dialog-wrong', { hasText: 'bills' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('#dialog').waitFor({ state: 'hidden' });
+  await page.context().close();
+}
+
+/* What a user may not do is not offered. */
+async function rights() {
+  assert.equal(await redis('ACL SETUSER viewer on >look ~tweets +info +getid +decodeid'), 'OK');
+  assert.equal(await redis('ACL SETUSER watcher on >look +info'), 'OK');
+  const page = await open();
+  await live(page);
+  const enter = async user => {
+    await page.locator('#user').fill(user);
+    await page.locator('#password').fill('look');
+    await page.keyboard.press('Enter');
+    await live(page);
+    await page.locator('#who', { hasText: user }).waitFor();
+  };
+  assert.equal(await redis('CONFIG SET requirepass secret'), 'OK');
+  await page.reload();
+  await page.locator('#login').waitFor();
+  await enter('viewer');
+  await page.locator('#get-part').waitFor();
+  assert.deepEqual(await page.locator('#from option').evaluateAll(all => all.map(one => one.value)), ['g:-', 'g:tweets']);
+  assert.equal(await page.locator('#generators td.acts button').count(), 2);
+  assert.equal(await page.locator('#count').isVisible(), false);
+  assert.equal(await page.locator('#sequences button').count(), 0);
+  assert.equal(await page.locator('#create').isVisible(), false);
+  assert.match(await page.locator('#call').textContent(), /--user viewer:PASSWORD/);
+  assert.equal((await page.locator('body').innerText()).includes('look on'), false);
+  await page.locator('#leave').click();
+  await enter('watcher');
+  await page.locator('#commands tbody tr').first().waitFor();
+  for (const part of ['#get-part', '#decode-part']) assert.equal(await page.locator(part).isVisible(), false);
+  assert.equal(await page.locator('#generators td.acts button').count(), 0);
+  await check(page, 'the page of who may only look');
+  await page.context().close();
+  assert.equal(await redisAs('secret', 'CONFIG SET requirepass ""'), 'OK');
 }
 
 async function refusing() {
@@ -227,7 +392,7 @@ async function refusing() {
   fs.renameSync(dir, `${dir}.away`);
   await state(page, 'Giving no IDs');
   await page.locator('#reason', { hasText: 'claim lost' }).waitFor();
-  assert.equal(await page.locator('#generators .bad-text', { hasText: 'gives none, for the same reason' }).count(), 3);
+  assert.equal(await page.locator('#generators .bad-text', { hasText: 'gives none, for the same reason' }).count(), 4);
   await page.locator('#remedy', { hasText: 'Put the state folder back' }).waitFor();
   assert.match(await page.locator('[role=status]').textContent(), /^Giving no IDs\./);
   assert.match(await page.title(), /^Giving no IDs: /);
@@ -305,7 +470,7 @@ async function gone() {
 
 try {
   await start();
-  for (const story of [idle, full, decoder, hostile, refusing, manyViewers, gone, login]) {
+  for (const story of [idle, full, decoder, work, counting, hostile, rights, refusing, manyViewers, gone, login]) {
     await story();
     assert.deepEqual(faults, [], story.name);
   }

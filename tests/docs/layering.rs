@@ -66,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "session",
             "system",
             "text",
+            "tools",
             "workers",
         ],
     ),

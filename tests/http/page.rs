@@ -2,9 +2,17 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
+use getid::claim::Identity;
+use getid::claim::fleet::ClaimRecord;
+use getid::claim::listing::ClaimLister;
+use getid::claim::status::ClaimView;
+use getid::records::Key;
+use getid::records::memory::MemoryStore;
+use getid_core::{Epoch, Layout};
 use serde_json::{Value, json};
 
 use crate::in_process::{InProcess, quick};
@@ -176,7 +184,7 @@ fn the_stream_has_the_history_first_and_then_what_was_given_in_each_step() {
 #[test]
 fn whoever_may_not_ask_for_info_may_not_look() {
     let server = HttpServer::start(&["--requirepass", "secret", "--user", "blind on >x ~* +@all -info"]);
-    for path in ["/v1/status", "/v1/status/stream"] {
+    for path in ["/v1/status", "/v1/status/stream", "/v1/status/details", "/v1/status/generators/-"] {
         let line = format!("GET {path}");
         let nobody = server.ask(&line);
         assert_eq!((nobody.status, nobody.json()["code"].as_str()), (401, Some("NOAUTH")), "{path}");
@@ -279,6 +287,9 @@ fn a_refusal_is_told_with_its_remedy() {
 /// Checks that `value` has the fields that its schema names, and no others.
 fn check_fields(at: &str, schema: &Value, value: &Value) {
     let schema = schema["anyOf"].as_array().map_or(schema, |all| &all[0]);
+    if schema.as_object().is_some_and(serde_json::Map::is_empty) {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             let named = schema["properties"].as_object().unwrap_or_else(|| panic!("{at}: {schema}"));
@@ -299,10 +310,137 @@ fn check_fields(at: &str, schema: &Value, value: &Value) {
 #[test]
 fn the_document_says_what_the_status_has() {
     let words = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--sequence-create", "on-first-use"];
-    let server = HttpServer::start(&words);
+    let more = ["--generator", "bill serial {n:6}", "--worker-pool", "batch size 8 lease 30s"];
+    let server = HttpServer::start(&[&words[..], &more].concat());
     assert_eq!(ask(&server, &["INCR", "orders"]), ":1");
     let document = server.ask("GET /openapi.json").json();
-    check_fields("status", &document["components"]["schemas"]["Status"], &server.ask("GET /v1/status").json());
+    let check = |path: &str, name: &str| {
+        check_fields(path, &document["components"]["schemas"][name], &server.ask(&format!("GET {path}")).json());
+    };
+    check("/v1/status", "Status");
+    check("/v1/status/details", "StatusDetails");
+    for name in ["-", "tweets", "bill"] {
+        check(&format!("/v1/status/generators/{name}"), "StatusGenerator");
+    }
+}
+
+#[test]
+fn the_details_have_only_what_their_reader_may_do() {
+    let words =
+        ["--generator", "tweets twitter", "--generator", "shop.orders twitter", "--generator", "bill serial {n:6}"];
+    let users = ["--requirepass", "secret", "--user", "shop on >x ~shop* +info +getid +incr +sequence|raise"];
+    let words = [&words[..], &users, &["--sequence-create", "on-first-use"]].concat();
+    let server = HttpServer::start(&words);
+    let mut redis = server.server.connect();
+    assert_eq!(redis.ask("AUTH secret"), "+OK");
+    for name in ["shop:1", "other"] {
+        assert_eq!(redis.ask(&format!("INCR {name}")), ":1");
+    }
+    let reader = |login: &str| {
+        let told = server.ask_with("GET /v1/status/details", &[&format!("Authorization: Bearer {login}")], "");
+        assert_eq!(told.status, 200, "{told:?}");
+        told.json()["reader"].clone()
+    };
+    assert_eq!(
+        reader("shop:x"),
+        json!({
+            "user": "shop",
+            "may": ["getid", "incr", "sequence|raise"],
+            "generators": ["-", "shop.orders"],
+            "sequences": ["shop:1"],
+        })
+    );
+    let all = reader("default:secret");
+    assert_eq!(all["generators"], json!(["-", "shop.orders", "tweets", "bill"]));
+    assert_eq!((all["may"].as_array().unwrap().len(), &all["sequences"]), (9, &json!(["other", "shop:1"])));
+    // What is not offered is refused, too.
+    let shop = |line: &str| server.ask_with(line, &["Authorization: Bearer shop:x"], "").status;
+    assert_eq!((shop("POST /v1/ids/shop.orders"), shop("POST /v1/ids/tweets")), (200, 403));
+    assert_eq!((shop("POST /v1/sequences/new"), shop("GET /v1/ids/1")), (403, 403));
+    assert_eq!((shop("POST /v1/sequences/shop:1/values"), shop("POST /v1/sequences/other/values")), (200, 403));
+    // Asking what a user may do is no attempt to do it.
+    assert!(redis.ask("ACL LOG").starts_with('*'));
+    let log =
+        server.ask_with("GET /v1/status/details", &["Authorization: Bearer default:secret"], "").json()["log"].clone();
+    assert!(
+        log.as_array()
+            .unwrap()
+            .iter()
+            .any(|line| line["text"].as_str().unwrap().contains("Ready to accept connections")),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_generator_is_explained_with_its_chart() {
+    let words = ["--generator", "tweets twitter", "--generator", "feed redis-lua one-server 0"];
+    let counters = ["--generator", "bill serial INV-{yyyy}-{n:6} zone UTC", "--sequence-create", "on-first-use"];
+    let server = HttpServer::start(&[&words[..], &counters].concat());
+    assert!(ask(&server, &["GETID", "bill"]).starts_with('$'));
+    let of = |name: &str| server.ask(&format!("GET /v1/status/generators/{name}"));
+    let own = of("-").json();
+    assert_eq!((&own["explanation"]["bits"], &own["counter"]), (&json!(63), &json!(null)));
+    assert_eq!(of("tweets").json()["explanation"]["capacity_per_s"], json!(4_096_000));
+    assert_eq!(of("feed").json()["request_fields"], json!(["shard"]));
+    let bill = of("bill").json();
+    assert_eq!((&bill["explanation"], &bill["counter"]["template"]), (&json!(null), &json!("INV-{yyyy}-{n:6}")));
+    assert_eq!((&bill["counter"]["last"], &bill["counter"]["reset"]), (&json!("1"), &json!("year")));
+    assert!(bill["counter"]["sequence"].as_str().unwrap().starts_with("bill@2"), "{bill}");
+    let status = server.ask("GET /v1/status").json();
+    let row =
+        status["generators"]["busiest"].as_array().unwrap().iter().find(|own| own["name"] == "bill").unwrap().clone();
+    assert_eq!((&row["last"], &row["issued"]), (&json!("1"), &json!(1)));
+    let unknown = of("tweetz");
+    let detail = unknown.json()["detail"].as_str().unwrap().to_owned();
+    assert_eq!(unknown.status, 404);
+    assert!(detail.contains("no generator 'tweetz' is declared"), "{detail}");
+    for (path, status) in [
+        (format!("/v1/status/generators/{}", "x".repeat(300)), 400),
+        ("/v1/status/generators/%3Cimg%20src%3Dx%3E".to_owned(), 404),
+        ("/v1/status/generators/%ff".to_owned(), 400),
+        ("/v1/status/generators/-?x=1".to_owned(), 400),
+        ("/v1/status/details?x=1".to_owned(), 400),
+        ("/v1/status/generators/".to_owned(), 404),
+    ] {
+        assert_eq!(server.ask(&format!("GET {path}")).status, status, "{path}");
+    }
+    assert_eq!(server.ask("POST /v1/status/details").status, 405);
+}
+
+#[test]
+fn the_claims_of_a_fleet_are_listed() {
+    let layout = Layout::new(Epoch::default(), 2, 9, 10).unwrap();
+    let store = Arc::new(MemoryStore::default());
+    let claim = ClaimRecord::new(Identity { server_id: 2, layout }, 2000, 1_795_000_000_000);
+    store.write_now(&Key::of_claim(2), None, &claim.to_row(1).unwrap());
+    let view = Arc::new(ClaimView::default());
+    view.set_lister(ClaimLister::new(store));
+    let server = InProcess::start_with(quick(), |_| {}, Some(&view));
+    let details = server.ask("GET /v1/status/details").json();
+    let document = server.ask("GET /openapi.json").json();
+    check_fields("details", &document["components"]["schemas"]["StatusDetails"], &details);
+    let fleet = &details["fleet"];
+    assert_eq!((&fleet["error"], &fleet["has_more"]), (&json!(null), &json!(false)));
+    assert_eq!(
+        fleet["claims"],
+        json!([{
+            "server_id": 2, "state": "free", "name": "", "host": "", "address": "", "since": "2026-11-18T11:06:40.000Z",
+            "written_ms_ago": null, "timeout_ms": 2000,
+        }])
+    );
+}
+
+#[test]
+fn minutes_of_the_day_and_steps_of_charts_are_noted() {
+    let server = InProcess::start(quick(), |_| {});
+    let mut commands = server.commands();
+    eventually("a minute and a step in which IDs were given", || {
+        assert!(commands.ask("MGETID 50").starts_with("*50"));
+        let some = |of: &Value| of.as_array().unwrap().iter().any(|given| given.as_u64() > Some(0));
+        let day = server.ask("GET /v1/status/details").json()["day"].clone();
+        let chart = server.ask("GET /v1/status/generators/-").json()["chart"]["given"].clone();
+        some(&day["ids_per_s"]) && some(&day["ids_per_s_max"]) && some(&chart)
+    });
 }
 
 /// `tests/clients/page.mjs` starts the server itself: it stops it too, and takes its folder away. Its pictures are in
@@ -320,7 +458,7 @@ fn people_see_each_state_in_a_real_browser() {
         .env("GETID_SHOTS", root.join("target/page"))
         .env("GETID_PORT", free_port().to_string())
         .env("GETID_HTTP_PORT", free_port().to_string());
-    let output = finish(&mut command, "", Duration::from_mins(5), false);
+    let output = finish(&mut command, "", Duration::from_mins(10), false);
     let (printed, complaints) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(printed, "ok page\n", "{complaints}");
 }

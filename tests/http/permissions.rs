@@ -9,7 +9,7 @@ use crate::support::Wire;
 use crate::support::http::{Http, HttpServer, request};
 
 /// A request over HTTP with its body, and the command that it is.
-const CASES: [(&str, &str, &str); 28] = [
+const CASES: [(&str, &str, &str); 30] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -36,6 +36,8 @@ const CASES: [(&str, &str, &str); 28] = [
     ("POST /v1/workers/invoices/leases/7/revoke", "", "WORKERID REVOKE invoices 7"),
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
+    ("GET /v1/status/details", "", "INFO cluster"),
+    ("GET /v1/status/generators/-", "", "INFO cluster"),
     ("GET /metrics", "", "INFO cluster"),
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::Failure;
 use crate::claim::cluster::{ClusterClaim, FIRST_TRY, FleetPlace, Hooks, deadline};
+use crate::claim::listing::ClaimLister;
 use crate::claim::status::ClaimView;
 use crate::claim::{Claim as _, Taken};
 use crate::cli::claim_store::open_record_store;
@@ -51,6 +52,7 @@ impl Fleet {
                 .map_err(|error| Failure(format!("claim-store: {error}")))
         };
         let view: Arc<ClaimView> = Arc::default();
+        view.set_lister(ClaimLister::new(open()?));
         let upkeep = upkeep(store, &view);
         let fleet = Fleet { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();

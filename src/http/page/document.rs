@@ -2,12 +2,16 @@
 
 use axum::routing::on;
 
-use super::super::endpoint::{Access, Answer, Endpoint, Method};
+use super::super::endpoint::{Access, Answer, Endpoint, Method, in_path};
+use super::super::ids::NAME;
 use super::super::openapi::TAG_SERVER;
 use super::super::schema::{AMOUNT, Field, Schema, TEXT, field, maybe};
+use crate::claim::listing::CLAIMS_MAX;
+use crate::logging::LINES_MAX;
 
 /// Rows of the table of endpoints.
-pub(in crate::http) const ENDPOINTS: &[Endpoint] = &[PAGE, STATUS_ONCE, STATUS_STREAM];
+pub(in crate::http) const ENDPOINTS: &[Endpoint] =
+    &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR];
 
 /// Whoever may ask for INFO may look.
 const ACCESS: Access = Access::Commands(&[("INFO", "always")]);
@@ -56,6 +60,37 @@ const STATUS_STREAM: Endpoint = Endpoint {
     answers: &[Answer { status: 200, media: "text/event-stream", schema: None, description: "Events." }],
     problems: &[],
     route: |filter| on(filter, super::stream),
+};
+
+const STATUS_DETAILS: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/status/details",
+    tag: TAG_SERVER,
+    id: "getStatusDetails",
+    summary: "What the page shows beside the status",
+    description: "What the user may do, the last day, commands, errors, worker ids, the newest lines of the log, and \
+                  the claims of a fleet, which are at most five seconds old.",
+    access: ACCESS,
+    parameters: &[],
+    body: None,
+    answers: &[Answer::ok(&DETAILS, "The details.")],
+    problems: &[],
+    route: |filter| on(filter, super::details),
+};
+
+const STATUS_GENERATOR: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/status/generators/{name}",
+    tag: TAG_SERVER,
+    id: "getStatusGenerator",
+    summary: "What the page shows of one generator",
+    description: "",
+    access: ACCESS,
+    parameters: &[in_path("name", &NAME, "The generator; '-' is the unnamed one.")],
+    body: None,
+    answers: &[Answer::ok(&GENERATOR_DETAILS, "Its layout, and what it gave in the last ten minutes.")],
+    problems: &[404],
+    route: |filter| on(filter, super::generator),
 };
 
 const STATUS: Schema = Schema::Named("Status", &Schema::Object(FIELDS));
@@ -118,6 +153,9 @@ const SERVER: &[Field] = &[
     field("run_id", &TEXT, "40 hex digits, new at each start."),
     field("uptime_s", &AMOUNT, "Seconds since the start."),
     field("requests_per_s", &AMOUNT, "Requests a second, of both ports."),
+    field("port", &AMOUNT, "The Redis port, or that with TLS where there is no other; 0: none."),
+    field("tls_port", &AMOUNT, "The directive tls-port."),
+    field("ids_max", &AMOUNT, "The directive id-mgetid-max."),
 ];
 
 #[rustfmt::skip]
@@ -244,9 +282,10 @@ const GENERATOR: &[Field] = &[
     field("name", &TEXT, "Its name."),
     field("kind", &TEXT, "What it is declared as."),
     field("layout", &TEXT_OR_NULL, "The template of a serial number."),
+    field("last", &TEXT_OR_NULL, "Of one that a sequence counts: the value that this server gave last."),
     field("format", &TEXT_OR_NULL, "How its IDs are written."),
-    field("per_s", &AMOUNT_OR_NULL, "IDs given or refused in the last second; null of one that a sequence counts."),
-    field("issued", &AMOUNT_OR_NULL, "IDs given since the start."),
+    field("per_s", &Schema::OrNull(&Schema::Number), "IDs given or refused in the last second; of one that a sequence counts, over 10 s."),
+    field("issued", &AMOUNT_OR_NULL, "IDs given since the start, or since its sequence came into memory."),
     field("ahead_ms", &AMOUNT_OR_NULL, "How far the next ID is ahead of the clock, ms."),
     field("position", &Schema::OrNull(&FAR_TIME), "The time of the next ID."),
     field("ends", &Schema::OrNull(&FAR_TIME), "When the time of its IDs ends; past the year 9999, Unix milliseconds."),
@@ -291,4 +330,130 @@ const STORE: &[Field] = &[
     field("slowest_ms", &AMOUNT, "The slowest statement, ms."),
     field("errors", &AMOUNT, "Statements that failed."),
     field("said", &TEXT_OR_NULL, "What was said, if it does not answer."),
+];
+
+const DETAILS: Schema = Schema::Named("StatusDetails", &Schema::Object(DETAILS_FIELDS));
+
+#[rustfmt::skip]
+const DETAILS_FIELDS: &[Field] = &[
+    field("reader", &Schema::Object(READER), "Who asks, and what that user may do."),
+    field("day", &Schema::Object(DAY), "The last day, the oldest minute first."),
+    field("commands", &Schema::List { of: &Schema::Object(COMMAND), items_max: super::details::COMMANDS_MAX },
+        "Those that ran most since the start or CONFIG RESETSTAT."),
+    field("errors", &Schema::List { of: &Schema::Object(ERROR), items_max: super::details::ERRORS_MAX },
+        "Error replies by code, the most frequent first."),
+    field("worker_pools", &Schema::List { of: &Schema::Object(WORKERS), items_max: 100 }, "Pools of worker ids."),
+    field("log", &Schema::List { of: &Schema::Object(LINE), items_max: LINES_MAX },
+        "The newest lines of the log that are a notice, a warning or an error; the newest first."),
+    field("fleet", &Schema::OrNull(&Schema::Object(FLEET)), "Null without a store of claims."),
+];
+
+#[rustfmt::skip]
+const READER: &[Field] = &[
+    field("user", &TEXT, "The user."),
+    field("may", &TEXTS, "Of the commands that the page offers, those that the user may run."),
+    field("generators", &TEXTS, "Generators that the user may ask; '-' is the unnamed one."),
+    field("sequences", &TEXTS, "Of the sequences in the status, those that the user may count."),
+];
+
+const TEXTS: Schema = Schema::List { of: &TEXT, items_max: usize::MAX };
+
+const MINUTES: Schema = Schema::List { of: &AMOUNT, items_max: 1440 };
+
+#[rustfmt::skip]
+const DAY: &[Field] = &[
+    field("ids_per_s", &MINUTES, "IDs a second, the mean of each minute."),
+    field("ids_per_s_max", &MINUTES, "The most IDs of a second of each minute."),
+    field("values_per_s", &MINUTES, "Values of sequences a second, the mean of each minute."),
+    field("refused", &MINUTES, "Requests for either that were refused in each minute."),
+];
+
+#[rustfmt::skip]
+const COMMAND: &[Field] = &[
+    field("name", &TEXT, "Its full name."),
+    field("calls", &AMOUNT, "Calls that ran."),
+    field("failed", &AMOUNT, "Calls that were answered by an error."),
+    field("rejected", &AMOUNT, "Requests that were rejected before they ran."),
+    field("p50_us", &Schema::Number, "Half of the calls took no longer, microseconds."),
+    field("p99_us", &Schema::Number, "99 % of the calls took no longer, microseconds."),
+    field("p999_us", &Schema::Number, "99.9 % of the calls took no longer, microseconds."),
+];
+
+#[rustfmt::skip]
+const ERROR: &[Field] = &[
+    field("code", &TEXT, "The error's first word."),
+    field("count", &AMOUNT, "Replies with it since the start or CONFIG RESETSTAT."),
+];
+
+#[rustfmt::skip]
+const WORKERS: &[Field] = &[
+    field("name", &TEXT, "The pool."),
+    field("store", &TEXT, "The address of its store."),
+    field("is_known", &Schema::Bool, "Whether its leases were read."),
+    field("size", &AMOUNT, "Worker ids are below it."),
+    field("leased", &AMOUNT, "Ids that are leased, by all servers."),
+    field("lease_ms", &AMOUNT, "How long a lease lasts, ms."),
+    field("leases", &AMOUNT, "Ids that this server has leased."),
+    field("renewals", &AMOUNT, "Leases that it has renewed."),
+    field("refused", &AMOUNT, "Renewals and releases that it has refused."),
+    field("exhausted", &AMOUNT, "Requests for an id when there was none."),
+    field("errors", &AMOUNT, "Calls of the store that failed."),
+];
+
+#[rustfmt::skip]
+const LINE: &[Field] = &[
+    field("time", &Schema::Time, "When it was logged."),
+    field("level", &Schema::Word(&["notice", "warning", "error"]), "Its level."),
+    field("text", &TEXT, "Its message and fields, the first 400 characters."),
+];
+
+#[rustfmt::skip]
+const FLEET: &[Field] = &[
+    field("read", &Schema::Time, "When the claims were read."),
+    field("error", &TEXT_OR_NULL, "Why there are none, or only a part."),
+    field("has_more", &Schema::Bool, "Whether there are more."),
+    field("claims", &Schema::List { of: &Schema::Object(CLAIM_LISTED), items_max: CLAIMS_MAX }, "By their server-ids."),
+];
+
+#[rustfmt::skip]
+const CLAIM_LISTED: &[Field] = &[
+    field("server_id", &AMOUNT, "Whose claim it is."),
+    field("state", &Schema::Word(&["held", "free", "moved", "unreadable"]), "Whether a server has it."),
+    field("name", &TEXT, "The instance-name of the server that has it, or had it last."),
+    field("host", &TEXT, "Its machine."),
+    field("address", &TEXT, "Where its clients reach it; empty where that is not known."),
+    field("since", &Schema::OrNull(&Schema::Time), "Since when, by the clock of who wrote that."),
+    field("written_ms_ago", &Schema::OrNull(&INTEGER),
+        "How long before the reading the record was written, by its writer's clock, ms; negative: that clock is ahead."),
+    field("timeout_ms", &AMOUNT, "Silence after which a standby takes it over, ms."),
+];
+
+const GENERATOR_DETAILS: Schema = Schema::Named("StatusGenerator", &Schema::Object(GENERATOR_DETAILS_FIELDS));
+
+#[rustfmt::skip]
+const GENERATOR_DETAILS_FIELDS: &[Field] = &[
+    field("name", &TEXT, "Its name; '-' is the unnamed one."),
+    field("explanation", &Schema::OrNull(&Schema::Anything),
+        "What 'getid layout --json' says of it; null of one that a sequence counts."),
+    field("counter", &Schema::OrNull(&Schema::Object(COUNTER)), "Of one that a sequence counts."),
+    field("request_fields", &TEXTS, "Names of fields that come with each request."),
+    field("chart", &Schema::Object(CHART), "The last ten minutes."),
+];
+
+#[rustfmt::skip]
+const COUNTER: &[Field] = &[
+    field("kind", &Schema::Word(&["sequence", "serial"]), "What it is declared as."),
+    field("declaration", &TEXT, "The line of the configuration."),
+    field("template", &TEXT_OR_NULL, "Of a serial number."),
+    field("zone", &TEXT_OR_NULL, "The time zone of its periods."),
+    field("reset", &TEXT, "How often it begins again."),
+    field("sequence", &TEXT_OR_NULL, "The sequence that it draws from; null while nobody has asked since the start."),
+    field("last", &TEXT_OR_NULL, "The value that this server gave last."),
+    field("left", &AMOUNT_OR_NULL, "Values that it holds."),
+];
+
+#[rustfmt::skip]
+const CHART: &[Field] = &[
+    field("step_s", &AMOUNT, "Seconds of a step."),
+    field("given", &Schema::List { of: &AMOUNT, items_max: 60 }, "IDs given in each step, the oldest first."),
 ];

@@ -1,14 +1,31 @@
-//! What was given in the last ten minutes, second by second.
+//! What was given: in the last ten minutes second by second, in the last day minute by minute, and by each generator.
+//!
+//! Everything here is lost with the process, and has a bound: 7 KB of seconds, 23 KB of minutes, and 300 bytes of steps
+//! for each of at most 1,001 generators.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::http::ids::UNNAMED;
 use crate::server::Server;
 
 /// Seconds that are kept.
 const SECONDS: usize = 600;
+
+/// Minutes that are kept: a day.
+const MINUTES: usize = 24 * 60;
+
+/// Points of a minute.
+pub(super) const POINTS_OF_MINUTE: u32 = 60;
+
+/// Points of a step of a generator's chart.
+pub(super) const POINTS_OF_STEP: u32 = 10;
+
+/// Steps of a generator's chart: ten minutes.
+const STEPS: usize = 60;
 
 /// The counters at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,11 +66,46 @@ pub(super) struct Rates {
     refused_per_s: Vec<u32>,
 }
 
-/// The last ten minutes.
+/// What was given in one minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Minute {
+    ids_per_s: u32,
+    ids_per_s_max: u32,
+    values_per_s: u32,
+    refused: u32,
+}
+
+/// The last day, the oldest minute first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Day {
+    ids_per_s: Vec<u32>,
+    ids_per_s_max: Vec<u32>,
+    values_per_s: Vec<u32>,
+    refused: Vec<u32>,
+}
+
+/// The last ten minutes, and the last day.
 #[derive(Debug)]
 pub(super) struct History {
     before: Point,
     seconds: VecDeque<Second>,
+    /// Interval of points.
+    step: Duration,
+    /// The point at which the minute began that is not over.
+    minute_began: Point,
+    /// The most IDs a second since then.
+    minute_max: u32,
+    minutes: VecDeque<Minute>,
+}
+
+/// IDs and values of each generator in the last ten minutes.
+#[derive(Debug, Default)]
+pub(super) struct Charts(BTreeMap<String, Chart>);
+
+#[derive(Debug, Default)]
+struct Chart {
+    given: u64,
+    steps: VecDeque<u32>,
 }
 
 impl Point {
@@ -68,32 +120,102 @@ impl Point {
         };
         Point { at: Instant::now(), counts }
     }
+
+    /// What was given a second since an earlier point.
+    fn per_s_since(&self, before: &Point) -> Second {
+        let ms = self.at.duration_since(before.at).as_millis().max(1);
+        let per_s = |of: fn(&Counts) -> u64| {
+            let more = u128::from(of(&self.counts).saturating_sub(of(&before.counts)));
+            u32::try_from((more * 1000 + ms / 2) / ms).unwrap_or(u32::MAX)
+        };
+        Second {
+            ids_per_s: per_s(|counts| counts.ids),
+            values_per_s: per_s(|counts| counts.values),
+            refused_per_s: per_s(|counts| counts.refused),
+        }
+    }
+}
+
+/// Appends, and drops the oldest beyond `len_max`.
+fn push<T>(all: &mut VecDeque<T>, newest: T, len_max: usize) {
+    if all.len() == len_max {
+        all.pop_front();
+    }
+    all.push_back(newest);
+}
+
+impl Charts {
+    /// Takes a step of what each generator has given in this life. A generator that is not among them any more loses
+    /// its chart.
+    pub(super) fn note(&mut self, given: BTreeMap<String, u64>) {
+        self.0.retain(|name, _| given.contains_key(name));
+        for (name, given) in given {
+            let chart = self.0.entry(name).or_insert_with(|| Chart { given, steps: VecDeque::new() });
+            let more = given.saturating_sub(std::mem::replace(&mut chart.given, given));
+            push(&mut chart.steps, u32::try_from(more).unwrap_or(u32::MAX), STEPS);
+        }
+    }
+
+    /// The steps of a generator, the oldest first; empty for a name without a chart.
+    pub(super) fn of(&self, name: &str) -> Vec<u32> {
+        self.0.get(name).map(|chart| chart.steps.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// What each generator has given in this life.
+    pub(super) fn given(server: &Server) -> BTreeMap<String, u64> {
+        let mut given = BTreeMap::from([(UNNAMED.to_owned(), server.issuer().status().mint.ids_issued)]);
+        let named = server.named_generators();
+        given.extend(named.iter().map(|own| (own.generator.declaration().name().to_owned(), own.issued)));
+        for counter in server.settings.get().counters.iter() {
+            let used = server.generators.counter_status(counter.name()).map_or(0, |(_, status)| status.used);
+            given.insert(counter.name().to_owned(), used);
+        }
+        given
+    }
 }
 
 impl History {
     /// That of what is given from this point on.
-    pub(super) fn since(point: Point) -> History {
-        History { before: point, seconds: VecDeque::new() }
+    pub(super) fn since(point: Point, step: Duration) -> History {
+        History {
+            before: point,
+            seconds: VecDeque::new(),
+            step,
+            minute_began: point,
+            minute_max: 0,
+            minutes: VecDeque::new(),
+        }
     }
 
     /// Takes the next point; what was given a second since the one before.
     pub(super) fn note(&mut self, point: &Point) -> Second {
-        let before = std::mem::replace(&mut self.before, *point);
-        let ms = point.at.duration_since(before.at).as_millis().max(1);
-        let per_s = |of: fn(&Counts) -> u64| {
-            let more = u128::from(of(&point.counts).saturating_sub(of(&before.counts)));
-            u32::try_from((more * 1000 + ms / 2) / ms).unwrap_or(u32::MAX)
-        };
-        let second = Second {
-            ids_per_s: per_s(|counts| counts.ids),
-            values_per_s: per_s(|counts| counts.values),
-            refused_per_s: per_s(|counts| counts.refused),
-        };
-        if self.seconds.len() == SECONDS {
-            self.seconds.pop_front();
+        let second = point.per_s_since(&std::mem::replace(&mut self.before, *point));
+        push(&mut self.seconds, second, SECONDS);
+        self.minute_max = self.minute_max.max(second.ids_per_s);
+        if point.at.duration_since(self.minute_began.at) >= self.step * POINTS_OF_MINUTE {
+            let began = std::mem::replace(&mut self.minute_began, *point);
+            let Second { ids_per_s, values_per_s, .. } = point.per_s_since(&began);
+            let refused = point.counts.refused.saturating_sub(began.counts.refused);
+            let minute = Minute {
+                ids_per_s,
+                ids_per_s_max: std::mem::take(&mut self.minute_max),
+                values_per_s,
+                refused: u32::try_from(refused).unwrap_or(u32::MAX),
+            };
+            push(&mut self.minutes, minute, MINUTES);
         }
-        self.seconds.push_back(second);
         second
+    }
+
+    /// The minutes of the last day that are over.
+    pub(super) fn day(&self) -> Day {
+        let all = |of: fn(&Minute) -> u32| self.minutes.iter().map(of).collect();
+        Day {
+            ids_per_s: all(|minute| minute.ids_per_s),
+            ids_per_s_max: all(|minute| minute.ids_per_s_max),
+            values_per_s: all(|minute| minute.values_per_s),
+            refused: all(|minute| minute.refused),
+        }
     }
 
     /// The last second.
@@ -124,7 +246,7 @@ mod tests {
             at: start + Duration::from_millis(ms),
             counts: Counts { ids, values: 2 * ids, refused },
         };
-        let mut history = History::since(point(0, 5_000_000, 7));
+        let mut history = History::since(point(0, 5_000_000, 7), Duration::from_secs(1));
         assert_eq!(history.rates(), Rates::default());
         let second = history.note(&point(2000, 5_001_000, 8));
         assert_eq!(second, Second { ids_per_s: 500, values_per_s: 1000, refused_per_s: 1 });
@@ -138,5 +260,42 @@ mod tests {
         assert_eq!((rates.ids_per_s.len(), rates.refused_per_s.len()), (SECONDS, SECONDS));
         assert!(rates.ids_per_s.iter().all(|&ids| ids <= 5), "{rates:?}");
         assert_eq!(history.last(), Second { ids_per_s: 1, values_per_s: 2, refused_per_s: 0 });
+    }
+
+    #[test]
+    fn a_day_is_kept_by_the_minute_with_its_peaks_and_refusals() {
+        let start = Instant::now();
+        let point = |s: u64, ids: u64, refused: u64| Point {
+            at: start + Duration::from_secs(s),
+            counts: Counts { ids, values: 2 * ids, refused },
+        };
+        let mut history = History::since(point(0, 0, 0), Duration::from_secs(1));
+        for s in 1..60 {
+            history.note(&point(s, if s < 30 { 0 } else { 600 }, s));
+        }
+        assert_eq!(history.day(), Day::default(), "the first minute is not over");
+        history.note(&point(60, 600, 60));
+        let day = history.day();
+        assert_eq!(
+            (day.ids_per_s, day.ids_per_s_max, day.values_per_s, day.refused),
+            (vec![10], vec![600], vec![20], vec![60])
+        );
+        for minute in 2..2000 {
+            history.note(&point(60 * minute, 600, 60));
+        }
+        assert_eq!((history.day().ids_per_s.len(), history.day().ids_per_s[0]), (MINUTES, 0));
+    }
+
+    #[test]
+    fn a_chart_has_steps_of_each_generator_that_is_still_there() {
+        let mut charts = Charts::default();
+        let given = |all: &[(&str, u64)]| all.iter().map(|(name, given)| ((*name).to_owned(), *given)).collect();
+        charts.note(given(&[("-", 1000), ("tweets", 5)]));
+        charts.note(given(&[("-", 1500), ("tweets", 2)]));
+        assert_eq!((charts.of("-"), charts.of("tweets")), (vec![0, 500], vec![0, 0]));
+        for step in 0..100 {
+            charts.note(given(&[("-", 1500 + step)]));
+        }
+        assert_eq!((charts.of("-").len(), charts.of("-")[59], charts.of("tweets")), (STEPS, 1, vec![]));
     }
 }

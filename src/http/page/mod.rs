@@ -4,7 +4,9 @@
 //! script, with the login that its reader gave; that takes the permission for `INFO`.
 //!
 //! - `document` has the rows of the table of endpoints.
-//! - `history` is what was given in the last ten minutes, noted once a second whether somebody looks or not.
+//! - `history` is what was given in the last ten minutes and in the last day, noted once a second whether somebody
+//!   looks or not.
+//! - `details` are what changes more slowly, and what the reader may do: `GET /v1/status/details`.
 //! - `status` is what the page shows at one moment: gathered at most once a second, for all viewers together.
 //! - `notices` are the sentences on it: why no IDs are given, what to do, what to look at soon.
 //! - `stream` tells each viewer what has changed, as server-sent events.
@@ -12,6 +14,7 @@
 //! Invariant: text of others (names, addresses, what a database said) is in the JSON only, never in the HTML, and the
 //! script makes text nodes of it. The policy that the page is sent with forbids scripts all else.
 
+mod details;
 mod document;
 mod history;
 mod notices;
@@ -33,16 +36,19 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::details::{Details, GeneratorDetails};
 pub(super) use self::document::ENDPOINTS;
-use self::history::{History, Point, Rates};
+use self::history::{Charts, Day, History, POINTS_OF_STEP, Point, Rates};
 use self::status::Status;
 use self::stream::stream;
 use super::Http;
+use super::ask::Name;
 use super::caller::Caller;
 use super::coding::StaticText;
 use super::problem::Problem;
 use super::reply;
 use crate::server::Server;
+use crate::text::printable::printable_up_to;
 
 /// The page.
 const HTML: &str = include_str!("index.html");
@@ -53,6 +59,7 @@ const VIEWERS_MAX: usize = 32;
 /// What all viewers share.
 pub(super) struct Page {
     history: Mutex<History>,
+    charts: Mutex<Charts>,
     /// What was gathered last, and when.
     latest: Mutex<Option<(Instant, Arc<Status>)>>,
     /// The event of this second, for those who look on.
@@ -74,7 +81,8 @@ impl Page {
     /// To be made before the first client comes: what is given from now on is counted.
     pub(super) fn new(server: &Server, step: Duration) -> Page {
         Page {
-            history: Mutex::new(History::since(Point::of(server))),
+            history: Mutex::new(History::since(Point::of(server), step)),
+            charts: Mutex::default(),
             latest: Mutex::default(),
             event: watch::Sender::new(Arc::from("")),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
@@ -87,9 +95,17 @@ impl Page {
         let (page, server) = (&http.page, &http.server);
         let mut ticks = tokio::time::interval_at(Instant::now() + page.step, page.step);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut points = 0;
         loop {
             tokio::select! {
-                _ = ticks.tick() => page.note(server),
+                _ = ticks.tick() => {
+                    page.note(server);
+                    if points % POINTS_OF_STEP == 0 {
+                        let given = Charts::given(server);
+                        page.charts.lock().unwrap_or_else(PoisonError::into_inner).note(given);
+                    }
+                    points = (points + 1) % POINTS_OF_STEP;
+                }
                 () = server.stop_requested() => return,
             }
         }
@@ -102,6 +118,16 @@ impl Page {
             self.event.send_replace(stream::event(&serde_json::to_string(&*status).unwrap_or_default()));
             self.keep(status);
         }
+    }
+
+    /// The minutes of the last day.
+    fn day(&self) -> Day {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).day()
+    }
+
+    /// The steps of a generator's chart.
+    fn chart(&self, name: &str) -> Vec<u32> {
+        self.charts.lock().unwrap_or_else(PoisonError::into_inner).of(name)
     }
 
     fn keep(&self, status: Arc<Status>) {
@@ -170,6 +196,33 @@ async fn status(
     Ok(reply::json_text(http.page.whole(&http.server).into_bytes()))
 }
 
+/// `GET /v1/status/details`.
+async fn details(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    may_look(&caller, &headers).await?;
+    let details = Details::of(&http.page, &http.server, &caller, &headers).await?;
+    Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
+}
+
+/// `GET /v1/status/generators/{name}`.
+async fn generator(
+    State(http): State<Arc<Http>>,
+    Extension(caller): Extension<Arc<Caller>>,
+    Name(name): Name,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    may_look(&caller, &headers).await?;
+    let Some(details) = GeneratorDetails::of(&http.page, &http.server, &name) else {
+        let shown = printable_up_to(&name, 64);
+        let detail = format!("no generator '{shown}' is declared; GET /v1/generators has those that are");
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail));
+    };
+    Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
+}
+
 /// Whoever may ask for INFO may; asked as the cheapest section of it.
 async fn may_look(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     // A page elsewhere cannot read the answer, but it could take all places of viewers.
@@ -198,7 +251,9 @@ mod tests {
             assert!(!HTML.contains(forbidden), "{forbidden}");
         }
         let addresses: Vec<_> = HTML.match_indices("://").map(|(at, _)| &HTML[at..(at + 40).min(HTML.len())]).collect();
-        assert!(addresses.iter().all(|from| from.starts_with("://www.w3.org/2000/svg")), "{addresses:?}");
+        // Beside a name of XML, there is the address of a Redis port, for people to copy.
+        let is_known = |from: &&str| from.starts_with("://www.w3.org/2000/svg") || from.starts_with("://${user}");
+        assert!(addresses.iter().all(is_known), "{addresses:?}");
     }
 
     #[test]

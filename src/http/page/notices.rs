@@ -77,7 +77,12 @@ impl Giving {
             let state = if refusal.is_overload() { State::Busy } else { State::Refusing };
             let reason = refusal.to_string();
             let reason = if refusal.is_overload() { with_shortage(reason, facts) } else { reason };
-            return Giving { state, reason: Some(reason), remedy: Some(remedy(refusal)) };
+            let remedy = match refusal {
+                // The watermark is kept in the claim store, and no disk of this machine is in its way.
+                Refusal::Save { .. } if facts.claim.is_some() => remedy(&Refusal::StoreTimeout),
+                refusal => remedy(refusal),
+            };
+            return Giving { state, reason: Some(reason), remedy: Some(remedy) };
         }
         if let Some((what, left_ms)) = facts.clients.pause {
             let left = counted(left_ms.div_ceil(1000), "second");
@@ -220,5 +225,31 @@ fn of_stores(facts: &Facts<'_>, texts: &mut Vec<String>) {
     }
     if let Some(more) = down.len().checked_sub(STORES_MAX).filter(|&more| more > 0) {
         texts.push(format!("{} more are down", counted(more as u64, "sequence store")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::claim::status::{ClaimRole, ClaimStatus};
+    use crate::generators::time::IssuerStatus;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn a_save_that_a_claim_store_fails_is_no_matter_of_the_disk() {
+        let metrics = Metrics::default();
+        let remedy = |claim: Option<ClaimStatus>| {
+            let mut facts = Facts::of_tests(&metrics);
+            facts.claim = claim.map(Arc::new);
+            let refusing = Some(Refusal::Save { error: "it has not answered in time".into() });
+            facts.generator =
+                crate::metrics::Lazy::new(Box::new(move || IssuerStatus { refusing, ..IssuerStatus::default() }));
+            Giving::of(&facts, false).remedy.unwrap()
+        };
+        assert!(remedy(None).starts_with("Mend the disk"));
+        let holder = ClaimStatus { role: ClaimRole::Holder, ..ClaimStatus::default() };
+        assert!(remedy(Some(holder)).starts_with("Mend the claim store"));
     }
 }

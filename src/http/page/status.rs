@@ -1,6 +1,5 @@
 //! What the page shows of a server at one moment, as it is written in JSON.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use getid_core::{CounterDeclaration, CounterKind, SequenceStatus, Tick};
@@ -48,6 +47,9 @@ struct ServerStatus {
     run_id: String,
     uptime_s: u64,
     requests_per_s: u64,
+    port: u16,
+    tls_port: u16,
+    ids_max: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -180,8 +182,10 @@ struct GeneratorStatus {
     kind: String,
     /// Of a kind that a sequence counts: its template.
     layout: Option<String>,
+    /// Of a kind that a sequence counts: the value that was given last.
+    last: Option<String>,
     format: Option<String>,
-    per_s: Option<u64>,
+    per_s: Option<f64>,
     issued: Option<u64>,
     ahead_ms: Option<u64>,
     position: Option<String>,
@@ -244,6 +248,9 @@ impl Status {
                 run_id: facts.process.run_id.to_owned(),
                 uptime_s: facts.metrics.uptime_s(),
                 requests_per_s: facts.metrics.rate.per_s(),
+                port: facts.process.tcp_port,
+                tls_port: facts.config.tls_port,
+                ids_max: facts.config.id_mgetid_max,
             },
             ids: IdsStatus::of(&facts),
             borrow: BorrowStatus {
@@ -271,7 +278,7 @@ impl Status {
                 peak_bytes: facts.metrics.memory_peak(),
                 machine_bytes: facts.memory.machine_bytes,
             },
-            generators: GeneratorsStatus::of(&facts, server.settings.get().counters.iter()),
+            generators: GeneratorsStatus::of(&facts, server),
             sequences: SequencesStatus::of(&facts),
         }
     }
@@ -354,7 +361,7 @@ impl ClusterClaimStatus {
 }
 
 /// The beginning of a text that others have a part in.
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     text.chars().take(SAID_CHARS_MAX).collect()
 }
 
@@ -392,7 +399,7 @@ impl LayoutStatus {
 }
 
 impl GeneratorsStatus {
-    fn of<'a>(facts: &Facts<'_>, counters: impl Iterator<Item = &'a Arc<CounterDeclaration>>) -> GeneratorsStatus {
+    fn of(facts: &Facts<'_>, server: &Server) -> GeneratorsStatus {
         let named = &*facts.generators;
         let mut order: Vec<&NamedStatus> = named.iter().collect();
         // By name among those that give about as much: or they would change places each second.
@@ -400,10 +407,10 @@ impl GeneratorsStatus {
         let mut count = order.len();
         let mut busiest: Vec<_> =
             order.into_iter().take(GENERATORS_MAX).map(|own| GeneratorStatus::of(facts, own)).collect();
-        for counter in counters {
+        for counter in server.settings.get().counters.iter() {
             count += 1;
             if busiest.len() < GENERATORS_MAX {
-                busiest.push(GeneratorStatus::of_counter(counter));
+                busiest.push(GeneratorStatus::of_counter(counter, server));
             }
         }
         GeneratorsStatus { count, busiest }
@@ -418,8 +425,9 @@ impl GeneratorStatus {
             name: declaration.name().to_owned(),
             kind: declaration.kind().word.to_owned(),
             layout: None,
+            last: None,
             format: declaration.format().map(|format| format.to_string().split_off("format ".len())),
-            per_s: Some(own.asked_per_s),
+            per_s: Some(counted_per_s(own.asked_per_s)),
             issued: Some(own.issued),
             ahead_ms: declaration.layout().has_time().then_some(own.ahead_ms),
             position: own.position_unix_ms.map(timestamp::format_rfc3339),
@@ -429,8 +437,9 @@ impl GeneratorStatus {
         }
     }
 
-    /// Its values are a sequence's, and where that is, the list of sequences tells.
-    fn of_counter(own: &CounterDeclaration) -> GeneratorStatus {
+    /// Its figures are those of the sequence that it draws from.
+    fn of_counter(own: &CounterDeclaration, server: &Server) -> GeneratorStatus {
+        let status = server.generators.counter_status(own.name()).map(|(_, status)| status);
         let (layout, format) = match own.kind() {
             CounterKind::Sequence(None) => (None, None),
             CounterKind::Sequence(Some(format)) => (None, Some(format.to_string().split_off("format ".len()))),
@@ -442,9 +451,10 @@ impl GeneratorStatus {
             name: own.name().to_owned(),
             kind: own.word().to_owned(),
             layout,
+            last: status.as_ref().and_then(|status| status.last_given).map(|value| value.to_string()),
             format,
-            per_s: None,
-            issued: None,
+            per_s: Some(status.as_ref().map_or(0.0, |status| rounded(status.per_s[0]))),
+            issued: Some(status.as_ref().map_or(0, |status| status.used)),
             ahead_ms: None,
             position: None,
             ends: None,
@@ -452,6 +462,16 @@ impl GeneratorStatus {
             refusing: None,
         }
     }
+}
+
+/// A rate with two digits behind the point.
+fn rounded(per_s: f64) -> f64 {
+    (per_s * 100.0).round() / 100.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is far below 2^53")]
+fn counted_per_s(per_s: u64) -> f64 {
+    per_s as f64
 }
 
 impl SequencesStatus {
@@ -494,7 +514,7 @@ impl OneSequence {
             until: status.reserved_until.map(|value| value.to_string()),
             left: status.left,
             segment: status.segment_values,
-            per_s: (status.per_s[0] * 100.0).round() / 100.0,
+            per_s: rounded(status.per_s[0]),
             fetched_ms_ago: status.fetched_ms.map(|at_ms| clock_ms.saturating_sub(at_ms)),
             fetch_ms: status.fetch_took_ms,
             waiting: status.waiting,

@@ -61,6 +61,11 @@ impl LocalClient {
         self.connection.session.is_authenticated()
     }
 
+    /// [`Session::may_run`].
+    pub fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
+        self.connection.session.may_run(command, key)
+    }
+
     /// Logs in as this user without a password; false if there is none, or it is off.
     pub fn log_in_as(&mut self, user: &str) -> bool {
         self.connection.follow_settings();

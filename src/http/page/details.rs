@@ -1,0 +1,331 @@
+//! `GET /v1/status/details`: what the page shows beside the status, and asks for every few seconds: what its reader may
+//! do, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet.
+
+use axum::http::HeaderMap;
+use getid_core::{CounterKind, Role};
+use serde::Serialize;
+
+use super::Page;
+use super::history::Day;
+use super::status::short;
+use crate::claim::listing::{ClaimList, ListedClaim};
+use crate::command;
+use crate::http::caller::Caller;
+use crate::http::ids::UNNAMED;
+use crate::http::problem::Problem;
+use crate::metrics::Facts;
+use crate::server::Server;
+use crate::server::connection::LocalClient;
+use crate::system::clock::Clock as _;
+use crate::text::timestamp;
+
+/// Commands that are listed: those that ran most.
+pub(super) const COMMANDS_MAX: usize = 16;
+
+/// Codes of errors that are listed: the most frequent.
+pub(super) const ERRORS_MAX: usize = 32;
+
+/// What the page offers, as full names of commands.
+const OFFERED: [&str; 9] = [
+    "getid",
+    "mgetid",
+    "decodeid",
+    "incr",
+    "sequence|create",
+    "sequence|list",
+    "sequence|next",
+    "sequence|raise",
+    "workerid|list",
+];
+
+/// All of it; times are RFC 3339 in UTC.
+#[derive(Debug, Serialize)]
+pub(super) struct Details {
+    reader: Reader,
+    day: Day,
+    commands: Vec<CommandDetails>,
+    errors: Vec<ErrorDetails>,
+    worker_pools: Vec<PoolDetails>,
+    log: Vec<LogDetails>,
+    fleet: Option<FleetDetails>,
+}
+
+/// Who asks, and what that user may do.
+#[derive(Debug, Serialize)]
+struct Reader {
+    user: String,
+    /// Of the commands that the page offers, those that the user may run.
+    may: Vec<&'static str>,
+    /// Of all generators those that the user may ask; `-` is the unnamed one.
+    generators: Vec<String>,
+    /// Of the sequences that the status has, those that the user may count.
+    sequences: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct CommandDetails {
+    name: &'static str,
+    calls: u64,
+    failed: u64,
+    rejected: u64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct ErrorDetails {
+    code: String,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PoolDetails {
+    name: String,
+    store: String,
+    is_known: bool,
+    size: u32,
+    leased: u32,
+    lease_ms: u64,
+    leases: u64,
+    renewals: u64,
+    refused: u64,
+    exhausted: u64,
+    errors: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct LogDetails {
+    time: String,
+    level: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct FleetDetails {
+    read: String,
+    error: Option<String>,
+    has_more: bool,
+    claims: Vec<ClaimDetails>,
+}
+
+#[derive(Debug, Serialize)]
+struct ClaimDetails {
+    server_id: u32,
+    state: &'static str,
+    name: String,
+    host: String,
+    address: String,
+    since: Option<String>,
+    /// How long ago the record was written, by its writer's clock, when the list was read, ms; negative: that clock is
+    /// ahead of this machine's.
+    written_ms_ago: Option<i64>,
+    timeout_ms: u64,
+}
+
+impl Details {
+    /// As they are now, for whoever these headers are of.
+    ///
+    /// # Errors
+    ///
+    /// A problem for a login that is wrong, or a server that stops.
+    pub(super) async fn of(
+        page: &Page,
+        server: &Server,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<Details, Problem> {
+        let fleet = match server.claim().and_then(|claim| claim.lister()) {
+            Some(lister) => Some(lister.list(|| server.issuer().clock().wall_unix_us().div_euclid(1000)).await),
+            None => None,
+        };
+        let (generators, sequences) = names(server, &server.facts());
+        let reader = caller.inspect(headers, |client| Reader::of(client, generators, sequences)).await?;
+        let facts = server.facts();
+        Ok(Details {
+            reader,
+            day: page.day(),
+            commands: commands(&facts),
+            errors: errors(&facts),
+            worker_pools: pools(&facts),
+            log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
+            fleet: fleet.map(|list| FleetDetails::of(&list)),
+        })
+    }
+}
+
+/// All generators, and the sequences that the status has.
+fn names(server: &Server, facts: &Facts<'_>) -> (Vec<String>, Vec<String>) {
+    let mut generators = vec![UNNAMED.to_owned()];
+    generators.extend(facts.generators.iter().map(|own| own.generator.declaration().name().to_owned()));
+    generators.extend(server.settings.get().counters.iter().map(|own| own.name().to_owned()));
+    let busiest = facts.sequences.as_ref().map(|own| own.busiest.iter().map(|(name, _)| name.clone()).collect());
+    (generators, busiest.unwrap_or_default())
+}
+
+impl Reader {
+    fn of(client: &LocalClient, mut generators: Vec<String>, mut sequences: Vec<String>) -> Reader {
+        let may: Vec<_> = OFFERED.into_iter().filter(|command| client.may_run(command, None)).collect();
+        generators.retain(|name| {
+            if name == UNNAMED { may.contains(&"getid") } else { client.may_run("getid", Some(name.as_bytes())) }
+        });
+        sequences.retain(|name| client.may_run("incr", Some(name.as_bytes())));
+        Reader { user: client.view().user.to_string(), may, generators, sequences }
+    }
+}
+
+fn commands(facts: &Facts<'_>) -> Vec<CommandDetails> {
+    let mut all: Vec<_> = command::rows()
+        .filter_map(|row| Some((row.full_name, facts.metrics.command(row.verb)?)))
+        .map(|(name, totals)| {
+            #[expect(clippy::cast_precision_loss, reason = "a time for people")]
+            let us = |per_mille| totals.histogram.percentile_ns(per_mille) as f64 / 1000.0;
+            CommandDetails {
+                name,
+                calls: totals.calls,
+                failed: totals.failed,
+                rejected: totals.rejected,
+                p50_us: us(500),
+                p99_us: us(990),
+                p999_us: us(999),
+            }
+        })
+        .collect();
+    all.sort_by_key(|command| std::cmp::Reverse(command.calls));
+    all.truncate(COMMANDS_MAX);
+    all
+}
+
+fn errors(facts: &Facts<'_>) -> Vec<ErrorDetails> {
+    let mut all = facts.metrics.errors();
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    all.truncate(ERRORS_MAX);
+    all.into_iter().map(|(code, count)| ErrorDetails { code: code.word(), count }).collect()
+}
+
+fn pools(facts: &Facts<'_>) -> Vec<PoolDetails> {
+    let pool = |own: &crate::workers::PoolView| PoolDetails {
+        name: own.name.clone(),
+        store: short(&own.store),
+        is_known: own.is_known,
+        size: own.rules.size,
+        leased: own.leased,
+        lease_ms: own.rules.lease_ms,
+        leases: own.counts.leases,
+        renewals: own.counts.renewals,
+        refused: own.counts.refused,
+        exhausted: own.counts.exhausted,
+        errors: own.counts.errors,
+    };
+    facts.workers.iter().map(pool).collect()
+}
+
+impl LogDetails {
+    fn of(line: crate::logging::RecentLine) -> LogDetails {
+        LogDetails { time: timestamp::format_rfc3339(line.unix_ms), level: line.level, text: line.text }
+    }
+}
+
+impl FleetDetails {
+    fn of(list: &ClaimList) -> FleetDetails {
+        FleetDetails {
+            read: timestamp::format_rfc3339(list.read_unix_ms),
+            error: list.error.as_deref().map(short),
+            has_more: list.has_more,
+            claims: list.claims.iter().map(|claim| ClaimDetails::of(claim, list.read_unix_ms)).collect(),
+        }
+    }
+}
+
+impl ClaimDetails {
+    fn of(claim: &ListedClaim, read_unix_ms: i64) -> ClaimDetails {
+        ClaimDetails {
+            server_id: claim.server_id,
+            state: claim.state,
+            name: short(&claim.name),
+            host: short(&claim.host),
+            address: short(&claim.address),
+            since: (claim.since_unix_ms > 0).then(|| timestamp::format_rfc3339(claim.since_unix_ms)),
+            written_ms_ago: claim.written_unix_ms.map(|written| read_unix_ms.saturating_sub(written)),
+            timeout_ms: claim.timeout_ms,
+        }
+    }
+}
+
+/// What the page shows of one generator.
+#[derive(Serialize)]
+pub(super) struct GeneratorDetails {
+    name: String,
+    /// What `getid layout` explains of it; null of a generator that counts.
+    explanation: Option<crate::tools::explanation::Explanation>,
+    counter: Option<CounterDetails>,
+    /// Names of fields that come with each request.
+    request_fields: Vec<String>,
+    chart: ChartDetails,
+}
+
+#[derive(Serialize)]
+struct CounterDetails {
+    kind: &'static str,
+    declaration: String,
+    template: Option<String>,
+    zone: Option<String>,
+    reset: &'static str,
+    /// The sequence that it draws from; null while it was not asked since the start.
+    sequence: Option<String>,
+    last: Option<String>,
+    left: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ChartDetails {
+    step_s: u32,
+    given: Vec<u32>,
+}
+
+impl GeneratorDetails {
+    /// Those of the generator with this name; `None` if there is none.
+    pub(super) fn of(page: &Page, server: &Server, name: &str) -> Option<GeneratorDetails> {
+        use crate::tools::explanation::{Explanation, Load};
+        use crate::tools::subject::Subject;
+
+        let now_unix_ms = server.issuer().clock().wall_unix_us().div_euclid(1000);
+        let explain = |declaration: &_, unnamed| Explanation::new(declaration, unnamed, Load::default(), now_unix_ms);
+        let chart = ChartDetails { step_s: super::history::POINTS_OF_STEP, given: page.chart(name) };
+        let details = |explanation, counter, request_fields| GeneratorDetails {
+            name: name.to_owned(),
+            explanation,
+            counter,
+            request_fields,
+            chart,
+        };
+        if name == UNNAMED {
+            let declaration = Subject::Unnamed(server.issuer().identity().layout).declaration()?;
+            return Some(details(Some(explain(&declaration, true)), None, Vec::new()));
+        }
+        if let [Some(own)] = server.generators_named(&[name.to_owned()]).as_slice() {
+            let declaration = own.generator.declaration();
+            let of_request = declaration.layout().fields().iter().filter(|field| field.role == Role::Request);
+            let of_request = of_request.map(|field| field.name.clone()).collect();
+            return Some(details(Some(explain(declaration, false)), None, of_request));
+        }
+        let settings = server.settings.get();
+        let counter = settings.counters.iter().find(|own| own.name() == name)?;
+        let status = server.generators.counter_status(name);
+        let (template, zone) = match counter.kind() {
+            CounterKind::Serial(serial) => (Some(serial.template.text().to_owned()), serial.zone.clone()),
+            CounterKind::Sequence(_) => (None, None),
+        };
+        let counter = CounterDetails {
+            kind: counter.word(),
+            declaration: format!("generator {}", counter.words().join(" ")),
+            template,
+            zone,
+            reset: counter.reset().word(),
+            last: status.as_ref().and_then(|(_, status)| status.last_given).map(|value| value.to_string()),
+            left: status.as_ref().map(|(_, status)| status.left),
+            sequence: status.map(|(key, _)| key.to_string()),
+        };
+        Some(details(None, Some(counter), Vec::new()))
+    }
+}
