@@ -153,7 +153,8 @@ fn decode_takes_what_people_paste() {
     let output = finish(&mut getid(&["decode"]), &"x y z ".repeat(10_000), PATIENCE, false);
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807\n"
+        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807, a UUID, an ObjectId, or with --config FILE an ID of \
+         one of its generators\n"
     );
     let output = finish(&mut getid(&["decode"]), &"x\n".repeat(10_000), PATIENCE, false);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
