@@ -51,12 +51,11 @@ The command is GETID unless its words follow; those that begin with - go behind 
 a colon or a slash in it.
 
 Words of the report:
-  request     one command, which gets one reply; MULTI and EXEC are requests too
-  batch       what a connection has in flight: --pipeline commands, or as many transactions. One write sends it, and
-              the next follows when its last reply has come
+  request     a command, which gets one reply; MULTI and EXEC are requests too
+  batch       what a connection has in flight; the next follows its last reply
   latency     of a batch: from its write to its last reply
   busy        share of the run in which the busiest thread ran
-  waited      share in which it could have run but something else had the processor: on a quiet machine 0 %
+  waited      share in which it could have run, and another program ran
 
 With --pid the CPU time of the server is told too, from which its cost per request follows. It must run on this machine.
 Keep load and server on different processors (taskset), or each measures the other.
@@ -72,10 +71,10 @@ Examples:
   getid bench
   getid bench -c 50 -P 16 --seconds 10 --pid $(pidof getid)
   getid bench -P 100 MGETID 100
-  getid bench --generator tweets                   # as getid bench GETID tweets
+  getid bench --generator order -n 10000           # as getid bench GETID order
   getid bench --transaction 16 GETID               # MULTI, 16 GETID, EXEC
-  getid bench -p 6379 -c 50 INCR counter           # any server that speaks Redis's protocol
-  getid bench rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password
+  getid bench -p 6379 -c 50 INCR counter           # any server that speaks RESP
+  getid bench rediss://ids.example.com:7891 --cacert ca.pem
   getid bench --seconds 30 --svg latency.svg --csv latency.csv
   taskset -c 1 getid bench --json --unix /run/getid/getid.sock"))]
 pub(super) struct BenchArgs {
@@ -91,11 +90,12 @@ pub(super) struct BenchArgs {
     /// Send MULTI, N times the command, EXEC
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transaction: Option<u32>,
-    /// Send for so many seconds [default: 5, unless --requests is given]
+    /// Send for so many seconds [default: 5, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds, conflicts_with = "requests")]
     seconds: Option<f64>,
     /// Send so many requests, or as many more as whole transactions take
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long = "count", visible_alias = "requests", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
     /// Send for so many seconds before anything is measured
     #[arg(long, value_name = "S", value_parser = seconds)]

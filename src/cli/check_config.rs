@@ -24,6 +24,7 @@ use crate::system::usage;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::text::store_url::StoreUrl;
+use crate::tools::paint::{bad_on_stderr, doubt, good};
 
 /// The word that has the stores of sequences opened.
 pub(super) const CONNECT: &str = "--connect";
@@ -48,7 +49,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
         }
         Err(report) => {
             // The report is Redis's block, line by line; nothing is put before it.
-            let _ = writeln!(io::stderr(), "{}", report.to_string().trim_end());
+            let _ = writeln!(io::stderr(), "{}", bad_on_stderr(report.to_string().trim_end()));
             ExitCode::FAILURE
         }
     }
@@ -93,13 +94,13 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
 fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     let config = &startup.config;
     for warning in startup.alarms.iter().chain(&startup.warnings) {
-        writeln!(out, "warning: {warning}")?;
+        writeln!(out, "{} {warning}", doubt("warning:"))?;
     }
     for overridden in &startup.overridden {
         writeln!(out, "note: {overridden}")?;
     }
     let layout = config.layout;
-    writeln!(out, "OK")?;
+    writeln!(out, "{}", good("OK"))?;
     writeln!(out, "listens on {}", listens_on(config))?;
     writeln!(
         out,

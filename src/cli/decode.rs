@@ -1,30 +1,38 @@
 //! `getid decode`: what IDs mean, for people and for scripts.
 //!
-//! IDs are those of the unnamed generator, or of any declaration. They come as arguments or from standard input, and
-//! each is answered at once, so that a log can be piped through without end. A word that is not an ID is named and does
-//! not spoil the others; a line of a hundred wrong words is named once.
+//! IDs are those of the generator or the layout that is named. Without one they are the unnamed generator's, those of
+//! the configuration's generators, or texts whose shape tells their kind; of several readings the one whose time is
+//! nearest to now counts.
+//!
+//! They come as arguments or from standard input, and each is answered at once, so that a log can be piped through
+//! without end. A word that is not an ID is named and does not spoil the others; a line of a hundred wrong words is
+//! named once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{Id, Layout};
+use getid_core::{CounterDeclaration, Id, Layout};
 use serde::Serialize;
 
 use super::layout_args::SubjectArgs;
-use super::output::{complain, finish, print};
+use super::output::{complain, finish, print, remark};
+use crate::system::clock::wall_unix_ms;
 use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::text::timestamp;
+use crate::tools::counted::CountedRow;
 use crate::tools::decoded::Decoding;
-use crate::tools::paste::{Mistake, Scanner};
+use crate::tools::meant::readings;
+use crate::tools::paste::{Found, Mistake, Scanner};
 use crate::tools::subject::Subject;
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
---layout and --generator name a layout or a kind other than the unnamed generator's; then texts such as UUIDs are IDs too, and each
-field has its own name. What is wider than 53 bits is a string in JSON.
+Without --layout and --generator an ID is the unnamed generator's, that of a generator in the servers' configuration
+(--config FILE), or a UUID or an ObjectId; of several readings the one counts whose time is nearest to now. --layout and
+--generator name one. Each field has its own name then. What is wider than 53 bits is a string in JSON.
 
 IDs may stand as people paste them: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
 UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
@@ -38,8 +46,11 @@ Examples:
   mysql -NBe 'SELECT id FROM orders LIMIT 10' | getid decode --json
   getid decode --config /etc/getid/getid.conf 144182182078841378
   getid decode --layout twitter 1541815603606036480
-  getid decode --layout 'baidu time:29 worker:21 epoch 2016-09-20T00:00:00+08:00' 180363646902239241
-  getid decode --layout uuid7 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  getid decode --layout 'baidu time:29 worker:21 epoch 2016-09-20T00:00:00+08:00' \\
+    180363646902239241
+  getid decode 017f22e2-79b0-7cc3-98c4-dc0c0c07398f
+  getid decode --config /etc/getid/getid.conf ORD20261125-000001
+  getid decode --layout 'serial ORD{yyyyMMdd}-{n:6} zone UTC' ORD20261125-000001
   getid decode --generator tweets --config /etc/getid/getid.conf 1541815603606036480")]
 pub(super) struct DecodeArgs {
     /// IDs; `-` or none at all: read them from standard input
@@ -57,8 +68,8 @@ const NAMED_MAX: u64 = 20;
 
 /// Decodes all IDs; exit code 1 if one of them was none, or the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> ExitCode {
-    let subject = match args.subject.subject() {
-        Ok(subject) => subject,
+    let subjects = match args.subject.subjects() {
+        Ok(subjects) => subjects,
         Err(message) => {
             complain(&message);
             return ExitCode::FAILURE;
@@ -66,13 +77,22 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     };
     let mut bad = false;
     let printed = print(|out| {
-        let meaning = match &subject {
-            Subject::Unnamed(layout) => Meaning::Unnamed(*layout),
-            Subject::Declared(declaration) => Meaning::Declared(Decoding::new(declaration)),
+        let now_unix_ms = wall_unix_ms();
+        // One that was named is the only one.
+        let is_named = subjects.len() == 1;
+        let mut decoder = Decoder {
+            out,
+            meanings: subjects.iter().map(|subject| Meaning::of(subject, is_named)).collect(),
+            json: args.json,
+            last: usize::MAX,
+            mistakes: 0,
+            place: None,
+            now_unix_ms,
+            guesses: !is_named,
+            explained: false,
+            hinted: false,
         };
-        let (json, header_due) = (args.json, !args.json);
-        let mut decoder = Decoder { out, meaning, json, header_due, mistakes: 0, place: None };
-        let result = decode_all(&args.ids, &subject, &mut decoder);
+        let result = decode_all(&args.ids, &subjects, &mut decoder);
         bad = decoder.mistakes > 0;
         let named = decoder.mistakes.min(NAMED_MAX);
         if decoder.mistakes > named {
@@ -84,18 +104,18 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     finish(printed, if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn decode_all(ids: &[String], subject: &Subject, decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_all(ids: &[String], subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<()> {
     if ids.is_empty() {
-        return decode_stdin(subject, decoder);
+        return decode_stdin(subjects, decoder);
     }
     for (index, argument) in ids.iter().enumerate() {
         if argument == "-" {
-            decode_stdin(subject, decoder)?;
+            decode_stdin(subjects, decoder)?;
             continue;
         }
         let place = Place::Argument(index + 1);
         let mut words = 0;
-        let mut scanner = Scanner::new(subject);
+        let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
         let mut found = |_, word| {
             words += 1;
             decoder.take(place, word)
@@ -103,19 +123,19 @@ fn decode_all(ids: &[String], subject: &Subject, decoder: &mut Decoder<'_>) -> i
         scanner.scan(argument.as_bytes(), &mut found)?;
         scanner.finish(&mut found)?;
         if words == 0 {
-            decoder.take(place, Err(Mistake::of(argument, subject)))?;
+            decoder.take(place, Err(Mistake::of(argument, &subjects[0])))?;
         }
     }
     Ok(())
 }
 
-fn decode_stdin(subject: &Subject, decoder: &mut Decoder<'_>) -> io::Result<()> {
+fn decode_stdin(subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<()> {
     let stdin = io::stdin();
     if stdin.is_terminal() {
-        complain("reading IDs from the terminal; end with Ctrl-D");
+        remark("reading IDs from the terminal; end with Ctrl-D");
     }
     let mut input = BufReader::new(stdin.lock());
-    let mut scanner = Scanner::new(subject);
+    let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
     loop {
         // Whoever types, or follows a log, sees each answer before the next question.
         if input.buffer().is_empty() {
@@ -153,27 +173,54 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// How numbers become rows.
-enum Meaning<'a> {
+/// How numbers of a subject become rows.
+struct Meaning<'a> {
+    kind: Kind<'a>,
+    /// Said with its rows; `None`: the subject was named, or is the unnamed generator.
+    recognized: Option<Whose>,
+}
+
+enum Kind<'a> {
     Unnamed(Layout),
     Declared(Decoding<'a>),
+    Counted(&'a CounterDeclaration),
+}
+
+impl<'a> Meaning<'a> {
+    fn of(subject: &'a Subject, is_named: bool) -> Meaning<'a> {
+        let kind = match subject {
+            Subject::Unnamed(layout) => Kind::Unnamed(*layout),
+            Subject::Declared(declaration) => Kind::Declared(Decoding::new(declaration)),
+            Subject::Counted(counter) => Kind::Counted(counter),
+        };
+        Meaning { kind, recognized: if is_named { None } else { Whose::of(subject) } }
+    }
 }
 
 struct Decoder<'a> {
     out: &'a mut dyn Write,
-    meaning: Meaning<'a>,
+    /// One for each subject.
+    meanings: Vec<Meaning<'a>>,
     json: bool,
-    header_due: bool,
+    /// The subject of the row before: a row of another one has a head of its own.
+    last: usize,
     /// Places with a mistake, and what went wrong besides.
     mistakes: u64,
     /// Where the last mistake was.
     place: Option<Place>,
+    now_unix_ms: i64,
+    /// Whether nobody named a generator or a layout.
+    guesses: bool,
+    /// What else an ID may be was said once.
+    explained: bool,
+    /// What an ID could be besides was said once.
+    hinted: bool,
 }
 
 impl Decoder<'_> {
-    fn take(&mut self, place: Place, word: Result<u128, Mistake>) -> io::Result<()> {
+    fn take(&mut self, place: Place, word: Result<Found, Mistake>) -> io::Result<()> {
         match word {
-            Ok(number) => self.write(number),
+            Ok((subject, number)) => self.write(subject, number),
             Err(_) if self.place == Some(place) => Ok(()),
             Err(mistake) => {
                 self.place = Some(place);
@@ -181,39 +228,121 @@ impl Decoder<'_> {
                 if self.mistakes > NAMED_MAX {
                     return Ok(());
                 }
+                let is_unknown = matches!(mistake, Mistake::NoId { .. });
+                let more = if self.guesses && is_unknown && !std::mem::replace(&mut self.explained, true) {
+                    ", a UUID, an ObjectId, or with --config FILE an ID of one of its generators"
+                } else {
+                    ""
+                };
                 // In the order of the input, also when both go to one terminal.
                 self.out.flush()?;
-                complain(&printable(&format!("{place}: {mistake}")));
+                complain(&printable(&format!("{place}: {mistake}{more}")));
                 Ok(())
             }
         }
     }
 
-    fn write(&mut self, number: u128) -> io::Result<()> {
-        let header_due = std::mem::take(&mut self.header_due);
-        match &self.meaning {
-            Meaning::Unnamed(layout) => {
-                let id = u64::try_from(number).ok().and_then(Id::new);
-                let Some(row) = id.map(|id| Row::new(id, *layout)) else { return Ok(()) };
-                if self.json { write_json(self.out, &row) } else { row.write(*layout, header_due, self.out) }
+    fn write(&mut self, subject: usize, number: u128) -> io::Result<()> {
+        let is_first = self.last == usize::MAX;
+        let header_due = !self.json && std::mem::replace(&mut self.last, subject) != subject;
+        let Decoder { out, meanings, now_unix_ms, .. } = self;
+        // One that nobody named is introduced.
+        let whose = meanings[subject].recognized.as_ref();
+        if let Some(whose) = whose.filter(|_| header_due) {
+            writeln!(out, "{}{}", if is_first { "" } else { "\n" }, whose.about)?;
+        }
+        match &meanings[subject].kind {
+            Kind::Unnamed(layout) => {
+                let layout = *layout;
+                let Some(id) = u64::try_from(number).ok().and_then(Id::new) else { return Ok(()) };
+                let row = Row::new(id, layout);
+                if self.json { write_json(out, whose, &row) } else { row.write(layout, header_due, out) }?;
+                self.hint(id, layout)
             }
-            Meaning::Declared(decoding) => {
+            Kind::Declared(decoding) => {
                 let row = decoding.row(number);
                 if self.json {
-                    return write_json(self.out, &row);
+                    return write_json(out, whose, &row);
                 }
                 if header_due {
-                    writeln!(self.out, "{}", decoding.header())?;
+                    writeln!(out, "{}", decoding.header())?;
                 }
-                writeln!(self.out, "{row}")
+                writeln!(out, "{row}")
+            }
+            Kind::Counted(counter) => {
+                let row = CountedRow::new(counter, number, *now_unix_ms);
+                if self.json {
+                    return write_json(out, whose, &row);
+                }
+                if header_due {
+                    writeln!(out, "{}", CountedRow::header(counter))?;
+                }
+                writeln!(out, "{row}")
             }
         }
     }
+
+    /// Says once what else an ID could be whose time has not come.
+    fn hint(&mut self, id: Id, layout: Layout) -> io::Result<()> {
+        if self.hinted || !self.guesses {
+            return Ok(());
+        }
+        let readings = readings(id, layout, self.now_unix_ms);
+        if readings.is_empty() {
+            return Ok(());
+        }
+        self.hinted = true;
+        self.out.flush()?;
+        let readings: Vec<_> = readings
+            .iter()
+            .map(|(kind, unix_ms)| format!("--layout {kind} ({})", timestamp::format_rfc3339(*unix_ms)))
+            .collect();
+        let readings = readings.join(", ");
+        remark(&format!("the time of {id} has not come: another system's ID? It could be one of {readings}"));
+        Ok(())
+    }
 }
 
-fn write_json(out: &mut dyn Write, row: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, row)?;
+/// One object a line; of a subject that nobody named it says which it is.
+fn write_json(out: &mut dyn Write, whose: Option<&Whose>, row: &impl Serialize) -> io::Result<()> {
+    match whose {
+        None => serde_json::to_writer(&mut *out, row)?,
+        Some(whose) => serde_json::to_writer(&mut *out, &Recognized { whose, row })?,
+    }
     out.write_all(b"\n")
+}
+
+#[derive(Serialize)]
+struct Recognized<'a, R: Serialize> {
+    #[serde(flatten)]
+    whose: &'a Whose,
+    #[serde(flatten)]
+    row: &'a R,
+}
+
+/// Whose IDs were recognized.
+#[derive(Serialize)]
+struct Whose {
+    /// `None`: a kind, and no generator of the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generator: Option<String>,
+    kind: &'static str,
+    #[serde(skip)]
+    about: String,
+}
+
+impl Whose {
+    fn of(subject: &Subject) -> Option<Whose> {
+        let (kind, doc) = match subject {
+            Subject::Unnamed(_) => return None,
+            Subject::Declared(declaration) => (declaration.kind().word, declaration.kind().doc.to_owned()),
+            Subject::Counted(counter) => (counter.word(), counter.words().split_off(2).join(" ")),
+        };
+        let generator = subject.name().filter(|name| *name != kind).map(str::to_owned);
+        let name = generator.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        let about = format!("{name}{kind}{}{doc}", if doc.is_empty() { "" } else { ", " });
+        Some(Whose { generator, kind, about })
+    }
 }
 
 /// The fields of DECODEID that do not depend on the current time, under the same names.

@@ -20,25 +20,30 @@ const PIPELINE: u64 = 1000;
 
 /// Arguments of `getid get`.
 #[derive(Args)]
-#[command(override_usage = "getid get [SERVER] [N] [NAME] [OPTIONS]", after_help = format!("\
+#[command(override_usage = "getid get [SERVER] [NAME] [-n N] [OPTIONS]", after_help = format!("\
 {SERVER_HELP}
 
-NAME is a named generator. One whose name is a number, or has a colon, is named by --generator.
+NAME is a named generator, of any kind. One whose name is a number, or has a colon, is named by --generator. A number alone
+is N.
 
-IDs come one a line, ascending, as the server gives them. Exit code 0: all came; 1: the server refused one, which ends it,
+IDs come one a line, in the order in which the server gives them. Exit code 0: all came; 1: the server refused one, which ends it,
 and those before it were printed; 2: the command line is wrong, or the server was not reached.
 
 Examples:
   getid get
-  getid get 1000 > ids.txt
-  getid get 10.0.0.5:7890 5 | getid decode
-  getid get 5 trace
-  getid get 5 lua --field shard=53 | getid decode --layout redis-lua
+  getid get -n 1000 > ids.txt
+  getid get 10.0.0.5:7890 -n 5 | getid decode
+  getid get trace
+  getid get order -n 5
+  getid get lua --field shard=53 | getid decode --layout redis-lua
   order_id=$(getid get --unix /run/getid/getid.sock)"))]
 pub(super) struct GetArgs {
-    /// The server, how many IDs [default: 1], and whose
-    #[arg(value_name = "SERVER|N|NAME", num_args = 0..=3, allow_negative_numbers = true)]
+    /// The server, whose IDs, and how many
+    #[arg(value_name = "SERVER|NAME|N", num_args = 0..=3, allow_negative_numbers = true)]
     words: Vec<String>,
+    /// So many IDs [default: 1]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
     #[command(flatten)]
     generator: GeneratorArgs,
     #[command(flatten)]
@@ -87,12 +92,16 @@ fn prepare(args: &GetArgs) -> Result<(Endpoint, Request), String> {
     if let (Some(name), Some(_)) = (name, named) {
         return Err(format!("'{name}' names a generator, and --generator another: use one of them"));
     }
+    if let (Some(word), Some(flag)) = (count, args.count) {
+        return Err(format!("'{word}' says how many IDs, and -n {flag} another number: use one of them"));
+    }
+    let count = count.or(args.count).unwrap_or(1);
     let name = named.or(name);
     let mut request = vec!["GETID".to_owned()];
     request.extend(args.generator.fields.words(name)?);
     let mut bytes = Vec::new();
     push_request(&mut bytes, &request);
-    let request = Request { bytes, count: count.unwrap_or(1), is_named: name.is_some() };
+    let request = Request { bytes, count, is_named: name.is_some() };
     Ok((args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?, request))
 }
 

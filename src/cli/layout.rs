@@ -4,13 +4,14 @@ use std::fmt;
 use std::process::ExitCode;
 
 use clap::Args;
-use getid_core::{IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
+use getid_core::{COUNTER_KINDS, IDS_PER_S_MAX, KINDS, MODULUS_MAX, SERVERS_MAX, propose};
 use serde::Serialize;
 
 use super::layout_args::{SubjectArgs, declared};
 use super::output::{complain, finish, print_report};
 use crate::system::clock::wall_unix_ms;
 use crate::text::plural::{counted, thousands};
+use crate::tools::counted::{CounterExplanation, counter_doc};
 use crate::tools::explanation::{Explanation, Load};
 use crate::tools::subject::Subject;
 
@@ -18,12 +19,12 @@ use crate::tools::subject::Subject;
 #[derive(Args)]
 #[command(
     override_usage = "getid layout [KIND [OPTION VALUE]...] [OPTIONS]
-       getid layout --generator NAME [--config FILE]
+       getid layout NAME --config FILE
        getid layout --servers N --rate N [--mod N]
        getid layout --list",
     after_help = "\
 Without a kind or a generator, it is the unnamed generator's layout, as it is configured. Words are those of a configuration's
-line behind the name; constants need no values.
+line behind the name; constants need no values. NAME is a generator of the configuration, as --generator NAME.
 
 Evenness is how IDs spread over tables when a row's table is id % n: even, or the emptiest and the fullest of the n have so many
 times their share.
@@ -32,15 +33,16 @@ With --servers and --rate a layout is proposed, with the line for the configurat
 
 Examples:
   getid layout twitter
-  getid layout layout time:39@1ms server-id:7 counter:7 epoch 2016-01-01T00:00:00+08:00 counter-start 0..9
-  getid layout --generator tweets --config /etc/getid/getid.conf --mod 100 --rate 500
+  getid layout 'serial ORD{yyyyMMdd}-{n:6} zone UTC'
+  getid layout layout time:41@1ms server-id:7 counter:12 epoch 2026-01-01T00:00:00Z
+  getid layout tweets --config /etc/getid/getid.conf --mod 100 --rate 500
   getid layout --servers 20 --rate 50000 --mod 1024
   getid layout --list"
 )]
 pub(super) struct ExplainArgs {
-    /// A kind, and what is declared of it
+    /// A kind, and what is declared of it; or a generator of the configuration
     #[arg(value_name = "WORD", allow_negative_numbers = true)]
-    #[arg(conflicts_with_all = ["words", "generator", "config", "id_range", "shard_range", "random_range", "epoch"])]
+    #[arg(conflicts_with_all = ["words", "generator", "id_range", "shard_range", "random_range", "epoch"])]
     kind: Vec<String>,
     /// Show all kinds
     #[arg(long, conflicts_with_all = ["kind", "words", "generator", "config", "servers", "rate", "modulus"])]
@@ -82,10 +84,43 @@ pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     }
 }
 
-fn explain(args: &ExplainArgs) -> Result<Explanation, String> {
-    let subject =
-        if args.kind.is_empty() { args.subject.subject() } else { declared("the layout", &args.kind.join(" ")) }?;
-    explanation(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
+fn explain(args: &ExplainArgs) -> Result<Explained, String> {
+    let subject = match args.kind.as_slice() {
+        [] => args.subject.subject(),
+        [word] => match args.subject.generator_named(word) {
+            Some(subject) => Ok(subject),
+            None => declared("the layout", word).map_err(|error| match args.subject.generator_like(word) {
+                Some(meant) => format!("no kind and no generator is called '{word}'; did you mean '{meant}'?"),
+                None => error,
+            }),
+        },
+        words => declared("the layout", &words.join(" ")),
+    }?;
+    explained(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
+}
+
+/// What is printed of a generator.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Explained {
+    Clock(Box<Explanation>),
+    Counter(Box<CounterExplanation>),
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Explained::Clock(explanation) => explanation.fmt(f),
+            Explained::Counter(explanation) => explanation.fmt(f),
+        }
+    }
+}
+
+fn explained(subject: &Subject, load: Load) -> Result<Explained, String> {
+    if let Subject::Counted(counter) = subject {
+        return Ok(Explained::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
+    }
+    explanation(subject, load).map(|explanation| Explained::Clock(Box::new(explanation)))
 }
 
 fn explanation(subject: &Subject, load: Load) -> Result<Explanation, String> {
@@ -115,7 +150,13 @@ impl List {
             fields: kind.fields.iter().map(|(name, bits, _)| format!("{name}:{bits}")).collect::<Vec<_>>().join(" "),
             about: kind.doc,
         };
-        List { kinds: KINDS.iter().map(listed).collect() }
+        let counters = COUNTER_KINDS.iter().map(|&kind| ListedKind {
+            kind,
+            bits: 0,
+            fields: String::new(),
+            about: counter_doc(kind),
+        });
+        List { kinds: KINDS.iter().map(listed).chain(counters).collect() }
     }
 }
 

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use getid_core::{COUNTER_KINDS, Declaration, DeclarationError, Epoch, Layout, kind_words};
+use getid_core::{DeclarationError, Epoch, Layout};
 
-use crate::config::{Config, RealFiles, Sources, declaration_help, epoch};
+use crate::config::{Config, RealFiles, Sources, counter_help, declaration_help, epoch, kind_meant};
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
 use crate::text::suggest::did_you_mean;
 use crate::text::timestamp;
-use crate::tools::subject::Subject;
+use crate::text::zone::Zone;
+use crate::tools::meant::shaped;
+use crate::tools::subject::{Subject, SubjectError};
 
 /// Flags that say how the bits of IDs are divided.
 ///
@@ -64,15 +66,65 @@ impl SubjectArgs {
     pub(super) fn subject(&self) -> Result<Subject, String> {
         match (&self.words, &self.generator) {
             (Some(words), _) => declared("--layout", words),
-            (None, Some(name)) => self.unnamed.generator(name),
+            (None, Some(name)) => generator(&self.unnamed.load()?, name),
             (None, None) => self.unnamed.layout().map(Subject::Unnamed),
         }
     }
+
+    /// Whose IDs it could be: the one that the flags name, else the unnamed generator first, those of the
+    /// configuration, and kinds that an ID's shape tells.
+    pub(super) fn subjects(&self) -> Result<Vec<Subject>, String> {
+        if self.words.is_some() || self.generator.is_some() {
+            return Ok(vec![self.subject()?]);
+        }
+        let config = self.unnamed.load()?;
+        let mut subjects = vec![Subject::Unnamed(self.unnamed.layout_over(config.layout)?)];
+        subjects.extend(all_generators(&config));
+        subjects.extend(shaped());
+        Ok(subjects)
+    }
+
+    /// The generator of the configuration that has this name; `None` where it has none, or none can be read.
+    pub(super) fn generator_named(&self, name: &str) -> Option<Subject> {
+        let config = self.unnamed.load().ok()?;
+        all_generators(&config).find(|subject| subject.name() == Some(name))
+    }
+
+    /// The name of a generator of the configuration that was probably meant by a word that means no kind.
+    pub(super) fn generator_like(&self, word: &str) -> Option<String> {
+        let config = self.unnamed.load().ok().filter(|_| kind_meant(word).is_none())?;
+        let subjects: Vec<Subject> = all_generators(&config).collect();
+        did_you_mean(word, subjects.iter().filter_map(Subject::name)).map(str::to_owned)
+    }
+}
+
+/// All that a configuration declares.
+fn all_generators(config: &Config) -> impl Iterator<Item = Subject> {
+    let clocks = config.generators.iter().map(|declaration| Subject::Declared(Box::new((**declaration).clone())));
+    clocks.chain(config.counters.iter().map(|counter| Subject::Counted(Box::new((**counter).clone()))))
+}
+
+/// The generator of this name, or which there are.
+fn generator(config: &Config, name: &str) -> Result<Subject, String> {
+    let subjects: Vec<Subject> = all_generators(config).collect();
+    if let Some(subject) = subjects.iter().find(|subject| subject.name() == Some(name)) {
+        return Ok(subject.clone());
+    }
+    let names = || subjects.iter().filter_map(Subject::name);
+    let meant = match did_you_mean(name, names()) {
+        Some(meant) => format!("did you mean '{meant}'?"),
+        None if subjects.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
+        None => {
+            let more = if subjects.len() > NAMED_MAX { ", ..." } else { "" };
+            format!("it has {}{more}", names().take(NAMED_MAX).collect::<Vec<_>>().join(", "))
+        }
+    };
+    Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
 }
 
 /// What `words` declare, or all that is wrong with them; `place` is where they are from.
 pub(super) fn declared(place: &str, words: &str) -> Result<Subject, String> {
-    Subject::parse(words, epoch).map_err(|errors| match errors.as_slice() {
+    Subject::parse(words, epoch, |zone| Zone::named(zone).map(|_| ())).map_err(|errors| match errors.as_slice() {
         [error] => format!("{place}: {}", sentence(error)),
         errors => {
             let lines: Vec<_> = errors.iter().map(|error| format!("\n  {}", sentence(error))).collect();
@@ -93,26 +145,6 @@ impl LayoutArgs {
         // Warnings are for who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
         Ok(config)
-    }
-
-    fn generator(&self, name: &str) -> Result<Subject, String> {
-        let Config { generators, counters, .. } = self.load()?;
-        let names = || generators.iter().map(|declaration| declaration.name());
-        if let Some(declaration) = generators.iter().find(|declaration| declaration.name() == name) {
-            return Ok(Subject::Declared(Box::new(Declaration::clone(declaration))));
-        }
-        if let Some(counter) = counters.iter().find(|counter| counter.name() == name) {
-            return Err(format!("--generator {name}: {}", no_layout(counter.word())));
-        }
-        let meant = match did_you_mean(name, names()) {
-            Some(meant) => format!("did you mean '{meant}'?"),
-            None if generators.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
-            None => {
-                let more = if generators.len() > NAMED_MAX { ", ..." } else { "" };
-                format!("it has {}{more}", names().take(NAMED_MAX).collect::<Vec<_>>().join(", "))
-            }
-        };
-        Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
     }
 
     /// The servers' configuration file, if it was named.
@@ -143,28 +175,16 @@ impl LayoutArgs {
 }
 
 /// A mistake, and the way out of it where the sentence does not show it.
-fn sentence(error: &DeclarationError) -> String {
+fn sentence(error: &SubjectError) -> String {
     let help = match error {
-        DeclarationError::Kind { word } => Some(kind_help(word)),
-        error => declaration_help(error),
+        SubjectError::Declaration(DeclarationError::Kind { word }) => {
+            Some(kind_meant(word).unwrap_or_else(|| "'getid layout --list' shows the kinds".to_owned()))
+        }
+        SubjectError::Declaration(error) => declaration_help(error),
+        SubjectError::Counter(error) => counter_help(error),
     };
     match help {
         Some(help) => format!("{error}; {help}"),
         None => error.to_string(),
     }
-}
-
-/// The way out of a word that is no kind with a layout.
-fn kind_help(word: &str) -> String {
-    let word = word.to_ascii_lowercase();
-    if COUNTER_KINDS.contains(&word.as_str()) {
-        return no_layout(&word);
-    }
-    did_you_mean(&word, kind_words())
-        .map_or_else(|| "'getid layout --list' shows the kinds".to_owned(), |meant| format!("did you mean '{meant}'?"))
-}
-
-/// What is said of a kind that counts, one of [`COUNTER_KINDS`].
-fn no_layout(kind: &str) -> String {
-    format!("a {kind} counts in a store of sequences and has no layout; DECODEID of a server reads its IDs")
 }

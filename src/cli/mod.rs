@@ -9,9 +9,11 @@ mod check_config;
 mod claim;
 mod claim_store;
 mod cluster;
+mod completions;
 mod decode;
 mod generator_args;
 mod get;
+mod help;
 mod import;
 mod layout;
 mod layout_args;
@@ -28,11 +30,9 @@ mod worker;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
-use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::config::directive::Directive;
 use crate::config::ordinal;
 use crate::system::{host, names};
 use crate::text::printable::{is_unprintable, printable};
@@ -59,7 +59,7 @@ pub fn run() -> ExitCode {
         Command::Worker(args) => worker::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Completions { shell } => completions(shell),
+        Command::Completions(args) => completions::run(&args),
     }
 }
 
@@ -69,8 +69,34 @@ fn host_name_with_ordinal() -> Option<String> {
 }
 
 fn parse() -> Cli {
-    let matches = command().try_get_matches().unwrap_or_else(|error| escaped(error).exit());
+    let matches = command().try_get_matches().unwrap_or_else(|error| escaped(proposed(error)).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// What people call subcommands, and the one that is meant.
+const CALLED: [(&[&str], &str); 9] = [
+    (&["start", "run", "server", "daemon"], "serve"),
+    (&["check", "test", "validate", "lint", "config"], "check-config"),
+    (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
+    (&["parse", "explain", "inspect", "read", "decodeid"], "decode"),
+    (&["range", "between", "idspan"], "span"),
+    (&["kinds", "kind", "propose", "generators", "generator"], "layout"),
+    (&["health", "healthcheck", "ready", "status"], "ping"),
+    (&["benchmark", "load"], "bench"),
+    (&["seq", "counter", "counters"], "sequence"),
+];
+
+/// `error` with the subcommand that is probably meant by one that there is not.
+fn proposed(mut error: clap::Error) -> clap::Error {
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return error;
+    }
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
+    let typed = typed.to_ascii_lowercase();
+    if let Some((_, meant)) = CALLED.iter().find(|(words, _)| words.contains(&typed.as_str())) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![(*meant).to_owned()]));
+    }
+    error
 }
 
 /// `error` without what a terminal would obey in the arguments that it quotes.
@@ -92,7 +118,7 @@ fn escaped(mut error: clap::Error) -> clap::Error {
 ///
 /// The version of a subcommand is that of the program, under its name.
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|command| command.display_name("getid"))
+    help::arranged(Cli::command().mut_subcommands(|command| command.display_name("getid")))
 }
 
 /// The words behind `serve`, where clap would only pass them on.
@@ -172,11 +198,7 @@ enum Command {
     /// Measure a server: requests a second, latency, CPU time per request
     Bench(Box<bench::BenchArgs>),
     /// Print a completion script for a shell
-    #[command(after_help = "Example:\n  getid completions bash > /etc/bash_completion.d/getid")]
-    Completions {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
+    Completions(completions::CompletionsArgs),
 }
 
 const SERVE_EXAMPLES: &str = "\
@@ -205,41 +227,6 @@ struct Words {
     words: Vec<String>,
 }
 
-fn completions(shell: clap_complete::Shell) -> ExitCode {
-    // clap_complete panics when a write fails, so it gets memory to write to.
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_directives(Cli::command()), "getid", &mut script);
-    output::finish(output::print(|out| out.write_all(&script)), ExitCode::SUCCESS)
-}
-
-/// The command line as shells should know it: `serve` and `check-config` are followed by directives, which the real one
-/// only passes on.
-fn with_directives(mut command: clap::Command) -> clap::Command {
-    let directive = |row: &'static Directive| {
-        let (least, most) = row.words();
-        let mut flag =
-            Arg::new(row.name).long(row.name).help(row.doc).value_name("VALUE").num_args(least.max(1)..=most.max(1));
-        if !row.choices().is_empty() {
-            flag = flag.value_parser(PossibleValuesParser::new(row.choices()));
-        }
-        if row.is_path() {
-            flag = flag.value_hint(ValueHint::AnyPath);
-        }
-        flag
-    };
-    for name in ["serve", "check-config"] {
-        command = command.mut_subcommand(name, |serve| {
-            let serve = serve.mut_arg("words", |words| {
-                words.trailing_var_arg(false).allow_hyphen_values(false).value_hint(ValueHint::FilePath)
-            });
-            serve.args(Directive::ALL.iter().map(directive))
-        });
-    }
-    let connect = Arg::new("connect").long("connect").help("Open the stores of sequences").num_args(0);
-    command = command.mut_subcommand("check-config", |check| check.arg(connect));
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,23 +234,7 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Cli::command().debug_assert();
-        with_directives(Cli::command()).debug_assert();
-    }
-
-    #[test]
-    fn shells_know_the_directives() {
-        use clap_complete::Shell;
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut with_directives(Cli::command()), "getid", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for row in Directive::ALL {
-                let flag = if shell == Shell::Fish { format!("-l {} ", row.name) } else { format!("--{}", row.name) };
-                let places = script.matches(&flag).count();
-                assert!(places >= 2, "{shell}: {flag} is known in {places} places");
-            }
-            assert!(script.contains("notice"), "{shell}: values of loglevel");
-        }
+        completions::completed(Cli::command()).debug_assert();
     }
 
     #[track_caller]
@@ -288,6 +259,17 @@ mod tests {
                 let Err(error) = command().try_get_matches_from(&line) else { panic!("{line:?} is taken") };
                 let text = escaped(error).render().to_string();
                 assert!(text.contains(shown) && !text.contains(['\u{1b}', '\r']), "{line:?}: {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn subcommands_are_proposed_by_what_people_call_them() {
+        for (words, meant) in CALLED {
+            for word in words {
+                let Err(error) = command().try_get_matches_from(["getid", word]) else { panic!("{word} is taken") };
+                let text = escaped(proposed(error)).render().to_string();
+                assert!(text.contains(&format!("similar subcommand exists: '{meant}'")), "{word}: {text}");
             }
         }
     }

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::text::printable::printable;
+use crate::tools::paint::{Painted, bad_on_stderr, doubt_on_stderr};
 
 /// Exit code of a tool whose command line is wrong, or that could not do what it was asked.
 pub(super) const EXIT_FAILED: u8 = 2;
@@ -51,7 +52,18 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
 ///
 /// Escaped here, whatever the message quotes: an argument, a path, or what a server answered.
 pub(super) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "getid: {}", escaped(message));
+    write_line(&bad_on_stderr("getid:"), message);
+}
+
+/// The same of what is no failure.
+pub(super) fn remark(message: &str) {
+    write_line(&doubt_on_stderr("getid:"), message);
+}
+
+/// One write, so that lines of several programs do not mix.
+fn write_line(name: &Painted<&str>, message: &str) {
+    let line = format!("{name} {}\n", escaped(message));
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// `message` with everything in its lines escaped that a terminal would obey.

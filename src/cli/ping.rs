@@ -15,6 +15,7 @@ use clap::Args;
 use super::output::{complain, finish, print};
 use super::server_args::{SERVER_HELP, ServerArgs};
 use crate::text::printable::printable;
+use crate::tools::paint::good;
 use crate::tools::replies::{Reply, push_request};
 
 /// How long it may take when nobody says, ms.
@@ -33,7 +34,7 @@ Examples:
   getid ping
   getid ping 10.0.0.5:7890 --timeout-ms 500
   getid ping --unix /run/getid/getid.sock
-  getid ping rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password
+  getid ping rediss://ids.example.com:7891 --cacert ca.pem
   HEALTHCHECK CMD [\"getid\", \"ping\", \"--ids\"]   # in a Dockerfile"))]
 pub(super) struct PingArgs {
     /// The server
@@ -64,6 +65,7 @@ pub(super) fn run(args: &PingArgs) -> ExitCode {
     };
     match verdict {
         Ok(verdict) => {
+            let verdict = good(verdict);
             finish(print(|out| writeln!(out, "{endpoint}: {verdict} in {elapsed_ms:.1} ms")), ExitCode::SUCCESS)
         }
         Err(message) => failed(&format!("{endpoint}: {message}")),

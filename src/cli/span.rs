@@ -86,6 +86,7 @@ impl Span {
         let (lowest, highest) = match subject {
             Subject::Unnamed(layout) => span(*layout, from_unix_ms, to_unix_ms),
             Subject::Declared(declaration) => declared_span(declaration, from_unix_ms, to_unix_ms)?,
+            Subject::Counted(counter) => return Err(no_span(counter.name())),
         };
         Ok(Span { from, to, from_unix_ms, to_unix_ms, lowest, highest })
     }
@@ -117,6 +118,10 @@ fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) 
     Ok((lowest, highest))
 }
 
+fn no_span(name: &str) -> String {
+    format!("IDs of {name} are counted, and hold no time; those of one day, month or year begin alike")
+}
+
 const NS_PER_MS: i128 = 1_000_000;
 
 /// Which times there are IDs for, Unix ms.
@@ -134,6 +139,7 @@ impl Bounds {
                 let bounds = Bounds { first: layout.epoch_unix_ms(), last: layout.end_unix_ms().saturating_sub(1) };
                 layout.has_time().then_some(bounds).ok_or_else(|| format!("IDs of {} hold no time", declaration.name()))
             }
+            Subject::Counted(counter) => Err(no_span(counter.name())),
         }
     }
 

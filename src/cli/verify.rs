@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use getid_core::Role;
 use indicatif::ProgressBar;
 
 use super::generator_args::FieldArgs;
@@ -39,18 +38,18 @@ const SECONDS_DEFAULT: f64 = 10.0;
 {SERVER_HELP}
 
 What is checked:
-  no id twice                         over all connections, servers and earlier runs
-  order on each connection            each id is larger than the one before
-  real-time order across connections  an id asked for after another's reply came is larger, on each server
-  server-id                           as --server-id says, or one for each server, and another for each
-  time against the clock              the id's time lies between request and reply, give or take the tolerance
-  evenness                            over id % MODULUS; to the letter with --exclusive or where the run got every id
-  later than earlier runs             with --after: larger than all that a server-id gave in the files of --against
-  replies as asked for                an integer to GETID, so many to MGETID
+  no id twice               over all connections, servers and earlier runs
+  order on each connection  each id is larger than the one before
+  real-time order           an id asked for after another's reply is larger
+  server-id                 one for each server, or those of --server-id
+  time against the clock    between request and reply, give or take the tolerance
+  evenness                  over id % N of --mod; exactly even with --exclusive
+  later than earlier runs   with --after: larger than those of --against
+  replies as asked for      one to GETID, so many to MGETID
 
 Of a named generator (--generator NAME, with the servers' --config FILE) is checked what its kind promises: no order where IDs
-do not ascend, no time where they hold none, evenness where their lowest bits are random. Without the servers' file,
---layout 'generator NAME KIND ...' says the same.
+do not ascend, no time where they hold none, evenness where their lowest bits are random; of serial numbers and sequences
+their order on each server, by period and value. Without the servers' file, --layout 'generator NAME KIND ...' says the same.
 
 Each SERVER must be one server, not a balancer in front of several. Error replies such as BUSY or MISCONF are counted and
 reported; they are no violation. Exit code 0: no violation; 1: a violation; 2: the command line is wrong, or a
@@ -59,13 +58,14 @@ connection failed. With --json ids are strings, for they are larger than 2^53.
 Examples:
   getid verify
   getid verify -c 50 --pipeline 16 --seconds 30 127.0.0.1:7890
-  getid verify --batch 100 --ids 100000000 /run/getid/getid.sock
+  getid verify --batch 100 -n 100000000 /run/getid/getid.sock
   getid verify --server-id 0,1,2,3 a:7890 b:7890 c:7890 d:7890
   getid verify --record before.ids --tolerate-disconnects    # and kill -9 the server meanwhile
   getid verify --against before.ids --after
   getid verify --generator lua --field shard=53 --config /etc/getid/getid.conf
-  getid verify --layout 'generator trace uuid7' -c 50 --ids 1000000
-  getid verify rediss://ids.example.com:7891 --cacert ca.pem --password-file /etc/getid/password"))]
+  getid verify --layout 'generator trace uuid7' -c 50 -n 1000000
+  getid verify --generator order --config /etc/getid/getid.conf -n 10000
+  getid verify rediss://ids.example.com:7891 --cacert ca.pem"))]
 pub(super) struct VerifyArgs {
     /// Servers
     #[arg(value_name = "SERVER")]
@@ -73,14 +73,15 @@ pub(super) struct VerifyArgs {
     /// Connections to each server
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
-    /// Draw for so many seconds [default: 10, unless --ids is given]
+    /// Draw for so many seconds [default: 10, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
     /// Draw so many IDs, from all servers together
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long = "count", visible_alias = "ids", value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     ids: Option<u64>,
     /// Requests in flight on each connection
-    #[arg(short = 'P', long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(short = 'P', long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pipeline: u32,
     /// Draw by MGETID, so many IDs a request, instead of GETID
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -88,8 +89,9 @@ pub(super) struct VerifyArgs {
     /// The server-ids to expect, one for each server
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     server_id: Vec<u64>,
-    /// Judge evenness over id % M
-    #[arg(long, value_name = "M", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
+    /// Judge evenness over id % N
+    #[arg(long = "mod", visible_alias = "modulus", value_name = "N", default_value_t = 1024)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
     modulus: u32,
     /// Nobody else draws from these servers: evenness must hold to the letter
     #[arg(long)]
@@ -149,7 +151,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     let bar = progress_bar(args.ids, args.seconds.unwrap_or(SECONDS_DEFAULT));
     let plan = Arc::new(Plan {
         batch: args.batch,
-        generator: promises.generator().cloned(),
+        subject: Arc::clone(promises.subject()),
         words,
         pipeline: args.pipeline as usize,
         ids_left: AtomicU64::new(args.ids.unwrap_or(u64::MAX)),
@@ -201,16 +203,10 @@ fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> 
     if !args.server_id.is_empty() && !promises.names_server() {
         return Err("--server-id: nothing in these IDs says which server gave them".to_owned());
     }
-    let Some(declaration) = promises.generator() else {
-        return args.fields.words(None);
-    };
-    let fields = declaration.layout().fields().iter().filter(|field| field.role == Role::Request);
-    for field in fields {
-        if !args.fields.names(&field.name) {
-            return Err(format!("the field '{0}' comes with each request: --field {0}=VALUE", field.name));
-        }
+    if let Some(field) = promises.request_fields().find(|field| !args.fields.names(field)) {
+        return Err(format!("the field '{field}' comes with each request: --field {field}=VALUE"));
     }
-    args.fields.words(Some(declaration.name()))
+    args.fields.words(promises.generator())
 }
 
 fn targets(args: &VerifyArgs) -> Result<Vec<Arc<Endpoint>>, String> {
@@ -307,7 +303,7 @@ fn open_earlier(path: &Path, promises: &Promises) -> Result<Earlier<'static>, St
     let name = path.display().to_string();
     let opened = File::open(path).map_err(RecordError::Io).and_then(|file| Reader::new(BufReader::new(file)));
     let reader = opened.map_err(|error| format!("{name}: {error}"))?;
-    let [theirs, ours] = [reader.subject(), promises.subject()].map(layout_text);
+    let [theirs, ours] = [reader.subject(), &**promises.subject()].map(layout_text);
     if theirs != ours {
         return Err(format!("{name}: its ids have the layout {theirs}, this run's have {ours}"));
     }

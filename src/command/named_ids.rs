@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use getid_core::{
-    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role,
-    Shape,
+    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape,
 };
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::Value;
 use crate::text::timestamp::{Time, format_rfc3339};
-use crate::text::zone::Zone;
+use crate::text::zone::shown_unix_ms;
 
 const NS_PER_MS: i128 = 1_000_000;
 
@@ -164,22 +163,6 @@ pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_un
     let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
     told.push((Value::from("generators"), Value::Map(each.collect())));
     Value::Map(told)
-}
-
-/// When the period begins that a serial number shows, Unix ms; `None` where it shows no year. One of two digits is the
-/// nearest to now.
-fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Option<i64> {
-    let CounterKind::Serial(serial) = counter.kind() else { return None };
-    let zone = Zone::named(serial.zone.as_deref()?).ok()?;
-    let mut stamp = read.stamp;
-    if serial.template.has_short_years() {
-        let now = zone.stamp(now_unix_ms).year;
-        let century = now - now % 100;
-        let years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year);
-        stamp.year = years.into_iter().min_by_key(|year| year.abs_diff(now))?;
-    }
-    let finest = serial.template.finest();
-    (finest > Reset::Never).then(|| zone.period(finest, stamp).0)
 }
 
 /// Whether a span of time has a span of IDs.

@@ -56,7 +56,7 @@ pub use self::rewrite::Rewritten;
 use self::row::Shape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file, read_store_password};
 pub use self::server_id::{ServerIdFrom, ordinal};
-pub use self::value_error::declaration_help;
+pub use self::value_error::{counter_help, declaration_help, kind_meant};
 use self::values::Values;
 pub use self::values::{
     BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, STORES_MAX, SequenceConfig, UserLine,

@@ -134,20 +134,49 @@ impl ValueError {
                 }
                 error => error.help()?,
             },
-            ValueError::Counter(CounterError::Radix { text }) => {
-                let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
-                format!("did you mean '{meant}'?")
-            }
+            ValueError::Counter(error) => counter_help(error)?,
             _ => return None,
         };
         Some(help)
     }
 }
 
+/// What people call IDs, and the kinds that they mean by it; without the marks between words.
+const CALLED: [(&[&str], &[&str]); 12] = [
+    (&["snowflake", "snowflakes", "snowflakeid", "twittersnowflake"], &["twitter", "leaf"]),
+    (&["uuid", "guid"], &["uuid7", "uuid4"]),
+    (&["uuidv7", "ulid", "ksuid"], &["uuid7"]),
+    (&["uuidv4", "random", "nanoid", "cuid"], &["uuid4"]),
+    (&["mongo", "mongodb", "mongoid", "bson", "oid"], &["objectid"]),
+    (&["meituan", "leafsnowflake"], &["leaf"]),
+    (&["uidgenerator", "baiduuid"], &["baidu"]),
+    (&["autoincrement", "identity", "counter", "incr", "nextval", "segment", "leafsegment", "tinyid"], &["sequence"]),
+    (
+        &["order", "ordernumber", "invoice", "invoicenumber", "ticket", "serialnumber", "template", "number"],
+        &["serial"],
+    ),
+    (&["tso", "tidb", "tikv", "oracle"], &["pd", "chronos"]),
+    (&["timestamp", "time", "epoch", "unixtime"], &["timestamp-ms", "timestamp-us"]),
+    (&["javascript", "js", "browser"], &["js53"]),
+];
+
+/// Asks for the kinds that were probably meant by a word: by what it means, else by its letters.
+pub fn kind_meant(word: &str) -> Option<String> {
+    let word = word.to_ascii_lowercase();
+    let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
+    let called = CALLED.iter().find(|(words, _)| words.contains(&bare.as_str())).map(|(_, kinds)| kinds.to_vec());
+    let kinds = called.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
+    let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
+    Some(format!("did you mean {}?", kinds.join(" or ")))
+}
+
 /// The way out of a declaration's mistake, where its sentence does not show it.
 pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     let meant = match error {
-        DeclarationError::Kind { word } => did_you_mean(&word.to_ascii_lowercase(), kind_words().chain(COUNTER_KINDS)),
+        DeclarationError::Kind { word } => {
+            let kinds = || format!("kinds are {}", kind_words().chain(COUNTER_KINDS).collect::<Vec<_>>().join(", "));
+            return Some(kind_meant(word).unwrap_or_else(kinds));
+        }
         DeclarationError::Option { name, fields } => {
             let known = OPTIONS.iter().copied().chain(fields.iter().map(String::as_str));
             did_you_mean(&name.to_ascii_lowercase(), known)
@@ -160,13 +189,14 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
         }
         _ => None,
     };
-    match (meant, error) {
-        (Some(meant), _) => Some(format!("did you mean '{meant}'?")),
-        (None, DeclarationError::Kind { .. }) => {
-            Some(format!("kinds are {}", kind_words().chain(COUNTER_KINDS).collect::<Vec<_>>().join(", ")))
-        }
-        _ => None,
-    }
+    meant.map(|meant| format!("did you mean '{meant}'?"))
+}
+
+/// The way out of a mistake in the declaration of a generator over a sequence.
+pub fn counter_help(error: &CounterError) -> Option<String> {
+    let CounterError::Radix { text } = error else { return None };
+    let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
+    Some(format!("did you mean '{meant}'?"))
 }
 
 /// The rule is shown where it cannot be a password: a word that is no rule may be meant as one.
@@ -193,4 +223,30 @@ fn range(min: i64, max: i64, unit: &str) -> String {
 /// A bound as an operator would write it.
 fn size(bytes: u64) -> String {
     if bytes > 0 && bytes.is_multiple_of(1 << 20) { format!("{}mb", bytes >> 20) } else { bytes.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_meant_by_what_people_call_them() {
+        for (word, expected) in [
+            ("snowflake", Some("did you mean 'twitter' or 'leaf'?")),
+            ("Snow-Flake", Some("did you mean 'twitter' or 'leaf'?")),
+            ("uuid", Some("did you mean 'uuid7' or 'uuid4'?")),
+            ("AUTO_INCREMENT", Some("did you mean 'sequence'?")),
+            ("twiter", Some("did you mean 'twitter'?")),
+            ("Sequence", Some("did you mean 'sequence'?")),
+            ("xyz", None),
+        ] {
+            assert_eq!(kind_meant(word).as_deref(), expected, "{word}");
+        }
+        for kind in CALLED.iter().flat_map(|(_, kinds)| *kinds) {
+            assert!(kind_words().chain(COUNTER_KINDS).any(|known| known == *kind), "{kind}");
+        }
+        for word in CALLED.iter().flat_map(|(words, _)| *words) {
+            assert!(!kind_words().chain(COUNTER_KINDS).any(|kind| kind == *word), "{word} is a kind");
+        }
+    }
 }

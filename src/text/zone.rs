@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-use getid_core::{Reset, Stamp};
+use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
 
 use super::printable::printable_up_to;
 
@@ -69,6 +69,22 @@ impl Zone {
     fn unix_ms(&self, time: DateTime) -> Option<i64> {
         Some(self.0.to_ambiguous_timestamp(time).compatible().ok()?.as_millisecond())
     }
+}
+
+/// When the period begins that a serial number shows, Unix ms; `None` where it shows no year. One of two digits is the
+/// nearest to now.
+pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Option<i64> {
+    let CounterKind::Serial(serial) = counter.kind() else { return None };
+    let zone = Zone::named(serial.zone.as_deref()?).ok()?;
+    let mut stamp = read.stamp;
+    if serial.template.has_short_years() {
+        let now = zone.stamp(now_unix_ms).year;
+        let century = now - now % 100;
+        let years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year);
+        stamp.year = years.into_iter().min_by_key(|year| year.abs_diff(now))?;
+    }
+    let finest = serial.template.finest();
+    (finest > Reset::Never).then(|| zone.period(finest, stamp).0)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! All of these are IDs between marks that no ID has, so no format is detected and none must be named: blanks, commas,
 //! quotes, brackets and bars end a word, and what redis-cli writes before a value (`1)`, `(integer)`) is passed over.
 //! Everything else is either an ID or a mistake that is named with its line. What an ID looks like is the
-//! [`Subject`]'s to say.
+//! [`Subject`]'s to say. Of several that read a word, the one has it by which its time is nearest to now.
 //!
 //! Input is taken in pieces of any size. Nothing is kept but the beginning of one word, so a line, such as a JSON array
 //! of a million IDs, may be as long as it likes.
@@ -23,7 +23,9 @@ const ERROR_BYTES_MAX: usize = 200;
 /// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
-    subject: &'a Subject,
+    /// Whose IDs are looked for, one at least; mistakes name the first.
+    subjects: &'a [Subject],
+    now_unix_ms: i64,
     word_bytes_max: usize,
     line: u64,
     word: Vec<u8>,
@@ -32,6 +34,9 @@ pub(crate) struct Scanner<'a> {
     /// `(error)` was read: the rest of the line is its text.
     in_error: bool,
 }
+
+/// An ID: the subject's place among those that are looked for, and its number.
+pub(crate) type Found = (usize, u128);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
@@ -52,16 +57,16 @@ pub(crate) enum Mistake {
 }
 
 impl<'a> Scanner<'a> {
-    pub(crate) fn new(subject: &'a Subject) -> Scanner<'a> {
-        let word_bytes_max = subject.id_bytes_max().max(WORD_BYTES_MAX);
-        Scanner { subject, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
+    pub(crate) fn new(subjects: &'a [Subject], now_unix_ms: i64) -> Scanner<'a> {
+        let word_bytes_max = subjects.iter().map(Subject::id_bytes_max).fold(WORD_BYTES_MAX, usize::max);
+        Scanner { subjects, now_unix_ms, word_bytes_max, line: 1, word: Vec::new(), is_cut: false, in_error: false }
     }
 
     /// Calls `found` with each word that ends in `bytes`, and the number of its line, from 1.
     pub(crate) fn scan<E>(
         &mut self,
         bytes: &[u8],
-        mut found: impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         for &byte in bytes {
             if byte == b'\n' {
@@ -70,7 +75,7 @@ impl<'a> Scanner<'a> {
                 self.line = self.line.saturating_add(1);
             } else if self.in_error {
                 self.push(byte, ERROR_BYTES_MAX);
-            } else if ends_word(byte) && !self.subject.prefix().as_bytes().contains(&byte) {
+            } else if ends_word(byte) && !self.is_mark(byte) {
                 self.end_word(&mut found)?;
             } else {
                 self.push(byte, self.word_bytes_max);
@@ -82,10 +87,15 @@ impl<'a> Scanner<'a> {
     /// Calls `found` with the word that the end of the input ends, if there is one.
     pub(crate) fn finish<E>(
         mut self,
-        mut found: impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.end_word(&mut found)?;
         self.end_error(&mut found)
+    }
+
+    /// Whether IDs have this byte in them. What separates the IDs of several subjects is no part of any.
+    fn is_mark(&self, byte: u8) -> bool {
+        matches!(self.subjects, [subject] if subject.marks().as_bytes().contains(&byte))
     }
 
     fn push(&mut self, byte: u8, bytes_max: usize) {
@@ -96,7 +106,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if self.in_error || self.word.is_empty() {
             return Ok(());
         }
@@ -109,16 +119,27 @@ impl<'a> Scanner<'a> {
             return Ok(());
         }
         if is_cut {
-            return found(line, Err(Mistake::no_id(format!("{word}..."), self.subject)));
+            return found(line, Err(Mistake::no_id(format!("{word}..."), &self.subjects[0])));
         }
-        match self.subject.read(word) {
-            Some(number) => found(line, Ok(number)),
+        match self.read(word) {
+            Some(id) => found(line, Ok(id)),
             None if is_decoration(word) => Ok(()),
-            None => found(line, Err(Mistake::of(word, self.subject))),
+            None => found(line, Err(Mistake::of(word, &self.subjects[0]))),
         }
     }
 
-    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<u128, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    /// The most plausible reading of a word; of several that are alike, the first.
+    fn read(&self, word: &str) -> Option<Found> {
+        let mut readings = self.subjects.iter().enumerate().filter_map(|(at, subject)| Some((at, subject.read(word)?)));
+        let first = readings.next()?;
+        let Some(second) = readings.next() else { return Some(first) };
+        [first, second].into_iter().chain(readings).min_by_key(|&(at, number)| {
+            let unix_ms = self.subjects[at].unix_ms(number, self.now_unix_ms);
+            unix_ms.map_or(u64::MAX, |unix_ms| unix_ms.abs_diff(self.now_unix_ms))
+        })
+    }
+
+    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if !std::mem::take(&mut self.in_error) {
             return Ok(());
         }
@@ -186,18 +207,21 @@ mod tests {
 
     use super::*;
 
+    /// 2026-11-26T20:00:00Z.
+    const NOW: i64 = 1_795_723_200_000;
+
     /// The words of `text`, fed in pieces that end at `cuts`.
     fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
-        words_of(&Subject::Unnamed(Layout::default()), text, piece)
+        words_of(&[Subject::Unnamed(Layout::default())], text, piece)
     }
 
-    fn words_of(subject: &Subject, text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
+    fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<u128, Mistake>| {
-            words.push((line, word));
+        let mut found = |line, word: Result<Found, Mistake>| {
+            words.push((line, word.map(|(_, number)| number)));
             Ok::<(), Infallible>(())
         };
-        let mut scanner = Scanner::new(subject);
+        let mut scanner = Scanner::new(subjects, NOW);
         for piece in text.chunks(piece.max(1)) {
             let Ok(()) = scanner.scan(piece, &mut found);
             assert!(scanner.word.len() <= ERROR_BYTES_MAX);
@@ -279,22 +303,23 @@ mod tests {
     #[test]
     fn texts_of_a_declaration_are_read() {
         let prefix = "orders;[1]".repeat(6);
-        let declared = |text: &str| Subject::parse(text, no_dates).unwrap();
+        let declared = |text: &str| Subject::parse(text, no_dates, |_| Ok(())).unwrap();
         for (subject, text, ids) in [
             (declared("uuid4"), "1) \"919108f7-52d1-4320-9bac-f847db4148a8\"\nid", 1),
             (declared("objectid"), "['507f1f77bcf86cd799439011', \"507f191e810c19729de860ea\"]", 2),
             // A heading in other columns.
             (declared("twitter format base62 pad 2 overflow grow"), "id", 1),
+            (declared("serial ORD[{yyyyMMdd}]-{n:6} zone UTC"), "'ORD[20261125]-000001', ORD[20261125]-000002", 2),
             // Marks, and longer than most words.
             (declared(&format!("twitter format hex prefix {prefix}")), &format!("{prefix}0000000000000001\n"), 1),
         ] {
             for piece in 1..=text.len() {
-                let words = words_of(&subject, text.as_bytes(), piece);
+                let words = words_of(std::slice::from_ref(&subject), text.as_bytes(), piece);
                 assert_eq!(words.iter().filter(|(_, word)| word.is_ok()).count(), ids, "{text}: {words:?}");
                 assert_eq!(words.len(), ids);
             }
         }
-        let mistake = |text: &str, word: &str| match &words_of(&declared(text), word.as_bytes(), 100)[..] {
+        let mistake = |text: &str, word: &str| match &words_of(&[declared(text)], word.as_bytes(), 100)[..] {
             [(1, Err(mistake))] => mistake.to_string(),
             words => panic!("{words:?}"),
         };
@@ -306,6 +331,24 @@ mod tests {
             mistake("generator t twitter format base58 prefix T-", "17"),
             "'17' is not an ID of t: must be 11 digits of base58 behind 'T-'"
         );
+    }
+
+    #[test]
+    fn the_most_plausible_subject_has_a_word() {
+        let declared = |text: &str| Subject::parse(text, no_dates, |_| Ok(())).unwrap();
+        let day = "serial {yyyyMMdd}{n:6} zone UTC";
+        let subjects = ["fork", "twitter", "serial ORD{n:3}", day, "sequence", "uuid4"].map(declared);
+        let mut scanner = Scanner::new(&subjects, NOW);
+        let mut found = Vec::new();
+        let mut take = |_, word: Result<Found, Mistake>| {
+            found.push(word.map(|(at, _)| at).map_err(|mistake| mistake.to_string()));
+            Ok::<(), Infallible>(())
+        };
+        let text =
+            b"787043147958976551 2124589679662596096 ORD042 20261125000001 919108f7-52d1-4320-9bac-f847db4148a8 x ";
+        let Ok(()) = scanner.scan(text, &mut take);
+        assert_eq!(found[..5], [0, 1, 2, 3, 5].map(Ok));
+        assert!(found[5].as_ref().is_err_and(|mistake| mistake.starts_with("'x' is not an ID of fork")), "{found:?}");
     }
 
     proptest! {

@@ -14,9 +14,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use getid_core::Declaration;
-
-use super::subject::read_integer;
+use super::subject::{Subject, read_integer};
 
 /// Bytes of one line of a reply; longer ones are no Redis's.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -373,7 +371,7 @@ pub(crate) enum Reply {
 pub(crate) struct Gathered {
     pub(crate) replies: Vec<Reply>,
     /// Whose IDs they are; `None`: the unnamed generator's.
-    declaration: Option<Arc<Declaration>>,
+    subject: Option<Arc<Subject>>,
     ids: Vec<u128>,
     is_list: bool,
     /// The first element that is not an ID.
@@ -381,9 +379,9 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers replies with IDs of a declaration.
-    pub(crate) fn of(declaration: Option<Arc<Declaration>>) -> Gathered {
-        Gathered { declaration, ..Gathered::default() }
+    /// Gathers replies with IDs of a subject.
+    pub(crate) fn of(subject: Arc<Subject>) -> Gathered {
+        Gathered { subject: Some(subject), ..Gathered::default() }
     }
 
     fn odd(&mut self, reply: Reply) {
@@ -403,9 +401,9 @@ impl Sink for Gathered {
     const WANTS_BULKS: bool = true;
 
     fn integer(&mut self, digits: &[u8]) {
-        let id = match &self.declaration {
+        let id = match &self.subject {
             None => parse_id(digits),
-            Some(declaration) => declaration.is_integer().then(|| read_id(declaration, digits)).flatten(),
+            Some(subject) => subject.is_integer().then(|| read_id(subject, digits)).flatten(),
         };
         let sign = if self.is_list { "" } else { ":" };
         self.id(id, || Reply::Other(format!("{sign}{}", text_of(digits))));
@@ -414,9 +412,9 @@ impl Sink for Gathered {
     fn bulk(&mut self, text: &[u8]) {
         // IDs of MGETID are strings; by itself, a string is an answer to GETID where IDs are texts.
         let is_list = self.is_list;
-        let id = match &self.declaration {
+        let id = match &self.subject {
             None => is_list.then(|| parse_id(text)).flatten(),
-            Some(declaration) => (is_list || !declaration.is_integer()).then(|| read_id(declaration, text)).flatten(),
+            Some(subject) => (is_list || !subject.is_integer()).then(|| read_id(subject, text)).flatten(),
         };
         self.id(id, || if is_list { Reply::Other(text_of(text)) } else { Reply::Text(text_of(text)) });
     }
@@ -459,8 +457,8 @@ fn parse_id(text: &[u8]) -> Option<u128> {
     id.map(|id| id.get().into())
 }
 
-fn read_id(declaration: &Declaration, text: &[u8]) -> Option<u128> {
-    declaration.read(std::str::from_utf8(text).ok()?)
+fn read_id(subject: &Subject, text: &[u8]) -> Option<u128> {
+    subject.read(std::str::from_utf8(text).ok()?)
 }
 
 /// What counts whole replies, and knows whether the last one is an error.
@@ -742,8 +740,8 @@ mod tests {
     fn ids_of_a_declaration_are_read_as_it_writes_them() {
         let gathered = |words: &str, input: &str| {
             let words: Vec<_> = words.split(' ').collect();
-            let declaration = Declaration::parse(&words, getid_core::no_dates).unwrap();
-            let mut gathered = Gathered::of(Some(Arc::new(declaration)));
+            let declaration = getid_core::Declaration::parse(&words, getid_core::no_dates).unwrap();
+            let mut gathered = Gathered::of(Arc::new(Subject::Declared(Box::new(declaration))));
             Replies::default().scan(input.as_bytes(), &mut gathered).unwrap();
             gathered.replies
         };

@@ -1,6 +1,17 @@
 //! Whose IDs a tool looks at: the unnamed generator's, or those of a declaration.
+//!
+//! An ID is a number to the tools. That of a serial number has what its text shows of the time above what was counted,
+//! so that numbers sort as the IDs were given.
 
-use getid_core::{Declaration, DeclarationError, EpochParser, Id, Kind, Layout, Shape, no_dates};
+use std::fmt;
+
+use getid_core::{
+    COUNTER_KINDS, CounterDeclaration, CounterError, CounterKind, CounterReading, Declaration, DeclarationError,
+    EpochParser, Id, Kind, Layout, Shape, Stamp, ZoneCheck, no_dates,
+};
+
+use super::decoded::text_of;
+use crate::text::zone::shown_unix_ms;
 
 /// Whose IDs these are.
 #[derive(Clone, Debug)]
@@ -9,6 +20,24 @@ pub(crate) enum Subject {
     Unnamed(Layout),
     /// Those of a declaration; where no generator of a configuration is meant, its name is that of its kind.
     Declared(Box<Declaration>),
+    /// Those that a sequence counts, of a declaration; likewise.
+    Counted(Box<CounterDeclaration>),
+}
+
+/// A mistake of what declares a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SubjectError {
+    Declaration(DeclarationError),
+    Counter(CounterError),
+}
+
+impl fmt::Display for SubjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubjectError::Declaration(error) => error.fmt(f),
+            SubjectError::Counter(error) => error.fmt(f),
+        }
+    }
 }
 
 impl Subject {
@@ -18,15 +47,21 @@ impl Subject {
     /// # Errors
     ///
     /// All that is wrong with it.
-    pub(crate) fn parse(text: &str, epoch: EpochParser) -> Result<Subject, Vec<DeclarationError>> {
-        let words: Vec<&str> = text.split_whitespace().collect();
+    pub(crate) fn parse(text: &str, epoch: EpochParser, zone: ZoneCheck) -> Result<Subject, Vec<SubjectError>> {
+        // Quotes, which a template has in a configuration, are no part of any declaration.
+        let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
         let mut words = match words.as_slice() {
             ["generator", rest @ ..] => rest.to_vec(),
             words => {
-                let kind = words.first().and_then(|word| Kind::find(word));
-                [&[kind.map_or("layout", |kind| kind.word)], words].concat()
+                let counter = words.first().and_then(|word| COUNTER_KINDS.into_iter().find(|kind| kind == word));
+                let kind = || words.first().and_then(|word| Kind::find(word)).map_or("layout", |kind| kind.word);
+                [&[counter.unwrap_or_else(kind)], words].concat()
             }
         };
+        if let Some(counter) = CounterDeclaration::parse(&words, zone) {
+            let wrong = |errors: Vec<_>| errors.into_iter().map(SubjectError::Counter).collect::<Vec<_>>();
+            return counter.map(|counter| Subject::Counted(Box::new(counter))).map_err(wrong);
+        }
         let is_missing = |error: &DeclarationError| matches!(error, DeclarationError::Missing { .. });
         let declared = match Declaration::parse(&words, epoch) {
             Err(errors) if errors.iter().all(is_missing) => {
@@ -41,7 +76,10 @@ impl Subject {
         };
         match declared {
             Ok(declaration) => Ok(Subject::Declared(Box::new(declaration))),
-            Err(errors) => Err(errors.into_iter().filter(|error| !is_missing(error)).collect()),
+            Err(errors) => {
+                let errors = errors.into_iter().filter(|error| !is_missing(error));
+                Err(errors.map(SubjectError::Declaration).collect())
+            }
         }
     }
 
@@ -50,14 +88,60 @@ impl Subject {
         match self {
             Subject::Unnamed(_) => read_integer(id).map(|id| id.get().into()),
             Subject::Declared(declaration) => declaration.read(id),
+            Subject::Counted(counter) => counter.read(id).map(|read| number_of(counter, read)),
         }
     }
 
-    /// The declaration; that of the unnamed generator is what it would be as one of the others.
+    /// An ID as it is written.
+    pub(crate) fn text(&self, number: u128) -> String {
+        match self {
+            Subject::Unnamed(_) => number.to_string(),
+            Subject::Declared(declaration) => text_of(declaration, number),
+            Subject::Counted(counter) => text_of_counted(counter, reading_of(number)),
+        }
+    }
+
+    /// The time that an ID holds, Unix ms.
+    pub(crate) fn unix_ms(&self, number: u128, now_unix_ms: i64) -> Option<i64> {
+        match self {
+            Subject::Unnamed(layout) => {
+                let id = u64::try_from(number).ok().and_then(Id::new)?;
+                Some(layout.split(id).tick.unix_ms(layout.epoch()))
+            }
+            Subject::Declared(declaration) => {
+                let layout = declaration.layout();
+                let unix_ns = layout.unix_ns(layout.tick_of(number)?);
+                Some(i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX))
+            }
+            Subject::Counted(counter) => shown_unix_ms(counter, reading_of(number), now_unix_ms),
+        }
+    }
+
+    /// Whether IDs are integers on the wire.
+    pub(crate) fn is_integer(&self) -> bool {
+        match self {
+            Subject::Unnamed(_) => true,
+            Subject::Declared(declaration) => declaration.is_integer(),
+            Subject::Counted(counter) => counter.is_integer(),
+        }
+    }
+
+    /// The name to ask a server for, and that reports have; `None`: the unnamed generator.
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Subject::Unnamed(_) => None,
+            Subject::Declared(declaration) => Some(declaration.name()),
+            Subject::Counted(counter) => Some(counter.name()),
+        }
+    }
+
+    /// The declaration of a generator that goes by the clock; that of the unnamed generator is what it would be as one
+    /// of the others.
     pub(crate) fn declaration(&self) -> Option<Declaration> {
         let layout = match self {
             Subject::Unnamed(layout) => layout,
             Subject::Declared(declaration) => return Some(Declaration::clone(declaration)),
+            Subject::Counted(_) => return None,
         };
         let widths =
             [("server-id", layout.server_bits()), ("counter", layout.shard_bits()), ("random", layout.random_bits())];
@@ -72,11 +156,17 @@ impl Subject {
 
     /// What an ID must be, behind `must be `.
     pub(crate) fn expected(&self) -> String {
-        let Subject::Declared(declaration) = self else { return format!("0 to {}", i64::MAX) };
-        if let Some(format) = declaration.format() {
-            let or_more = if format.grows { " or more" } else { "" };
-            let behind = if format.prefix.is_empty() { String::new() } else { format!(" behind '{}'", format.prefix) };
-            return format!("{}{or_more} digits of {}{behind}", format.pad, format.radix.word());
+        let (declaration, format) = match self {
+            Subject::Unnamed(_) => return format!("0 to {}", i64::MAX),
+            Subject::Declared(declaration) => (declaration, declaration.format()),
+            Subject::Counted(counter) => match counter.kind() {
+                CounterKind::Sequence(None) => return format!("0 to {}", i64::MAX),
+                CounterKind::Sequence(Some(format)) => return expected_of(format),
+                CounterKind::Serial(serial) => return format!("a text of the template {}", serial.template.text()),
+            },
+        };
+        if let Some(format) = format {
+            return expected_of(format);
         }
         match declaration.kind().shape {
             Shape::Number => format!("0 to {}", u128::MAX >> (u128::BITS - declaration.layout().bits())),
@@ -92,24 +182,65 @@ impl Subject {
         match self {
             Subject::Unnamed(_) => "9223372036854775807".len(),
             Subject::Declared(declaration) => declaration.id_bytes_max(),
+            Subject::Counted(counter) => counter.id_bytes_max(),
         }
     }
 
-    /// What stands before an ID's digits.
-    pub(crate) fn prefix(&self) -> &str {
-        match self {
-            Subject::Unnamed(_) => "",
-            Subject::Declared(declaration) => declaration.format().map_or("", |format| &format.prefix),
-        }
+    /// What stands before or between an ID's digits; a template, for what is text in it.
+    pub(crate) fn marks(&self) -> &str {
+        let format = match self {
+            Subject::Unnamed(_) => None,
+            Subject::Declared(declaration) => declaration.format(),
+            Subject::Counted(counter) => match counter.kind() {
+                CounterKind::Sequence(format) => format.as_ref(),
+                CounterKind::Serial(serial) => return serial.template.text(),
+            },
+        };
+        format.map_or("", |format| &format.prefix)
     }
 
     /// For sentences: ` of tweets`, and nothing for the unnamed generator.
     pub(crate) fn of(&self) -> String {
-        match self {
-            Subject::Unnamed(_) => String::new(),
-            Subject::Declared(declaration) => format!(" of {}", declaration.name()),
-        }
+        self.name().map_or_else(String::new, |name| format!(" of {name}"))
     }
+}
+
+fn expected_of(format: &getid_core::Format) -> String {
+    let or_more = if format.grows { " or more" } else { "" };
+    let behind = if format.prefix.is_empty() { String::new() } else { format!(" behind '{}'", format.prefix) };
+    format!("{}{or_more} digits of {}{behind}", format.pad, format.radix.word())
+}
+
+/// Bits of what was counted, below the time that a serial number shows.
+const VALUE_BITS: u32 = 64;
+
+/// The number of what was counted: its value, and above it the time that a serial number shows.
+fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
+    let CounterReading { value, stamp: Stamp { year, month, day, hour } } = read;
+    if let CounterKind::Sequence(_) = counter.kind() {
+        return u128::from(value.unsigned_abs());
+    }
+    let shown = [month, day, hour].into_iter().fold(u128::from(year), |above, part| above << 8 | u128::from(part));
+    shown << VALUE_BITS | u128::from(value.unsigned_abs())
+}
+
+/// What was counted, of a number of [`number_of`].
+pub(crate) fn reading_of(number: u128) -> CounterReading {
+    let part = |shift: u32| u8::try_from((number >> (VALUE_BITS + shift)) & 0xff).unwrap_or_default();
+    let year = u16::try_from((number >> (VALUE_BITS + 24)) & 0xffff).unwrap_or_default();
+    let value = i64::try_from(number & u128::from(u64::MAX)).unwrap_or(i64::MAX);
+    CounterReading { value, stamp: Stamp { year, month: part(16), day: part(8), hour: part(0) } }
+}
+
+/// What was counted, as its generator writes it; its value, where it has too many digits for that.
+pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading) -> String {
+    let mut text = Vec::new();
+    let written = match counter.kind() {
+        CounterKind::Sequence(None) => false,
+        CounterKind::Sequence(Some(format)) => format.write(u128::from(read.value.unsigned_abs()), &mut text),
+        CounterKind::Serial(serial) => serial.write(read.stamp, read.value, &mut text),
+    };
+    String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| read.value.to_string())
 }
 
 /// An ID of the unnamed generator as text: digits only, 63 bits.

@@ -242,3 +242,26 @@ fn compose_has_a_prometheus_that_scrapes_all_servers() {
         assert!(read("examples/prometheus.yml").contains(&format!("\"getid-{id}:{HTTP_PORT}\"")), "getid-{id}");
     }
 }
+
+/// The workflows of the forge run the scripts that a contributor runs, and name files that a release makes.
+#[test]
+fn the_forge_runs_the_gate_and_makes_the_release() {
+    let commands = |name: &str| {
+        let text = read(&format!(".github/workflows/{name}.yml"));
+        let runs = text.lines().filter_map(|line| line.trim().strip_prefix("- run: ").map(str::to_owned));
+        (runs.collect::<Vec<_>>(), text)
+    };
+    let (gate, _) = commands("ci");
+    assert_eq!(gate, [".ci/run"]);
+    let (made, text) = commands("release");
+    assert_eq!(made, ["packaging/release", "packaging/checks/release"]);
+    for script in gate.iter().chain(&made) {
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(script).is_file(), "{script}");
+    }
+    let release = read("packaging/release");
+    for (place, word) in
+        [("target/dist/release-*/*", "release=target/dist/release-$version"), ("release/NOTES.md", "NOTES.md")]
+    {
+        assert!(text.contains(place) && release.contains(word), "{place}");
+    }
+}

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
@@ -50,6 +51,10 @@ fn bash_completes_directives() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("getid.bash");
     std::fs::write(&path, script).unwrap();
+    let config = dir.path().join("getid.conf");
+    std::fs::write(&config, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_getid")).parent().unwrap();
+    let programs = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     for (words, expected) in [
         ("getid serve --serv", "--server-id"),
         ("getid serve --port 7000 --shard", "--shard-range"),
@@ -58,15 +63,42 @@ fn bash_completes_directives() {
         ("getid serve --id-borrow-policy ", "wait error"),
         ("getid ben", "bench"),
         ("getid bench --svg", "--svg"),
+        ("getid decode --layout disc", "discord"),
+        ("getid layout uuid7", "uuid7"),
+        ("getid decode --config CONFIG --generator twe", "tweets"),
     ] {
+        let words = words.replace("CONFIG", config.to_str().unwrap());
         let last = words.split(' ').count() - 1;
         let ask = format!(
             "source {}; COMP_WORDS=({words}); [[ '{words}' == *' ' ]] && COMP_WORDS+=(''); COMP_CWORD={last}; \
              _getid getid \"${{COMP_WORDS[{last}]}}\" \"${{COMP_WORDS[{last}-1]}}\"; echo \"${{COMPREPLY[@]}}\"",
             path.display()
         );
-        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+        let output = Command::new("bash").args(["--norc", "-c", &ask]).env("PATH", &programs).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{words}: {output:?}");
+    }
+}
+
+/// Colours are for terminals; `CLICOLOR_FORCE` stands for one here.
+#[test]
+fn verdicts_and_errors_have_colours_where_they_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let check_config = ["check-config", "--dir", dir.path().to_str().unwrap(), "--server-id", "0"];
+    for (args, plain, painted) in [
+        (&["decode", "x"][..], "getid: argument 1", "\x1b[1m\x1b[31mgetid:\x1b[0m argument 1"),
+        (&check_config, "OK\n", "\x1b[32mOK\x1b[0m\n"),
+        (&["check-config", "--port", "x"], "FATAL", "\x1b[1m\x1b[31m"),
+    ] {
+        let text = |variables: &[(&str, &str)]| {
+            let Output { stdout, stderr, .. } = getid(args).envs(variables.iter().copied()).output().unwrap();
+            String::from_utf8([stdout, stderr].concat()).unwrap()
+        };
+        for variables in [&[][..], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]] {
+            let text = text(variables);
+            assert!(text.contains(plain) && !text.contains('\x1b'), "{args:?} {variables:?}: {text:?}");
+        }
+        let text = text(&[("CLICOLOR_FORCE", "1")]);
+        assert!(text.contains(painted), "{args:?}: {text:?}");
     }
 }
 
@@ -121,7 +153,8 @@ fn decode_takes_what_people_paste() {
     let output = finish(&mut getid(&["decode"]), &"x y z ".repeat(10_000), PATIENCE, false);
     assert_eq!(
         String::from_utf8_lossy(&output.stderr),
-        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807\n"
+        "getid: line 1: 'x' is no ID: must be 0 to 9223372036854775807, a UUID, an ObjectId, or with --config FILE an ID of \
+         one of its generators\n"
     );
     let output = finish(&mut getid(&["decode"]), &"x\n".repeat(10_000), PATIENCE, false);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -287,11 +287,17 @@ fn what_is_wrong_with_a_layout_is_said_at_once() {
     );
     refused(&["decode", "--layout", "", "5"], "--layout: the kind is missing");
     refused(&["layout", "xyz"], "the layout: 'xyz' is not a kind of generator; 'getid layout --list' shows the kinds");
-    for (typed, kind) in [("serial", "serial"), ("Sequence", "sequence")] {
-        let said =
-            format!("'{typed}' is not a kind of generator; a {kind} counts in a store of sequences and has no layout");
-        refused(&["layout", typed], &said);
+    for (typed, meant) in
+        [("Sequence", "'sequence'"), ("snowflake", "'twitter' or 'leaf'"), ("uuid", "'uuid7' or 'uuid4'")]
+    {
+        refused(&["layout", typed], &format!("'{typed}' is not a kind of generator; did you mean {meant}?"));
+        refused(&["decode", "--layout", typed, "5"], &format!("did you mean {meant}?"));
     }
+    refused(
+        &["layout", "serial"],
+        "the layout: a serial has its template behind the kind, such as 'INV{yyyyMMdd}-{n:6}'",
+    );
+    refused(&["layout", "serial", "ORD{yyyy}{n:6}", "zone", "Mars"], "zone is 'Mars', must be the name of a time zone");
     refused(&["decode", "--layout", "twitter epoch 2016-01-01", "5"], "must be a time with a zone");
     let (_, _, stderr) = output(&["span", "--layout", "twitter time:x counter:99 foo 7 pad", "1", "2"]);
     assert!(stderr.starts_with("getid: --layout has 4 mistakes:\n  'time:x' is not a field"), "{stderr}");
@@ -320,11 +326,18 @@ fn generators_of_a_configuration_are_found_by_name() {
     refused(&["decode", "--generator", "tweet", "--config", file, "5"], "no such generator; did you mean 'tweets'?");
     refused(&["decode", "--generator", "orders", "--config", file, "5"], "no such generator; it has tweets, short");
     refused(&["decode", "--generator", "orders", "5"], "it has none; --config FILE names the servers' configuration");
-    for (name, kind) in [("invoices", "serial"), ("tickets", "sequence")] {
-        let said = format!("--generator {name}: a {kind} counts in a store of sequences and has no layout");
-        refused(&["layout", "--generator", name, "--config", file], &said);
+    for (name, about) in [("invoices", "invoices: serial, a template"), ("tickets", "tickets: sequence, the values")] {
+        let text = printed(&["layout", "--generator", name, "--config", file]);
+        assert!(text.starts_with(about), "{text}");
+        assert_eq!(printed(&["layout", name, "--config", file]), text);
     }
-    let text = printed(&["layout", "--generator", "tweets", "--config", file]);
+    refused(
+        &["layout", "twets", "--config", file],
+        "no kind and no generator is called 'twets'; did you mean 'tweets'?",
+    );
+    refused(&["span", "--generator", "tickets", "--config", file, "2026-01-01", "now"], "IDs of tickets are counted");
+    let text = printed(&["layout", "tweets", "--config", file]);
+    assert_eq!(printed(&["layout", "--generator", "tweets", "--config", file]), text);
     assert!(text.starts_with("tweets: twitter, Twitter's Snowflake\n"), "{text}");
     assert!(
         text.contains("worker         5        12  0 to            31  3, given by hand: servers must differ"),
@@ -474,7 +487,113 @@ fn kinds_are_listed() {
         assert!(text.lines().any(|line| line.split(' ').next() == Some(kind.word)), "{}\n{text}", kind.word);
     }
     let json: Value = serde_json::from_str(&printed(&["layout", "--list", "--json"])).unwrap();
-    assert_eq!(json["kinds"].as_array().unwrap().len(), getid_core::KINDS.len());
+    assert_eq!(json["kinds"].as_array().unwrap().len(), getid_core::KINDS.len() + getid_core::COUNTER_KINDS.len());
+}
+
+#[test]
+fn a_generator_over_a_sequence_is_explained() {
+    let text = printed(&["layout", "serial", "ORD{yyyy}-{n:6}", "zone", "Asia/Shanghai", "cache", "0"]);
+    for part in [
+        "serial: a template over a counter",
+        "-000042\n",
+        "\ntemplate   ORD{yyyy}-{n:6}\n",
+        "\ncounter    1 to 999,999, and from 1 again each year (Asia/Shanghai)\n",
+        "\ntime       the year that it shows\n",
+        "\nwritten    text of 14 characters\n",
+        "'cache 0': a crash skips what was under way\n",
+        "\ndeclared by\n  generator NAME serial ORD{yyyy}-{n:6} zone Asia/Shanghai cache 0\n",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    let json: Value = serde_json::from_str(&printed(&["layout", "sequence", "format", "base62", "--json"])).unwrap();
+    assert_eq!(
+        (&json["kind"], &json["reset"], &json["example"]),
+        (&json!("sequence"), &json!("never"), &json!("0000000000g"))
+    );
+}
+
+#[test]
+fn serial_numbers_and_sequences_are_decoded() {
+    let order = "serial ORD{yyyyMMdd}-{n:6} zone Asia/Shanghai";
+    assert_eq!(
+        printed(&["decode", "--layout", order, "ORD20261125-000001"]),
+        "                id period begins (UTC)            unix_ms               value
+ORD20261125-000001 2026-11-24T16:00:00.000Z 1795536000000                   1
+"
+    );
+    let json = printed(&["decode", "--json", "--layout", "sequence format base62 pad 4 prefix T-", "T-001A"]);
+    assert_eq!(json, "{\"id\":\"T-001A\",\"time\":null,\"unix_ms\":null,\"value\":\"72\"}\n");
+    refused(&["decode", "--layout", order, "ORD20261325-000001"], "must be a text of the template ORD{yyyyMMdd}-{n:6}");
+}
+
+#[test]
+fn what_is_pasted_is_recognized() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("getid.conf");
+    std::fs::write(&file, "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC\ngenerator tweets twitter\n").unwrap();
+    let file = file.to_str().unwrap();
+    let ids = [
+        "787043147958976551",
+        "ORD20261125-000001",
+        "919108f7-52d1-4320-9bac-f847db4148a8",
+        "507f1f77bcf86cd799439011",
+        "1541815603606036480",
+    ];
+    let text = printed(&[&["decode", "--config", file][..], &ids].concat());
+    let heads: Vec<&str> = text.lines().filter(|line| line.contains(", ") || line.contains(" random")).collect();
+    assert_eq!(heads.len(), 5, "{text}");
+    for (head, expected) in
+        heads.iter().zip(["shard random", "order: serial, ORD", "uuid4, UUID", "objectid, Mongo", "tweets: twitter, "])
+    {
+        assert!(head.contains(expected), "{head}: {expected}");
+    }
+    let json = printed(&[&["decode", "--json", "--config", file][..], &ids].concat());
+    let rows: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&Value> = rows.iter().map(|row| &row["kind"]).collect();
+    assert_eq!(kinds, [&Value::Null, &json!("serial"), &json!("uuid4"), &json!("objectid"), &json!("twitter")]);
+    assert_eq!((&rows[1]["generator"], &rows[1]["value"]), (&json!("order"), &json!("1")));
+    assert_eq!(rows[4]["time"], json!("2022-06-28T16:07:40.105Z"));
+
+    // Without a configuration an ID of another system is taken for one of the future, and what it could be is said.
+    let (code, stdout, stderr) = output(&["decode", "1541815603606036480"]);
+    assert_eq!((code, stdout.lines().count()), (Some(0), 2));
+    refused(&["decode", "ORD20261125-000001"], "or with --config FILE an ID of one of its generators");
+    assert!(
+        stderr.contains("has not come") && stderr.contains("--layout twitter (2022-06-28T16:07:40.105Z)"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn get_bench_and_verify_know_serial_numbers_and_sequences() {
+    let lines = ["order serial ORD{yyyyMMdd}-{n:6} zone UTC", "ticket sequence", "short sequence format base62 pad 7"];
+    let words = lines.iter().flat_map(|line| ["--generator"].into_iter().chain(line.split(' ')));
+    let server = Server::start(&words.collect::<Vec<_>>());
+    let port = server.port.to_string();
+    for line in lines {
+        let name = line.split(' ').next().unwrap();
+        let ids = printed(&["get", "-p", &port, name, "-n", "3"]);
+        assert_eq!(ids.lines().count(), 3, "{ids}");
+        let declared = format!("generator {line}");
+        printed(&[&["decode", "--layout", &declared][..], &ids.lines().collect::<Vec<_>>()].concat());
+        printed(&["bench", "-p", &port, "--generator", name, "-n", "200", "-c", "2"]);
+        for more in [&[][..], &["--batch", "50"]] {
+            let args = ["verify", "-p", &port, "-c", "4", "-P", "8", "-n", "2000", "--layout", &declared, "--json"];
+            let report: Value = serde_json::from_str(&printed(&[&args[..], more].concat())).unwrap();
+            assert_eq!((&report["ok"], &report["generator"]), (&json!(true), &json!(name)), "{report}");
+            let judged = |check: &str| {
+                let checks = report["checks"].as_array().unwrap();
+                checks.iter().find(|row| row["check"] == json!(check)).unwrap()["made"].clone()
+            };
+            for (check, made) in
+                [("duplicate", true), ("real-time-order", true), ("clock", false), ("server-id", false)]
+            {
+                assert_eq!(judged(check), json!(made), "{name}: {check}");
+            }
+        }
+    }
+    let (code, _, stderr) = output(&["get", "-p", &port, "5", "-n", "3"]);
+    assert_eq!((code, stderr.contains("use one of them")), (Some(2), true), "{stderr}");
 }
 
 #[test]
@@ -539,8 +658,8 @@ fn shells_and_help_know_the_flags() {
         ("decode", &["--layout <WORDS>", "--generator <NAME>", "getid decode --layout twitter"][..]),
         ("span", &["--layout <WORDS>", "--generator <NAME>", "getid span --layout"]),
         ("layout", &["getid layout --servers 20 --rate 50000 --mod 1024", "--list"]),
-        ("get", &["--generator <NAME>", "--field <NAME=VALUE>", "getid get 5 trace"]),
-        ("bench", &["--generator <NAME>", "--field <NAME=VALUE>", "getid bench --generator tweets"]),
+        ("get", &["--generator <NAME>", "--field <NAME=VALUE>", "getid get trace", "-n, --count <N>"]),
+        ("bench", &["--generator <NAME>", "--field <NAME=VALUE>", "getid bench --generator order"]),
         ("verify", &["--generator <NAME>", "--field <NAME=VALUE>", "--layout 'generator trace uuid7'"]),
     ] {
         let help = printed(&[command, "--help"]);

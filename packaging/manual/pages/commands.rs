@@ -1,7 +1,7 @@
 //! Pages of `getid` and its subcommands, from what clap knows of them: `getid state show` is `getid-state-show(1)`.
 //!
-//! The text behind the options of `--help` has examples, exit codes and explanations in it, each of which a manual has
-//! a section for.
+//! The texts before and behind the options of `--help` are examples, exit codes and explanations, each of which a
+//! manual has a section for.
 
 use clap::{Arg, Command};
 
@@ -263,8 +263,8 @@ enum Part {
 
 impl Extra {
     fn of(command: &Command) -> Extra {
-        let text = command.get_after_long_help().or(command.get_after_help());
-        let text = text.map(ToString::to_string).unwrap_or_default();
+        let texts = [command.get_before_help(), command.get_after_help()];
+        let text = texts.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n\n");
         let mut extra = Extra { notes: Vec::new(), exit_status: None, examples: Vec::new() };
         for block in text.split("\n\n") {
             let lines: Vec<&str> = block.lines().collect();

@@ -17,8 +17,8 @@ use crate::records::{Key, Row, Written};
 
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:
-  getid cluster forget-generator tweets --past-id 1992648317203087360 --config /etc/getid/getid.conf
-  getid cluster forget-generator invoices --store postgres://getid@db/ids?password-file=/etc/getid/db";
+  getid cluster forget-generator tweets --past-id 1992648317203087360
+  getid cluster forget-generator invoices --store postgres://getid@db/ids";
 
 /// Generators that an error names.
 const NAMED_MAX: usize = 10;

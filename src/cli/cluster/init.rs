@@ -17,7 +17,7 @@ use crate::records::{Key, Row, Written};
 
 pub(super) const INIT_EXAMPLES: &str = "\
 Examples:
-  getid cluster init --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid --config /etc/getid/getid.conf --auto 4-1023
+  getid cluster init --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid --auto 4-1023
   getid cluster init --config /etc/getid/getid.conf --new 0-3";
 
 /// Server-ids that one run makes records for at most: each is a write.

@@ -42,7 +42,8 @@ With a server that runs, and its own SQLite file, the sequences are made by its 
 Examples:
   getid import redis://10.0.0.5/3 --pattern 'seq:*' --dry-run
   getid import redis://10.0.0.5/3 --pattern 'seq:*' --to redis://127.0.0.1:7890
-  getid import rediss://app:secret@cache:6380 --pattern '*' --hash-field cur --store mysql://getid@db/ids"))]
+  getid import rediss://app:secret@cache:6380 --pattern '*' --hash-field cur \\
+    --store mysql://getid@db/ids"))]
 pub(super) struct ImportArgs {
     /// The Redis that the counters are in
     #[arg(value_name = "REDIS")]

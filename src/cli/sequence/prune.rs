@@ -15,7 +15,8 @@ use crate::text::plural::counted;
 pub(super) const PRUNE_EXAMPLES: &str = "\
 Examples:
   getid sequence prune --through 2025-12-31
-  getid sequence prune --through 2025-12-31 --yes --store postgres://owner@db/ids?password-file=/etc/getid/owner
+  getid sequence prune --through 2025-12-31 --yes --store postgres://owner@db/ids
+
 The user of the store needs the right to DELETE from getid_sequence, which a server does not.";
 
 #[derive(Args)]

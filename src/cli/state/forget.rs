@@ -13,7 +13,8 @@ use crate::claim::lock::{LockedFolder, Names};
 pub(super) const FORGET_EXAMPLES: &str = "\
 Examples:
   getid state forget tweets --past-id 1992648317203087360
-  getid state forget trace /var/lib/getid --server-id 0 --past-id 019aa3b4-7c00-7000-8000-000000000000";
+  getid state forget trace /var/lib/getid --server-id 0 \\
+    --past-id 019aa3b4-7c00-7000-8000-000000000000";
 
 /// How many generators an error names.
 const NAMED_MAX: usize = 10;

@@ -28,8 +28,10 @@ pub(super) const MOVE_EXAMPLES: &str = "\
 A place is a folder (DIR, or file:PATH) or a claim store (etcd://..., postgres://..., mysql://...).
 
 Examples:
-  getid state move --server-id 0 --from /var/lib/getid --to etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid
-  getid state move --server-id 0 --from etcd://10.0.0.1/getid --to postgres://getid@db/ids?password-file=/etc/getid/db";
+  getid state move --server-id 0 --from /var/lib/getid --to etcd://10.0.0.1/getid
+  getid state move --server-id 0 --from etcd://10.0.0.1/getid --to file:/var/lib/getid
+  getid state move --server-id 0 --from etcd://10.0.0.1/getid \\
+    --to postgres://getid@db/ids?password-file=/etc/getid/db";
 
 #[derive(Args)]
 pub(super) struct MoveArgs {

@@ -12,6 +12,7 @@ use super::usage::Used;
 use super::{Limit, Mark, Point, Share};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
+use crate::tools::paint::bad;
 
 /// What was asked for, beside the command.
 #[derive(Clone, Copy, Serialize)]
@@ -193,7 +194,7 @@ impl fmt::Display for Report {
         }
         if self.error_replies > 0 {
             let replies = if self.error_replies == 1 { "reply" } else { "replies" };
-            writeln!(f, "  errors     {} error {replies}", thousands(self.error_replies))?;
+            writeln!(f, "  errors     {}", bad(format!("{} error {replies}", thousands(self.error_replies))))?;
             for (text, &count) in &self.errors {
                 writeln!(f, "             {}: {}", counted(count, "time"), printable(text))?;
             }

@@ -249,7 +249,7 @@ mod tests {
 
     /// Of a declaration, one ID for each of these lowest 10 bits.
     fn declared(words: &str, values: impl Iterator<Item = u32>) -> EvennessVerdict {
-        let promises = Promises::of(Subject::parse(words, no_dates).unwrap()).unwrap();
+        let promises = Promises::of(Subject::parse(words, no_dates, |_| Ok(())).unwrap()).unwrap();
         let mut evenness = Evenness::new(&promises, 1024);
         for (number, value) in (1_u128..).zip(values) {
             evenness.add(number << 100 | u128::from(value));

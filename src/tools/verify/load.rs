@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, BytesMut};
-use getid_core::Declaration;
 use hdrhistogram::Histogram;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
@@ -21,6 +20,7 @@ use crate::text::plural::counted;
 use crate::text::printable::printable;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{ErrorReplies, Gathered, NotAReply, Replies, Reply, push_request};
+use crate::tools::subject::Subject;
 
 const READ_BYTES: usize = 16 * 1024;
 
@@ -30,8 +30,8 @@ const ERROR_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Plan {
     /// IDs of one MGETID; `None`: GETID.
     pub(crate) batch: Option<u32>,
-    /// Whose IDs are asked for; `None`: the unnamed generator's.
-    pub(crate) generator: Option<Arc<Declaration>>,
+    /// Whose IDs are asked for.
+    pub(crate) subject: Arc<Subject>,
     /// What follows the command: the generator's name, and fields with their values.
     pub(crate) words: Vec<String>,
     pub(crate) pipeline: usize,
@@ -168,7 +168,7 @@ impl Load {
             plan: Arc::clone(plan),
             watch,
             scanner: Replies::default(),
-            gathered: Gathered::of(plan.generator.clone()),
+            gathered: Gathered::of(Arc::clone(&plan.subject)),
             buffer: vec![0; READ_BYTES],
             output: BytesMut::new(),
             request: (0, Vec::new()),

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use getid_core::{Declaration, Field, Layout, Role};
+use getid_core::{CounterKind, Declaration, Field, Layout, Role};
 
 use crate::text::timestamp;
-use crate::tools::decoded::text_of;
 use crate::tools::subject::Subject;
 
 /// Bits of an ID that is kept in 8 bytes.
@@ -18,8 +17,9 @@ const SERVER_BITS_MAX: u32 = 63;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Promises {
-    subject: Subject,
-    declaration: Arc<Declaration>,
+    subject: Arc<Subject>,
+    /// How IDs are divided; `None`: a sequence counts them.
+    declaration: Option<Declaration>,
     time: Option<(Place, i128, u64)>,
     /// Together they tell a server's IDs from those of others.
     server: Vec<Place>,
@@ -53,7 +53,11 @@ impl Place {
 impl Promises {
     /// `None` for what no server can be configured to.
     pub(crate) fn of(subject: Subject) -> Option<Promises> {
-        let declaration = Arc::new(subject.declaration()?);
+        if let Subject::Counted(_) = subject {
+            let (server, evenness) = (Vec::new(), Evenly::No);
+            return Some(Promises { subject: Arc::new(subject), declaration: None, time: None, server, evenness });
+        }
+        let declaration = subject.declaration()?;
         let layout = declaration.layout();
         let place = |(field, shift): (&Field, u32)| Place { shift, bits: field.bits };
         let is_servers = |field: &Field| {
@@ -72,26 +76,29 @@ impl Promises {
             time: time.map(|place| (place, layout.unix_ns(0), layout.unit().ns())),
             server: if fits { server } else { Vec::new() },
             evenness,
-            subject,
-            declaration,
+            subject: Arc::new(subject),
+            declaration: Some(declaration),
         })
     }
 
-    pub(crate) fn subject(&self) -> &Subject {
+    pub(crate) fn subject(&self) -> &Arc<Subject> {
         &self.subject
     }
 
     /// The generator to name in requests; `None`: the unnamed one.
-    pub(crate) fn generator(&self) -> Option<&Arc<Declaration>> {
-        match self.subject {
-            Subject::Unnamed(_) => None,
-            Subject::Declared(_) => Some(&self.declaration),
-        }
+    pub(crate) fn generator(&self) -> Option<&str> {
+        self.subject.name()
     }
 
-    /// Whether a server's IDs ascend.
+    /// The fields that come with each request, by name.
+    pub(crate) fn request_fields(&self) -> impl Iterator<Item = &str> {
+        let fields = self.declaration.iter().flat_map(|declaration| declaration.layout().fields());
+        fields.filter(|field| field.role == Role::Request).map(|field| field.name.as_str())
+    }
+
+    /// Whether a server's IDs ascend: those of a clock by their time, what is counted by period and value.
     pub(crate) fn ordered(&self) -> bool {
-        self.declaration.is_ordered() && self.time.is_some()
+        self.declaration.as_ref().is_none_or(|declaration| declaration.is_ordered() && self.time.is_some())
     }
 
     /// Whether IDs hold a time.
@@ -102,12 +109,15 @@ impl Promises {
     /// Whether IDs say which server gave them.
     pub(crate) fn names_server(&self) -> bool {
         // A single server with the unnamed generator has server-id 0 in no bits.
-        !self.server.is_empty() || matches!(self.subject, Subject::Unnamed(_))
+        !self.server.is_empty() || matches!(*self.subject, Subject::Unnamed(_))
     }
 
     /// What tells servers apart, in words.
     pub(crate) fn server_word(&self) -> &'static str {
-        let is_drawn = self.declaration.server_bits() == 0 && self.declaration.drawn_fields().next().is_some();
+        let is_drawn = self
+            .declaration
+            .as_ref()
+            .is_some_and(|declaration| declaration.server_bits() == 0 && declaration.drawn_fields().next().is_some());
         if is_drawn { "drawn number" } else { "server-id" }
     }
 
@@ -117,7 +127,12 @@ impl Promises {
 
     /// Whether an ID is kept in 8 bytes, else in 16.
     pub(crate) fn is_narrow(&self) -> bool {
-        self.declaration.layout().bits() <= NARROW_BITS_MAX
+        match (&self.declaration, &*self.subject) {
+            (Some(declaration), _) => declaration.layout().bits() <= NARROW_BITS_MAX,
+            // Below 2^63; with the time that a serial number shows it is wider.
+            (None, Subject::Counted(counter)) => matches!(counter.kind(), CounterKind::Sequence(_)),
+            (None, _) => false,
+        }
     }
 
     /// The server-id of an ID, or what else tells servers apart; `None` where nothing does.
@@ -136,7 +151,7 @@ impl Promises {
 
     /// An ID as it is written.
     pub(crate) fn text(&self, number: u128) -> String {
-        text_of(&self.declaration, number)
+        self.subject.text(number)
     }
 }
 
@@ -145,6 +160,7 @@ pub(crate) fn layout_text(subject: &Subject) -> String {
     match subject {
         Subject::Unnamed(layout) => unnamed_text(*layout),
         Subject::Declared(declaration) => declaration.to_text(),
+        Subject::Counted(counter) => counter.words().join(" "),
     }
 }
 
@@ -160,7 +176,7 @@ mod tests {
     use super::*;
 
     fn promises(words: &str) -> Promises {
-        Promises::of(Subject::parse(words, no_dates).unwrap()).unwrap()
+        Promises::of(Subject::parse(words, no_dates, |_| Ok(())).unwrap()).unwrap()
     }
 
     #[test]
@@ -174,6 +190,25 @@ mod tests {
         ] {
             assert_eq!(promises(words).unix_ms_of(number), expected, "{words}");
         }
+    }
+
+    #[test]
+    fn what_a_sequence_counts_ascends_and_says_nothing_else() {
+        let day = "generator order serial ORD{yyyyMMdd}-{n:3} zone UTC";
+        for (words, is_narrow, ids) in [
+            ("sequence", true, ["41", "42"]),
+            ("sequence format base62 pad 3", true, ["00z", "010"]),
+            (day, false, ["ORD20261125-999", "ORD20261126-001"]),
+        ] {
+            let promises = promises(words);
+            assert!(promises.ordered() && !promises.has_time() && !promises.names_server(), "{words}");
+            assert_eq!((promises.is_narrow(), promises.evenness()), (is_narrow, Evenly::No), "{words}");
+            let numbers = ids.map(|id| promises.subject().read(id).unwrap());
+            assert!(numbers[0] < numbers[1], "{words}: {numbers:?}");
+            assert_eq!(numbers[1] >> 64 == 0, is_narrow, "{words}: {numbers:?}");
+            assert_eq!(numbers.map(|number| promises.text(number)), ids, "{words}");
+        }
+        assert_eq!((promises(day).generator(), promises(day).subject().read("ORD20261325-001")), (Some("order"), None));
     }
 
     #[test]

@@ -16,8 +16,9 @@
 
 use std::io::{self, Read, Write};
 
-use getid_core::{Declaration, Epoch, Layout};
+use getid_core::{CounterDeclaration, Declaration, Epoch, Layout};
 
+use super::layout_text;
 use crate::tools::subject::Subject;
 
 const MAGIC: &[u8; 8] = b"getidse\n";
@@ -60,8 +61,8 @@ impl<W: Write> Writer<W> {
                     header.push(bits.to_le_bytes()[0]);
                 }
             }
-            Subject::Declared(declaration) => {
-                let text = declaration.to_text();
+            Subject::Declared(_) | Subject::Counted(_) => {
+                let text = layout_text(subject);
                 header.extend_from_slice(&VERSION_DECLARED.to_le_bytes());
                 header.extend_from_slice(&u32::try_from(text.len()).map_err(io::Error::other)?.to_le_bytes());
                 header.extend_from_slice(text.as_bytes());
@@ -137,7 +138,7 @@ impl<R: Read> Reader<R> {
         }
         let subject = match u32_at(&head, 8) {
             VERSION_UNNAMED => read_layout(&mut input, &head).map(Subject::Unnamed),
-            VERSION_DECLARED => read_declaration(&mut input, &head).map(|read| Subject::Declared(Box::new(read))),
+            VERSION_DECLARED => read_declaration(&mut input, &head),
             version => Err(RecordError::Version { version }),
         }?;
         Ok(Reader { input, subject, last: 0, ids: 0, block: Vec::new().into_iter(), ended: false })
@@ -226,7 +227,7 @@ fn read_layout(input: &mut impl Read, head: &[u8]) -> Result<Layout, RecordError
     layout.ok_or(RecordError::Damaged { ids: 0 })
 }
 
-fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Declaration, RecordError> {
+fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Subject, RecordError> {
     let damaged = || RecordError::Damaged { ids: 0 };
     let mut length = [0; 4];
     read_exact(input, &mut length)?;
@@ -238,7 +239,13 @@ fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Declaration, R
     read_exact(input, &mut text)?;
     check_crc(input, &[head, &length, &text], 0)?;
     let text = String::from_utf8(text).map_err(|_| damaged())?;
-    Declaration::from_text(&text).ok_or_else(damaged)
+    if let Some(declaration) = Declaration::from_text(&text) {
+        return Ok(Subject::Declared(Box::new(declaration)));
+    }
+    let words: Vec<&str> = text.split(' ').collect();
+    // Its zone was looked up when it was written.
+    let counter = CounterDeclaration::parse(&words, |_| Ok(())).and_then(Result::ok);
+    counter.map(|counter| Subject::Counted(Box::new(counter))).ok_or_else(damaged)
 }
 
 fn read_exact(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), RecordError> {
@@ -297,7 +304,12 @@ mod tests {
     }
 
     fn declared() -> Subject {
-        Subject::parse("generator trace uuid7", no_dates).unwrap()
+        Subject::parse("generator trace uuid7", no_dates, |_| Ok(())).unwrap()
+    }
+
+    fn counted() -> Subject {
+        let words = "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC";
+        Subject::parse(words, no_dates, |_| Ok(())).unwrap()
     }
 
     fn written(subject: &Subject, ids: &[u128]) -> Vec<u8> {
@@ -326,12 +338,16 @@ mod tests {
             assert_eq!(read(&bytes).unwrap(), ids);
             let Subject::Declared(declaration) = Reader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
             assert_eq!(declaration.to_text(), "trace uuid7");
+            let bytes = written(&counted(), ids);
+            assert_eq!(read(&bytes).unwrap(), ids);
+            let Subject::Counted(counter) = Reader::new(&bytes[..]).unwrap().subject().clone() else { panic!() };
+            assert_eq!(counter.words().join(" "), "order serial ORD{yyyyMMdd}-{n:6} zone UTC");
         }
     }
 
     #[test]
     fn each_damaged_byte_and_each_cut_is_noticed() {
-        for subject in [unnamed(), declared()] {
+        for subject in [unnamed(), declared(), counted()] {
             let bytes = written(&subject, &[5, 1000, 1 << 40]);
             for at in 0..bytes.len() {
                 assert!(read(&bytes[..at]).is_err(), "cut at {at}");

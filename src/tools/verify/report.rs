@@ -10,6 +10,7 @@ use super::{EvennessVerdict, Findings, Found, Judged, Kind, Promises};
 use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::text::timestamp;
+use crate::tools::paint::{bad, doubt, good};
 
 pub(crate) struct Shape {
     /// What was sent, again and again.
@@ -130,7 +131,7 @@ impl Report {
         let ms = |quantile: f64| to_ms(latency_us.value_at_quantile(quantile));
         Report {
             command: shape.command,
-            generator: promises.generator().map(|declaration| declaration.name().to_owned()),
+            generator: promises.generator().map(str::to_owned),
             ok: findings.count() == 0,
             violations: findings.count(),
             seconds,
@@ -214,9 +215,9 @@ impl fmt::Display for Report {
         writeln!(f)?;
         for Check { kind, made, found } in &self.checks {
             let verdict = match (found.count, made) {
-                (0, true) => "ok".to_owned(),
-                (0, false) => "not judged".to_owned(),
-                (count, _) => format!("VIOLATED {}", counted(count, "time")),
+                (0, true) => good("ok").to_string(),
+                (0, false) => doubt("not judged").to_string(),
+                (count, _) => bad(format!("VIOLATED {}", counted(count, "time"))).to_string(),
             };
             writeln!(f, "{:<35} {verdict}", kind.title())?;
             for example in &found.examples {
@@ -224,9 +225,9 @@ impl fmt::Display for Report {
             }
         }
         match (self.violations, self.ids) {
-            (0, 0) => writeln!(f, "\nno id came: nothing was verified"),
-            (0, _) => writeln!(f, "\nno violation"),
-            (count, _) => writeln!(f, "\n{}", counted(count, "violation")),
+            (0, 0) => writeln!(f, "\n{}", bad("no id came: nothing was verified")),
+            (0, _) => writeln!(f, "\n{}", good("no violation")),
+            (count, _) => writeln!(f, "\n{}", bad(counted(count, "violation"))),
         }
     }
 }

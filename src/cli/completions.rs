@@ -1,0 +1,182 @@
+//! `getid completions`: scripts by which shells complete commands, options, directives, kinds and generators.
+//!
+//! A script has all words in it but the names of generators: for those it asks this program when they are needed, with
+//! the words that were typed, so that the file behind `--config` counts.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, Command, CommandFactory, ValueEnum, ValueHint};
+use clap_complete::Shell;
+use getid_core::{COUNTER_KINDS, kind_words};
+
+use super::Cli;
+use super::output::{finish, print};
+use crate::config::directive::Directive;
+use crate::config::{Config, RealFiles, Sources};
+
+/// Arguments of `getid completions`.
+#[derive(Args)]
+#[command(after_help = "\
+Names of generators are those of the configuration behind --config, or of the environment and /etc/getid/getid.conf.
+
+Examples:
+  getid completions bash > /etc/bash_completion.d/getid
+  getid completions zsh > /usr/local/share/zsh/site-functions/_getid
+  getid completions fish > ~/.config/fish/completions/getid.fish")]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    shell: Wanted,
+    /// The words that were typed
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true, requires = "shell")]
+    words: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Wanted {
+    Bash,
+    Elvish,
+    Fish,
+    #[value(name = "powershell")]
+    PowerShell,
+    Zsh,
+    /// Names of generators, for the scripts.
+    #[value(hide = true)]
+    Generators,
+}
+
+pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
+    let text = match args.shell {
+        Wanted::Bash => script(Shell::Bash),
+        Wanted::Elvish => script(Shell::Elvish),
+        Wanted::Fish => script(Shell::Fish),
+        Wanted::PowerShell => script(Shell::PowerShell),
+        Wanted::Zsh => script(Shell::Zsh),
+        Wanted::Generators => names(&args.words),
+    };
+    finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
+}
+
+/// Stands for the names of generators until a script is made.
+const NAMES: &str = "GENERATOR_NAMES";
+
+fn script(shell: Shell) -> String {
+    // clap_complete panics when a write fails, so it gets memory to write to.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut completed(Cli::command()), "getid", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    // How a shell runs this program for its words.
+    match shell {
+        Shell::Bash => script.replace(NAMES, r#"$(getid completions generators "${COMP_WORDS[@]}" 2>/dev/null)"#),
+        Shell::Zsh => script.replace(NAMES, "$(getid completions generators $words 2>/dev/null)"),
+        Shell::Fish => {
+            script.replace(&format!("{NAMES}\\t''"), "(getid completions generators (commandline -opc) 2>/dev/null)")
+        }
+        _ => script.replace(NAMES, ""),
+    }
+}
+
+/// The configuration of a server that was installed.
+const INSTALLED: &str = "/etc/getid/getid.conf";
+
+/// The names of generators that a server would have, one a line; none where the configuration cannot be read.
+fn names(words: &[String]) -> String {
+    let named = words.iter().position(|word| word == "--config").and_then(|at| words.get(at + 1));
+    let named = named.map(String::as_str).or_else(|| words.iter().find_map(|word| word.strip_prefix("--config=")));
+    let installed = || Some(Path::new(INSTALLED)).filter(|path| path.exists());
+    let file = named.map(Path::new).or_else(installed).map(PathBuf::from);
+    let sources = Sources { file, environment: std::env::vars_os().collect(), ..Sources::default() };
+    let Ok((config, _)) = Config::load(&sources, &RealFiles) else { return String::new() };
+    let clocks = config.generators.iter().map(|declaration| declaration.name().to_owned());
+    let names = clocks.chain(config.counters.iter().map(|counter| counter.name().to_owned()));
+    names.map(|name| name + "\n").collect()
+}
+
+/// The command line as shells should know it: with directives, kinds, and a word for the names of generators.
+pub(super) fn completed(command: Command) -> Command {
+    with_names(with_directives(command))
+}
+
+/// Kinds of layouts and names of generators are values to choose from, which the real command line leaves open.
+fn with_names(command: Command) -> Command {
+    let kinds = || kind_words().chain(COUNTER_KINDS);
+    let is_get = command.get_name() == "get";
+    let command = command.mut_args(|arg| match (arg.get_id().as_str(), arg.get_long()) {
+        ("words", None) if is_get => arg.value_parser(PossibleValuesParser::new([NAMES])),
+        (_, Some("generator")) => arg.value_parser(PossibleValuesParser::new([NAMES])),
+        (_, Some("layout")) => arg.value_parser(PossibleValuesParser::new(kinds())),
+        ("kind", None) => arg.value_parser(PossibleValuesParser::new(kinds().chain([NAMES]))),
+        _ => arg,
+    });
+    command.mut_subcommands(with_names)
+}
+
+/// `serve` and `check-config` are followed by directives, which the real command line only passes on.
+fn with_directives(mut command: Command) -> Command {
+    let directive = |row: &'static Directive| {
+        let (least, most) = row.words();
+        let mut flag =
+            Arg::new(row.name).long(row.name).help(row.doc).value_name("VALUE").num_args(least.max(1)..=most.max(1));
+        if !row.choices().is_empty() {
+            flag = flag.value_parser(PossibleValuesParser::new(row.choices()));
+        }
+        if row.is_path() {
+            flag = flag.value_hint(ValueHint::AnyPath);
+        }
+        flag
+    };
+    for name in ["serve", "check-config"] {
+        command = command.mut_subcommand(name, |serve| {
+            let serve = serve.mut_arg("words", |words| {
+                words.trailing_var_arg(false).allow_hyphen_values(false).value_hint(ValueHint::FilePath)
+            });
+            serve.args(Directive::ALL.iter().map(directive))
+        });
+    }
+    let connect = Arg::new("connect").long("connect").help("Open the stores of sequences").num_args(0);
+    command = command.mut_subcommand("check-config", |check| check.arg(connect));
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shells_know_the_directives() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell);
+            for row in Directive::ALL {
+                let flag = if shell == Shell::Fish { format!("-l {} ", row.name) } else { format!("--{}", row.name) };
+                let places = script.matches(&flag).count();
+                assert!(places >= 2, "{shell}: {flag} is known in {places} places");
+            }
+            assert!(script.contains("notice"), "{shell}: values of loglevel");
+        }
+    }
+
+    #[test]
+    fn shells_know_kinds_and_ask_for_generators() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Elvish, Shell::PowerShell] {
+            let script = script(shell);
+            assert!(!script.contains(NAMES), "{shell}");
+            if [Shell::Bash, Shell::Zsh, Shell::Fish].contains(&shell) {
+                assert!(script.matches("getid completions generators ").count() >= 5, "{shell}");
+                assert!(script.contains("objectid-decimal"), "{shell}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_file_that_was_typed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("getid.conf");
+        std::fs::write(&file, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();
+        let file = file.display().to_string();
+        for words in [vec!["getid", "get", "--config", &file], vec!["getid", &format!("--config={file}")]] {
+            let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
+            assert_eq!(names(&words), "tweets\norder\n");
+        }
+    }
+}

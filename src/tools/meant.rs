@@ -1,0 +1,93 @@
+//! What an ID probably is, where nothing says whose it is: its shape tells UUIDs and `ObjectId`s, its time the
+//! rest.
+
+use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
+
+use super::subject::Subject;
+
+/// Words of kinds that their shape tells. Hibernate's IDs look like other UUIDs of version 1.
+const SHAPED: [&str; 6] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal"];
+
+/// Readings that are proposed.
+const READINGS_MAX: usize = 3;
+
+/// An ID whose time lies so far ahead is another system's.
+const AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
+
+/// Systems of this kind began about 2006; earlier times are chance.
+const FIRST_UNIX_MS: i64 = 1_136_073_600_000;
+
+/// A kind as it is without options.
+fn plain(kind: &Kind) -> Option<Declaration> {
+    let words = [kind.word, kind.word];
+    let declared = Declaration::parse(&words, no_dates);
+    // Kinds that say whose they are only by an option, which no ID shows.
+    declared.or_else(|_| Declaration::parse(&[&words[..], &["one-server", "0"]].concat(), no_dates)).ok()
+}
+
+/// Kinds that the text of an ID shows.
+pub(crate) fn shaped() -> impl Iterator<Item = Subject> {
+    let kinds = SHAPED.into_iter().filter_map(Kind::find);
+    kinds.filter_map(plain).map(|declaration| Subject::Declared(Box::new(declaration)))
+}
+
+/// What else an ID could be whose time under `layout` has not come: kinds of numbers and the times that they read, the
+/// latest first, one for each time.
+pub(crate) fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'static str, i64)> {
+    let latest = now_unix_ms.saturating_add(AHEAD_MAX_MS);
+    if layout.split(id).tick.unix_ms(layout.epoch()) <= latest {
+        return Vec::new();
+    }
+    let mut readings: Vec<(&'static str, i64)> = Vec::new();
+    for kind in KINDS.iter().filter(|kind| kind.shape == Shape::Number && kind.word != "fork") {
+        let Some(declaration) = plain(kind) else { continue };
+        let layout = declaration.layout();
+        // One whose time is over gives no IDs.
+        let number = declaration.read(&id.to_string()).filter(|_| layout.end_unix_ms() > now_unix_ms);
+        let tick = number.and_then(|number| layout.tick_of(number));
+        let unix_ms = tick.and_then(|tick| i64::try_from(layout.unix_ns(tick).div_euclid(1_000_000)).ok());
+        let plausible = unix_ms.filter(|unix_ms| (FIRST_UNIX_MS..=latest).contains(unix_ms));
+        if let Some(unix_ms) = plausible.filter(|unix_ms| readings.iter().all(|(_, known)| known != unix_ms)) {
+            readings.push((kind.word, unix_ms));
+        }
+    }
+    readings.sort_by_key(|(_, unix_ms)| std::cmp::Reverse(*unix_ms));
+    readings.truncate(READINGS_MAX);
+    readings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-26T20:00:00Z.
+    const NOW: i64 = 1_795_723_200_000;
+
+    #[test]
+    fn a_shape_tells_its_kind() {
+        for (id, kind) in [
+            ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", Some("uuid7")),
+            ("919108f7-52d1-4320-9bac-f847db4148a8", Some("uuid4")),
+            ("c232ab00-9414-11ec-b3c8-9f6bdeced846", Some("uuid1")),
+            ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", Some("uuid6")),
+            ("507f1f77bcf86cd799439011", Some("objectid")),
+            ("144182182078841378", None),
+            ("hello", None),
+        ] {
+            let found = shaped().find(|subject| subject.read(id).is_some());
+            assert_eq!(found.as_ref().and_then(Subject::name), kind, "{id}");
+        }
+        assert_eq!(shaped().count(), SHAPED.len());
+    }
+
+    #[test]
+    fn an_id_of_the_future_is_another_systems() {
+        let layout = Layout::default();
+        let of = |id: u64| readings(Id::new(id).unwrap(), layout, NOW);
+        assert_eq!(of(144_182_182_078_841_378), [], "one of the past needs no other reading");
+        assert_eq!(of(i64::MAX.unsigned_abs()), [], "no system has come so far");
+        let twitter = of(1_541_815_603_606_036_480);
+        assert!(twitter.contains(&("twitter", 1_656_432_460_105)), "{twitter:?}");
+        assert!(twitter.len() <= READINGS_MAX && twitter.is_sorted_by(|one, other| one.1 > other.1), "{twitter:?}");
+    }
+}
