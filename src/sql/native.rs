@@ -130,7 +130,7 @@ impl RawRow {
 
 /// A page of rows as a database has them.
 pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> Listed {
-    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), row.read())))
+    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
 /// The largest `next`: past the last value that there is, and with room for what one more step adds.
