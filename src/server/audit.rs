@@ -136,12 +136,7 @@ impl Server {
                     "{what}"
                 );
             }
-            Act::WorkerIdInit { pool } => {
-                throttled!(
-                    throttle, AuditWorkerId, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, pool,
-                    "WORKERID INIT"
-                );
-            }
+            Act::WorkerIdInit { pool } => line!(AuditWorkerId, "WORKERID INIT", pool),
             Act::WorkerIdRevoke { pool, id: worker_id } => {
                 throttled!(
                     throttle, AuditWorkerId, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, pool,
