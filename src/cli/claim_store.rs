@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use getid_core::claim::{Clocks, Seen, Watch};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use super::claim::unusable;
 use super::output::complain;
@@ -25,6 +25,7 @@ use crate::config::{Config, Dir, RealFiles, Sources, read_store_password};
 use crate::records::etcd::EtcdStore;
 use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
 use crate::system::clock::{Clock as _, SystemClock};
+use crate::system::io_threads;
 use crate::text::printable::printable;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
@@ -189,7 +190,7 @@ pub(super) enum Watched {
 
 impl ClaimStore {
     pub(super) fn new(store: Arc<dyn RecordStore>, shown: &str) -> Result<ClaimStore, String> {
-        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = io_threads::blocking_runtime();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         Ok(ClaimStore { runtime, store, shown: shown.to_owned() })
     }
@@ -595,7 +596,7 @@ mod tests {
         put(&store, &free(1));
         let lossy = Lossy { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, does };
         // Pauses between attempts take no time.
-        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         (store, ClaimStore { runtime, store: Arc::new(lossy), shown: "lossy".to_owned() })
     }
 

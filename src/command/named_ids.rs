@@ -151,7 +151,7 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
 }
 
 /// The reply to `DECODEID id` where there are named generators: what it says under the unnamed one's layout, if it is
-/// an ID of it, and what it could be in at most [`READINGS_MAX`] of the others. Those whose time is nearest to now come
+/// an ID of it, and what it could be in at most `READINGS_MAX` of the others. Those whose time is nearest to now come
 /// first, those without time last.
 pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
     let mut told = match id.map(|id| describe_id(layout, id, now_unix_ms)) {

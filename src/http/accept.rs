@@ -29,7 +29,7 @@ use crate::acl::{Origin, Source};
 use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
 use crate::server::Server;
-use crate::server::accept::set_options;
+use crate::server::accept::{refuse_at_once, set_options};
 use crate::server::handshakes::{Handshakes, Unfinished, handshakes_max};
 use crate::server::listen::REFUSALS_MAX;
 use crate::server::panic_watch::PanicWatch;
@@ -39,10 +39,10 @@ use crate::server::tls;
 /// Pause after an `accept` that failed, most often for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time for a client that is refused to take its answer.
+/// Time for a client that is refused to take its answer, if it speaks TLS.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Bytes of a client's request that are read and thrown away when it is refused.
+/// Bytes that are read and thrown away of a request of a client that is refused and speaks TLS.
 const READ_BYTES: usize = 4096;
 
 /// Room for hyper to read a whole head in, and to write.
@@ -62,7 +62,7 @@ pub(super) struct Port {
     /// KiB that are left for large requests.
     pub(super) body_memory: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
-    /// Connections that are being told that there is no place.
+    /// TLS connections that are being told that there is no place.
     refusals: AtomicUsize,
     /// Whether the last `accept` failed.
     fails: AtomicBool,
@@ -213,8 +213,11 @@ impl Port {
         tokio::spawn(Arc::clone(self).serve(stream, peer, taken));
     }
 
-    /// Sends an answer that is no request's and closes, without waiting for anybody.
+    /// Sends an answer that is no request's and closes; the caller does not wait for that.
     fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
+        if let Some(socket) = stream.plain() {
+            return refuse_at_once(socket, &answer);
+        }
         // Each keeps a descriptor meanwhile. A flood is closed without a word.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);
@@ -329,6 +332,11 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     fn local(&self) -> SocketAddr;
 
+    /// The socket, if nothing is between it and the client.
+    fn plain(&self) -> Option<&TcpStream> {
+        None
+    }
+
     /// Whom the client's certificate names.
     fn user(&mut self) -> Option<String> {
         None
@@ -347,6 +355,10 @@ impl Stream for TcpStream {
 
     fn local(&self) -> SocketAddr {
         local_of(Some(self))
+    }
+
+    fn plain(&self) -> Option<&TcpStream> {
+        Some(self)
     }
 }
 

@@ -6,14 +6,14 @@
 //! that.
 
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use socket2::TcpKeepalive;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -26,7 +26,7 @@ use crate::server::handshakes::{Unfinished, handshakes_max};
 use crate::server::listen::{Listener, OPERATOR_PLACES, REFUSALS_MAX};
 use crate::server::panic_watch::PanicWatch;
 use crate::server::registry::{Admission, Endpoint, Ends, Stop};
-use crate::server::transport::{Movable, Transport};
+use crate::server::transport::Movable;
 use crate::server::{Server, housekeeping, tls};
 use crate::session::Session;
 use crate::system::io_threads::IoThreads;
@@ -35,8 +35,11 @@ use crate::text::plural::counted;
 /// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time for a refused client to take its error.
+/// Time for a refused client to finish its TLS handshake and to take its error.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Bytes that are read and thrown away of what a refused client has sent by then.
+const REFUSED_INPUT_BYTES: usize = 8 * 1024;
 
 /// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
 ///
@@ -63,7 +66,7 @@ pub struct Acceptor {
     io_threads: IoThreads,
     /// Whether the last `accept` failed: one line in the log for each time that this begins and ends.
     fails: AtomicBool,
-    /// Connections that are being told why they are refused.
+    /// TLS connections that are being told why they are refused.
     refusals: Arc<AtomicUsize>,
 }
 
@@ -127,7 +130,7 @@ impl Acceptor {
                 if let Some((stream, peer)) = self.accepted(listener.accept().await).await {
                     match self.arrival(&stream, peer) {
                         Some(arrival) => self.accept(stream, arrival),
-                        None => self.refuse(stream, DENIED),
+                        None => refuse_at_once(&stream, DENIED),
                     }
                 }
             },
@@ -137,7 +140,7 @@ impl Acceptor {
                     let stream = tls::Stream::new(stream, Arc::clone(&acceptor));
                     match arrival {
                         Some(arrival) => self.accept_tls(stream, peer, arrival).await,
-                        None => self.refuse(stream, DENIED),
+                        None => self.refuse_tls(stream, DENIED),
                     }
                 }
             },
@@ -194,8 +197,11 @@ impl Acceptor {
         Some(Arrival { origin, peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() })
     }
 
-    fn accept<T: Movable>(&self, stream: T, arrival: Arrival) {
-        let Some((admission, session)) = self.admit(arrival) else { return self.refuse_too_many(stream) };
+    fn accept<T: Movable + AsFd>(&self, stream: T, arrival: Arrival) {
+        let Some((admission, session)) = self.admit(arrival) else {
+            self.server.metrics.count(Counter::ConnectionsRejected);
+            return refuse_at_once(&stream, TOO_MANY);
+        };
         let server = Arc::clone(&self.server);
         self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
     }
@@ -280,14 +286,14 @@ impl Acceptor {
         Some((admission, session))
     }
 
-    fn refuse_too_many(&self, stream: impl Transport + 'static) {
+    fn refuse_too_many(&self, stream: tls::Stream) {
         self.server.metrics.count(Counter::ConnectionsRejected);
-        self.refuse(stream, TOO_MANY);
+        self.refuse_tls(stream, TOO_MANY);
     }
 
-    /// Sends an error and closes, without waiting for anybody.
-    fn refuse(&self, mut stream: impl Transport + 'static, error: &'static [u8]) {
-        // Each keeps a descriptor meanwhile. A flood is closed without a word.
+    /// Sends an error behind the handshake and closes; the caller does not wait for that.
+    fn refuse_tls(&self, mut stream: tls::Stream, error: &'static [u8]) {
+        // Each costs a handshake and keeps a descriptor meanwhile. A flood is closed without a word.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);
             return;
@@ -299,6 +305,9 @@ impl Acceptor {
                 stream.shutdown().await
             })
             .await;
+            if let Some(socket) = stream.tcp() {
+                discard_input(socket);
+            }
             drop(stream);
             refusals.fetch_sub(1, Relaxed);
         });
@@ -319,10 +328,26 @@ impl Acceptor {
     }
 }
 
+/// Sends `text` on a plain socket to which nothing was written yet, and ends it. The send buffer is empty, so the
+/// kernel takes the text at once; a flood of refused clients holds no descriptors.
+pub(crate) fn refuse_at_once(socket: &impl AsFd, text: &[u8]) {
+    let own = SockRef::from(socket);
+    // A client that is gone already needs no text.
+    if (&*own).write_all(text).is_ok() && own.shutdown(Shutdown::Write).is_ok() {
+        discard_input(socket);
+    }
+}
+
+/// Reads what a refused client has sent, without waiting: a socket that is closed while something is unread resets the
+/// connection, and the error text may be lost.
+fn discard_input(socket: &impl AsFd) {
+    let _ = (&*SockRef::from(socket)).read(&mut [0; REFUSED_INPUT_BYTES]);
+}
+
 /// Sets the options of a client's socket.
 pub(crate) fn set_options(stream: &TcpStream, config: &Config) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let socket = socket2::SockRef::from(stream);
+    let socket = SockRef::from(stream);
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     let seconds = u64::from(config.tcp_keepalive_s);
     if seconds > 0 {

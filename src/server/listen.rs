@@ -325,7 +325,7 @@ impl Listener {
 /// when every place is taken.
 pub const OPERATOR_PLACES: usize = 16;
 
-/// Connections that are being told that there is no place; more are closed without a word.
+/// TLS connections of a port that are being told why they are refused; more are closed without a word.
 pub const REFUSALS_MAX: usize = 8;
 
 /// Descriptors that are kept free: for files that are written or read while clients are served, and for refusals.

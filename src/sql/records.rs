@@ -209,7 +209,7 @@ impl SqlRecords {
         let (ready, is_ready) = mpsc::sync_channel(1);
         let run = move || {
             // Made here, as it may not be dropped on a thread that has one of its own, which the caller may be.
-            let runtime = match io_threads::runtime() {
+            let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
             };

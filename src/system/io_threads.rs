@@ -30,6 +30,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
@@ -57,6 +58,22 @@ pub fn set_current(number: usize) {
 /// When the system gives no descriptor for it.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// A runtime for one thread whose tasks open stores: files, certificates and names of hosts are read on threads of its
+/// pool.
+///
+/// Tokio panics where a pool has no thread and the system gives none. With one thread that never ends, work waits for
+/// it instead. All such work ends: of a file, or of the resolver, which has a time-out.
+///
+/// # Errors
+///
+/// When the system gives no thread for the pool, or no descriptor.
+pub fn blocking_runtime() -> io::Result<Runtime> {
+    let runtime = Builder::new_current_thread().enable_all().thread_keep_alive(Duration::MAX).build()?;
+    threads::check_room()?;
+    drop(runtime.spawn_blocking(|| ()));
+    Ok(runtime)
 }
 
 /// All of them, and how much each has to do. Dropping it tells those that it has started to end, and with them whatever

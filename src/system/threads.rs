@@ -1,7 +1,10 @@
 //! Threads with a name, and what to do when the system gives none.
 
-use std::io;
-use std::thread;
+use std::time::Duration;
+use std::{fs, io, thread};
+
+/// How many times, 1 ms apart, a thread that has ended is looked for among those that count.
+const LOOKS_MAX: usize = 100;
 
 /// Starts a thread.
 ///
@@ -9,8 +12,30 @@ use std::thread;
 ///
 /// When the system gives none. The error names the limit that was reached.
 pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(|error| {
-        let sentence = format!("{error}; raise the limit of processes (ulimit -u, TasksMax=)");
-        io::Error::new(error.kind(), sentence)
-    })
+    thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(|error| too_few(&error))
+}
+
+/// Whether there is room for one more thread, which is free again when this returns.
+///
+/// # Errors
+///
+/// Those of [`spawn`].
+pub fn check_room() -> io::Result<()> {
+    let place = || fs::canonicalize("/proc/thread-self");
+    let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(place).map_err(|error| too_few(&error))?;
+    if let Ok(Ok(place)) = thread.join() {
+        // Linux counts a thread for a moment after it was joined.
+        for _ in 0..LOOKS_MAX {
+            if !place.exists() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    Ok(())
+}
+
+fn too_few(error: &io::Error) -> io::Error {
+    let sentence = format!("{error}; raise the limit of processes (ulimit -u, TasksMax=)");
+    io::Error::new(error.kind(), sentence)
 }

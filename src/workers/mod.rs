@@ -182,7 +182,7 @@ impl Workers {
         let specs = specs.to_vec();
         let run = move || {
             // Made here, as it may not be dropped on a thread that has one of its own.
-            let runtime = match io_threads::runtime() {
+            let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
             };

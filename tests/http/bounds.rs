@@ -257,6 +257,16 @@ fn only_when_all_places_are_at_work_is_somebody_refused() {
                 && response.json()["detail"].as_str().unwrap().contains("http-max-clients")
         })
     });
+    // So is each of a burst.
+    server.server.signal(Signal::SIGSTOP);
+    let mut burst: Vec<Http> = (0..64).map(|_| server.connect()).collect();
+    for http in &mut burst {
+        http.send(request("GET /livez", &[], "").as_bytes());
+    }
+    server.server.signal(Signal::SIGCONT);
+    for http in &mut burst {
+        assert_eq!(http.response().status, 503);
+    }
     assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
     for http in &mut held {
         assert_eq!(http.response().status, 200);

@@ -372,6 +372,36 @@ async fn rows_that_disagree_are_refused_until_an_alter_makes_them_fit() {
     assert!(matches!(refused, Err(SequenceError::Refused(SequenceRefusal::Store(_)))), "every store must answer");
 }
 
+/// Another server, which learns of changes once a second, draws while the increment is altered: it refuses nothing.
+#[tokio::test(start_paused = true)]
+async fn an_alter_of_the_increment_is_no_refusal_of_another_server() {
+    let databases = [Database::new(1), Database::new(2)];
+    let start = || Server::start(databases.iter().map(|database| database.store(true)).collect());
+    let (altering, drawing) = (start(), start());
+    // A server that starts waits for the notes of those before it.
+    sleep(Duration::from_secs(70)).await;
+    altering.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap();
+    let mut given = BTreeSet::new();
+    for increment in 2..12 {
+        let orders = key("orders");
+        let alter = altering.sequences.alter(&orders, vec!["increment".to_owned(), increment.to_string()]);
+        let draws = async {
+            for _ in 0..200 {
+                for server in [&drawing, &altering] {
+                    let (runs, result) = server.draw("orders", &[Ask { values: 100, times: 1 }]).await;
+                    assert_eq!(result, Ok(()), "increment {increment}");
+                    for value in values_of(&runs) {
+                        assert!(given.insert(value), "{value} twice, with increment {increment}");
+                    }
+                }
+                sleep(Duration::from_millis(7)).await;
+            }
+        };
+        let (altered, ()) = tokio::join!(alter, draws);
+        altered.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn cache_0_with_several_stores_is_refused() {
     let databases = [Database::new(1), Database::new(2)];

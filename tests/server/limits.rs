@@ -17,8 +17,31 @@ use getid::server::registry::{Admission, Holder};
 use getid::server::settings::session_settings;
 use getid::session::{ClientView, Session};
 use getid::system::io_threads::runtime;
+use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 use tokio::time::Instant;
+
+/// Each connection of a burst beyond `maxclients` reads why it is refused, also one that sends before it is accepted.
+#[test]
+fn a_burst_beyond_maxclients_reads_why() {
+    let server = Server::start(&["--maxclients", "1", "--unixsocket", "getid.sock"]);
+    let wire = server.connect();
+    let operators = server.take_operators_places();
+    server.signal(Signal::SIGSTOP);
+    let mut tcp: Vec<_> = (0..64).map(|_| server.connect()).collect();
+    let mut unix: Vec<_> = (0..64).map(|_| Wire::connect_unix(&server.dir.join("getid.sock"))).collect();
+    for wire in &mut tcp {
+        wire.send("PING\r\n");
+    }
+    for wire in &mut unix {
+        wire.send("PING\r\n");
+    }
+    server.signal(Signal::SIGCONT);
+    for said in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
+        assert_eq!(said, "-ERR max number of clients reached\r\n");
+    }
+    drop((wire, operators));
+}
 
 /// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
 const OUTPUT_BYTES_MAX: usize = 400_000;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use getid_core::{Key, Spec};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::cli::host_name_with_ordinal;
 use crate::cli::output::complain;
@@ -19,6 +19,7 @@ use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
 use crate::generators::sequence::{Notes, same_store};
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
+use crate::system::io_threads;
 use crate::text::shell::shell_word;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
@@ -136,7 +137,7 @@ impl Stores {
         }
         let open = |url: &StoreUrl| sql::open(url, table, dir, config.server_id);
         let all = urls.iter().map(open).collect::<Result<_, _>>()?;
-        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = io_threads::blocking_runtime();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
         let notes = Some(dir.join(Notes::file_name(config.server_id))).filter(|path| path.exists()).map(Notes::in_file);

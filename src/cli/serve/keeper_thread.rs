@@ -3,9 +3,11 @@
 //! It has a runtime of its own, so that whatever clients make the other threads do, it samples the clock, saves, and
 //! serves waiting draws.
 
+use std::io;
 use std::sync::{Arc, mpsc};
 
 use getid_core::SavePoint;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::Failure;
@@ -13,7 +15,7 @@ use crate::claim::Claim;
 use crate::generators::{Keeper, KeeperError};
 use crate::server::Server;
 use crate::system::clock::SystemClock;
-use crate::system::{io_threads, threads};
+use crate::system::threads;
 
 /// A thread with a runtime that waits for its keeper. It ends when this is dropped instead.
 pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
@@ -28,13 +30,14 @@ struct Kept<S: Claim<Point = SavePoint>> {
 }
 
 impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
-    pub(super) fn start() -> Result<Self, Failure> {
+    /// Starts the thread; `runtime` makes its runtime there.
+    pub(super) fn start(runtime: fn() -> io::Result<Runtime>) -> Result<Self, Failure> {
         let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
         let (work, given) = mpsc::channel::<Kept<S>>();
         let (ready, is_ready) = mpsc::channel();
         let run = move || {
             // Made here, as it may not be dropped on a thread that has one of its own.
-            let runtime = match io_threads::runtime() {
+            let runtime = match runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
             };

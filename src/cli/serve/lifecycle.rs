@@ -4,6 +4,7 @@
 //! no trace; the first save succeeds before the first client is accepted; and at the end the issuer's position is
 //! stored after the last reply was written.
 
+use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use getid_core::SavePoint;
 use rand::RngExt as _;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
 use super::fleet::Fleet;
@@ -95,7 +97,7 @@ impl Prepared {
         }
         // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
         Places::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
-        let runtime = io_threads::runtime()?;
+        let runtime = runtime_of(config)()?;
         let io_threads = IoThreads::start(config.io_threads)
             .map_err(|error| format!("the {} of io-threads cannot be started: {error}", config.io_threads))?;
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
@@ -147,7 +149,7 @@ impl Prepared {
         }
         let config = &self.startup.config;
         // Before the first save: a start that gets no thread leaves no trace either.
-        let thread = KeeperThread::start()?;
+        let thread = KeeperThread::start(runtime_of(config))?;
         let sequences = sequences::start(config)?;
         let begun = begin_life(config, opening.identity, claim, &mut signals).await?;
         let Some((generators, keeper)) = begun else { return Ok(()) };
@@ -234,6 +236,11 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
 fn state_in_use(config: &Config) -> Option<String> {
     let is_in_folder = config.id_state == StateKind::File && config.claim.store.is_none();
     is_in_folder.then(|| lock::held(&config.state_dir, config.server_id))?.map(|held| held.to_string())
+}
+
+/// What makes the runtimes of the threads that have the claim: a claim in a store is asked for there.
+fn runtime_of(config: &Config) -> fn() -> io::Result<Runtime> {
+    if config.claim.store.is_some() { io_threads::blocking_runtime } else { io_threads::runtime }
 }
 
 /// Prepares the issuer and saves for the first time. `None`: a signal ended the start before that.

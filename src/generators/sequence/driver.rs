@@ -63,7 +63,7 @@ impl Sequences {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let run = move || {
             // Made here, as it may not be dropped on a thread that has one of its own.
-            let runtime = match io_threads::runtime() {
+            let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
             };

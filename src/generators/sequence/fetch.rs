@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use getid_core::beat::Credentials;
 use getid_core::{Fetch, FetchTaken, Fetched, Key, STORES_MAX, Segment, SequenceRefusal, VALUE_MAX};
 use tokio::sync::SemaphorePermit;
+use tokio::time::sleep;
 
 use super::Sequences;
 use super::error::{SequenceError, refusal_of};
@@ -26,6 +28,13 @@ const OPENS_WITHIN_MS: i64 = 3_600_000;
 
 /// Periods that one statement's time is enough to begin.
 const OPENINGS_MAX: usize = 8;
+
+/// How often, and how many times, a row is looked at again that has the mark of a store that went back.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS_MAX: usize = 10;
+
+/// Sequences that look again at a time.
+pub(super) const LOOKING_MAX: usize = 64;
 
 /// Increment and offset of the row in each store.
 type Lanes = [Option<(u32, u32)>; STORES_MAX];
@@ -71,8 +80,11 @@ impl Sequences {
             let none = || Err(StoreError::Unknown(format!("{}: no answer for '{}'", pool.store.shown(), asked.key)));
             let answer = each.next().unwrap_or_else(none);
             match answer {
-                Ok(Ok(reserved)) if self.must_compare(pool, &asked) => {
+                Ok(Ok(reserved)) if self.must_compare(pool, &asked, reserved.row.generation) => {
                     self.compare_and_answer(pool, asked, reserved, had, is_one);
+                }
+                Ok(Err(verdict @ Verdict::WentBack { .. })) if self.has_lanes() && pool.is_native() => {
+                    self.look_again_and_answer(pool, asked, verdict, had, is_one);
                 }
                 answer => self.answer(pool, &asked, answer, had, is_one),
             }
@@ -85,11 +97,13 @@ impl Sequences {
         self.pools.len() > 1
     }
 
-    /// Whether the rows that the other stores have of a sequence are still to be compared with this one.
-    fn must_compare(&self, pool: &Pool, asked: &Asked) -> bool {
+    /// Whether the rows that the other stores have of a sequence are still to be compared with this one. A row with a
+    /// new generation was altered by another server: what is known of the others may be older than that.
+    fn must_compare(&self, pool: &Pool, asked: &Asked, generation: u64) -> bool {
         if !self.has_lanes() || !pool.is_native() {
             return false;
         }
+        self.set_generation(pool.index, asked.key.as_str(), generation);
         let mut shard = self.table.shard(asked.hash);
         let entry = Table::find(&mut shard, asked.hash, asked.key.as_str());
         entry.is_some_and(|entry| !entry.rare.as_deref().is_some_and(|rare| rare.is_compared))
@@ -117,6 +131,37 @@ impl Sequences {
                 Err(said) => Err(StoreError::Refused(said)),
             };
             own.answer(&pool, &asked, answer, had, is_one);
+        });
+    }
+
+    /// Waits a little for the mark of a row to go: an `ALTER` of the increment puts it on all rows while it changes
+    /// them. The verdict is then one on a row of an older generation, which refuses nothing. It runs beside the
+    /// fetches.
+    fn look_again_and_answer(
+        self: &Arc<Self>,
+        pool: &Arc<Pool>,
+        asked: Asked,
+        verdict: Verdict,
+        had: Option<i64>,
+        is_one: bool,
+    ) {
+        let (own, pool) = (Arc::clone(self), Arc::clone(pool));
+        self.handle.spawn(async move {
+            // Each look is a job of the store: of a store that lost the rows of thousands, few sequences look again.
+            if let Ok(_place) = own.looks_again.try_acquire() {
+                for _ in 0..LOOKS_MAX {
+                    sleep(LOOK_EVERY).await;
+                    match row_of(&pool, &asked.key).await {
+                        Ok(Some(row)) if row.state == RowState::WentBack => {}
+                        Ok(Some(row)) => {
+                            own.set_generation(pool.index, asked.key.as_str(), row.generation);
+                            break;
+                        }
+                        Ok(None) | Err(_) => break,
+                    }
+                }
+            }
+            own.answer(&pool, &asked, Ok(Err(verdict)), had, is_one);
         });
     }
 

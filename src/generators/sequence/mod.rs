@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use getid_core::{Ask, Run, SEQUENCE_NAME_RULE, SequencePolicy, SequenceRefusal, Spec, WaitPolicy, Waiter};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use self::confirm::Confirmed;
@@ -108,6 +108,8 @@ pub struct Sequences {
     wishes: Wishes,
     pools: Vec<Arc<Pool>>,
     confirmed: Confirmed,
+    /// Places of sequences that look at a marked row again.
+    looks_again: Semaphore,
     notes: Notes,
     settings: Mutex<SequenceSettings>,
     clock: Box<dyn Clock>,
@@ -154,6 +156,7 @@ impl Sequences {
             wishes: Wishes::default(),
             pools,
             confirmed,
+            looks_again: Semaphore::new(fetch::LOOKING_MAX),
             notes,
             settings: Mutex::new(settings),
             clock,
