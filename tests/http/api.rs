@@ -282,6 +282,19 @@ fn without_generators_a_name_is_that_of_none() {
 }
 
 #[test]
+fn remedies_are_requests_for_every_name() {
+    let api = Api::start(&[]);
+    for (path, name) in [("%7Ba%7D%20%23b", "{a} #b"), ("makes", "makes"), ("SEQUENCE%20LIST", "SEQUENCE LIST")] {
+        let told = api.problem(404, &format!("POST /v1/sequences/{path}/values"), "");
+        assert!(
+            told.starts_with(&format!("no such sequence '{name}': 'POST /v1/sequences/{path}' makes it")),
+            "{told}"
+        );
+        assert_eq!(api.ask(&format!("POST /v1/sequences/{path}"), "").status, 201, "{name}");
+    }
+}
+
+#[test]
 fn sequences_are_made_counted_and_changed() {
     let api = Api::start(&[]);
     let made = api.ask("POST /v1/sequences/orders", "");
