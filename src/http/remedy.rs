@@ -38,7 +38,7 @@ const REMEDIES: [Remedy; 21] = [
 const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
 
 /// What stands before the quoted name of what an error is about.
-const KINDS: [&str; 3] = ["sequence ", "generator ", "pool "];
+const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
 
 /// The text of an error as a client of the HTTP port gets it.
 pub(super) fn by_http(said: &str) -> String {
