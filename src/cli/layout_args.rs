@@ -97,19 +97,20 @@ impl LayoutArgs {
 
     fn generator(&self, name: &str) -> Result<Subject, String> {
         let Config { generators, counters, .. } = self.load()?;
-        let names = || generators.iter().map(|declaration| declaration.name());
+        let counted = counters.iter().map(|counter| counter.name());
+        let names: Vec<_> = generators.iter().map(|declaration| declaration.name()).chain(counted).collect();
         if let Some(declaration) = generators.iter().find(|declaration| declaration.name() == name) {
             return Ok(Subject::Declared(Box::new(Declaration::clone(declaration))));
         }
         if let Some(counter) = counters.iter().find(|counter| counter.name() == name) {
             return Err(format!("--generator {name}: {}", no_layout(counter.word())));
         }
-        let meant = match did_you_mean(name, names()) {
+        let meant = match did_you_mean(name, names.iter().copied()) {
             Some(meant) => format!("did you mean '{meant}'?"),
-            None if generators.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
+            None if names.is_empty() => "it has none; --config FILE names the servers' configuration".to_owned(),
             None => {
-                let more = if generators.len() > NAMED_MAX { ", ..." } else { "" };
-                format!("it has {}{more}", names().take(NAMED_MAX).collect::<Vec<_>>().join(", "))
+                let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+                format!("it has {}{more}", names[..names.len().min(NAMED_MAX)].join(", "))
             }
         };
         Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
