@@ -1,7 +1,8 @@
 //! Whether a server is at the limit of its layout, as it says itself: the field `at_limit` of INFO.
 //!
 //! A server that is asked after a run has had a pause, and is not at its limit any more. So it is asked beside the run,
-//! on a connection of its own, about once a second.
+//! on a connection of its own, about once a second. A run that is over before is asked about once, as it ends. The last
+//! answer counts.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -20,12 +21,17 @@ pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -
     thread::scope(move |scope| {
         let watcher = scope.spawn(move || {
             let mut said = vec![None; endpoints.len()];
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                for (said, endpoint) in said.iter_mut().zip(endpoints) {
-                    *said = ask(endpoint).or(said.take());
+            let mut was_asked = false;
+            loop {
+                let is_over = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
+                if is_over && was_asked {
+                    break said;
                 }
+                for (said, endpoint) in said.iter_mut().zip(endpoints) {
+                    note(said, ask(endpoint));
+                }
+                was_asked = true;
             }
-            said
         });
         let result = run();
         drop(stop);
@@ -33,7 +39,15 @@ pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -
     })
 }
 
-fn ask(endpoint: &Endpoint) -> Option<String> {
+/// Notes an answer; a server that gave none has said what it said before.
+fn note(said: &mut Option<String>, answer: Option<Option<String>>) {
+    if let Some(answer) = answer {
+        *said = answer;
+    }
+}
+
+/// What a server says of its limit; `None` without an answer that says anything.
+fn ask(endpoint: &Endpoint) -> Option<Option<String>> {
     let mut request = Vec::new();
     push_request(&mut request, &["INFO", "generator"]);
     match endpoint.ask_once(&request, 1).ok()?.first()? {
@@ -43,24 +57,36 @@ fn ask(endpoint: &Endpoint) -> Option<String> {
 }
 
 /// The sentence in the beginning of `INFO generator`.
-fn read(beginning: &str) -> Option<String> {
+fn read(beginning: &str) -> Option<Option<String>> {
     // The last line may have been cut.
     let whole = beginning.get(..=beginning.rfind('\n')?)?;
     let said = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
-    (said != "no").then(|| said.to_owned())
+    Some((said != "no").then(|| said.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{note, read};
 
     #[test]
     fn what_a_server_says_is_read() {
         let head = "# Generator\r\nid_epoch:1288834974657\r\ncapacity_per_sec:512000\r\n";
-        assert_eq!(read(&format!("{head}at_limit:9 ids; x\r\nlayout")).as_deref(), Some("9 ids; x"));
-        for none in ["at_limit:no\r\nlayout", "at_limit:9 ids", "layout_ends:2154\r\n", ""] {
+        assert_eq!(read(&format!("{head}at_limit:9 ids; x\r\nlayout")), Some(Some("9 ids; x".to_owned())));
+        assert_eq!(read(&format!("{head}at_limit:no\r\nlayout")), Some(None));
+        for none in ["at_limit:9 ids", "layout_ends:2154\r\n", ""] {
             assert_eq!(read(&format!("{head}{none}")), None, "{none}");
         }
         assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn the_last_answer_counts() {
+        let mut said = None;
+        for (answer, expected) in
+            [(Some(Some("9 ids")), Some("9 ids")), (None, Some("9 ids")), (Some(None), None), (None, None)]
+        {
+            note(&mut said, answer.map(|answer| answer.map(str::to_owned)));
+            assert_eq!(said.as_deref(), expected, "{answer:?}");
+        }
     }
 }
