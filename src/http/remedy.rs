@@ -111,7 +111,7 @@ fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize,
     }
     let request = request.map(|request| {
         let filled = request.split('*').zip(names.iter().copied().chain(iter::repeat("")));
-        filled.map(|(part, name)| format!("{part}{}", escaped(name))).collect()
+        filled.flat_map(|(part, name)| [part.to_owned(), escaped(name)]).collect()
     });
     (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
 }

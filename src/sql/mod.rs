@@ -34,7 +34,7 @@ use std::time::Duration;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Reset, Spec, VALUE_MAX};
 
-pub use self::open::{open, open_records};
+pub use self::open::{open, open_all, open_records, same_store};
 
 /// What a database answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
 use super::verbs::DEADLINE;
-use crate::sql::{About, Connection, Store, StoreError, Table};
+use crate::sql::{About, Connection, Store, StoreError, Table, same_store};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::wall_unix_ms;
 use crate::system::patience::patience;
@@ -115,14 +115,6 @@ impl Places {
         places.insert(index, (shown.to_owned(), uuid.to_owned()));
         Ok(())
     }
-}
-
-/// What is said of two addresses of one store.
-pub fn same_store(shown: &str, other: &str, uuid: &str) -> String {
-    format!(
-        "{shown}: this is the same store as {other} (uuid {uuid}): name each store once, or another database for one of \
-         them"
-    )
 }
 
 /// What was found when a connection was opened, and when that was.
@@ -333,7 +325,7 @@ impl Pool {
         let running = work(connection);
         let answer = match self.bounded(patience(STATEMENT_DEADLINE), running).await {
             Ok((connection, answer)) => {
-                self.learn_uuid(&*connection);
+                let answer = self.learn_uuid(&*connection).and(answer);
                 if !matches!(answer, Err(StoreError::Unknown(_))) && !self.is_closed.load(Relaxed) {
                     lock(&self.idle).push(connection);
                 }
@@ -347,13 +339,15 @@ impl Pool {
     }
 
     /// A file of this server's own has its uuid once a statement has made it.
-    fn learn_uuid(&self, connection: &dyn Connection) {
+    fn learn_uuid(&self, connection: &dyn Connection) -> Result<(), StoreError> {
         if let Some(seen) = &mut *lock(&self.about)
             && seen.about.uuid.is_empty()
             && !connection.about().uuid.is_empty()
         {
             seen.about = Arc::new(connection.about().clone());
+            self.places.note(self.index, self.store.shown(), &seen.about.uuid)?;
         }
+        Ok(())
     }
 
     /// Opens a connection, if none is there to be used.
