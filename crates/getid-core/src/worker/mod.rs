@@ -71,7 +71,8 @@ impl Pool {
     }
 
     /// Returns the pool as it is open at once, by the operator's word that no id of it was ever leased; `None` if it is
-    /// open already, whatever was leased since: it stays as it is. `writes` counts the writes of its record, `leased` the ids whose leases are kept.
+    /// open already, whatever was leased since: it stays as it is. `writes` counts the writes of its record, `leased`
+    /// the ids whose leases are kept.
     ///
     /// The record of a new pool is written once, and again only after leases have changed, `longest` was raised or the
     /// store went back.
