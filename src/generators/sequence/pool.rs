@@ -20,7 +20,6 @@ use getid_core::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use super::verbs::DEADLINE;
 use crate::sql::{About, Connection, Store, StoreError, Table, same_store};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::wall_unix_ms;
@@ -32,6 +31,10 @@ pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long opening a connection may take: a handshake, a login and some statements.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a client's request may take: some statements, and those of others before them, of which there may be
+/// thousands.
+pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Statements that are left alone at most, until their end is known.
 pub(super) const ABANDONED_MAX: usize = 4;
@@ -292,11 +295,11 @@ impl Pool {
         };
         let since = Instant::now();
         let _turn = jobs.acquire().await.map_err(|_| closed())?;
-        if since.elapsed() >= DEADLINE {
+        if since.elapsed() >= REQUEST_DEADLINE {
             return Err(StoreError::Refused(format!(
                 "{}: its turn did not come within {} s",
                 self.store.shown(),
-                DEADLINE.as_secs()
+                REQUEST_DEADLINE.as_secs()
             )));
         }
         // So that those behind a statement that was not answered do not wait for one each.

@@ -6,21 +6,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
 use tokio::time::timeout;
 
 use super::notes::Had;
-use super::pool::{Pool, Queue};
+use super::pool::{Pool, Queue, REQUEST_DEADLINE};
 use super::table::Table;
 use super::{SequenceError, Sequences};
 use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
-
-/// How long a request may take: some statements, and those of others before them, of which there may be thousands.
-pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Rows of one page at most.
 const PAGE_MAX: u32 = 1000;
@@ -622,11 +618,13 @@ impl Sequences {
         &self,
         work: impl Future<Output = Done<T>> + Send + 'static,
     ) -> Done<T> {
-        match timeout(DEADLINE, self.handle.spawn(work)).await {
+        match timeout(REQUEST_DEADLINE, self.handle.spawn(work)).await {
             Ok(Ok(done)) => done,
             // The thread is gone, or the work ran into a bug, which the log tells of.
             Ok(Err(_)) => Err(SequenceError::Refused(SequenceRefusal::Closed)),
-            Err(_) => Err(SequenceError::Unknown(format!("It has not answered within {} s", DEADLINE.as_secs()))),
+            Err(_) => {
+                Err(SequenceError::Unknown(format!("It has not answered within {} s", REQUEST_DEADLINE.as_secs())))
+            }
         }
     }
 }
