@@ -3,7 +3,7 @@
 //! A program that connects for each request logs in thousands of times a minute, and lines that all say the same hide
 //! what else is in the log.
 //!
-//! Pure: it is told the time. Bounded: beyond [`PAIRS_MAX`] pairs of user and address each login has its line.
+//! Pure: the caller passes the time. Bounded: beyond [`PAIRS_MAX`] pairs of user and address each login has its line.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use getid_core::{
-    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Role, Shape,
+    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role, Shape,
 };
 
 use super::ids::{SpanError, describe_id, quoted};
@@ -132,6 +132,9 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     let time = begins_unix_ms.map_or(Value::Null, |unix_ms| Value::from(format_rfc3339(unix_ms).as_str()));
     let note = match (counter.kind(), begins_unix_ms) {
         (CounterKind::Sequence(_), _) => "a sequence holds no time",
+        (CounterKind::Serial(serial), None) if serial.template.finest() > Reset::Never => {
+            "the period that it shows begins after the last time that can be told"
+        }
         (CounterKind::Serial(_), None) => "a serial without a year holds no time",
         (CounterKind::Serial(_), Some(_)) => "the time is when the period that it shows begins",
     };
@@ -271,6 +274,9 @@ mod tests {
             ("s serial T{yy}{n:7}{luhn} zone UTC reset year", "T2600000018", Some("2026-01-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "771201", Some("1977-12-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "751201", Some("2075-12-01T00:00:00.000Z"), 1),
+            // The calendar ends in the last hours of the day before, so that it has them in every zone.
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991230-000001", Some("9999-12-30T00:00:00.000Z"), 1),
+            ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991231-000001", None, 1),
             ("s serial {MM}{n:2} zone UTC reset never", "1207", None, 7),
             ("s serial {n:2}", "42", None, 42),
             ("s sequence format base62 pad 4", "001A", None, 72),

@@ -408,9 +408,37 @@ impl Builder {
         };
         let random_range = low - shard_range;
         let words = format!("id-range {id_range} shard-range {shard_range} random-range {random_range}");
+        self.place_for_layout(&words)
+    }
+
+    /// Where to write these words of an `id-generator` line for them to be in force: the strongest source that sets a
+    /// width wins over every line of a file.
+    fn place_for_layout(&self, words: &str) -> String {
+        let set = |names: &[&'static str]| names.iter().filter_map(|name| self.set_at.get(name)).collect::<Vec<_>>();
+        let (widths, server_id) = (set(&WIDTHS), set(&["server-id"]));
+        // Where a line that goes has the server's number too, the new one keeps it: without one, all servers are 0.
+        let kept = |is_replaced: &dyn Fn(&Place) -> bool| {
+            let Values { config: Config { server_id: number, server_id_from: from, .. }, .. } = self.values;
+            let own = if from == ServerIdFrom::Number { ", each with its own server-id" } else { "" };
+            if server_id.iter().any(|place| is_replaced(place)) {
+                (format!("server-id {} {words}", server_id::written(from, number)), own)
+            } else {
+                (words.to_owned(), "")
+            }
+        };
+        if widths.iter().any(|place| place.is_on_command_line()) {
+            return format!("write on all servers, behind the other arguments, '--id-generator {words}'");
+        }
+        if let Some(place) = widths.iter().find(|place| !place.is_in_file()) {
+            let (words, own) = kept(&|other| other.is_of_same_source(place));
+            return format!(
+                "set on all servers{own}, in place of the variables that set widths, GETID_ID_GENERATOR='{words}'"
+            );
+        }
         let is_toml = |place: &Place| place.file().is_some_and(files::is_toml);
-        if WIDTHS.iter().chain(&["server-id"]).filter_map(|name| self.set_at.get(name)).any(is_toml) {
-            return format!("write on all servers, in place of what is there, 'id-generator = \"{words}\"'");
+        if widths.iter().chain(&server_id).any(|place| is_toml(place)) {
+            let (words, own) = kept(&is_toml);
+            return format!("write on all servers{own}, in place of what is there, 'id-generator = \"{words}\"'");
         }
         format!("write on all servers, below the other lines, 'id-generator {words}'")
     }

@@ -1,7 +1,7 @@
 //! Responses that are worth compressing, and those that a client may have already: `gzip` and `ETag`.
 //!
-//! Only texts that are large and whose content no client chooses are compressed: the page, `/openapi.json` and
-//! `/metrics`. The first two are compressed once for all clients.
+//! Only large texts without secrets are compressed: the page, `/openapi.json` and `/metrics`, whose labels may have
+//! names that clients chose. The first two are compressed once for all clients.
 
 use std::io::Write as _;
 

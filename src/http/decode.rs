@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ask::{Ask, Name};
 use super::endpoint::{Access, Answer, Endpoint, Method, in_path, optional, required};
-use super::ids::{ID, NAME, UNNAMED};
+use super::ids::{ID, NAME, UNNAMED, of_named};
 use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::reply::{self, Reply};
@@ -83,7 +83,10 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     let named = generator.filter(|name| *name != UNNAMED);
     let mut args: Vec<&[u8]> = vec![b"DECODEID", id.as_bytes()];
     args.extend(named.map(str::as_bytes));
-    let told = ask.run(&args).await.map_err(|problem| with_hint(problem, &id, generator))?;
+    let told = ask.run(&args).await.map_err(|problem| match named {
+        Some(name) => with_hint(of_named(problem, name), &id, generator),
+        None => with_hint(problem, &id, generator),
+    })?;
     let readings = match named {
         Some(name) => vec![reading_of(&ask, &told, name, &id)],
         None => readings(&ask, &told, &id, generator.is_none()),
@@ -196,8 +199,12 @@ async fn span(ask: Ask) -> Result<Response, Problem> {
     let query = ask.query()?;
     let [from, to] = ["from", "to"].map(|name| query.text(name).unwrap_or_default().as_bytes());
     let mut args: Vec<&[u8]> = vec![b"IDSPAN", from, to];
-    args.extend(query.text("generator").filter(|name| *name != UNNAMED).map(str::as_bytes));
-    let told = ask.run(&args).await?;
+    let named = query.text("generator").filter(|name| *name != UNNAMED);
+    args.extend(named.map(str::as_bytes));
+    let told = ask.run(&args).await.map_err(|problem| match named {
+        Some(name) => of_named(problem, name),
+        None => problem,
+    })?;
     let OwnedFrame::Array { data, .. } = &told else { return Err(Problem::stopping()) };
     let [lowest, highest] = [0, 1].map(|place| data.get(place).and_then(reply::text_of));
     Ok(reply::json(StatusCode::OK, &json!({ "lowest": lowest, "highest": highest })))

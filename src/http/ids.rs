@@ -14,6 +14,7 @@ use super::openapi::TAG_IDS;
 use super::problem::Problem;
 use super::schema::{Field, Schema, field, maybe};
 use super::{id_list, reply, request};
+use crate::session::no_generator;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
 
@@ -94,7 +95,17 @@ pub(super) async fn draw(Name(name): Name, ask: Ask, body: Body) -> Result<Respo
         return Err(Problem::bad("the unnamed generator takes no fields with a request".to_owned()));
     }
     let reply = ask.run_bytes(&request::of(&args)).await?;
-    Ok(reply::json_text(id_list::of_reply(&reply)?))
+    let ids = id_list::of_reply(&reply);
+    Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
+}
+
+/// What is wrong with a command that a generator's name stands in. Where no generator is declared, the command takes no
+/// name, and what is wrong is the name as it is elsewhere.
+pub(super) fn of_named(problem: Problem, name: &str) -> Problem {
+    if problem.detail.starts_with("wrong number of arguments") {
+        return Problem::of_error(&no_generator(name.as_bytes(), &[]));
+    }
+    problem
 }
 
 /// What comes with the request, as words of the command.

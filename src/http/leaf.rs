@@ -130,9 +130,13 @@ impl Asker<'_> {
     async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let settings = self.caller.server.settings.get();
         let asked = snowflake_generator(key, &settings.generators, &settings.counters);
-        // A key that means no generator is asked for all the same: standby and a missing login are refused first.
-        let name = asked.as_deref().unwrap_or(key);
-        let answered = self.ask(&[b"GETID", name.as_bytes()]).await.and_then(id_of);
+        // A key that means none is asked for all the same: standby and a missing login are refused first. With a field
+        // that no generator has, nothing is drawn.
+        let answered = match &asked {
+            Ok(name) => self.ask(&[b"GETID", name.as_bytes()]).await,
+            Err(_) => self.ask(&[b"GETID", key.as_bytes(), b"@"]).await,
+        };
+        let answered = answered.and_then(id_of);
         answered.map_err(|problem| {
             let failure =
                 if is_going(&problem) { Failure::NotReady } else { asked.err().unwrap_or(Failure::NothingLeft) };
@@ -144,8 +148,14 @@ impl Asker<'_> {
 /// The generator that a key of Leaf's snowflake mode means: that of its name, else the only one of kind `leaf`, for
 /// Leaf ignores the key.
 fn snowflake_generator(key: &str, generators: &NamedGenerators, counters: &NamedCounters) -> Result<String, Failure> {
-    if generators.find(key.as_bytes()).is_some() || counters.find(key.as_bytes()).is_some() {
-        return Ok(key.to_owned());
+    let numbers = generators.find(key.as_bytes()).and_then(|place| generators.get(place));
+    let numbers = numbers.map(|(_, generator)| generator.declaration().is_integer());
+    let counter = counters.find(key.as_bytes()).and_then(|place| counters.get(place));
+    match numbers.or_else(|| counter.map(|counter| counter.is_integer())) {
+        Some(true) => return Ok(key.to_owned()),
+        // Leaf's programs read numbers: a text would be drawn for nothing.
+        Some(false) => return Err(Failure::NoSuchKey),
+        None => {}
     }
     let declarations = generators.iter().map(|(_, generator)| generator.declaration());
     let mut of_leaf = declarations.filter(|declared| declared.kind().word == "leaf" && declared.is_integer());

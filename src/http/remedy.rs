@@ -15,7 +15,7 @@ const REMEDIES: [Remedy; 21] = [
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
     ("SEQUENCE ALTER *", Some("PATCH /v1/sequences/*")),
     ("SEQUENCE ALTER", Some("PATCH /v1/sequences/{name}")),
-    ("SEQUENCE CREATE makes", Some("POST /v1/sequences/{name} makes")),
+    ("SEQUENCE CREATE makes another", Some("POST /v1/sequences/{name} makes another")),
     ("SEQUENCE CREATE *", Some("POST /v1/sequences/*")),
     ("SEQUENCE INFO *", Some("GET /v1/sequences/*")),
     ("SEQUENCE RAISE * N", Some("PATCH /v1/sequences/* with {\"last\": N}")),
@@ -30,20 +30,44 @@ const REMEDIES: [Remedy; 21] = [
     ("WORKERID LIST *", Some("GET /v1/workers/*/leases")),
     ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
     ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
-    ("GETID begins", Some("POST /v1/ids/{name} begins")),
+    ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
     ("GETID * asks", Some("POST /v1/ids/* asks")),
 ];
 
 /// What Redis says first of a key of another kind.
 const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
 
+/// What stands before the quoted name of what an error is about.
+const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
+
 /// The text of an error as a client of the HTTP port gets it.
 pub(super) fn by_http(said: &str) -> String {
-    let mut rest = said.strip_prefix(WRONG_TYPE).unwrap_or(said);
-    let mut text = String::with_capacity(rest.len());
+    let said = said.strip_prefix(WRONG_TYPE).unwrap_or(said);
+    let (before, name) = name_in(said).unwrap_or_default();
+    // A name stays as it is, whatever words it has.
+    let kept = before.len() + name.len();
+    let mut text = String::with_capacity(said.len());
+    text.push_str(&with_requests(before, "", ""));
+    text.push_str(name);
+    with_requests(&said[kept..], name, &text)
+}
+
+/// What stands before the first quoted text of an error, with the quote, and that text; `None` if it is a command.
+fn name_in(said: &str) -> Option<(&str, &str)> {
+    let (before, behind) = said.split_once('\'')?;
+    let (name, _) = behind.split_once('\'')?;
+    let is_command = || REMEDIES.iter().any(|row| found(behind, row, "").is_some());
+    let is_name = KINDS.iter().any(|kind| before.ends_with(kind)) || !is_command();
+    is_name.then_some((&said[..=before.len()], name))
+}
+
+/// `done`, and `rest` with requests in place of commands; `name` is what the error is about.
+fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
+    let mut text = done.to_owned();
     while let Some(first) = rest.chars().next() {
         // A command begins where a word does.
-        let found = if text.ends_with(is_of_name) { None } else { REMEDIES.iter().find_map(|row| found(rest, row)) };
+        let begins = !text.ends_with(is_of_name);
+        let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row, name));
         let Some((len, request)) = found else {
             text.push(first);
             rest = &rest[first.len_utf8()..];
@@ -65,15 +89,20 @@ pub(super) fn by_http(said: &str) -> String {
     text
 }
 
-/// How many bytes of `text` are this command, from the first on, and the request that means it.
-fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<String>)> {
+/// How many bytes of `text` are this command, from the first on, and the request that means it. `known` is a name that
+/// may have blanks.
+fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize, Option<String>)> {
     let (mut rest, mut names) = (text, Vec::new());
     for (place, word) in command.split(' ').enumerate() {
         if place > 0 {
             rest = rest.strip_prefix(' ')?;
         }
         if word == "*" {
-            let name = &rest[..rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len())];
+            let is_known = |behind: &str| !known.is_empty() && names.is_empty() && !behind.starts_with(is_of_name);
+            let name = match rest.strip_prefix(known) {
+                Some(behind) if is_known(behind) => known,
+                _ => &rest[..rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len())],
+            };
             (!name.is_empty()).then(|| names.push(name))?;
             rest = &rest[name.len()..];
         } else {
@@ -81,10 +110,15 @@ fn found(text: &str, (command, request): &Remedy) -> Option<(usize, Option<Strin
         }
     }
     let request = request.map(|request| {
-        let filled = request.split('*').zip(names.iter().chain(iter::repeat(&"")));
-        filled.flat_map(|(part, name)| [part, *name]).collect()
+        let filled = request.split('*').zip(names.iter().copied().chain(iter::repeat("")));
+        filled.flat_map(|(part, name)| [part.to_owned(), escaped(name)]).collect()
     });
     (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
+}
+
+/// A name of a sequence or a generator as it stands in a path.
+pub(super) fn escaped(name: &str) -> String {
+    name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20")
 }
 
 fn is_of_name(letter: char) -> bool {
@@ -107,6 +141,18 @@ mod tests {
                 "no such sequence 'nope': 'POST /v1/sequences/nope' makes it",
             ),
             ("GETID lua shard 0", "POST /v1/ids/lua with {\"fields\": {\"shard\": 0}}"),
+            (
+                "no such sequence 'SEQUENCE LIST': 'SEQUENCE CREATE SEQUENCE LIST' makes it",
+                "no such sequence 'SEQUENCE LIST': 'POST /v1/sequences/SEQUENCE%20LIST' makes it",
+            ),
+            (
+                "no such sequence 'makes': 'SEQUENCE CREATE makes' makes it",
+                "no such sequence 'makes': 'POST /v1/sequences/makes' makes it",
+            ),
+            (
+                "sequence '{a} #b' has begun: SEQUENCE RAISE {a} #b n lets it go on",
+                "sequence '{a} #b' has begun: PATCH /v1/sequences/%7Ba%7D%20%23b with {\"last\": n} lets it go on",
+            ),
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
             (
@@ -138,20 +184,26 @@ mod tests {
             SequenceRefusal::Busy { waited_ms: 0 },
             SequenceRefusal::Newer { period: "2026".into() },
         ];
-        let sequences = refusals.iter().map(|refusal| refusal.of("orders"));
+        let names = ["orders", "{a} #b", "makes", "SEQUENCE LIST"];
+        let sequences = names.iter().flat_map(|name| refusals.iter().map(move |refusal| (*name, refusal.of(name))));
         let operators = [
             SequenceError::Lower { last: 7 },
             SequenceError::TooMany { max: 7 },
             SequenceError::Unknown("gone".to_owned()),
         ];
-        let operators = operators.iter().map(|error| error.of("orders"));
+        let operators = names.iter().flat_map(|name| operators.iter().map(move |error| (*name, error.of(name))));
         let workers = [
             WorkerError::NotLeased { pool: "p".to_owned(), id: 7 },
             WorkerError::NoSuchPool { pool: "p".to_owned() },
             WorkerError::Lease { pool: "p".to_owned(), id: 7, why: getid_core::worker::LeaseRefusal::WrongToken },
         ];
-        for said in sequences.chain(operators).chain(workers.iter().map(ToString::to_string)) {
+        let workers = workers.iter().map(|error| ("p", error.to_string()));
+        for (name, said) in sequences.chain(operators).chain(workers) {
             let text = by_http(&said);
+            assert!(!text.contains("/v1/sequences/{"), "{text}");
+            let quoted = format!("'{name}'");
+            assert!(!said.contains(&quoted) || text.contains(&quoted), "{text}");
+            let text = text.replace(&quoted, "");
             for (at, _) in ["SEQUENCE ", "WORKERID ", "INCR", "GETID"].iter().flat_map(|word| text.match_indices(word))
             {
                 let end = text[at..].find(['\'', ',', ';']).map_or(text.len(), |len| at + len);

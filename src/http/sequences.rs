@@ -13,6 +13,7 @@ use super::ask::{Ask, Name};
 use super::endpoint::{Access, Answer, Endpoint, Method, in_path, optional};
 use super::openapi::TAG_SEQUENCES;
 use super::problem::Problem;
+use super::remedy::escaped;
 use super::reply;
 use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
 
@@ -226,8 +227,7 @@ async fn create(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Prob
     args.extend(is_fresh.then_some(&b"FRESH"[..]));
     ask.run(&args).await?;
     let mut response = reply::json(StatusCode::CREATED, &json!({ "name": name }));
-    let escaped = name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20");
-    if let Ok(place) = HeaderValue::try_from(format!("/v1/sequences/{escaped}")) {
+    if let Ok(place) = HeaderValue::try_from(format!("/v1/sequences/{}", escaped(&name))) {
         response.headers_mut().insert(LOCATION, place);
     }
     Ok(response)

@@ -49,8 +49,8 @@ use std::sync::Arc;
 use client::Client;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
-pub use commands::SEQUENCES_OFF;
 use commands::{Call, show_exec};
+pub use commands::{SEQUENCES_OFF, no_generator};
 pub use draws::Draws;
 pub use effect::{
     AclEffect, ClientEffect, ClientFilter, ClientKill, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,

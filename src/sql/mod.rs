@@ -34,7 +34,7 @@ use std::time::Duration;
 use getid_core::beat::{BeatAnswer, BeatAsk, Credentials};
 use getid_core::{Key, Reset, Spec, VALUE_MAX};
 
-pub use self::open::{open, open_records};
+pub use self::open::{open, open_all, open_records, same_store};
 
 /// What a database answers, later.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -583,8 +583,11 @@ pub struct BadRow {
 }
 
 impl Listed {
-    /// A page of rows that were asked for with this limit, each with its name and its period.
-    pub fn new(limit: u32, each: impl Iterator<Item = (String, String, Result<Row, String>)>) -> Listed {
+    /// A page of rows that were asked for with this limit, each with its name and its period; `None` for one that is
+    /// not a sequence's and not listed.
+    ///
+    /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
+    pub fn new(limit: u32, each: impl Iterator<Item = (String, String, Option<Result<Row, String>>)>) -> Listed {
         let mut listed = Listed::default();
         let mut last = String::new();
         let mut left = limit;
@@ -592,8 +595,9 @@ impl Listed {
             left = left.saturating_sub(1);
             last = if period.is_empty() && !name.contains('@') { name.clone() } else { format!("{name}@{period}") };
             match row {
-                Ok(row) => listed.rows.push(row),
-                Err(said) => listed.bad.push(BadRow { name, said }),
+                Some(Ok(row)) => listed.rows.push(row),
+                Some(Err(said)) => listed.bad.push(BadRow { name, said }),
+                None => {}
             }
         }
         listed.next = Some(last).filter(|last| left == 0 && !last.is_empty());
@@ -700,5 +704,25 @@ fn check_pinned(address: &crate::text::store_url::ServerAddress, found: &str) ->
 impl NotConnected {
     fn refused(error: StoreError) -> NotConnected {
         NotConnected { error, is_away: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Listed;
+
+    #[test]
+    fn a_full_page_has_another_after_it_whatever_its_rows_are() {
+        let unlisted = |name: &str| (name.to_owned(), String::new(), None);
+        let bad = |name: &str| (name.to_owned(), String::new(), Some(Err("it is wrong".to_owned())));
+        for (rows, next) in [
+            (vec![bad("a"), unlisted("b")], Some("b")),
+            (vec![unlisted("-"), unlisted(".")], Some(".")),
+            (vec![unlisted("-")], None),
+            (vec![], None),
+        ] {
+            let listed = Listed::new(2, rows.into_iter());
+            assert!(listed.rows.is_empty() && listed.next.as_deref() == next, "{listed:?}");
+        }
     }
 }

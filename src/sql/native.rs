@@ -43,6 +43,7 @@ use super::NotedRow;
 use super::{
     Create, Day, Generator, GiveBack, Listed, Opening, PRUNED_MAX, Reserve, Reserved, Row, RowChange, RowState, Verdict,
 };
+use crate::text::printable::printable;
 
 /// The version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
@@ -73,15 +74,23 @@ pub(super) const COLUMNS: &str = "name, period, next, version, generation, start
 /// The columns of [`Generator`], in its order.
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
+/// What is said of a row under whose name no sequence can be. Its numbers may be in use, so it is not to be deleted.
+fn no_key(shown: &str, name: &str, period: &str) -> String {
+    let shown = shown.escape_debug();
+    let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
+    format!(
+        "the row '{shown}' of getid_sequence has a name that none can have: rename it, as its values may be in use: UPDATE \
+         getid_sequence SET name = '...' WHERE name = '{name}' AND period = '{period}'"
+    )
+}
+
 impl RawRow {
     /// The row, or what is wrong with it and the remedy: somebody else has written it.
     pub(super) fn read(self) -> Result<Row, String> {
         let RawRow { name, period, .. } = &self;
         let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
         let shown = if period.is_empty() { name.clone() } else { format!("{name}@{period}") };
-        let key = key.ok_or_else(|| {
-            format!("the row '{}' of getid_sequence has a name that none can have: delete it", shown.escape_debug())
-        })?;
+        let key = key.ok_or_else(|| no_key(&shown, name, period))?;
         let bad = |column: &str, found: &dyn std::fmt::Display, expected: &str| {
             format!("the row of '{key}' in getid_sequence has {column} {found}, must be {expected}: UPDATE it by hand")
         };
@@ -130,7 +139,7 @@ impl RawRow {
 
 /// A page of rows as a database has them.
 pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> Listed {
-    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), row.read())))
+    Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
 /// The largest `next`: past the last value that there is, and with room for what one more step adds.
@@ -523,4 +532,18 @@ pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result
     after.generation += 1;
     after.updated_unix_ms = now_unix_ms;
     Ok(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RawRow;
+
+    #[test]
+    fn a_row_whose_name_none_can_have_is_to_be_renamed_and_not_lost() {
+        for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
+            let said = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
+            let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");
+            assert!(said.ends_with(&remedy) && !said.contains("delete"), "{said}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Which store an address means.
 
-use std::path::Path;
+use std::fs;
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,16 +27,55 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
                     url.shown()
                 ));
             }
-            let path = match path {
-                Some(path) => dir.join(path),
-                None => dir.join(format!("sequences-{server_id}.sqlite")),
-            };
-            sqlite(path, url)
+            sqlite(file_in(dir, path.as_deref(), server_id), url)
         }
         StoreKind::Mysql(address) => mysql(address, table, url),
         StoreKind::Postgres(address) => postgres(address, table, url),
         StoreKind::Etcd(_) => Err(format!("'{}' is etcd, which keeps claims and no sequences", url.shown())),
     }
+}
+
+/// The stores of these addresses, as [`open`] has them.
+///
+/// # Errors
+///
+/// As of [`open`]; or two of them are one file. Whether two are one database is seen once they are connected to.
+pub fn open_all(urls: &[StoreUrl], table: Table, dir: &Path, server_id: u32) -> Result<Vec<Box<dyn Store>>, String> {
+    let mut stores = Vec::<Box<dyn Store>>::new();
+    let mut files = Vec::<Option<PathBuf>>::new();
+    for url in urls {
+        let store = open(url, table, dir, server_id)?;
+        let file = match url.kind() {
+            StoreKind::Sqlite { path } => Some(real_path(&file_in(dir, path.as_deref(), server_id))),
+            _ => None,
+        };
+        let mut before = stores.iter().zip(&files);
+        if let Some((other, _)) = before.find(|(_, found)| file.is_some() && **found == file) {
+            return Err(same_store(store.shown(), other.shown(), ""));
+        }
+        stores.push(store);
+        files.push(file);
+    }
+    Ok(stores)
+}
+
+/// What is said of two addresses of one store. A file that is not made yet has no uuid: it is empty.
+pub fn same_store(shown: &str, other: &str, uuid: &str) -> String {
+    let uuid = if uuid.is_empty() { String::new() } else { format!(" (uuid {uuid})") };
+    format!(
+        "{shown}: this is the same store as {other}{uuid}: name each store once, or another database for one of them"
+    )
+}
+
+fn file_in(dir: &Path, path: Option<&Path>, server_id: u32) -> PathBuf {
+    path.map_or_else(|| dir.join(format!("sequences-{server_id}.sqlite")), |path| dir.join(path))
+}
+
+/// The path without links and dots, as far as the file or its folder is there.
+fn real_path(path: &Path) -> PathBuf {
+    let in_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
+    let real = fs::canonicalize(path).ok().or_else(in_folder);
+    real.unwrap_or_else(|| path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
 /// The records that servers share in the database of this address. Nothing is opened yet; each call ends within
@@ -139,4 +179,33 @@ fn postgres(_: &ServerAddress, _: Table, url: &StoreUrl) -> Result<Box<dyn Store
 #[cfg(not(all(feature = "sqlite", feature = "mysql", feature = "postgres")))]
 fn not_built(url: &StoreUrl, feature: &str) -> String {
     format!("'{}': this getid was built without the feature '{feature}'", url.shown())
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_addresses_of_one_file_are_told_before_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        std::os::unix::fs::symlink("sub", dir.path().join("link")).unwrap();
+        let open = |words: [&str; 2]| {
+            let urls = words.map(|word| StoreUrl::parse(word).unwrap());
+            open_all(&urls, Table::Native, dir.path(), 0).map(|stores| stores.len())
+        };
+        for words in [
+            ["sqlite:a", "sqlite:./a"],
+            ["sqlite:a", "sqlite:sub/../a"],
+            ["sqlite:sub/a", "sqlite:link/a"],
+            ["sqlite:sequences-0.sqlite", "sqlite:"],
+        ] {
+            let said = open(words).unwrap_err();
+            assert!(said.contains(": this is the same store as sqlite:") && !said.contains("uuid"), "{said}");
+        }
+        assert_eq!(open(["sqlite:a", "sqlite:sub/a"]), Ok(2));
+        fs::write(dir.path().join("a"), "").unwrap();
+        std::os::unix::fs::symlink("a", dir.path().join("b")).unwrap();
+        assert!(open(["sqlite:a", "sqlite:b"]).is_err());
+    }
 }

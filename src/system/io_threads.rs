@@ -60,17 +60,24 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
+/// Threads of the pool of [`blocking_runtime`] at most.
+const BLOCKING_THREADS: usize = 8;
+
 /// A runtime for one thread whose tasks open stores: files, certificates and names of hosts are read on threads of its
 /// pool.
 ///
-/// Tokio panics where a pool has no thread and the system gives none. With one thread that never ends, work waits for
-/// it instead. All such work ends: of a file, or of the resolver, which has a time-out.
+/// Tokio panics where a pool has no thread and the system gives none. Threads of this pool do not end, so that work
+/// waits for one of them instead. There are few: a disk that hangs may hold each for as long as it does.
 ///
 /// # Errors
 ///
 /// When the system gives no thread for the pool, or no descriptor.
 pub fn blocking_runtime() -> io::Result<Runtime> {
-    let runtime = Builder::new_current_thread().enable_all().thread_keep_alive(Duration::MAX).build()?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(Duration::MAX)
+        .build()?;
     threads::check_room()?;
     drop(runtime.spawn_blocking(|| ()));
     Ok(runtime)

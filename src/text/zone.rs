@@ -4,7 +4,7 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan as _};
+use jiff::{Span, Timestamp, ToSpan as _};
 
 use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
 
@@ -46,23 +46,19 @@ impl Zone {
         }
     }
 
-    /// When the period begins that a time is in, and when it ends (exclusive), Unix ms.
+    /// When the period begins that a time is in, and when it ends (exclusive), Unix ms. Everything is in one
+    /// that never ends, or not before the calendar does.
     pub fn period(&self, reset: Reset, stamp: Stamp) -> (i64, i64) {
         let ends = || {
-            let small = |number: u8| i8::try_from(number).ok();
-            let year = i16::try_from(stamp.year).ok()?;
-            let [month, day, hour] = [small(stamp.month)?, small(stamp.day)?, small(stamp.hour)?];
-            let (first, span) = match reset {
-                Reset::Never => return None,
-                Reset::Year => ((1, 1, 0), 1.year()),
-                Reset::Month => ((month, 1, 0), 1.month()),
-                Reset::Day => ((month, day, 0), 1.day()),
-                Reset::Hour => ((month, day, hour), 1.hour()),
-            };
-            let first = DateTime::new(year, first.0, first.1, first.2, 0, 0, 0).ok()?;
+            let (first, span) = first_of(reset, stamp)?;
             Some((self.unix_ms(first)?, self.unix_ms(first.checked_add(span).ok()?)?))
         };
         ends().unwrap_or((i64::MIN, i64::MAX))
+    }
+
+    /// When the period begins that a time is in, Unix ms; `None` if it never begins, or outside of the calendar.
+    pub fn begins(&self, reset: Reset, stamp: Stamp) -> Option<i64> {
+        self.unix_ms(first_of(reset, stamp)?.0)
     }
 
     /// When it was, or would have been, that time for the first time.
@@ -83,8 +79,22 @@ pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_uni
         let years = [century.saturating_sub(100), century, century + 100].map(|century| century + stamp.year);
         stamp.year = years.into_iter().min_by_key(|year| year.abs_diff(now))?;
     }
-    let finest = serial.template.finest();
-    (finest > Reset::Never).then(|| zone.period(finest, stamp).0)
+    zone.begins(serial.template.finest(), stamp)
+}
+
+/// The first moment of the period that a time is in, by the clocks there, and how long it lasts.
+fn first_of(reset: Reset, stamp: Stamp) -> Option<(DateTime, Span)> {
+    let small = |number: u8| i8::try_from(number).ok();
+    let year = i16::try_from(stamp.year).ok()?;
+    let [month, day, hour] = [small(stamp.month)?, small(stamp.day)?, small(stamp.hour)?];
+    let (first, span) = match reset {
+        Reset::Never => return None,
+        Reset::Year => ((1, 1, 0), 1.year()),
+        Reset::Month => ((month, 1, 0), 1.month()),
+        Reset::Day => ((month, day, 0), 1.day()),
+        Reset::Hour => ((month, day, hour), 1.hour()),
+    };
+    Some((DateTime::new(year, first.0, first.1, first.2, 0, 0, 0).ok()?, span))
 }
 
 #[cfg(test)]

@@ -408,6 +408,11 @@ fn a_word_of_the_command_line_may_be_a_line() {
     assert!(bad(load("t.conf", b"daemonize no", &[], &["--daemonize yes"])).contains("stays in the foreground"));
 }
 
+/// What a report proposes behind these words, up to the quote.
+fn proposed(report: &str, before: &str) -> String {
+    report.split_once(before).expect(report).1.split_once('\'').unwrap().0.to_owned()
+}
+
 /// The advice of a report, pasted below the other lines, is right.
 #[test]
 fn the_layout_that_a_report_proposes_is_one() {
@@ -428,9 +433,39 @@ fn the_layout_that_a_report_proposes_is_one() {
         assert_eq!(format!("id-range {line}"), expected, "{text}");
         good(conf(&format!("{text}\nid-generator id-range {line}")));
     }
-    let report = bad(toml("server-id = 9"));
-    let line = report.split_once("what is there, '").expect(&report).1.split_once('\'').unwrap().0;
-    good(toml(&format!("server-id = 9\n{line}")));
+    // What is replaced had the server's number: it stays.
+    let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of what is there, '");
+    assert_eq!(good(toml(&format!("server-id = 9\n{line}"))).server_id, 9);
+    for text in ["id-generator = \"server-id 4 id-range 2\"", "id-range = 2\nserver-id = 4"] {
+        let line = proposed(&bad(toml(text)), "each with its own server-id, in place of what is there, '");
+        assert_eq!(line, "id-generator = \"server-id 4 id-range 3 shard-range 8 random-range 10\"");
+        assert_eq!(good(toml(&line)).server_id, 4);
+    }
+    let line = proposed(&bad(toml("id-range = 1")), "write on all servers, in place of what is there, '");
+    assert_eq!(line, "id-generator = \"id-range 1 shard-range 10 random-range 10\"");
+}
+
+/// No line of a file helps against a stronger source.
+#[test]
+fn a_layout_is_proposed_for_the_source_that_wins() {
+    for name in ["t.conf", "t.toml"] {
+        let file: &[u8] = if name == "t.conf" { b"server-id 9" } else { b"server-id = 9" };
+        let report = bad(load(name, file, &[("GETID_ID_RANGE", "2")], &[]));
+        let words = proposed(&report, "in place of the variables that set widths, GETID_ID_GENERATOR='");
+        assert_eq!(words, "id-range 4 shard-range 7 random-range 10");
+        assert_eq!(good(load(name, file, &[("GETID_ID_GENERATOR", &words)], &[])).server_id, 9);
+
+        let report = bad(load(name, file, &[], &["--id-range", "2"]));
+        let line = proposed(&report, "write on all servers, behind the other arguments, '");
+        let words: Vec<_> = ["--id-range", "2"].into_iter().chain(line.split(' ')).collect();
+        assert_eq!(good(load(name, file, &[], &words)).server_id, 9);
+    }
+    let report = bad(load("t.conf", b"", &[("GETID_ID_GENERATOR", "server-id 4 id-range 2")], &[]));
+    let words = proposed(
+        &report,
+        "set on all servers, each with its own server-id, in place of the variables that set widths, GETID_ID_GENERATOR='",
+    );
+    assert_eq!(good(load("t.conf", b"", &[("GETID_ID_GENERATOR", &words)], &[])).server_id, 4);
 }
 
 #[test]

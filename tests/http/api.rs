@@ -263,6 +263,37 @@ fn wrong_requests_for_ids_are_named() {
     }
 }
 
+/// As on a server that has some.
+#[test]
+fn without_generators_a_name_is_that_of_none() {
+    let api = Api::start(&[]);
+    let detail = "no generator 'nope'. A line 'generator nope <kind>' in the configuration declares it";
+    for line in [
+        "POST /v1/ids/nope",
+        "POST /v1/ids/nope?count=2",
+        "GET /v1/ids/1?generator=nope",
+        "GET /v1/spans?from=now&to=now&generator=nope",
+    ] {
+        let told = api.problem(404, line, "");
+        assert!(told.starts_with(detail), "{line}: {told}");
+    }
+    let told = api.problem(400, "POST /v1/ids/a%2Fb", "");
+    assert!(told.contains("cannot be the name of a generator"), "{told}");
+}
+
+#[test]
+fn remedies_are_requests_for_every_name() {
+    let api = Api::start(&[]);
+    for (path, name) in [("%7Ba%7D%20%23b", "{a} #b"), ("makes", "makes"), ("SEQUENCE%20LIST", "SEQUENCE LIST")] {
+        let told = api.problem(404, &format!("POST /v1/sequences/{path}/values"), "");
+        assert!(
+            told.starts_with(&format!("no such sequence '{name}': 'POST /v1/sequences/{path}' makes it")),
+            "{told}"
+        );
+        assert_eq!(api.ask(&format!("POST /v1/sequences/{path}"), "").status, 201, "{name}");
+    }
+}
+
 #[test]
 fn sequences_are_made_counted_and_changed() {
     let api = Api::start(&[]);

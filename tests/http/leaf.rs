@@ -83,6 +83,17 @@ fn a_snowflake_key_that_means_no_generator_is_refused_as_leaf_refuses() {
 }
 
 #[test]
+fn a_snowflake_key_of_texts_is_refused_and_draws_nothing() {
+    let words = ["--http-api", "leaf", "--generator", "order", "serial", "O{n:4}", "reset", "never"];
+    let server = HttpServer::start(&[&words[..], &["--generator", "trace", "uuid7"]].concat());
+    for key in ["order", "trace"] {
+        let answer = server.ask(&format!("GET /api/snowflake/get/{key}"));
+        assert!(answer.status == 500 && answer.text().contains(NO_SUCH_KEY), "{key}: {answer:?}");
+    }
+    assert_eq!(server.ask("POST /v1/ids/order").json()["ids"][0], "O0001");
+}
+
+#[test]
 fn a_head_gives_a_value_away_as_any_method_does() {
     let server = HttpServer::start(&["--http-api", "leaf"]);
     ok(&mut server.server.connect(), "SEQUENCE CREATE orders");

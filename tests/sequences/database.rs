@@ -578,7 +578,7 @@ impl Connection for SimConnection {
             let rows = rows.take(usize::try_from(limit).expect("small"));
             Listed::new(
                 limit,
-                rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Ok(row.clone()))),
+                rows.map(|row| (row.key.name().to_owned(), row.key.period().to_owned(), Some(Ok(row.clone())))),
             )
         }))
     }

@@ -78,6 +78,26 @@ fn a_pod_has_the_server_id_of_its_name() {
     }
 }
 
+/// The children of a process, ended ones too. What lost its parent is there.
+fn children(pid: &str) -> Vec<String> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel tells them");
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_others_leave_behind_is_reaped_by_process_1() {
+    let dir = volume();
+    let ends = dir.path().join("ends");
+    let orphan = format!("mkfifo '{0}' && (cat '{0}' &)", ends.display());
+    let (server, _, _) = serve("getid-0", dir.path(), &orphan, &["--server-id", "0"]);
+    let namespace = children(&server.pid().to_string());
+    let [process_1] = &namespace[..] else { panic!("one: {namespace:?}") };
+    assert_eq!(children(process_1).len(), 1, "it lost its parent, and waits for a writer");
+    fs::write(&ends, "").expect("it ends");
+    support::eventually("nothing is left of it", || children(process_1).is_empty());
+}
+
 #[test]
 #[ignore = "needs root"]
 fn a_pod_without_a_server_id_does_not_start_beside_another_one() {

@@ -126,7 +126,9 @@ fn a_backup_is_taken_while_values_are_given_and_put_back() {
         let refused = wire.ask(&format!("SEQUENCE BACKUP \"{name}\""));
         assert!(refused.starts_with(&format!("-ERR '{name}' cannot be the name of a backup")), "{refused}");
     }
+    fs::write(dir.path().join(".first.backup.part"), "what a crash has left").unwrap();
     let said = wire.ask("SEQUENCE BACKUP first.backup");
+    assert!(!dir.path().join(".first.backup.part").exists());
     assert!(said.starts_with("+OK ") && said.ends_with(" bytes in first.backup"), "{said}");
     let again = wire.ask("SEQUENCE BACKUP first.backup");
     assert!(again.contains("there is a file") && again.contains("first.backup' already"), "{again}");

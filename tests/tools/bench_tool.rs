@@ -80,7 +80,7 @@ fn a_layout_at_its_limit_is_named() {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         report["servers"][0]["at_limit"].as_str().is_some_and(|said| said.contains(begins)).then_some(())
     });
-    // An idle server is not, whatever it is drawn from.
+    // An idle server is not: a run that is over at once is asked about as it ends.
     let roomy = Server::start(&[]);
     let (_, report) = check(roomy.port, &["-n", "200"]);
     assert_eq!(report["at_limit"], Value::Null, "{report}");

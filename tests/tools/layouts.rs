@@ -324,7 +324,13 @@ fn generators_of_a_configuration_are_found_by_name() {
     let span = printed(&["span", "--generator", "short", "--config", file, "2020-01-01", "2020-01-02", "--json"]);
     assert!(span.contains(r#""lowest":"1RXiBB1"#), "{span}");
     refused(&["decode", "--generator", "tweet", "--config", file, "5"], "no such generator; did you mean 'tweets'?");
-    refused(&["decode", "--generator", "orders", "--config", file, "5"], "no such generator; it has tweets, short");
+    refused(&["decode", "--generator", "orders", "--config", file, "5"], "it has tweets, short, invoices, tickets");
+    // Those that count are generators too, and may be all there are.
+    let counters = dir.path().join("counters.conf");
+    std::fs::write(&counters, "generator order serial O{n:6} reset never\n").unwrap();
+    let counters = counters.to_str().unwrap();
+    refused(&["layout", "--generator", "ordr", "--config", counters], "no such generator; did you mean 'order'?");
+    refused(&["layout", "--generator", "tweets", "--config", counters], "no such generator; it has order");
     refused(&["decode", "--generator", "orders", "5"], "it has none; --config FILE names the servers' configuration");
     for (name, about) in [("invoices", "invoices: serial, a template"), ("tickets", "tickets: sequence, the values")] {
         let text = printed(&["layout", "--generator", name, "--config", file]);

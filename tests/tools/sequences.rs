@@ -137,6 +137,10 @@ fn the_same_store_twice_is_refused() {
     dir.says("sequence raise x 5 --store sqlite:a.db --store sqlite:b.db", 2, &expected);
     let words = "check-config --connect --sequence-store sqlite:a.db --sequence-store sqlite:b.db";
     dir.says(words, 1, &expected);
+    // Before there is a file.
+    let expected = ["this is the same store as sqlite:DIR/n.db: name each store once"];
+    dir.says("sequence create x --store sqlite:n.db --store sqlite:./n.db", 2, &expected);
+    assert!(!dir.path().join("n.db").exists());
 }
 
 #[test]

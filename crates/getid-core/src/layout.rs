@@ -82,7 +82,7 @@ impl Layout {
         (asked_per_s > self.capacity_per_s()).then(|| self.demand(asked_per_s))
     }
 
-    /// What is asked for, what the layout holds, and what helps.
+    /// A sentence: how many IDs a second are asked for, how many the layout holds, and which `shard-range` is enough.
     pub(crate) fn demand(self, asked_per_s: u64) -> String {
         let (capacity_per_s, remedy) = (self.capacity_per_s(), self.remedy_for(asked_per_s));
         format!("{asked_per_s} ids a second are asked for, the layout holds {capacity_per_s}; {remedy}")

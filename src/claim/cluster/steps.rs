@@ -411,7 +411,8 @@ impl<C: Clock> ClusterClaim<C> {
         SaveError::Standby { what }
     }
 
-    /// Why this server would not take the claim, whoever has it now; `None`: it would, or has it.
+    /// The reason for which this server would not take the claim if the claim were free. `None` if it would take it, or
+    /// holds it already.
     pub(super) fn ineligible(&self, now: Clocks) -> Option<String> {
         let apart = || self.machine.apart_by_ms(now).map(texts::apart);
         self.must_not_take().cloned().or_else(apart)

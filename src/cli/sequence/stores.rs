@@ -17,7 +17,7 @@ use crate::cli::host_name_with_ordinal;
 use crate::cli::output::complain;
 use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::config::{Config, Dir, RealFiles, SequenceTable, Sources};
-use crate::generators::sequence::{Notes, same_store};
+use crate::generators::sequence::Notes;
 use crate::sql::{self, About, Answer, Connection, Row, RowChange, RowState, Store, StoreError, Table, Verdict};
 use crate::system::io_threads;
 use crate::text::shell::shell_word;
@@ -135,8 +135,7 @@ impl Stores {
                     .to_owned(),
             );
         }
-        let open = |url: &StoreUrl| sql::open(url, table, dir, config.server_id);
-        let all = urls.iter().map(open).collect::<Result<_, _>>()?;
+        let all = sql::open_all(&urls, table, dir, config.server_id)?;
         let runtime = io_threads::blocking_runtime();
         let runtime = runtime.map_err(|error| format!("cannot wait for the network: {error}"))?;
         let (ride_out_s, port) = (config.sequences.ride_out_s, config.port);
@@ -169,7 +168,7 @@ impl Stores {
         let uuid = &connection.about().uuid;
         let mut seen = self.seen.borrow_mut();
         if let Some(other) = seen.get(uuid).filter(|other| **other != index && !uuid.is_empty()) {
-            return Err(same_store(store.shown(), self.all[*other].shown(), uuid));
+            return Err(sql::same_store(store.shown(), self.all[*other].shown(), uuid));
         }
         seen.insert(uuid.clone(), index);
         Ok(Opened { stores: self, store: store.as_ref(), connection })

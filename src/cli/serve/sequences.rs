@@ -18,8 +18,8 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> 
         SequenceTable::Leaf => Table::Leaf,
         SequenceTable::Tinyid => Table::Tinyid,
     };
-    let open = |url| sql::open(&url, table, &config.state_dir, config.server_id);
-    let stores = config.sequence_stores().into_iter().map(open).collect::<Result<Vec<_>, _>>().map_err(Failure)?;
+    let urls = config.sequence_stores();
+    let stores = sql::open_all(&urls, table, &config.state_dir, config.server_id).map_err(Failure)?;
     if stores.is_empty() {
         return Ok(None);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -12,6 +13,8 @@ pub(super) struct Signals {
     terminate: Option<Signal>,
     interrupt: Option<Signal>,
     hangup: Option<Signal>,
+    /// A child has ended; `None` if this is not process 1, which has none.
+    child: Option<Signal>,
 }
 
 impl Signals {
@@ -39,14 +42,29 @@ impl Signals {
             terminate: listen(SignalKind::terminate()),
             interrupt: listen(SignalKind::interrupt()),
             hangup: listen(SignalKind::hangup()),
+            child: if std::process::id() == 1 { listen(SignalKind::child()) } else { None },
         }
     }
 
     /// Waits for SIGTERM or SIGINT, and says which.
     pub(super) async fn stop(&mut self) -> &'static str {
-        tokio::select! {
-            () = next(&mut self.terminate) => "SIGTERM",
-            () = next(&mut self.interrupt) => "SIGINT",
+        loop {
+            self.reap();
+            tokio::select! {
+                () = next(&mut self.terminate) => return "SIGTERM",
+                () = next(&mut self.interrupt) => return "SIGINT",
+                () = next(&mut self.child) => {}
+            }
+        }
+    }
+
+    /// Lets go of what has ended below process 1: whoever's parent has ended is its child, such as what a shell in the
+    /// container has left. getid starts no program itself, so nobody else waits for one.
+    fn reap(&self) {
+        if self.child.is_some() {
+            while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) = waitpid(None, Some(WaitPidFlag::WNOHANG))
+            {
+            }
         }
     }
 }
@@ -75,7 +93,9 @@ pub(super) async fn obey(mut signals: Signals, server: Arc<Server>) {
     // Beside this, so that a disk that hangs keeps nobody from stopping the server; and one at a time.
     let mut reopening: Option<JoinHandle<()>> = None;
     loop {
+        signals.reap();
         let name = tokio::select! {
+            () = next(&mut signals.child) => continue,
             () = next(&mut signals.terminate) => "SIGTERM",
             () = next(&mut signals.interrupt) => "SIGINT",
             () = next(&mut signals.hangup), if reopening.is_none() => {

@@ -1,7 +1,8 @@
 //! `SEQUENCE BACKUP`: a copy of the store that is a file of this server's own, while it is in use.
 //!
-//! Nobody else can open that file, so the server copies it itself. The copy is a new file for this user alone; one that
-//! did not come to its end is removed.
+//! Nobody else can open that file, so the server copies it itself. The copy is a new file for this user alone. It is
+//! written as `.NAME.part` and has its name once it is whole and on disk. One that did not come to its end is removed,
+//! if not at once then by the next backup of that name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -29,19 +30,25 @@ impl Sequences {
             )));
         };
         let (pool, folder, path) = (Arc::clone(pool), folder.to_owned(), folder.join(name));
+        let part = format!(".{name}.part");
         self.on_driver(async move {
             if pool.store.is_shared() {
                 // It says by which tools.
                 let asked = path.clone();
                 return copy(&pool, asked).await.map(|()| 0);
             }
-            blocking(&path, make_new).await?;
-            let copied = match copy(&pool, path.clone()).await {
-                Ok(()) => blocking(&path, move |path| sync(&folder, path)).await,
+            let part = folder.join(part);
+            let made = part.clone();
+            blocking(&path, move |path| make_part(&made, path)).await?;
+            let copied = match copy(&pool, part.clone()).await {
+                Ok(()) => {
+                    let copied = part.clone();
+                    blocking(&path, move |path| give_name(&folder, &copied, path)).await
+                }
                 Err(error) => Err(error),
             };
             if copied.is_err() {
-                let _ = blocking(&path, |path| fs::remove_file(path)).await;
+                let _ = blocking(&part, |part| fs::remove_file(part)).await;
             }
             copied
         })
@@ -59,15 +66,33 @@ async fn copy(pool: &Arc<super::pool::Pool>, path: PathBuf) -> Result<(), Sequen
     copied.await.map_err(SequenceError::from_store)
 }
 
-fn make_new(path: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
+/// Makes the file that the copy is written into. What a crash has left there goes first.
+fn make_part(part: &Path, path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    if fs::symlink_metadata(part).is_ok_and(|found| found.is_file()) {
+        fs::remove_file(part)?;
+    }
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map(drop);
+    made.map_err(|error| match error.kind() {
+        // It is not the file of the name that was asked for.
+        io::ErrorKind::AlreadyExists => {
+            io::Error::other(format!("'{}' is in the way, and is no file: remove it", part.display()))
+        }
+        _ => error,
+    })
 }
 
-/// Has the copy, and its name, on disk. Returns its bytes.
-fn sync(folder: &Path, path: &Path) -> io::Result<u64> {
-    let file = File::open(path)?;
+/// Has the copy on disk, and then its name. Returns its bytes. No file that has this name loses it.
+fn give_name(folder: &Path, part: &Path, path: &Path) -> io::Result<u64> {
+    let file = File::open(part)?;
     file.sync_all()?;
-    File::open(folder)?.sync_all()?;
+    // A rename would put it in the place of another one.
+    fs::hard_link(part, path)?;
+    fs::remove_file(part)?;
+    let named = File::open(folder).and_then(|folder| folder.sync_all());
+    named.inspect_err(|_| drop(fs::remove_file(path)))?;
     Ok(file.metadata()?.len())
 }
 
@@ -84,4 +109,37 @@ async fn blocking<T: Send + 'static>(
             _ => format!("the backup '{}' cannot be written: {error}", path.display()),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_has_its_name_once_it_is_whole_and_takes_nobodys() {
+        let dir = tempfile::tempdir().unwrap();
+        let (part, path) = (dir.path().join(".a.backup.part"), dir.path().join("a.backup"));
+        fs::write(&part, "what a crash has left").unwrap();
+        make_part(&part, &path).unwrap();
+        assert!(!path.exists() && fs::read(&part).unwrap().is_empty());
+        assert_eq!(fs::metadata(&part).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&part, "whole").unwrap();
+        assert_eq!(give_name(dir.path(), &part, &path).unwrap(), 5);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), part.exists()), ("whole", false));
+
+        // Nor when it came meanwhile.
+        assert_eq!(make_part(&part, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(!part.exists());
+        fs::write(&part, "another").unwrap();
+        assert_eq!(give_name(dir.path(), &part, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+
+        // What no backup has made stays.
+        let (part, path) = (dir.path().join(".b.backup.part"), dir.path().join("b.backup"));
+        fs::create_dir(&part).unwrap();
+        assert!(make_part(&part, &path).unwrap_err().to_string().contains("is in the way"));
+        assert!(part.is_dir());
+    }
 }

@@ -226,7 +226,10 @@ impl Sequences {
                 return Err(SequenceError::Not(bad.said));
             }
             if listed.rows.is_empty() {
-                return Ok(());
+                // Such a page may have others after it.
+                let Some(next) = listed.next else { return Ok(()) };
+                after = next;
+                continue;
             }
             let raised = |row: Row| NotedRow {
                 next: row.next.saturating_add(i64::from(margin) * i64::from(row.spec.increment)).min(VALUE_MAX + 1),

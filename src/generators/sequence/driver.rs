@@ -287,6 +287,7 @@ impl Sequences {
             if let Some(rare) = &mut entry.rare {
                 rare.rows = Default::default();
                 rare.is_compared = false;
+                rare.alterations = rare.alterations.wrapping_add(1);
             }
             self.wish(entry, hash, now_ms);
         }

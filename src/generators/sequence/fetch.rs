@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::Sequences;
 use super::error::{SequenceError, refusal_of};
 use super::notes::Had;
-use super::pool::Pool;
+use super::pool::{Pool, Queue};
 use super::table::{Entry, Opens, Table};
 use super::verbs::row_of;
 use crate::sql::{
@@ -32,6 +32,9 @@ const OPENINGS_MAX: usize = 8;
 /// How often, and how many times, a row is looked at again that has the mark of a store that went back.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS_MAX: usize = 10;
+
+/// How many times the rows of a sequence are compared anew because one was altered meanwhile.
+const COMPARISONS_MAX: usize = 4;
 
 /// Sequences that look again at a time.
 pub(super) const LOOKING_MAX: usize = 64;
@@ -123,20 +126,33 @@ impl Sequences {
     ) {
         let (own, pool) = (Arc::clone(self), Arc::clone(pool));
         self.handle.spawn(async move {
-            let answer = match own.lanes_of_others(&pool, &reserved.row).await {
-                Ok(lanes) => {
-                    own.set_lanes(&asked, &lanes);
-                    Ok(Ok(reserved))
-                }
-                Err(said) => Err(StoreError::Refused(said)),
-            };
+            let answer = own
+                .compare_lanes(&pool, &asked, &reserved.row)
+                .await
+                .map_or_else(|said| Err(StoreError::Refused(said)), |()| Ok(Ok(reserved)));
             own.answer(&pool, &asked, answer, had, is_one);
         });
     }
 
+    async fn compare_lanes(&self, pool: &Pool, asked: &Asked, row: &Row) -> Result<(), String> {
+        for _ in 0..COMPARISONS_MAX {
+            let alterations = self.alterations(asked);
+            let lanes = self.lanes_of_others(pool, row).await?;
+            if self.set_lanes(asked, alterations, &lanes) {
+                return Ok(());
+            }
+        }
+        Err(format!("the rows of '{}' are altered again and again; try again", asked.key))
+    }
+
+    fn alterations(&self, asked: &Asked) -> Option<u32> {
+        let mut shard = self.table.shard(asked.hash);
+        Table::find(&mut shard, asked.hash, asked.key.as_str()).map(|entry| entry.rare().alterations)
+    }
+
     /// Waits a little for the mark of a row to go: an `ALTER` of the increment puts it on all rows while it changes
-    /// them. The verdict is then one on a row of an older generation, which refuses nothing. It runs beside the
-    /// fetches.
+    /// them. The verdict is then one on a row of an older generation, which refuses nothing; a mark that stays refuses
+    /// as it does with one store, half a second later. It runs beside the fetches.
     fn look_again_and_answer(
         self: &Arc<Self>,
         pool: &Arc<Pool>,
@@ -151,7 +167,7 @@ impl Sequences {
             if let Ok(_place) = own.looks_again.try_acquire() {
                 for _ in 0..LOOKS_MAX {
                     sleep(LOOK_EVERY).await;
-                    match row_of(&pool, &asked.key).await {
+                    match row_of(Queue::Fetches, &pool, &asked.key).await {
                         Ok(Some(row)) if row.state == RowState::WentBack => {}
                         Ok(Some(row)) => {
                             own.set_generation(pool.index, asked.key.as_str(), row.generation);
@@ -170,7 +186,7 @@ impl Sequences {
     async fn lanes_of_others(&self, pool: &Pool, row: &Row) -> Result<Lanes, String> {
         let mut lanes = Lanes::default();
         for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
-            match row_of(other, &row.key).await {
+            match row_of(Queue::Fetches, other, &row.key).await {
                 Ok(found) => {
                     let found = found.filter(|found| found.state != RowState::Dropped);
                     *lane = found.map(|found| (found.spec.increment, found.spec.offset));
@@ -206,15 +222,19 @@ impl Sequences {
         Some(lanes)
     }
 
-    fn set_lanes(&self, asked: &Asked, lanes: &Lanes) {
+    /// Notes the rows of the other stores. Does nothing and returns `false` if a row was altered since they were read.
+    fn set_lanes(&self, asked: &Asked, alterations: Option<u32>, lanes: &Lanes) -> bool {
         let mut shard = self.table.shard(asked.hash);
-        if let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) {
-            let rare = entry.rare();
-            rare.is_compared = true;
-            for (known, lane) in rare.rows.iter_mut().zip(lanes) {
-                *known = lane.or(*known);
-            }
+        let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return true };
+        let rare = entry.rare();
+        if alterations != Some(rare.alterations) {
+            return false;
         }
+        rare.is_compared = true;
+        for (known, lane) in rare.rows.iter_mut().zip(lanes) {
+            *known = lane.or(*known);
+        }
+        true
     }
 
     /// Tells those who wait, and could be served only by a store, that there is none.
@@ -519,15 +539,29 @@ impl Sequences {
                 )
             }
             // One of them may be the reason.
-            Err(StoreError::Refused(_)) if keys.len() > 1 => {
-                let mut each = Vec::with_capacity(keys.len());
-                for key in keys {
-                    each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
-                }
-                each
-            }
+            Err(StoreError::Refused(said)) if keys.len() > 1 => self.create_one_by_one(pool, slot, keys, said).await,
             Err(error) => vec![Err(error)],
         }
+    }
+
+    /// Creates the rows of a batch that was refused, each by itself.
+    async fn create_one_by_one(
+        &self,
+        pool: &Arc<Pool>,
+        slot: &SemaphorePermit<'_>,
+        keys: &[Key],
+        said: String,
+    ) -> Vec<Result<Result<(), Verdict>, StoreError>> {
+        let mut each = Vec::with_capacity(keys.len());
+        for key in keys {
+            each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
+            // It is the reason of none: each would be waited for in vain.
+            if matches!(each.last(), Some(Err(StoreError::Refused(again))) if *again == said) {
+                each.resize(keys.len(), Err(StoreError::Refused(said)));
+                break;
+            }
+        }
+        each
     }
 
     /// Notes what was reserved, for another life. Returns for each what this server had of it before, if its row is

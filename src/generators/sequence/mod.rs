@@ -40,7 +40,6 @@ use self::confirm::Confirmed;
 pub use self::driver::StartError;
 pub use self::error::SequenceError;
 pub use self::notes::Notes;
-pub use self::pool::same_store;
 use self::pool::{Places, Pool};
 pub use self::status::{BUSIEST_MAX, LISTED_MAX, SequenceTotals, SequencesStatus, StoreStatus};
 pub use self::stop::Stopped;

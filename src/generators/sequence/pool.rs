@@ -20,7 +20,7 @@ use getid_core::beat::{Credentials, Member};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 
-use crate::sql::{About, Connection, Store, StoreError, Table};
+use crate::sql::{About, Connection, Store, StoreError, Table, same_store};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::wall_unix_ms;
 use crate::system::patience::patience;
@@ -32,10 +32,15 @@ pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
 /// How long opening a connection may take: a handshake, a login and some statements.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long a client's request may take: some statements, and those of others before them, of which there may be
+/// thousands.
+pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+
 /// Statements that are left alone at most, until their end is known.
 pub(super) const ABANDONED_MAX: usize = 4;
 
-/// Jobs that wait for one store at most: one of each client, where `maxclients` is as it is by default.
+/// Jobs that wait for one store at most: one of each client, where `maxclients` is as it is by default. A job whose
+/// client has been told that it took too long is not begun any more.
 const JOBS_MAX: usize = 10_000;
 
 /// A statement under way, with the connection that it is on.
@@ -60,6 +65,15 @@ pub(super) enum Health {
     },
 }
 
+/// Who waits for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// A client, for what it has asked for.
+    Clients,
+    /// Clients of a sequence whose values are being fetched.
+    Fetches,
+}
+
 /// A store and its connections.
 pub(super) struct Pool {
     pub(super) index: u8,
@@ -67,6 +81,8 @@ pub(super) struct Pool {
     slots: Semaphore,
     /// Jobs go one after the other, so that they leave a connection to fetches.
     jobs: Semaphore,
+    /// Those that fetches wait for, or leave behind, do not wait for clients' jobs.
+    fetch_jobs: Semaphore,
     jobs_waiting: AtomicUsize,
     idle: Mutex<Vec<Box<dyn Connection>>>,
     health: Mutex<Health>,
@@ -104,14 +120,6 @@ impl Places {
     }
 }
 
-/// What is said of two addresses of one store.
-pub fn same_store(shown: &str, other: &str, uuid: &str) -> String {
-    format!(
-        "{shown}: this is the same store as {other} (uuid {uuid}): name each store once, or another database for one of \
-         them"
-    )
-}
-
 /// What was found when a connection was opened, and when that was.
 #[derive(Clone)]
 struct Seen {
@@ -137,6 +145,7 @@ impl Pool {
             store,
             slots: Semaphore::new(connections),
             jobs: Semaphore::new(1),
+            fetch_jobs: Semaphore::new(1),
             jobs_waiting: AtomicUsize::new(0),
             idle: Mutex::default(),
             health: Mutex::new(Health::Opening),
@@ -259,19 +268,40 @@ impl Pool {
         )
     }
 
-    /// Runs one statement of the operator's, after those that came before.
+    /// Runs one statement that a client has asked for, after those that came before.
     pub(super) async fn run_job<T: Send + 'static>(
         &self,
+        work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
+    ) -> Result<T, StoreError> {
+        self.run_queued(Queue::Clients, work).await
+    }
+
+    /// Runs one statement, after those of its queue that came before.
+    pub(super) async fn run_queued<T: Send + 'static>(
+        &self,
+        queue: Queue,
         work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
     ) -> Result<T, StoreError> {
         if let Some(said) = self.down() {
             return Err(StoreError::Refused(said.to_string()));
         }
         let waiting = Waiting::join(&self.jobs_waiting);
-        if waiting.before >= JOBS_MAX {
+        if queue == Queue::Clients && waiting.before >= JOBS_MAX {
             return Err(StoreError::Refused(format!("{}: {JOBS_MAX} other requests wait for it", self.store.shown())));
         }
-        let _turn = self.jobs.acquire().await.map_err(|_| closed())?;
+        let jobs = match queue {
+            Queue::Clients => &self.jobs,
+            Queue::Fetches => &self.fetch_jobs,
+        };
+        let since = Instant::now();
+        let _turn = jobs.acquire().await.map_err(|_| closed())?;
+        if since.elapsed() >= REQUEST_DEADLINE {
+            return Err(StoreError::Refused(format!(
+                "{}: its turn did not come within {} s",
+                self.store.shown(),
+                REQUEST_DEADLINE.as_secs()
+            )));
+        }
         // So that those behind a statement that was not answered do not wait for one each.
         if let Some(said) = self.down() {
             return Err(StoreError::Refused(said.to_string()));
@@ -298,7 +328,7 @@ impl Pool {
         let running = work(connection);
         let answer = match self.bounded(patience(STATEMENT_DEADLINE), running).await {
             Ok((connection, answer)) => {
-                self.learn_uuid(&*connection);
+                let answer = self.learn_uuid(&*connection).and(answer);
                 if !matches!(answer, Err(StoreError::Unknown(_))) && !self.is_closed.load(Relaxed) {
                     lock(&self.idle).push(connection);
                 }
@@ -312,13 +342,15 @@ impl Pool {
     }
 
     /// A file of this server's own has its uuid once a statement has made it.
-    fn learn_uuid(&self, connection: &dyn Connection) {
+    fn learn_uuid(&self, connection: &dyn Connection) -> Result<(), StoreError> {
         if let Some(seen) = &mut *lock(&self.about)
             && seen.about.uuid.is_empty()
             && !connection.about().uuid.is_empty()
         {
             seen.about = Arc::new(connection.about().clone());
+            self.places.note(self.index, self.store.shown(), &seen.about.uuid)?;
         }
+        Ok(())
     }
 
     /// Opens a connection, if none is there to be used.
@@ -426,6 +458,7 @@ impl Pool {
         self.is_closed.store(true, Relaxed);
         self.slots.close();
         self.jobs.close();
+        self.fetch_jobs.close();
         lock(&self.idle).clear();
     }
 

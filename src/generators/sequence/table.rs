@@ -52,6 +52,8 @@ pub(super) struct Rare {
     pub(super) is_begun: bool,
     /// With several stores: the rows of all stores were read, or noted, before a value was given.
     pub(super) is_compared: bool,
+    /// How many times a row was found altered. A comparison that began before the last time is of rows as they were.
+    pub(super) alterations: u32,
     /// Increment and offset of the rows, with several stores.
     pub(super) rows: [Option<(u32, u32)>; STORES_MAX],
 }

@@ -6,21 +6,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use getid_core::{Key, SequenceRefusal, SequenceStatus, Spec, VALUE_MAX};
 use tokio::time::timeout;
 
 use super::notes::Had;
-use super::pool::Pool;
+use super::pool::{Pool, Queue, REQUEST_DEADLINE};
 use super::table::Table;
 use super::{SequenceError, Sequences};
 use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
-
-/// How long a request may take: some statements, and those of others before them, of which there may be thousands.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Rows of one page at most.
 const PAGE_MAX: u32 = 1000;
@@ -183,7 +179,7 @@ impl Sequences {
         let mut highest = self.noted_next(key).await;
         for pool in self.pools.iter().filter(|pool| pool.is_native()) {
             // A dropped row is its store's to judge.
-            let row = row_of(pool, key).await?.filter(|row| row.state != RowState::Dropped);
+            let row = row_of(Queue::Clients, pool, key).await?.filter(|row| row.state != RowState::Dropped);
             highest = highest.max(row.map_or(0, |row| row.next));
         }
         Ok(highest)
@@ -284,7 +280,7 @@ impl Sequences {
                         return if at == last { Ok(()) } else { Err(SequenceError::Lower { last: at }) };
                     }
                     let change = RowChange::Alter { spec: row.spec, next_from: last.saturating_add(1) };
-                    self.change(pool, key, change).await?
+                    self.change(Queue::Clients, pool, key, change).await?
                 }
                 result => result,
             };
@@ -506,7 +502,7 @@ impl Sequences {
         let mut failed = None;
         let mut answers = 0;
         for pool in &self.pools {
-            match row_of(pool, key).await {
+            match row_of(Queue::Clients, pool, key).await {
                 Ok(row) => {
                     answers += 1;
                     rows.extend(row.map(|row| (pool.index, row)));
@@ -524,7 +520,8 @@ impl Sequences {
     async fn rows_of_all(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         for pool in &self.pools {
-            let row = row_of(pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
+            let row =
+                row_of(Queue::Clients, pool, key).await?.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))?;
             if row.state == RowState::Dropped {
                 return Err(SequenceError::Refused(SequenceRefusal::Dropped { last: row.last() }));
             }
@@ -545,15 +542,15 @@ impl Sequences {
         }
         let mut each = Vec::new();
         for pool in &self.pools {
-            let result = self.change(pool, key, change(pool.index)).await?;
+            let result = self.change(Queue::Clients, pool, key, change(pool.index)).await?;
             each.push((pool.index, result));
         }
         Ok(each)
     }
 
-    async fn change(&self, pool: &Arc<Pool>, key: &Key, change: RowChange) -> Done<Result<Row, Verdict>> {
+    async fn change(&self, queue: Queue, pool: &Arc<Pool>, key: &Key, change: RowChange) -> Done<Result<Row, Verdict>> {
         let asked = key.clone();
-        let changed = pool.run_job(move |mut connection| {
+        let changed = pool.run_queued(queue, move |mut connection| {
             Box::pin(async move {
                 let changed = connection.change(&asked, &change).await;
                 (connection, changed)
@@ -571,7 +568,7 @@ impl Sequences {
     pub(super) fn change_in_background(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, change: RowChange) {
         let (own, pool, key) = (Arc::clone(self), Arc::clone(pool), key.clone());
         self.handle.spawn(async move {
-            match own.change(&pool, &key, change).await {
+            match own.change(Queue::Fetches, &pool, &key, change).await {
                 Ok(Ok(_)) => {}
                 // It was dropped, or somebody was faster.
                 Ok(Err(verdict)) => tracing::debug!("the row of '{key}' was not marked: {verdict:?}"),
@@ -621,19 +618,21 @@ impl Sequences {
         &self,
         work: impl Future<Output = Done<T>> + Send + 'static,
     ) -> Done<T> {
-        match timeout(DEADLINE, self.handle.spawn(work)).await {
+        match timeout(REQUEST_DEADLINE, self.handle.spawn(work)).await {
             Ok(Ok(done)) => done,
             // The thread is gone, or the work ran into a bug, which the log tells of.
             Ok(Err(_)) => Err(SequenceError::Refused(SequenceRefusal::Closed)),
-            Err(_) => Err(SequenceError::Unknown(format!("It has not answered within {} s", DEADLINE.as_secs()))),
+            Err(_) => {
+                Err(SequenceError::Unknown(format!("It has not answered within {} s", REQUEST_DEADLINE.as_secs())))
+            }
         }
     }
 }
 
 /// Reads the row of a sequence in one store.
-pub(super) async fn row_of(pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
+pub(super) async fn row_of(queue: Queue, pool: &Arc<Pool>, key: &Key) -> Done<Option<Row>> {
     let key = key.clone();
-    let row = pool.run_job(move |mut connection| {
+    let row = pool.run_queued(queue, move |mut connection| {
         Box::pin(async move {
             let row = connection.row(&key).await;
             (connection, row)

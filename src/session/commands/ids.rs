@@ -155,17 +155,24 @@ const LOOKED_AT_BYTES_MAX: usize = 64;
 /// The answer to a name that no generator has. Names that are like it are told to who may ask them.
 #[cold]
 fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> String {
+    let typed = str::from_utf8(name).unwrap_or_default();
+    let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
+    let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
+    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
+    let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
+    let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
+    no_generator(name, &near)
+}
+
+/// The same; `near` are names like it, in quotes.
+#[cold]
+pub fn no_generator(name: &[u8], near: &[String]) -> String {
     let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
         return format!(
             "ERR '{}' cannot be the name of a generator: it has 1 to {NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . : -",
             quoted(name)
         );
     };
-    let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
-    let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
-    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
-    let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
-    let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
     let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
     let dot = if near.is_empty() { "." } else { "" };
     format!(

@@ -26,6 +26,7 @@ mod workers;
 
 use std::borrow::Cow;
 
+pub use ids::no_generator;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 

@@ -255,9 +255,9 @@ impl Connection for TinyidConnection {
     fn list<'a>(&'a mut self, after: &'a str, limit: u32, _: bool) -> Answer<'a, Listed> {
         Box::pin(async move {
             let rows = self.rows(after_sql("biz_type", after, limit)).await?;
-            let each = rows.into_iter().filter_map(|row| {
-                let key = Key::new(&row.name)?;
-                Some((row.name.clone(), String::new(), Ok(row.shown(key))))
+            let each = rows.into_iter().map(|row| {
+                let shown = Key::new(&row.name).map(|key| Ok(row.shown(key)));
+                (row.name, String::new(), shown)
             });
             Ok(Listed::new(limit, each))
         })

@@ -1,6 +1,6 @@
 //! What a session is asked of sequences, and what its answers say.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use getid_core::Key;
 use getid_core::beat::{BeatAnswer, BeatAsk, BeatKind, Credentials, Nonce, ServerRow};
@@ -405,10 +405,7 @@ async fn compare(client: &Client, server: Credentials, notes: &[NotedRow]) -> Re
         execute(client, "ROLLBACK").await?;
         return Ok(None);
     };
-    let (keys, periods) = names(notes.iter().map(|note| &note.key));
-    let found =
-        query(client, statements::LOCK_ROWS, &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)]).await?;
-    let found = found.iter().map(|row| raw(row, 0)).collect::<Result<Vec<_>, _>>()?;
+    let found = locked_rows(client, notes.iter().map(|note| &note.key)).await?;
     let of_notes: Vec<String> = notes.iter().map(|note| note.key.name().to_owned()).collect();
     let notes = &native::without_closed(notes, &generators(client, Some(&of_notes)).await?);
     let lost = native::lost_rows(notes, &found);
@@ -510,10 +507,15 @@ async fn create_all(
     }
     let (change, now) = tick(client).await?;
     let mut there = if first.rows_max > 0 { count_up_to(client, first.rows_max, change, counted).await? } else { 0 };
+    // One statement for all: a transaction that takes a round trip for each would outlast its time far away.
+    let found = locked_rows(client, new.iter().map(|new| &new.key)).await?;
+    let by_key = |row: RawRow| ((row.name.clone(), row.period.clone()), row);
+    let mut found: BTreeMap<_, _> = found.into_iter().map(by_key).collect();
     let (mut each, mut inserted, mut changes) = (Vec::with_capacity(new.len()), Vec::new(), Vec::new());
     let mut next = change;
     for new in new {
-        let found = match row(client, statements::LOCK_ROW, &new.key).await?.transpose() {
+        let there_is = found.remove(&(new.key.name().to_owned(), new.key.period().to_owned()));
+        let found = match there_is.map(RawRow::read).transpose() {
             Err(bad) => {
                 each.push(Err(Verdict::BadRow(bad)));
                 continue;
@@ -548,6 +550,13 @@ async fn create_all(
     }
     execute(client, if next > change { "COMMIT" } else { "ROLLBACK" }).await?;
     Ok(each)
+}
+
+/// The rows that there are of these, locked.
+async fn locked_rows<'a>(client: &Client, keys: impl Iterator<Item = &'a Key>) -> Result<Vec<RawRow>, StoreError> {
+    let (keys, periods) = names(keys);
+    let params: &[Param<'_>] = &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)];
+    query(client, statements::LOCK_ROWS, params).await?.iter().map(|row| raw(row, 0)).collect()
 }
 
 /// How many rows there may be, at most: no more were made since they were counted than there were changes. So they are

@@ -71,7 +71,8 @@ impl Pool {
     }
 
     /// Returns the pool as it is open at once, by the operator's word that no id of it was ever leased; `None` if it is
-    /// open already. `writes` counts the writes of its record, `leased` the ids whose leases are kept.
+    /// open already, whatever was leased since: it stays as it is. `writes` counts the writes of its record, `leased`
+    /// the ids whose leases are kept.
     ///
     /// The record of a new pool is written once, and again only after leases have changed, `longest` was raised or the
     /// store went back.
@@ -80,11 +81,9 @@ impl Pool {
     ///
     /// [`NotNew`]: what is kept contradicts the operator.
     pub fn opened_as_new(&self, writes: u64, leased: usize, now_ms: u64) -> Result<Option<Pool>, NotNew> {
-        if leased > 0 {
-            return Err(NotNew::Leased { leased });
-        }
         match self.opens_ms {
             opens_ms if opens_ms <= now_ms => Ok(None),
+            _ if leased > 0 => Err(NotNew::Leased { leased }),
             opens_ms if writes > 1 => Err(NotNew::Rewritten { opens_ms, now_ms }),
             _ => Ok(Some(Pool { opens_ms: now_ms, ..*self })),
         }

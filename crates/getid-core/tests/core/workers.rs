@@ -106,7 +106,8 @@ fn a_pool_that_is_said_to_be_new_opens_at_once_unless_its_records_say_otherwise(
     // Said again, or of a pool that has waited.
     assert_eq!(opened.opened_as_new(2, 0, NOW + 2), Ok(None));
     assert_eq!(pool.opened_as_new(1, 0, NOW + 60_000), Ok(None));
-    for now_ms in [NOW, NOW + 60_000] {
+    assert_eq!(opened.opened_as_new(2, 2, NOW + 2), Ok(None), "in use");
+    for now_ms in [NOW, NOW + 59_999] {
         assert_eq!(pool.opened_as_new(1, 2, now_ms), Err(NotNew::Leased { leased: 2 }));
     }
     let refused = pool.opened_as_new(2, 0, NOW).unwrap_err();
