@@ -1,6 +1,6 @@
 //! All claims of a claim store, as the page shows them.
 //!
-//! The list is read when somebody asks for it, and at most once in [`LIST_EVERY`] for all who ask: beats go on beside
+//! The list is read when somebody asks for it, and at most once in `LIST_EVERY` for all who ask: beats go on beside
 //! it over connections of their own. It grants nothing, and no decision rests on it.
 
 use std::fmt;
@@ -72,7 +72,7 @@ impl ClaimLister {
         ClaimLister { store, latest: Mutex::default() }
     }
 
-    /// The claims of the store, at most [`LIST_EVERY`] old. `now_unix_ms` reads the wall clock.
+    /// The claims of the store, at most `LIST_EVERY` old. `now_unix_ms` reads the wall clock.
     pub async fn list(&self, now_unix_ms: impl Fn() -> i64) -> Arc<ClaimList> {
         let mut latest = self.latest.lock().await;
         if let Some((at, list)) = latest.as_ref()

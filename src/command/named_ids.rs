@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use getid_core::{
-    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role, Shape,
+    CounterDeclaration, CounterKind, CounterReading, Declaration, FieldLayout, Id, Layout, NamedGenerator, Reset, Role,
+    Shape,
 };
 
 use super::ids::{SpanError, describe_id, quoted};

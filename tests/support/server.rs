@@ -295,12 +295,16 @@ impl Server {
         });
     }
 
-    /// Takes the places beyond `maxclients` that this machine has.
+    /// Takes the places beyond `maxclients` that this machine has. A client that has just left may still have one.
     pub fn take_operators_places(&self) -> Vec<Wire> {
-        let mut taken: Vec<Wire> = (0..16).map(|_| self.connect()).collect();
-        for wire in &mut taken {
-            assert_eq!(wire.ask("PING"), "+PONG");
-        }
+        let mut taken = Vec::new();
+        eventually("this machine has all of them", || {
+            let mut wire = self.connect();
+            if wire.ask("PING") == "+PONG" {
+                taken.push(wire);
+            }
+            taken.len() == 16
+        });
         taken
     }
 }
