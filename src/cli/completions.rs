@@ -3,7 +3,7 @@
 //! A script has all words in it but the names of generators: for those it asks this program when they are needed, with
 //! the words that were typed, so that the file behind `--config` counts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -27,14 +27,14 @@ Examples:
   getid completions fish > ~/.config/fish/completions/getid.fish")]
 pub(super) struct CompletionsArgs {
     /// The shell
-    shell: Wanted,
+    shell: Output,
     /// The words that were typed
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true, requires = "shell")]
     words: Vec<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Wanted {
+enum Output {
     Bash,
     Elvish,
     Fish,
@@ -48,12 +48,12 @@ enum Wanted {
 
 pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
     let text = match args.shell {
-        Wanted::Bash => script(Shell::Bash),
-        Wanted::Elvish => script(Shell::Elvish),
-        Wanted::Fish => script(Shell::Fish),
-        Wanted::PowerShell => script(Shell::PowerShell),
-        Wanted::Zsh => script(Shell::Zsh),
-        Wanted::Generators => names(&args.words),
+        Output::Bash => script(Shell::Bash),
+        Output::Elvish => script(Shell::Elvish),
+        Output::Fish => script(Shell::Fish),
+        Output::PowerShell => script(Shell::PowerShell),
+        Output::Zsh => script(Shell::Zsh),
+        Output::Generators => names(&args.words),
     };
     finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
 }
@@ -69,12 +69,22 @@ fn script(shell: Shell) -> String {
     // How a shell runs this program for its words.
     match shell {
         Shell::Bash => script.replace(NAMES, r#"$(getid completions generators "${COMP_WORDS[@]}" 2>/dev/null)"#),
-        Shell::Zsh => script.replace(NAMES, "$(getid completions generators $words 2>/dev/null)"),
-        Shell::Fish => {
-            script.replace(&format!("{NAMES}\\t''"), "(getid completions generators (commandline -opc) 2>/dev/null)")
-        }
+        // `$words` has no options where a value without a name is completed.
+        Shell::Zsh => script.replace(NAMES, "$(getid completions generators ${(z)BUFFER} 2>/dev/null)"),
+        Shell::Fish => script.replace(&format!("{NAMES}\\t''"), FISH_NAMES) + &fish_values(),
         _ => script.replace(NAMES, ""),
     }
+}
+
+const FISH_NAMES: &str = "(getid completions generators (commandline -opc) 2>/dev/null)";
+
+/// Values without a name, for which `clap_complete` writes nothing in fish.
+fn fish_values() -> String {
+    let kinds = kind_words().chain(COUNTER_KINDS).collect::<Vec<_>>().join(" ");
+    let line = |command: &str, words: &str| {
+        format!("complete -c getid -n \"__fish_getid_using_subcommand {command}\" -f -a \"{words}\"\n")
+    };
+    line("get", FISH_NAMES) + &line("layout", &format!("{kinds} {FISH_NAMES}"))
 }
 
 /// The configuration of a server that was installed.
@@ -82,15 +92,25 @@ const INSTALLED: &str = "/etc/getid/getid.conf";
 
 /// The names of generators that a server would have, one a line; none where the configuration cannot be read.
 fn names(words: &[String]) -> String {
-    let named = words.iter().position(|word| word == "--config").and_then(|at| words.get(at + 1));
-    let named = named.map(String::as_str).or_else(|| words.iter().find_map(|word| word.strip_prefix("--config=")));
-    let installed = || Some(Path::new(INSTALLED)).filter(|path| path.exists());
-    let file = named.map(Path::new).or_else(installed).map(PathBuf::from);
+    let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| path.exists());
+    let file = typed_file(words).or_else(installed);
     let sources = Sources { file, environment: std::env::vars_os().collect(), ..Sources::default() };
     let Ok((config, _)) = Config::load(&sources, &RealFiles) else { return String::new() };
     let clocks = config.generators.iter().map(|declaration| declaration.name().to_owned());
     let names = clocks.chain(config.counters.iter().map(|counter| counter.name().to_owned()));
     names.map(|name| name + "\n").collect()
+}
+
+/// The file behind `--config`. bash makes three words of `--config=FILE`, and no shell has expanded a `~` yet.
+fn typed_file(words: &[String]) -> Option<PathBuf> {
+    let (at, text) = words.iter().enumerate().find_map(|(at, word)| Some((at, word.strip_prefix("--config")?)))?;
+    let path = match text.strip_prefix('=') {
+        Some(path) => path,
+        None => words[at + 1..].iter().find(|word| *word != "=")?,
+    };
+    let home = || std::env::var_os("HOME").map(PathBuf::from);
+    let expanded = path.strip_prefix("~/").and_then(|rest| Some(home()?.join(rest)));
+    Some(expanded.unwrap_or_else(|| PathBuf::from(path)))
 }
 
 /// The command line as shells should know it: with directives, kinds, and a word for the names of generators.
@@ -174,9 +194,16 @@ mod tests {
         let file = dir.path().join("getid.conf");
         std::fs::write(&file, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();
         let file = file.display().to_string();
-        for words in [vec!["getid", "get", "--config", &file], vec!["getid", &format!("--config={file}")]] {
+        for words in [
+            vec!["getid", "get", "--config", &file],
+            vec!["getid", &format!("--config={file}")],
+            vec!["getid", "--config", "=", &file, "--generator"],
+        ] {
             let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
             assert_eq!(names(&words), "tweets\norder\n");
         }
+        let words = ["getid", "--config", "~/getid.conf"].map(str::to_owned);
+        assert_eq!(typed_file(&words), Some(PathBuf::from(std::env::var_os("HOME").unwrap()).join("getid.conf")));
+        assert_eq!(typed_file(&words[..2]), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! IDs are those of the generator or the layout that is named. Without one they are the unnamed generator's, those of
 //! the configuration's generators, or texts whose shape tells their kind; of several readings the one whose time is
-//! nearest to now counts.
+//! nearest to now counts, and one in the past before one that has not come.
 //!
 //! They come as arguments or from standard input, and each is answered at once, so that a log can be piped through
 //! without end. A word that is not an ID is named and does not spoil the others; a line of a hundred wrong words is
@@ -23,16 +23,16 @@ use crate::text::printable::printable;
 use crate::text::timestamp;
 use crate::tools::counted::CountedRow;
 use crate::tools::decoded::Decoding;
-use crate::tools::meant::readings;
-use crate::tools::paste::{Found, Mistake, Scanner};
+use crate::tools::paste::{Match, Mistake, Scanner};
+use crate::tools::recognition::readings;
 use crate::tools::subject::Subject;
 
 /// Arguments of `getid decode`.
 #[derive(Args)]
 #[command(after_help = "\
 Without --layout and --generator an ID is the unnamed generator's, that of a generator in the servers' configuration
-(--config FILE), or a UUID or an ObjectId; of several readings the one counts whose time is nearest to now. --layout and
---generator name one. Each field has its own name then. What is wider than 53 bits is a string in JSON.
+(--config FILE), or a UUID or an ObjectId; of several readings the one counts whose time is nearest to now, and one in the
+past before one that has not come. --layout, --generator NAME, and --generator - for the unnamed one, name one. Each field has its own name then. What is wider than 53 bits is a string in JSON.
 
 IDs may stand as people paste them: one a line, CSV, a JSON array, redis-cli's numbered lines, a table of mysql. Times are
 UTC. With --json there is one object a line. In it an ID is a string: it is larger than 2^53, and JavaScript and jq would
@@ -82,7 +82,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
         let is_named = subjects.len() == 1;
         let mut decoder = Decoder {
             out,
-            meanings: subjects.iter().map(|subject| Meaning::of(subject, is_named)).collect(),
+            rows: subjects.iter().map(|subject| SubjectRows::of(subject, is_named)).collect(),
             json: args.json,
             last: usize::MAX,
             mistakes: 0,
@@ -174,33 +174,33 @@ impl std::fmt::Display for Place {
 }
 
 /// How numbers of a subject become rows.
-struct Meaning<'a> {
-    kind: Kind<'a>,
+struct SubjectRows<'a> {
+    format: RowFormat<'a>,
     /// Said with its rows; `None`: the subject was named, or is the unnamed generator.
-    recognized: Option<Whose>,
+    recognized: Option<Recognition>,
 }
 
-enum Kind<'a> {
+enum RowFormat<'a> {
     Unnamed(Layout),
     Declared(Decoding<'a>),
     Counted(&'a CounterDeclaration),
 }
 
-impl<'a> Meaning<'a> {
-    fn of(subject: &'a Subject, is_named: bool) -> Meaning<'a> {
-        let kind = match subject {
-            Subject::Unnamed(layout) => Kind::Unnamed(*layout),
-            Subject::Declared(declaration) => Kind::Declared(Decoding::new(declaration)),
-            Subject::Counted(counter) => Kind::Counted(counter),
+impl<'a> SubjectRows<'a> {
+    fn of(subject: &'a Subject, is_named: bool) -> SubjectRows<'a> {
+        let format = match subject {
+            Subject::Unnamed(layout) => RowFormat::Unnamed(*layout),
+            Subject::Declared(declaration) => RowFormat::Declared(Decoding::new(declaration)),
+            Subject::Counted(counter) => RowFormat::Counted(counter),
         };
-        Meaning { kind, recognized: if is_named { None } else { Whose::of(subject) } }
+        SubjectRows { format, recognized: if is_named { None } else { Recognition::of(subject) } }
     }
 }
 
 struct Decoder<'a> {
     out: &'a mut dyn Write,
     /// One for each subject.
-    meanings: Vec<Meaning<'a>>,
+    rows: Vec<SubjectRows<'a>>,
     json: bool,
     /// The subject of the row before: a row of another one has a head of its own.
     last: usize,
@@ -218,7 +218,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn take(&mut self, place: Place, word: Result<Found, Mistake>) -> io::Result<()> {
+    fn take(&mut self, place: Place, word: Result<Match, Mistake>) -> io::Result<()> {
         match word {
             Ok((subject, number)) => self.write(subject, number),
             Err(_) if self.place == Some(place) => Ok(()),
@@ -245,21 +245,21 @@ impl Decoder<'_> {
     fn write(&mut self, subject: usize, number: u128) -> io::Result<()> {
         let is_first = self.last == usize::MAX;
         let header_due = !self.json && std::mem::replace(&mut self.last, subject) != subject;
-        let Decoder { out, meanings, now_unix_ms, .. } = self;
+        let Decoder { out, rows, now_unix_ms, .. } = self;
         // One that nobody named is introduced.
-        let whose = meanings[subject].recognized.as_ref();
+        let whose = rows[subject].recognized.as_ref();
         if let Some(whose) = whose.filter(|_| header_due) {
             writeln!(out, "{}{}", if is_first { "" } else { "\n" }, whose.about)?;
         }
-        match &meanings[subject].kind {
-            Kind::Unnamed(layout) => {
+        match &rows[subject].format {
+            RowFormat::Unnamed(layout) => {
                 let layout = *layout;
                 let Some(id) = u64::try_from(number).ok().and_then(Id::new) else { return Ok(()) };
                 let row = Row::new(id, layout);
                 if self.json { write_json(out, whose, &row) } else { row.write(layout, header_due, out) }?;
                 self.hint(id, layout)
             }
-            Kind::Declared(decoding) => {
+            RowFormat::Declared(decoding) => {
                 let row = decoding.row(number);
                 if self.json {
                     return write_json(out, whose, &row);
@@ -269,7 +269,7 @@ impl Decoder<'_> {
                 }
                 writeln!(out, "{row}")
             }
-            Kind::Counted(counter) => {
+            RowFormat::Counted(counter) => {
                 let row = CountedRow::new(counter, number, *now_unix_ms);
                 if self.json {
                     return write_json(out, whose, &row);
@@ -304,7 +304,7 @@ impl Decoder<'_> {
 }
 
 /// One object a line; of a subject that nobody named it says which it is.
-fn write_json(out: &mut dyn Write, whose: Option<&Whose>, row: &impl Serialize) -> io::Result<()> {
+fn write_json(out: &mut dyn Write, whose: Option<&Recognition>, row: &impl Serialize) -> io::Result<()> {
     match whose {
         None => serde_json::to_writer(&mut *out, row)?,
         Some(whose) => serde_json::to_writer(&mut *out, &Recognized { whose, row })?,
@@ -315,14 +315,14 @@ fn write_json(out: &mut dyn Write, whose: Option<&Whose>, row: &impl Serialize) 
 #[derive(Serialize)]
 struct Recognized<'a, R: Serialize> {
     #[serde(flatten)]
-    whose: &'a Whose,
+    whose: &'a Recognition,
     #[serde(flatten)]
     row: &'a R,
 }
 
-/// Whose IDs were recognized.
+/// Recognition IDs were recognized.
 #[derive(Serialize)]
-struct Whose {
+struct Recognition {
     /// `None`: a kind, and no generator of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     generator: Option<String>,
@@ -331,8 +331,8 @@ struct Whose {
     about: String,
 }
 
-impl Whose {
-    fn of(subject: &Subject) -> Option<Whose> {
+impl Recognition {
+    fn of(subject: &Subject) -> Option<Recognition> {
         let (kind, doc) = match subject {
             Subject::Unnamed(_) => return None,
             Subject::Declared(declaration) => (declaration.kind().word, declaration.kind().doc.to_owned()),
@@ -341,7 +341,7 @@ impl Whose {
         let generator = subject.name().filter(|name| *name != kind).map(str::to_owned);
         let name = generator.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         let about = format!("{name}{kind}{}{doc}", if doc.is_empty() { "" } else { ", " });
-        Some(Whose { generator, kind, about })
+        Some(Recognition { generator, kind, about })
     }
 }
 

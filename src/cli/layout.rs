@@ -71,7 +71,7 @@ pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     let printed = if args.list {
         Ok(print_report(&List::new(), args.json))
     } else if let Some((servers, rate)) = args.servers.zip(args.rate) {
-        Proposed::new(servers, rate, args.modulus.unwrap_or(1)).map(|proposed| print_report(&proposed, args.json))
+        ProposalReport::new(servers, rate, args.modulus.unwrap_or(1)).map(|proposed| print_report(&proposed, args.json))
     } else {
         explain(args).map(|explanation| print_report(&explanation, args.json))
     };
@@ -84,16 +84,10 @@ pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     }
 }
 
-fn explain(args: &ExplainArgs) -> Result<Explained, String> {
+fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
     let subject = match args.kind.as_slice() {
         [] => args.subject.subject(),
-        [word] => match args.subject.generator_named(word) {
-            Some(subject) => Ok(subject),
-            None => declared("the layout", word).map_err(|error| match args.subject.generator_like(word) {
-                Some(meant) => format!("no kind and no generator is called '{word}'; did you mean '{meant}'?"),
-                None => error,
-            }),
-        },
+        [word] => args.subject.generator_or_kind(word),
         words => declared("the layout", &words.join(" ")),
     }?;
     explained(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
@@ -102,25 +96,25 @@ fn explain(args: &ExplainArgs) -> Result<Explained, String> {
 /// What is printed of a generator.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Explained {
+enum LayoutExplanation {
     Clock(Box<Explanation>),
     Counter(Box<CounterExplanation>),
 }
 
-impl fmt::Display for Explained {
+impl fmt::Display for LayoutExplanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Explained::Clock(explanation) => explanation.fmt(f),
-            Explained::Counter(explanation) => explanation.fmt(f),
+            LayoutExplanation::Clock(explanation) => explanation.fmt(f),
+            LayoutExplanation::Counter(explanation) => explanation.fmt(f),
         }
     }
 }
 
-fn explained(subject: &Subject, load: Load) -> Result<Explained, String> {
+fn explained(subject: &Subject, load: Load) -> Result<LayoutExplanation, String> {
     if let Subject::Counted(counter) = subject {
-        return Ok(Explained::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
+        return Ok(LayoutExplanation::Counter(Box::new(CounterExplanation::new(counter, wall_unix_ms()))));
     }
-    explanation(subject, load).map(|explanation| Explained::Clock(Box::new(explanation)))
+    explanation(subject, load).map(|explanation| LayoutExplanation::Clock(Box::new(explanation)))
 }
 
 fn explanation(subject: &Subject, load: Load) -> Result<Explanation, String> {
@@ -172,7 +166,7 @@ impl fmt::Display for List {
 }
 
 #[derive(Serialize)]
-struct Proposed {
+struct ProposalReport {
     servers: u64,
     ids_per_s: u64,
     modulus: u64,
@@ -182,20 +176,20 @@ struct Proposed {
     layout: Explanation,
 }
 
-impl Proposed {
-    fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<Proposed, String> {
+impl ProposalReport {
+    fn new(servers: u64, ids_per_s: u64, modulus: u64) -> Result<ProposalReport, String> {
         let proposal = propose(servers, ids_per_s, modulus).map_err(|error| error.to_string())?;
         let declaration = format!("generator orders {}", proposal.words);
         let subject = declared("the proposal", &declaration)?;
         let load = Load { modulus: Some(modulus), ids_per_s: Some(ids_per_s.div_ceil(servers)) };
         let layout = explanation(&subject, load)?;
-        Ok(Proposed { servers, ids_per_s, modulus, declaration, reasons: proposal.reasons, layout })
+        Ok(ProposalReport { servers, ids_per_s, modulus, declaration, reasons: proposal.reasons, layout })
     }
 }
 
-impl fmt::Display for Proposed {
+impl fmt::Display for ProposalReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Proposed { servers, ids_per_s, modulus, declaration, reasons, layout } = self;
+        let ProposalReport { servers, ids_per_s, modulus, declaration, reasons, layout } = self;
         write!(f, "for {} that give {} a second together", counted(*servers, "server"), counted(*ids_per_s, "ID"))?;
         if *modulus > 1 {
             write!(f, ", even over id % {}", thousands(*modulus))?;

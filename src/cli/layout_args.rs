@@ -11,7 +11,7 @@ use crate::text::printable::printable_up_to;
 use crate::text::suggest::did_you_mean;
 use crate::text::timestamp;
 use crate::text::zone::Zone;
-use crate::tools::meant::shaped;
+use crate::tools::recognition::shaped;
 use crate::tools::subject::{Subject, SubjectError};
 
 /// Flags that say how the bits of IDs are divided.
@@ -48,12 +48,15 @@ pub(super) struct SubjectArgs {
     #[arg(long = "layout", value_name = "WORDS", conflicts_with_all = UNNAMED)]
     #[arg(conflicts_with_all = ["generator", "config"])]
     words: Option<String>,
-    /// A generator of the configuration
-    #[arg(long, value_name = "NAME", conflicts_with_all = UNNAMED)]
+    /// A generator of the configuration; `-` is the unnamed one
+    #[arg(long, value_name = "NAME", conflicts_with_all = UNNAMED, allow_hyphen_values = true)]
     generator: Option<String>,
     #[command(flatten)]
     unnamed: LayoutArgs,
 }
+
+/// The unnamed generator among the others: no generator may have this name.
+const UNNAMED_NAME: &str = "-";
 
 /// Generators that an error names.
 const NAMED_MAX: usize = 10;
@@ -66,6 +69,7 @@ impl SubjectArgs {
     pub(super) fn subject(&self) -> Result<Subject, String> {
         match (&self.words, &self.generator) {
             (Some(words), _) => declared("--layout", words),
+            (None, Some(name)) if name == UNNAMED_NAME => self.unnamed.layout().map(Subject::Unnamed),
             (None, Some(name)) => generator(&self.unnamed.load()?, name),
             (None, None) => self.unnamed.layout().map(Subject::Unnamed),
         }
@@ -74,7 +78,7 @@ impl SubjectArgs {
     /// Whose IDs it could be: the one that the flags name, else the unnamed generator first, those of the
     /// configuration, and kinds that an ID's shape tells.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, String> {
-        if self.words.is_some() || self.generator.is_some() {
+        if self.words.is_some() || self.generator.is_some() || self.unnamed.has_layout() {
             return Ok(vec![self.subject()?]);
         }
         let config = self.unnamed.load()?;
@@ -84,17 +88,23 @@ impl SubjectArgs {
         Ok(subjects)
     }
 
-    /// The generator of the configuration that has this name; `None` where it has none, or none can be read.
-    pub(super) fn generator_named(&self, name: &str) -> Option<Subject> {
-        let config = self.unnamed.load().ok()?;
-        all_generators(&config).find(|subject| subject.name() == Some(name))
-    }
-
-    /// The name of a generator of the configuration that was probably meant by a word that means no kind.
-    pub(super) fn generator_like(&self, word: &str) -> Option<String> {
-        let config = self.unnamed.load().ok().filter(|_| kind_meant(word).is_none())?;
-        let subjects: Vec<Subject> = all_generators(&config).collect();
-        did_you_mean(word, subjects.iter().filter_map(Subject::name)).map(str::to_owned)
+    /// What one word means: the generator of the configuration that has this name, or a kind.
+    pub(super) fn generator_or_kind(&self, word: &str) -> Result<Subject, String> {
+        let config = match self.unnamed.load() {
+            Ok(config) => Some(config),
+            // A kind needs no configuration; one that was named must be there.
+            Err(_) if self.unnamed.config.is_none() => None,
+            Err(error) => return Err(error),
+        };
+        let generators: Vec<Subject> = config.iter().flat_map(all_generators).collect();
+        if let Some(subject) = generators.iter().find(|subject| subject.name() == Some(word)) {
+            return Ok(subject.clone());
+        }
+        let similar = || did_you_mean(word, generators.iter().filter_map(Subject::name));
+        declared("the layout", word).map_err(|error| match similar().filter(|_| kind_meant(word).is_none()) {
+            Some(similar) => format!("no kind and no generator is called '{word}'; did you mean '{similar}'?"),
+            None => error,
+        })
     }
 }
 
@@ -137,6 +147,11 @@ impl LayoutArgs {
     /// The layout that the flags say, or what is wrong with them.
     pub(super) fn layout(&self) -> Result<Layout, String> {
         self.layout_over(self.load()?.layout)
+    }
+
+    /// Whether a flag says a part of the unnamed generator's layout.
+    fn has_layout(&self) -> bool {
+        self.id_range.is_some() || self.shard_range.is_some() || self.random_range.is_some() || self.epoch.is_some()
     }
 
     fn load(&self) -> Result<Config, String> {

@@ -74,7 +74,7 @@ fn parse() -> Cli {
 }
 
 /// What people call subcommands, and the one that is meant.
-const CALLED: [(&[&str], &str); 9] = [
+const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
@@ -83,7 +83,7 @@ const CALLED: [(&[&str], &str); 9] = [
     (&["kinds", "kind", "propose", "generators", "generator"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
     (&["benchmark", "load"], "bench"),
-    (&["seq", "counter", "counters"], "sequence"),
+    (&["seq", "count", "incr", "counter", "counters"], "sequence"),
 ];
 
 /// `error` with the subcommand that is probably meant by one that there is not.
@@ -93,7 +93,7 @@ fn proposed(mut error: clap::Error) -> clap::Error {
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let typed = typed.to_ascii_lowercase();
-    if let Some((_, meant)) = CALLED.iter().find(|(words, _)| words.contains(&typed.as_str())) {
+    if let Some((_, meant)) = SUBCOMMAND_SYNONYMS.iter().find(|(words, _)| words.contains(&typed.as_str())) {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![(*meant).to_owned()]));
     }
     error
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn subcommands_are_proposed_by_what_people_call_them() {
-        for (words, meant) in CALLED {
+        for (words, meant) in SUBCOMMAND_SYNONYMS {
             for word in words {
                 let Err(error) = command().try_get_matches_from(["getid", word]) else { panic!("{word} is taken") };
                 let text = escaped(proposed(error)).render().to_string();

@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::text::printable::printable;
-use crate::tools::paint::{Painted, bad_on_stderr, doubt_on_stderr};
+use crate::tools::paint::{Colored, bad_on_stderr, doubt_on_stderr};
 
 /// Exit code of a tool whose command line is wrong, or that could not do what it was asked.
 pub(super) const EXIT_FAILED: u8 = 2;
@@ -61,7 +61,7 @@ pub(super) fn remark(message: &str) {
 }
 
 /// One write, so that lines of several programs do not mix.
-fn write_line(name: &Painted<&str>, message: &str) {
+fn write_line(name: &Colored<&str>, message: &str) {
     let line = format!("{name} {}\n", escaped(message));
     let _ = io::stderr().write_all(line.as_bytes());
 }

@@ -44,7 +44,7 @@ What is checked:
   server-id                 one for each server, or those of --server-id
   time against the clock    between request and reply, give or take the tolerance
   evenness                  over id % N of --mod; exactly even with --exclusive
-  later than earlier runs   with --after: larger than those of --against
+  later than earlier runs   with --after: larger than those of --against; of a sequence or serial, of the same server
   replies as asked for      one to GETID, so many to MGETID
 
 Of a named generator (--generator NAME, with the servers' --config FILE) is checked what its kind promises: no order where IDs
@@ -199,6 +199,11 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
 fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> {
     if args.after && !promises.ordered() {
         return Err("--after: these IDs do not ascend, so none is known to be later than others".to_owned());
+    }
+    if args.after && args.servers.len() > 1 && promises.reserves_ahead() {
+        let text = "--after: each server reserves these numbers ahead, so a later one of another server may be lower; \
+                    verify one server's at a time";
+        return Err(text.to_owned());
     }
     if !args.server_id.is_empty() && !promises.names_server() {
         return Err("--server-id: nothing in these IDs says which server gave them".to_owned());

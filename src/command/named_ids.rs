@@ -9,7 +9,7 @@ use getid_core::{
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::Value;
-use crate::text::timestamp::{Time, format_rfc3339};
+use crate::text::timestamp::{Time, format_rfc3339, plausibility};
 use crate::text::zone::shown_unix_ms;
 
 const NS_PER_MS: i128 = 1_000_000;
@@ -155,14 +155,14 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
 
 /// The reply to `DECODEID id` where there are named generators: what it says under the unnamed one's layout, if it is
 /// an ID of it, and what it could be in at most `READINGS_MAX` of the others. Those whose time is nearest to now come
-/// first, those without time last.
+/// first, then those whose time has not come, then those without time.
 pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
     let mut told = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
         _ => Vec::new(),
     };
     let mut named: Vec<_> = named.iter().collect();
-    named.sort_by_cached_key(|id| id.unix_ms(now_unix_ms).map_or(u64::MAX, |unix_ms| unix_ms.abs_diff(now_unix_ms)));
+    named.sort_by_cached_key(|id| plausibility(id.unix_ms(now_unix_ms), now_unix_ms));
     let each = named.into_iter().take(READINGS_MAX);
     let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
     told.push((Value::from("generators"), Value::Map(each.collect())));
@@ -301,7 +301,7 @@ mod tests {
             let [(_, Value::Map(readings))] = &fields[..] else { panic!("generators alone: {fields:?}") };
             readings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names(&ids), ["g2", "g3", "g1", "timeless"].map(Value::from));
+        assert_eq!(names(&ids), ["g2", "g1", "g3", "timeless"].map(Value::from));
         ids.splice(0..0, (10..10 + READINGS_MAX).map(|at| counted(&format!("g{at} sequence"), "5")));
         let kept = names(&ids);
         assert_eq!((kept.len(), &kept[0]), (READINGS_MAX, &Value::from("g2")));

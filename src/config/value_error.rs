@@ -142,7 +142,7 @@ impl ValueError {
 }
 
 /// What people call IDs, and the kinds that they mean by it; without the marks between words.
-const CALLED: [(&[&str], &[&str]); 12] = [
+const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
     (&["snowflake", "snowflakes", "snowflakeid", "twittersnowflake"], &["twitter", "leaf"]),
     (&["uuid", "guid"], &["uuid7", "uuid4"]),
     (&["uuidv7", "ulid", "ksuid"], &["uuid7"]),
@@ -164,7 +164,8 @@ const CALLED: [(&[&str], &[&str]); 12] = [
 pub fn kind_meant(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase();
     let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
-    let called = CALLED.iter().find(|(words, _)| words.contains(&bare.as_str())).map(|(_, kinds)| kinds.to_vec());
+    let called =
+        KIND_SYNONYMS.iter().find(|(words, _)| words.contains(&bare.as_str())).map(|(_, kinds)| kinds.to_vec());
     let kinds = called.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
     let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     Some(format!("did you mean {}?", kinds.join(" or ")))
@@ -242,10 +243,10 @@ mod tests {
         ] {
             assert_eq!(kind_meant(word).as_deref(), expected, "{word}");
         }
-        for kind in CALLED.iter().flat_map(|(_, kinds)| *kinds) {
+        for kind in KIND_SYNONYMS.iter().flat_map(|(_, kinds)| *kinds) {
             assert!(kind_words().chain(COUNTER_KINDS).any(|known| known == *kind), "{kind}");
         }
-        for word in CALLED.iter().flat_map(|(words, _)| *words) {
+        for word in KIND_SYNONYMS.iter().flat_map(|(words, _)| *words) {
             assert!(!kind_words().chain(COUNTER_KINDS).any(|kind| kind == *word), "{word} is a kind");
         }
     }

@@ -30,7 +30,7 @@ const DECODE: Endpoint = Endpoint {
     summary: "What an ID says",
     description: "Without a generator, all readings that are possible are told: that of the unnamed generator, where \
                   it is an ID of it, and those of at most 100 named ones. The reading whose time is nearest to now \
-                  comes first; those without time come last.",
+                  comes first, then those whose time has not come, then those without time.",
     access: Access::Commands(&[("DECODEID", "")]),
     parameters: &[
         in_path("name", &ID, "The ID, as its generator wrote it."),

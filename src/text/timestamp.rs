@@ -14,6 +14,21 @@ use jiff::tz::Offset;
 
 use crate::text::printable::printable_up_to;
 
+/// A time that lies further ahead is no ID's: clocks are seldom wrong by a day.
+pub const AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
+
+/// Sorts the times that one ID has as read by several generators, the most plausible first: past times and those up to
+/// [`AHEAD_MAX_MS`] ahead, the nearest to now first; then later times; then readings without a time.
+pub fn plausibility(unix_ms: Option<i64>, now_unix_ms: i64) -> (u8, u64) {
+    match unix_ms {
+        None => (2, 0),
+        Some(unix_ms) => {
+            let is_ahead = unix_ms > now_unix_ms.saturating_add(AHEAD_MAX_MS);
+            (u8::from(is_ahead), unix_ms.abs_diff(now_unix_ms))
+        }
+    }
+}
+
 /// A time as it was given: fixed, or whatever the time is when it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
@@ -222,6 +237,14 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_that_has_come_is_more_plausible_than_one_that_has_not() {
+        let now = 1_795_723_200_000;
+        let day = AHEAD_MAX_MS;
+        let sorted = [now, now - 1, now + day, now - 9 * day, 0, now + day + 1, now + 9 * day].map(Some);
+        assert!(sorted.into_iter().chain([None]).is_sorted_by_key(|time| plausibility(time, now)));
+    }
 
     #[track_caller]
     fn check(text: &str, unix_ms: i64, formatted: &str) {

@@ -192,7 +192,8 @@ fn limits(serial: Option<&Serial>, reset: Reset) -> Vec<String> {
         limits.push(match cache {
             0 => "'cache 0': a crash skips what was under way".to_owned(),
             cache => format!(
-                "a crash skips {} at least; 'cache 0' skips only what was under way",
+                "a crash skips what is reserved and not given, about {} on a quiet server; 'cache 0' skips only what \
+                 was under way",
                 counted(u64::from(*cache), "number")
             ),
         });

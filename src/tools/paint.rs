@@ -17,42 +17,42 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 static STDOUT: LazyLock<bool> = LazyLock::new(|| AutoStream::choice(&io::stdout()) != ColorChoice::Never);
 
 /// A text in a colour, where there are colours.
-pub(crate) struct Painted<T> {
+pub(crate) struct Colored<T> {
     style: Style,
     text: T,
     is_shown: bool,
 }
 
-impl<T: fmt::Display> fmt::Display for Painted<T> {
+impl<T: fmt::Display> fmt::Display for Colored<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Painted { style, text, is_shown } = self;
+        let Colored { style, text, is_shown } = self;
         if *is_shown { write!(f, "{style}{text}{style:#}") } else { text.fmt(f) }
     }
 }
 
 /// What is well, for standard output.
-pub(crate) fn good<T>(text: T) -> Painted<T> {
-    Painted { style: GOOD, text, is_shown: *STDOUT }
+pub(crate) fn good<T>(text: T) -> Colored<T> {
+    Colored { style: GOOD, text, is_shown: *STDOUT }
 }
 
 /// What is not judged or worth a look, for standard output.
-pub(crate) fn doubt<T>(text: T) -> Painted<T> {
-    Painted { style: DOUBT, text, is_shown: *STDOUT }
+pub(crate) fn doubt<T>(text: T) -> Colored<T> {
+    Colored { style: DOUBT, text, is_shown: *STDOUT }
 }
 
 /// What is wrong, for standard output.
-pub(crate) fn bad<T>(text: T) -> Painted<T> {
-    Painted { style: BAD, text, is_shown: *STDOUT }
+pub(crate) fn bad<T>(text: T) -> Colored<T> {
+    Colored { style: BAD, text, is_shown: *STDOUT }
 }
 
 /// What is wrong, for standard error.
-pub(crate) fn bad_on_stderr<T>(text: T) -> Painted<T> {
-    Painted { style: BAD, text, is_shown: stderr_shows() }
+pub(crate) fn bad_on_stderr<T>(text: T) -> Colored<T> {
+    Colored { style: BAD, text, is_shown: stderr_shows() }
 }
 
 /// What is worth a look, for standard error.
-pub(crate) fn doubt_on_stderr<T>(text: T) -> Painted<T> {
-    Painted { style: DOUBT, text, is_shown: stderr_shows() }
+pub(crate) fn doubt_on_stderr<T>(text: T) -> Colored<T> {
+    Colored { style: DOUBT, text, is_shown: stderr_shows() }
 }
 
 fn stderr_shows() -> bool {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn a_text_is_itself_where_there_are_no_colours() {
-        let painted = |is_shown| Painted { style: GOOD, text: "ok", is_shown }.to_string();
+        let painted = |is_shown| Colored { style: GOOD, text: "ok", is_shown }.to_string();
         assert_eq!(painted(false), "ok");
         assert_eq!(painted(true), "\u{1b}[32mok\u{1b}[0m");
     }

@@ -3,7 +3,7 @@
 //! All of these are IDs between marks that no ID has, so no format is detected and none must be named: blanks, commas,
 //! quotes, brackets and bars end a word, and what redis-cli writes before a value (`1)`, `(integer)`) is passed over.
 //! Everything else is either an ID or a mistake that is named with its line. What an ID looks like is the
-//! [`Subject`]'s to say. Of several that read a word, the one has it by which its time is nearest to now.
+//! [`Subject`]'s to say. Of several that read a word, the most plausible has it: see [`plausibility`].
 //!
 //! Input is taken in pieces of any size. Nothing is kept but the beginning of one word, so a line, such as a JSON array
 //! of a million IDs, may be as long as it likes.
@@ -11,6 +11,7 @@
 use std::fmt;
 
 use super::subject::Subject;
+use crate::text::timestamp::plausibility;
 
 /// Bytes of a word that are kept, or as many as the longest ID has: enough to recognize what else it was.
 const WORD_BYTES_MAX: usize = 64;
@@ -36,7 +37,7 @@ pub(crate) struct Scanner<'a> {
 }
 
 /// An ID: the subject's place among those that are looked for, and its number.
-pub(crate) type Found = (usize, u128);
+pub(crate) type Match = (usize, u128);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
@@ -66,7 +67,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn scan<E>(
         &mut self,
         bytes: &[u8],
-        mut found: impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         for &byte in bytes {
             if byte == b'\n' {
@@ -87,7 +88,7 @@ impl<'a> Scanner<'a> {
     /// Calls `found` with the word that the end of the input ends, if there is one.
     pub(crate) fn finish<E>(
         mut self,
-        mut found: impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>,
+        mut found: impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
         self.end_word(&mut found)?;
         self.end_error(&mut found)
@@ -106,7 +107,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_word<E>(&mut self, found: &mut impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if self.in_error || self.word.is_empty() {
             return Ok(());
         }
@@ -129,17 +130,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// The most plausible reading of a word; of several that are alike, the first.
-    fn read(&self, word: &str) -> Option<Found> {
+    fn read(&self, word: &str) -> Option<Match> {
         let mut readings = self.subjects.iter().enumerate().filter_map(|(at, subject)| Some((at, subject.read(word)?)));
         let first = readings.next()?;
         let Some(second) = readings.next() else { return Some(first) };
         [first, second].into_iter().chain(readings).min_by_key(|&(at, number)| {
-            let unix_ms = self.subjects[at].unix_ms(number, self.now_unix_ms);
-            unix_ms.map_or(u64::MAX, |unix_ms| unix_ms.abs_diff(self.now_unix_ms))
+            plausibility(self.subjects[at].unix_ms(number, self.now_unix_ms), self.now_unix_ms)
         })
     }
 
-    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Found, Mistake>) -> Result<(), E>) -> Result<(), E> {
+    fn end_error<E>(&mut self, found: &mut impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>) -> Result<(), E> {
         if !std::mem::take(&mut self.in_error) {
             return Ok(());
         }
@@ -217,7 +217,7 @@ mod tests {
 
     fn words_of(subjects: &[Subject], text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
         let mut words = Vec::new();
-        let mut found = |line, word: Result<Found, Mistake>| {
+        let mut found = |line, word: Result<Match, Mistake>| {
             words.push((line, word.map(|(_, number)| number)));
             Ok::<(), Infallible>(())
         };
@@ -340,7 +340,7 @@ mod tests {
         let subjects = ["fork", "twitter", "serial ORD{n:3}", day, "sequence", "uuid4"].map(declared);
         let mut scanner = Scanner::new(&subjects, NOW);
         let mut found = Vec::new();
-        let mut take = |_, word: Result<Found, Mistake>| {
+        let mut take = |_, word: Result<Match, Mistake>| {
             found.push(word.map(|(at, _)| at).map_err(|mistake| mistake.to_string()));
             Ok::<(), Infallible>(())
         };

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use tempfile::TempDir;
+
 use crate::support::program::{PATIENCE, finish};
 
 fn getid(args: &[&str]) -> Command {
@@ -43,18 +45,73 @@ fn without_a_subcommand_there_is_help() {
     run(&["completions", "bash"], 0, "check-config", "");
 }
 
-/// As bash asks: what is behind `getid serve --serv`, and behind `--loglevel`.
-#[test]
-#[ignore = "needs bash"]
-fn bash_completes_directives() {
-    let script = getid(&["completions", "bash"]).output().unwrap().stdout;
+/// Where a shell's completions are, in a folder of their own with a configuration that has generators, and the programs
+/// that the shell finds.
+fn completions(shell: &str, file: &str) -> (TempDir, String) {
+    let script = getid(&["completions", shell]).output().unwrap().stdout;
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("getid.bash");
-    std::fs::write(&path, script).unwrap();
+    std::fs::write(dir.path().join(file), script).unwrap();
     let config = dir.path().join("getid.conf");
     std::fs::write(&config, "generator tweets twitter\ngenerator order serial ORD{n:3}\n").unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_getid")).parent().unwrap();
     let programs = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    (dir, programs)
+}
+
+#[test]
+#[ignore = "needs fish"]
+fn fish_completes_kinds_and_generators() {
+    let (dir, programs) = completions("fish", "getid.fish");
+    for (words, expected) in [
+        ("getid serve --serv", "--server-id"),
+        ("getid serve --loglevel ver", "verbose"),
+        ("getid layout uuid7", "uuid7"),
+        ("getid layout --config=getid.conf ord", "order"),
+        ("getid get --config getid.conf twe", "tweets"),
+        ("getid decode --config getid.conf --generator ", "tweets"),
+    ] {
+        let ask = format!("source getid.fish; complete -C '{words}'");
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "-c", &ask]).env("PATH", &programs).current_dir(&dir).env("HOME", dir.path());
+        let output = finish(&mut fish, "", PATIENCE, false);
+        let completed = String::from_utf8_lossy(&output.stdout);
+        assert!(completed.lines().any(|line| line.starts_with(expected)), "{words}: {output:?}");
+    }
+}
+
+/// As typed in a terminal of zsh: the end of a word comes when Tab is pressed.
+#[test]
+#[ignore = "needs zsh"]
+fn zsh_completes_kinds_and_generators() {
+    let (dir, programs) = completions("zsh", "_getid");
+    for (words, expected) in [
+        ("getid serve --server-i", "--server-id"),
+        ("getid layout twi", "twitter"),
+        ("getid layout --config=getid.conf ord", "order"),
+        ("getid get --config getid.conf twe", "tweets"),
+        ("getid decode --config getid.conf --generator twe", "tweets"),
+    ] {
+        let ask = format!(
+            "zmodload zsh/zpty; zpty shell zsh -f -i
+             zpty -w shell \"PS1=; fpath=($PWD \\$fpath); autoload -Uz compinit; compinit -u -d dump; print rea''dy\"
+             zpty -r shell text '*ready*'
+             zpty -w -n shell $'{words}\\t'
+             zpty -r shell text '*{expected}*'
+             zpty -d shell; print completed"
+        );
+        let mut zsh = Command::new("zsh");
+        zsh.args(["-f", "-c", &ask]).env("PATH", &programs).current_dir(&dir).env("HOME", dir.path());
+        let output = finish(&mut zsh, "", PATIENCE, false);
+        assert!(String::from_utf8_lossy(&output.stdout).ends_with("completed\n"), "{words}: {output:?}");
+    }
+}
+
+/// As bash asks: what is behind `getid serve --serv`, and behind `--loglevel`.
+#[test]
+#[ignore = "needs bash"]
+fn bash_completes_directives() {
+    let (dir, programs) = completions("bash", "getid.bash");
+    let (path, config) = (dir.path().join("getid.bash"), dir.path().join("getid.conf"));
     for (words, expected) in [
         ("getid serve --serv", "--server-id"),
         ("getid serve --port 7000 --shard", "--shard-range"),

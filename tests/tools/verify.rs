@@ -366,6 +366,7 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
         ("--server-id 1,2 127.0.0.1:1".to_owned(), "2 server-ids for 1 server"),
         ("--seconds 0".to_owned(), "must be more than 0"),
         ("--after".to_owned(), "--against"),
+        ("--layout sequence --against x --after 127.0.0.1:1 127.0.0.1:2".to_owned(), "one server's at a time"),
         ("/nonexistent/getid.sock".to_owned(), "No such file"),
     ] {
         let output = verify(&args, &[]);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterKind, Declaration, Field, Layout, Role};
+use getid_core::{CounterKind, Declaration, Field, Layout, Role, Serial};
 
 use crate::text::timestamp;
 use crate::tools::subject::Subject;
@@ -99,6 +99,13 @@ impl Promises {
     /// Whether a server's IDs ascend: those of a clock by their time, what is counted by period and value.
     pub(crate) fn ordered(&self) -> bool {
         self.declaration.as_ref().is_none_or(|declaration| declaration.is_ordered() && self.time.is_some())
+    }
+
+    /// Whether each server has numbers in hand, so that they ascend for each server alone. Serial numbers with `cache
+    /// 0` are in the store before they are given.
+    pub(crate) fn reserves_ahead(&self) -> bool {
+        let Subject::Counted(counter) = &*self.subject else { return false };
+        !matches!(counter.kind(), CounterKind::Serial(Serial { cache: 0, .. }))
     }
 
     /// Whether IDs hold a time.
@@ -208,6 +215,8 @@ mod tests {
             assert_eq!(numbers[1] >> 64 == 0, is_narrow, "{words}: {numbers:?}");
             assert_eq!(numbers.map(|number| promises.text(number)), ids, "{words}");
         }
+        let exact = promises("serial ORD{n:3} cache 0 reset never");
+        assert_eq!([&promises(day), &exact, &promises("uuid7")].map(|of| of.reserves_ahead()), [true, false, false]);
         assert_eq!((promises(day).generator(), promises(day).subject().read("ORD20261325-001")), (Some("order"), None));
     }
 

@@ -4,15 +4,13 @@
 use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
 
 use super::subject::Subject;
+use crate::text::timestamp::AHEAD_MAX_MS;
 
 /// Words of kinds that their shape tells. Hibernate's IDs look like other UUIDs of version 1.
 const SHAPED: [&str; 6] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal"];
 
 /// Readings that are proposed.
 const READINGS_MAX: usize = 3;
-
-/// An ID whose time lies so far ahead is another system's.
-const AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
 
 /// Systems of this kind began about 2006; earlier times are chance.
 const FIRST_UNIX_MS: i64 = 1_136_073_600_000;
