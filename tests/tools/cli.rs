@@ -79,32 +79,6 @@ fn fish_completes_kinds_and_generators() {
     }
 }
 
-/// As typed in a terminal of zsh, once it has said that it takes what is pasted (mode 2004): before, a Tab is only shown.
-#[test]
-#[ignore = "needs zsh"]
-fn zsh_completes_kinds_and_generators() {
-    let (dir, programs) = completions("zsh", "_getid");
-    for (words, expected) in [
-        ("getid serve --server-i", "--server-id"),
-        ("getid layout twi", "twitter"),
-        ("getid layout --config=getid.conf ord", "order"),
-        ("getid decode --config getid.conf --generator twe", "tweets"),
-    ] {
-        let ask = format!(
-            "zmodload zsh/zpty; zpty shell zsh -f -i
-             zpty -w shell \"PS1=; fpath=($PWD \\$fpath); autoload -Uz compinit; compinit -u -d dump; print rea''dy\"
-             zpty -r shell text '*ready*2004h*'
-             zpty -w -n shell $'{words}\\t'
-             zpty -r shell text '*{expected}*'
-             zpty -d shell; print completed"
-        );
-        let mut zsh = Command::new("zsh");
-        zsh.args(["-f", "-c", &ask]).env("PATH", &programs).current_dir(&dir).env("HOME", dir.path());
-        let output = finish(&mut zsh, "", PATIENCE, false);
-        assert!(String::from_utf8_lossy(&output.stdout).ends_with("completed\n"), "{words}: {output:?}");
-    }
-}
-
 /// As bash asks: what is behind `getid serve --serv`, and behind `--loglevel`.
 #[test]
 #[ignore = "needs bash"]
