@@ -90,6 +90,8 @@ impl Walk {
             command.env("GETID_PORT", port.to_string());
         }
         command.env("GETID_DIR", dir.path().join("state")).env("HOME", dir.path()).envs(settings.iter().copied());
+        // News of newer versions are no part of what a page prints.
+        command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("npm_config_update_notifier", "false");
         // A group of its own, which ends with the walk.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = command.spawn().expect("bash runs");

@@ -226,8 +226,8 @@ impl Sums {
         let guess = if margin { " The margin is a guess at how much that is, and no promise." } else { "" };
         writeln!(
             out,
-            "Whoever counted in Redis after a counter was read gave values that its sequence gives again.{guess}\nIt is right \
-             if writers were stopped before, or the keys were renamed first; if not, stop them, and import again."
+            "An INCR in Redis after the import has read the counter returns a value that the sequence returns again.{guess}\n\
+             Writers must be stopped, or the keys renamed, before the import; if they were not, stop them, and import again."
         )
     }
 }
