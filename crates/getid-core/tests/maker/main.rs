@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio, exit};
 use std::thread;
 
-use getid_core::{Epoch, FileMaker, Id, Layout, Limits, LockLoss, MakeError, OpenError, SaveError, Tick};
+use getid_core::{Epoch, FileMaker, Id, Layout, Limits, LockHolder, LockLoss, MakeError, OpenError, SaveError, Tick};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use tempfile::TempDir;
@@ -112,6 +112,14 @@ fn a_second_maker_in_one_process_is_refused() {
     maker.next().unwrap();
     drop(maker);
     FileMaker::open(&path, 1).unwrap().next().unwrap();
+}
+
+/// The README shows the error of a second copy.
+#[test]
+fn the_readme_shows_the_error_of_a_second_process() {
+    let error = OpenError::Held { path: "/tmp/ids.state".into(), holder: LockHolder::Process { pid: 22998 } };
+    let line = format!("\n{error}\n```\n");
+    assert!(include_str!("../../README.md").contains(&line), "{line}");
 }
 
 /// A process of this test program that has a file open.
