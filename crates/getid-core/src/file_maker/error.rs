@@ -150,16 +150,7 @@ impl fmt::Display for OpenError {
             OpenError::Record { path, source } => {
                 let path = path.display();
                 write!(f, "cannot use {path}: {source}; ")?;
-                match source {
-                    RecordError::NotARecord { .. } => write!(f, "a FileMaker has a file of its own: name another one"),
-                    RecordError::Version { .. } => write!(f, "start the program that wrote it, or one that is as new"),
-                    _ => write!(
-                        f,
-                        "make sure that no process makes IDs with this file, then remove it; if the clock is right now and \
-                         was never ahead, open as before; if it may have been ahead, open once with begin_past(the largest \
-                         ID of this server-id in any table), or IDs may repeat"
-                    ),
-                }
+                f.write_str(record_remedy(source))
             }
             OpenError::ServerId { path, recorded, asked } => write!(
                 f,
@@ -204,6 +195,19 @@ impl core::error::Error for OpenError {
 
 fn utc(epoch: Epoch) -> UtcMs {
     UtcMs(crate::time::Tick(0).unix_ms(epoch))
+}
+
+/// What helps where a state file has this fault.
+fn record_remedy(error: &RecordError) -> &'static str {
+    match error {
+        RecordError::NotARecord { .. } => "a FileMaker has a file of its own: name another one",
+        RecordError::Version { .. } => "start the program that wrote it, or one that is as new",
+        _ => {
+            "make sure that no process makes IDs with this file, then remove it; if the clock is right now and was never \
+             ahead, open as before; if it may have been ahead, open once with begin_past(the largest ID of this server-id \
+             in any table), or IDs may repeat"
+        }
+    }
 }
 
 /// What helps where the system refuses a file.
