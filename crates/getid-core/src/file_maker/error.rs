@@ -349,8 +349,8 @@ pub enum MakeError {
         /// The last instant of the layout, Unix ms.
         last_unix_ms: i64,
     },
-    /// All IDs that the state file allows are given, and it cannot be written. For good where the file is no longer this
-    /// maker's, [`SaveError::Lost`].
+    /// All IDs that the state file allows are given, and it cannot be written. For good where the file is no longer
+    /// this maker's, [`SaveError::Lost`].
     Save(Arc<SaveError>),
     /// Another call has ended in a panic. For good.
     Panicked,

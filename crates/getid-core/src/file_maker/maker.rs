@@ -34,8 +34,8 @@ use crate::watermark::SAVE_SLACK_MS;
 /// How often the wall clock is looked at, ns, as far as calls come.
 const SAMPLE_EVERY_NS: u64 = 100_000_000;
 
-/// A call that has got no ID for this long, since it began or since its last one, ends with an error, ms. The first save
-/// that it does itself does not count.
+/// A call that has got no ID for this long, since it began or since its last one, ends with an error, ms. The first
+/// save that it does itself does not count.
 const WAIT_MS_MAX: u64 = 5000;
 
 /// Where the first free slot is further past the borrow limit than this, a call does not begin to wait, ms: at 90 % of
@@ -95,8 +95,8 @@ impl Start {
     }
 }
 
-/// `found`, moved past `id` where it is not past it yet, and past all that the maker of `id` may have given by the clock
-/// that `id` was made by.
+/// `found`, moved past `id` where it is not past it yet, and past all that the maker of `id` may have given by the
+/// clock that `id` was made by.
 fn begin_past(found: SavePoint, id: Id, layout: Layout, limits: Limits) -> Result<SavePoint, OpenError> {
     let max_borrow_ms = found.max_borrow_ms.max(limits.clamped().max_borrow_ms);
     let watermark = layout.split(id).tick.plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);

@@ -206,8 +206,8 @@ impl FileMaker {
         self.maker.next()
     }
 
-    /// The next `n` IDs, ascending, of 8 bytes each, at most [`FileMaker::IDS_MAX`]. IDs of other threads may lie between
-    /// them. More than the layout holds at once are waited for, as long as some come within each five seconds.
+    /// The next `n` IDs, ascending, of 8 bytes each, at most [`FileMaker::IDS_MAX`]. IDs of other threads may lie
+    /// between them. More than the layout holds at once are waited for, as long as some come within each five seconds.
     ///
     /// # Errors
     ///

@@ -794,8 +794,8 @@ fn past_the_last_id_of_a_layout_there_is_none() {
     assert_eq!(disk.text(), None, "it is not stored");
 }
 
-/// A maker whose lock file was replaced a moment ago gives IDs up to its last watermark, which lies past R + B. The next
-/// one, which finds no state file, begins past them.
+/// A maker whose lock file was replaced a moment ago gives IDs up to its last watermark, which lies past R + B. The
+/// next one, which finds no state file, begins past them.
 #[test]
 fn a_start_without_a_file_begins_past_a_maker_that_has_lost_it() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
