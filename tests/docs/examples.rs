@@ -138,7 +138,10 @@ fn a_second_copy_of_the_maker_does_not_start() {
     let refusal = fails(&mut Maker::command(&file));
     let holder = first.child.id();
     let remedy = "stop it, or give this process another file and another server-id";
-    let expected = format!("process {holder}, or a child of it, has {} open: {remedy}\n", file.display());
+    let expected = format!(
+        "process {holder} (in a container: as that counts), or a child of it, has {} open: {remedy}\n",
+        file.display()
+    );
     // `cargo run`, where it stands between, has the same process: it becomes the example.
     assert_eq!(refusal, expected);
     assert!(first.ids(1)[0] > before, "the first one goes on");

@@ -86,7 +86,7 @@ pub use fields::{
     VALUE_BITS_MAX,
 };
 #[cfg(feature = "std")]
-pub use file_maker::{FileMaker, FileMakerOptions, LockLoss, MakeError, OpenError, RecordError, SaveError};
+pub use file_maker::{FileMaker, FileMakerOptions, LockHolder, LockLoss, MakeError, OpenError, RecordError, SaveError};
 pub use format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix};
 pub use kind::{GREGORIAN_UNIX_MS, KINDS, Kind, Shape, kind_words};
 pub use lane::{Lane, LaneDraw, Position};

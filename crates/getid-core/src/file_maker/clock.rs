@@ -1,5 +1,6 @@
 //! The machine's clocks, and a simulated one in their place in tests.
 
+use std::sync::{Condvar, LockResult, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +18,14 @@ pub(super) trait Clock: Send + Sync {
 
     /// Waits.
     fn sleep(&self, duration: Duration);
+
+    /// Waits until `event` is notified, and no longer than `at_most`; it may end sooner.
+    fn wait<'a, T>(
+        &self,
+        event: &Condvar,
+        guard: MutexGuard<'a, T>,
+        at_most: Duration,
+    ) -> LockResult<MutexGuard<'a, T>>;
 
     /// Both clocks, one right after the other.
     fn reading(&self) -> Reading {
@@ -62,5 +71,17 @@ impl Clock for SystemClock {
 
     fn sleep(&self, duration: Duration) {
         thread::sleep(duration);
+    }
+
+    fn wait<'a, T>(
+        &self,
+        event: &Condvar,
+        guard: MutexGuard<'a, T>,
+        at_most: Duration,
+    ) -> LockResult<MutexGuard<'a, T>> {
+        match event.wait_timeout(guard, at_most) {
+            Ok((guard, _)) => Ok(guard),
+            Err(error) => Err(PoisonError::new(error.into_inner().0)),
+        }
     }
 }

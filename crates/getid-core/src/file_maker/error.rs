@@ -5,13 +5,16 @@ use core::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use nix::errno::Errno;
+
 use super::record::RecordError;
 use crate::clock_event::ClockFault;
-use crate::refusal::Refusal;
+use crate::layout::Id;
 use crate::time::{Epoch, UtcMs};
 
 /// Why [`FileMaker::open`](crate::FileMaker::open) failed.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The server-id does not fit the layout.
     ServerIdRange {
@@ -20,6 +23,8 @@ pub enum OpenError {
         /// The largest one that the layout has.
         max: u32,
     },
+    /// The path has no characters.
+    EmptyPath,
     /// The path names no file, or something other than a regular file is there.
     NotAFile {
         /// What was opened.
@@ -40,8 +45,8 @@ pub enum OpenError {
     Held {
         /// The state file.
         path: PathBuf,
-        /// The process that has it; `None`: it has not said.
-        pid: Option<u32>,
+        /// Who has it.
+        holder: LockHolder,
     },
     /// The file is not a record, or a damaged one, or one of a newer version.
     Record {
@@ -68,8 +73,52 @@ pub enum OpenError {
         /// The epoch of the layout that was asked for.
         asked: Epoch,
     },
+    /// No ID lies past the one of [`FileMakerOptions::begin_past`](crate::FileMakerOptions::begin_past).
+    NoIdsPast {
+        /// That one.
+        id: Id,
+        /// The last instant of the layout, Unix ms.
+        last_unix_ms: i64,
+    },
+    /// The system gives no random numbers.
+    Random(io::Error),
     /// The file cannot be written.
     Save(SaveError),
+}
+
+/// Who has a state file open, by what is in the lock file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockHolder {
+    /// A [`FileMaker`](crate::FileMaker) of this process.
+    ThisProcess,
+    /// Another process, or a child of it.
+    Process {
+        /// Its number, as its own container counts.
+        pid: u32,
+    },
+    /// A process that has the number of this one, in a container of its own; or a child of such a process.
+    OtherContainer {
+        /// The number of both.
+        pid: u32,
+    },
+    /// It has not written its number.
+    Unknown,
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockHolder::ThisProcess => write!(f, "this process"),
+            LockHolder::Process { pid } => {
+                write!(f, "process {pid} (in a container: as that counts), or a child of it,")
+            }
+            LockHolder::OtherContainer { pid } => {
+                write!(f, "another process, which has number {pid} too, in a container of its own, or a child of it,")
+            }
+            LockHolder::Unknown => write!(f, "another process, or another FileMaker of this one,"),
+        }
+    }
 }
 
 impl fmt::Display for OpenError {
@@ -80,42 +129,28 @@ impl fmt::Display for OpenError {
                 "server-id {server_id} does not fit the layout, whose server-ids are 0 to {max}: use one of these, or a \
                  layout with a larger id-range in all processes"
             ),
+            OpenError::EmptyPath => {
+                write!(f, "the path of the state file is empty: name a regular file, or one that is not there yet")
+            }
             OpenError::NotAFile { path, found } => {
                 write!(f, "{} is {found}: name a regular file, or one that is not there yet", path.display())
             }
             OpenError::Io { action, path, source } => {
                 write!(f, "cannot {action} {}: {source}; {}", path.display(), remedy(source))
             }
-            OpenError::Held { path, pid } => {
-                let (path, own) = (path.display(), std::process::id());
-                match pid {
-                    Some(pid) if *pid == own => write!(
-                        f,
-                        "this process has {path} open already: share that FileMaker, which any number of threads may use"
-                    ),
-                    Some(pid) => write!(
-                        f,
-                        "process {pid}, or a child of it, has {path} open: stop it, or give this process another file and \
-                         another server-id"
-                    ),
-                    None => write!(
-                        f,
-                        "another process has {path} open: stop it, or give this process another file and another server-id"
-                    ),
+            OpenError::Held { path, holder } => {
+                write!(f, "{holder} has {} open: ", path.display())?;
+                match holder {
+                    LockHolder::ThisProcess => {
+                        write!(f, "share that FileMaker, which any number of threads may use")
+                    }
+                    _ => write!(f, "stop it, or give this process another file and another server-id"),
                 }
             }
             OpenError::Record { path, source } => {
                 let path = path.display();
                 write!(f, "cannot use {path}: {source}; ")?;
-                match source {
-                    RecordError::NotARecord { .. } => write!(f, "a FileMaker has a file of its own: name another one"),
-                    RecordError::Version { .. } => write!(f, "start the program that wrote it, or one that is as new"),
-                    _ => write!(
-                        f,
-                        "make sure that the clock is right and that no process makes IDs with this file, then remove it: \
-                         IDs begin past all that a right clock gave"
-                    ),
-                }
+                f.write_str(record_remedy(source))
             }
             OpenError::ServerId { path, recorded, asked } => write!(
                 f,
@@ -132,6 +167,16 @@ impl fmt::Display for OpenError {
                 asked.unix_ms(),
                 utc(*asked)
             ),
+            OpenError::NoIdsPast { id, last_unix_ms } => write!(
+                f,
+                "there are no IDs past {}, which begin_past was given: IDs of this layout end at {}; give the largest ID \
+                 that was made with this layout",
+                id.get(),
+                UtcMs(*last_unix_ms)
+            ),
+            OpenError::Random(source) => {
+                write!(f, "the system gives no random numbers: {source}; this process needs getrandom or /dev/urandom")
+            }
             OpenError::Save(error) => error.fmt(f),
         }
     }
@@ -140,7 +185,7 @@ impl fmt::Display for OpenError {
 impl core::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            OpenError::Io { source, .. } => Some(source),
+            OpenError::Io { source, .. } | OpenError::Random(source) => Some(source),
             OpenError::Record { source, .. } => Some(source),
             OpenError::Save(error) => error.source(),
             _ => None,
@@ -152,17 +197,43 @@ fn utc(epoch: Epoch) -> UtcMs {
     UtcMs(crate::time::Tick(0).unix_ms(epoch))
 }
 
+/// What helps where a state file has this fault.
+fn record_remedy(error: &RecordError) -> &'static str {
+    match error {
+        RecordError::NotARecord { .. } => "a FileMaker has a file of its own: name another one",
+        RecordError::Version { .. } => "start the program that wrote it, or one that is as new",
+        _ => {
+            "make sure that no process makes IDs with this file, then remove it; if the clock is right now and was never \
+             ahead, open as before; if it may have been ahead, open once with begin_past(the largest ID of this server-id \
+             in any table), or IDs may repeat"
+        }
+    }
+}
+
 /// What helps where the system refuses a file.
 fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOLCK) => return "its file system gives no locks: name a file on a disk of this machine",
+        Some(Errno::EMFILE | Errno::ENFILE) => return "raise the limit of open files, or close some",
+        Some(Errno::EIO) => return "check its disk, or name a file on another one",
+        _ => {}
+    }
     match error.kind() {
         io::ErrorKind::NotFound => "make its folder first",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room on its disk",
-        _ => "this process must be able to read and write it and its folder",
+        io::ErrorKind::PermissionDenied => "this process must be able to read and write it and its folder",
+        io::ErrorKind::ReadOnlyFilesystem => "make its file system writable, or name a file on another one",
+        io::ErrorKind::IsADirectory => "a folder has the name of a file: move it away",
+        io::ErrorKind::NotADirectory => "a file has the name of a folder: move it away, or name another path",
+        io::ErrorKind::InvalidFilename => "name a file with a shorter name",
+        io::ErrorKind::Unsupported => "its file system cannot do this: name a file on a disk of this machine",
+        _ => "look for the cause in the log of the system, or name a file on another disk",
     }
 }
 
 /// Why the state file was not written.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum SaveError {
     /// The disk did not take it.
     Io {
@@ -184,6 +255,7 @@ pub enum SaveError {
 
 /// How a state file stopped being one maker's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LockLoss {
     /// The lock file beside it was deleted, or its folder was.
     LockGone,
@@ -224,8 +296,9 @@ impl core::error::Error for SaveError {
     }
 }
 
-/// Why no ID was made. The maker stays usable: once the reason is gone, it makes IDs again.
+/// Why no ID was made. Once the reason is gone, the maker makes IDs again; three errors are for good, and each says so.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum MakeError {
     /// This process is a child of the one that opened the file, and has a copy of its maker. For good.
     Forked {
@@ -236,24 +309,51 @@ pub enum MakeError {
     },
     /// The wall clock is absurd.
     Clock(ClockFault),
-    /// IDs are too far ahead of the clock to wait for it, or [`BorrowPolicy::Error`](crate::BorrowPolicy) forbids it.
+    /// IDs are as far ahead of the clock as they may be, and [`BorrowPolicy::Error`](crate::BorrowPolicy) forbids to
+    /// wait for it.
     Busy {
         /// How far ahead the next ID would lie, ms.
         ahead_ms: u64,
         /// How far it may ([`Limits::max_borrow_ms`](crate::Limits)), ms.
         max_borrow_ms: u64,
     },
+    /// The state file lies too far ahead of the clock to wait for it.
+    Ahead {
+        /// How far ahead of the clock the next ID would lie, ms.
+        ahead_ms: u64,
+    },
+    /// Other calls have taken all that the layout holds for as long as a call waits.
+    Overload {
+        /// How long this call has waited, ms.
+        waited_ms: u64,
+        /// How many IDs the layout holds.
+        capacity_per_s: u64,
+    },
+    /// The disk has not taken the state file for as long as a call waits, or takes so long for it each time that its
+    /// lead is used up by then.
+    SlowDisk {
+        /// How long this call has waited, ms.
+        waited_ms: u64,
+        /// The lead ([`Limits::lead_ms`](crate::Limits)), ms.
+        lead_ms: u64,
+    },
+    /// More were asked for than one call gives.
+    TooMany {
+        /// How many were asked for.
+        n: u32,
+        /// [`FileMaker::IDS_MAX`](crate::FileMaker::IDS_MAX).
+        max: u32,
+    },
     /// No ID can carry a time that late.
     EndOfTime {
         /// The last instant of the layout, Unix ms.
         last_unix_ms: i64,
     },
-    /// All IDs that the state file allows are given, and it cannot be written.
+    /// All IDs that the state file allows are given, and it cannot be written. For good where the file is no longer
+    /// this maker's, [`SaveError::Lost`].
     Save(Arc<SaveError>),
     /// Another call has ended in a panic. For good.
     Panicked,
-    /// Any other refusal of the mint.
-    Refused(Refusal),
 }
 
 impl fmt::Display for MakeError {
@@ -277,16 +377,34 @@ impl fmt::Display for MakeError {
                 "the next ID would lie {ahead_ms} ms ahead of the clock, and {max_borrow_ms} ms are allowed: ask for fewer \
                  a second, use a layout with a larger shard-range, or wait"
             ),
+            MakeError::Ahead { ahead_ms } => write!(
+                f,
+                "by the state file the next ID would lie {ahead_ms} ms ahead of the clock: set the clock if it is behind, \
+                 or wait until it has come there"
+            ),
+            MakeError::Overload { waited_ms, capacity_per_s } => write!(
+                f,
+                "no ID for {waited_ms} ms: other calls have taken all that the layout holds, {capacity_per_s} a second; \
+                 ask for fewer a second, or use a layout with a larger shard-range"
+            ),
+            MakeError::SlowDisk { waited_ms, lead_ms } => write!(
+                f,
+                "no ID for {waited_ms} ms: the disk has not taken the state file in that time, or takes longer for it than \
+                 the lead, {lead_ms} ms; use a faster disk, or raise lead_ms and max_borrow_ms"
+            ),
+            MakeError::TooMany { n, max } => {
+                write!(f, "{n} IDs were asked for in one call, and {max} are the most: ask several times")
+            }
             MakeError::EndOfTime { last_unix_ms } => write!(
                 f,
-                "no ID of this layout can carry a time after {}: set the clock, or use another epoch",
+                "no ID of this layout can carry a time after {}: set the clock if it is ahead; if it is right, this layout \
+                 has no more IDs, and a table of its own may go on with a later epoch in another file",
                 UtcMs(*last_unix_ms)
             ),
             MakeError::Save(error) => error.fmt(f),
             MakeError::Panicked => {
                 write!(f, "another call of this maker has panicked, and nobody knows what it left: open the file again")
             }
-            MakeError::Refused(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -297,5 +415,55 @@ impl core::error::Error for MakeError {
             MakeError::Save(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_remedy() {
+        let text = |source: io::Error| OpenError::Io { action: "lock", path: "/ids.lock".into(), source }.to_string();
+        for (errno, remedy) in [
+            (Errno::ENOENT, "make its folder first"),
+            (Errno::ENOSPC, "make room on its disk"),
+            (Errno::EDQUOT, "make room on its disk"),
+            (Errno::EACCES, "this process must be able to read and write it and its folder"),
+            (Errno::EPERM, "this process must be able to read and write it and its folder"),
+            (Errno::EROFS, "make its file system writable, or name a file on another one"),
+            (Errno::EISDIR, "a folder has the name of a file: move it away"),
+            (Errno::ENOTDIR, "a file has the name of a folder: move it away, or name another path"),
+            (Errno::ENAMETOOLONG, "name a file with a shorter name"),
+            (Errno::ENOLCK, "its file system gives no locks: name a file on a disk of this machine"),
+            (Errno::EOPNOTSUPP, "its file system cannot do this: name a file on a disk of this machine"),
+            (Errno::EMFILE, "raise the limit of open files, or close some"),
+            (Errno::EIO, "check its disk, or name a file on another one"),
+            (Errno::EBUSY, "look for the cause in the log of the system, or name a file on another disk"),
+        ] {
+            let text = text(errno.into());
+            assert!(text.starts_with("cannot lock /ids.lock: ") && text.ends_with(&format!("; {remedy}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_holder_has_its_text() {
+        let text = |holder| OpenError::Held { path: "/ids".into(), holder }.to_string();
+        let stop = "stop it, or give this process another file and another server-id";
+        for (holder, expected) in [
+            (LockHolder::Process { pid: 7 }, "process 7 (in a container: as that counts), or a child of it,"),
+            (
+                LockHolder::OtherContainer { pid: 1 },
+                "another process, which has number 1 too, in a container of its own, or a child of it,",
+            ),
+            (LockHolder::Unknown, "another process, or another FileMaker of this one,"),
+        ] {
+            assert_eq!(text(holder), format!("{expected} has /ids open: {stop}"));
+        }
+        let shared = "this process has /ids open: share that FileMaker, which any number of threads may use";
+        assert_eq!(text(LockHolder::ThisProcess), shared);
     }
 }

@@ -4,8 +4,9 @@
 //! seconds ahead of need. The others go on below the old watermark meanwhile, and wait for the save's end only where
 //! they have reached it.
 //!
-//! Order of locks: `making`, then `store`; and back to `making` while the store is held, which is sound because only
-//! the caller that a save was wanted of holds both, and the mint wants none until that one has reported its end.
+//! A call holds the lock of the state while it reserves slots, and composes the IDs of them without it. No call holds
+//! two locks. Only the caller that a save was wanted of locks the store: the mint wants no other save until the end of
+//! that one is reported.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::ToString as _;
@@ -13,29 +14,43 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::clock::Clock;
 use super::error::{MakeError, OpenError, SaveError};
 use super::store::{Disk, Store};
 use crate::clock_event::JUMP_MS_MAX;
-use crate::layout::Id;
+use crate::layout::{Id, Layout};
 use crate::limits::Limits;
 use crate::mint::Mint;
 use crate::refusal::{Blocked, Refusal};
 use crate::save_point::SavePoint;
 use crate::scheme::{Reservation, Scheme};
 use crate::status::Status;
+use crate::time::Tick;
+use crate::watermark::SAVE_SLACK_MS;
 
 /// How often the wall clock is looked at, ns, as far as calls come.
 const SAMPLE_EVERY_NS: u64 = 100_000_000;
 
-/// A call that would wait longer than this for its first ID is refused, ms.
+/// A call that has got no ID for this long, since it began or since its last one, ends with an error, ms. The first
+/// save that it does itself does not count.
 const WAIT_MS_MAX: u64 = 5000;
 
-/// The most IDs that room is made for before they are there.
-const ROOM_IDS_MAX: u32 = 1 << 16;
+/// Where the first free slot is further past the borrow limit than this, a call does not begin to wait, ms: at 90 % of
+/// real speed that time is there within [`WAIT_MS_MAX`].
+const LATE_MS_MAX: u64 = 4000;
+
+/// The most IDs of one call: 8 MiB of them.
+pub(super) const IDS_MAX: u32 = 1 << 20;
+
+/// How long a start without a state file, or with a copy of one, waits before it reads the clock.
+///
+/// Without a record IDs begin at R + B, past all that an ended life gave. But a maker whose file is deleted under it
+/// learns of that at its next save only, and until then may give IDs up to its last watermark, R + B + 200 ms with the
+/// R of that save. After this pause, R + B is past that too.
+const LOST_LIFE_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
 /// What [`FileMaker`](super::FileMaker) is made of.
 #[derive(Debug)]
@@ -45,20 +60,70 @@ pub(super) struct Maker<C, D> {
     clock: C,
     scheme: Scheme,
     path: PathBuf,
-    making: Mutex<Making>,
+    state: Mutex<MintState>,
+    /// A save has ended.
+    saved: Condvar,
     store: Mutex<Store<D>>,
 }
 
+/// What a life begins with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Start {
+    /// What the last life left.
+    pub(super) found: Option<SavePoint>,
+    /// The file may be a copy of one that another maker still uses ([`Folder::is_copy`](super::store::Folder)).
+    pub(super) is_copy: bool,
+    pub(super) accepts_clock_ahead: bool,
+    /// All IDs are to be past this one.
+    pub(super) past: Option<Id>,
+}
+
+impl Start {
+    /// What the mint begins at.
+    fn point(&self, layout: Layout, limits: Limits, wall_unix_ms: i64) -> Result<Option<SavePoint>, OpenError> {
+        let found = self.found.map(SavePoint::clamped);
+        let found = match self.past {
+            None => found,
+            Some(past) => Some(begin_past(found.unwrap_or(SavePoint::NOTHING), past, layout, limits)?),
+        };
+        Ok(found.map(|point| {
+            let wall = layout.epoch().tick_at(wall_unix_ms).unwrap_or_default();
+            let far = point.watermark.max(point.reference).plus_ms(JUMP_MS_MAX);
+            let believes = self.accepts_clock_ahead && wall > far && !point.is_nothing();
+            SavePoint { reference: if believes { wall } else { point.reference }, ..point }
+        }))
+    }
+}
+
+/// `found`, moved past `id` where it is not past it yet, and past all that the maker of `id` may have given by the
+/// clock that `id` was made by.
+fn begin_past(found: SavePoint, id: Id, layout: Layout, limits: Limits) -> Result<SavePoint, OpenError> {
+    let max_borrow_ms = found.max_borrow_ms.max(limits.clamped().max_borrow_ms);
+    let watermark = layout.split(id).tick.plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
+    if watermark == Tick::END {
+        return Err(OpenError::NoIdsPast { id, last_unix_ms: layout.last_unix_ms() });
+    }
+    if watermark <= found.watermark {
+        return Ok(found);
+    }
+    // Any lower, and the watermark would lie beyond the borrow limit: calls would wait until time has come there.
+    let reference = found.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
+    Ok(SavePoint { watermark, reference, max_borrow_ms })
+}
+
+/// What the lock of a maker protects.
 #[derive(Debug)]
-struct Making {
+struct MintState {
     mint: Mint,
+    /// A call is writing the file.
+    is_saving: bool,
     /// Boot time from which on the wall clock is to be looked at, ns.
     sample_from_ns: u64,
     /// Why the last save failed.
     save_error: Option<Arc<SaveError>>,
 }
 
-impl Making {
+impl MintState {
     /// Looks at the wall clock where it is time to. Says whether a save may be due.
     fn sample(&mut self, clock: &impl Clock, boot_ns: u64) -> bool {
         // A boot-time clock that went back is looked at, too.
@@ -73,12 +138,15 @@ impl Making {
     }
 
     fn error_of(&self, refusal: Refusal) -> MakeError {
+        let has_time = refusal.is_overload();
         match (refusal, &self.save_error) {
             (Refusal::Clock(fault), _) => MakeError::Clock(fault),
-            (Refusal::Busy { ahead_ms, max_borrow_ms }, _) => MakeError::Busy { ahead_ms, max_borrow_ms },
+            (Refusal::Busy { ahead_ms, max_borrow_ms }, _) if has_time => MakeError::Busy { ahead_ms, max_borrow_ms },
+            (Refusal::Busy { ahead_ms, .. }, _) => MakeError::Ahead { ahead_ms },
             (Refusal::EndOfTime { last_unix_ms }, _) => MakeError::EndOfTime { last_unix_ms },
             (Refusal::Save { .. } | Refusal::ClaimLost(_), Some(error)) => MakeError::Save(Arc::clone(error)),
-            (refusal, _) => MakeError::Refused(refusal),
+            // The others are of named generators, claim stores and queues, which a maker has not, or of a closed mint.
+            (refusal, _) => unreachable!("a maker's mint has refused: {refusal:?}"),
         }
     }
 }
@@ -89,7 +157,7 @@ fn panicked<T>(_: PoisonError<T>) -> MakeError {
 }
 
 impl<C: Clock, D: Disk> Maker<C, D> {
-    /// Begins where `found` says, and writes that, so that a disk which takes nothing is found now.
+    /// Begins where `start` says, and writes what was found, so that a disk which takes nothing is found now.
     ///
     /// Nothing of the clock is written before the first ID: one that is wrong until somebody sets it leaves no trace.
     pub(super) fn begin(
@@ -97,22 +165,20 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         scheme: Scheme,
         limits: Limits,
         mut store: Store<D>,
-        found: Option<SavePoint>,
-        accepts_clock_ahead: bool,
+        start: Start,
     ) -> Result<Maker<C, D>, OpenError> {
-        store.save(found.unwrap_or(SavePoint::NOTHING)).map_err(OpenError::Save)?;
+        if start.found.is_none() || start.is_copy {
+            clock.sleep(LOST_LIFE_PAUSE);
+        }
         let layout = scheme.layout();
         let reading = clock.reading();
-        let found = found.map(|point| {
-            let wall = layout.epoch().tick_at(reading.wall_unix_ms).unwrap_or_default();
-            let far = point.watermark.max(point.reference).plus_ms(JUMP_MS_MAX);
-            let believes = accepts_clock_ahead && wall > far && !point.is_nothing();
-            SavePoint { reference: if believes { wall } else { point.reference }, ..point }
-        });
-        let mint = Mint::new(layout, limits, found, reading);
-        let making = Making { mint, sample_from_ns: 0, save_error: None };
+        let point = start.point(layout, limits, reading.wall_unix_ms)?;
+        store.save(start.found.unwrap_or(SavePoint::NOTHING)).map_err(OpenError::Save)?;
+        let mint = Mint::new(layout, limits, point, reading);
+        let state = MintState { mint, is_saving: false, sample_from_ns: 0, save_error: None };
         let path = store.path().to_owned();
-        Ok(Maker { pid: process::id(), clock, scheme, path, making: Mutex::new(making), store: Mutex::new(store) })
+        let (state, store) = (Mutex::new(state), Mutex::new(store));
+        Ok(Maker { pid: process::id(), clock, scheme, path, state, saved: Condvar::new(), store })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -124,123 +190,138 @@ impl<C: Clock, D: Disk> Maker<C, D> {
     }
 
     /// A fork finds its own process number changed. It is asked each time: nothing tells a process that it is one.
+    ///
+    /// Numbers are used again, and each namespace counts its own: see the top of `file_maker`.
     fn check_process(&self) -> Result<(), MakeError> {
         let pid = process::id();
         if pid == self.pid { Ok(()) } else { Err(MakeError::Forked { opened_by: self.pid, pid }) }
     }
 
-    fn making(&self) -> Result<MutexGuard<'_, Making>, MakeError> {
-        self.making.lock().map_err(panicked)
+    fn state(&self) -> Result<MutexGuard<'_, MintState>, MakeError> {
+        self.state.lock().map_err(panicked)
     }
 
     pub(super) fn status(&self) -> Result<Status, MakeError> {
         // In a fork, another thread may have held the lock: nobody lets go of it there.
         self.check_process()?;
-        Ok(self.making()?.mint.status(self.clock.boot_ns()))
+        Ok(self.state()?.mint.status(self.clock.boot_ns()))
     }
 
     pub(super) fn next(&self) -> Result<Id, MakeError> {
-        let mut id = None;
-        self.draw(1, |reservation| id = Some(self.scheme.id(reservation.first, reservation.count)))?;
-        Ok(id.expect("a draw of one ID gives one, or an error"))
+        let Reservation { first, count, .. } = self.reserve(1, false)?;
+        Ok(self.scheme.id(first, count))
     }
 
     pub(super) fn next_many(&self, n: u32) -> Result<Vec<Id>, MakeError> {
-        let mut ids = Vec::with_capacity(n.min(ROOM_IDS_MAX) as usize);
-        self.draw(n, |reservation| ids.extend(self.scheme.ids(reservation)))?;
+        if n > IDS_MAX {
+            return Err(MakeError::TooMany { n, max: IDS_MAX });
+        }
+        let mut ids = Vec::with_capacity(n as usize);
+        let mut left = n;
+        while left > 0 {
+            let reservation = self.reserve(left, left < n)?;
+            left -= reservation.len;
+            ids.extend(self.scheme.ids(reservation));
+        }
         Ok(ids)
     }
 
-    /// `n` slots, in ascending pieces.
-    fn draw(&self, n: u32, mut take: impl FnMut(Reservation)) -> Result<(), MakeError> {
+    /// Reserves up to `n` slots, at least one. `begun`: they are the rest of a call that has got some.
+    fn reserve(&self, n: u32, begun: bool) -> Result<Reservation, MakeError> {
         self.check_process()?;
-        let mut making = self.making()?;
-        let mut left = n;
-        let mut is_blocked = false;
-        while left > 0 {
-            let boot_ns = self.clock.boot_ns();
-            if making.sample(&self.clock, boot_ns) || is_blocked {
+        let mut state = self.state()?;
+        let mut boot_ns = self.clock.boot_ns();
+        let mut began_boot_ns = boot_ns;
+        let (mut has_saved, mut is_blocked) = (false, false);
+        loop {
+            if state.sample(&self.clock, boot_ns) || is_blocked {
                 // Before the first ID, then about once a second, seconds ahead of need.
-                if let Some(point) = making.mint.wanted_save(boot_ns) {
-                    making = self.save(making, point)?;
+                if let Some(point) = state.mint.wanted_save(boot_ns) {
+                    state = self.save(state, point)?;
+                    if !std::mem::replace(&mut has_saved, true) {
+                        // However slow the disk is: a call that is alone gets its IDs.
+                        began_boot_ns = self.clock.boot_ns();
+                    }
                 }
             }
-            match making.mint.draw(boot_ns, left, left < n) {
-                Ok(reservation) => {
-                    left -= reservation.len;
-                    is_blocked = false;
-                    take(reservation);
-                }
-                Err(blocked) => {
-                    is_blocked = true;
-                    making = self.wait(making, boot_ns, blocked, left < n)?;
-                }
+            // After a save by the time before it: however long it took, there is room, unless others have seen a later
+            // time meanwhile.
+            match state.mint.draw(boot_ns, n, begun) {
+                Ok(reservation) => return Ok(reservation),
+                Err(blocked) => state = self.wait(state, blocked, began_boot_ns, begun)?,
             }
+            boot_ns = self.clock.boot_ns();
+            is_blocked = true;
         }
-        Ok(())
     }
 
     /// Writes `point` while other threads go on, and reports how that ended.
     fn save<'a>(
         &'a self,
-        making: MutexGuard<'a, Making>,
+        mut state: MutexGuard<'a, MintState>,
         point: SavePoint,
-    ) -> Result<MutexGuard<'a, Making>, MakeError> {
-        // Locked before the others go on, so that those who wait for this save wait for it.
-        let mut store = self.store.lock().map_err(panicked)?;
-        drop(making);
-        let result = store.save(point);
-        let mut making = self.making()?;
+    ) -> Result<MutexGuard<'a, MintState>, MakeError> {
+        state.is_saving = true;
+        drop(state);
+        let result = self.store.lock().map_err(panicked)?.save(point);
+        let mut state = self.state()?;
+        state.is_saving = false;
+        self.saved.notify_all();
         match result {
             Ok(()) => {
-                making.mint.saved(point);
-                making.save_error = None;
+                state.mint.saved(point);
+                state.save_error = None;
             }
             Err(error) => {
                 let text = Arc::from(error.to_string());
                 match error {
-                    SaveError::Io { .. } => making.mint.save_failed(text),
-                    SaveError::Lost { .. } => making.mint.claim_lost(text),
+                    SaveError::Io { .. } => state.mint.save_failed(text),
+                    SaveError::Lost { .. } => state.mint.claim_lost(text),
                 }
-                making.save_error = Some(Arc::new(error));
+                state.save_error = Some(Arc::new(error));
             }
         }
-        Ok(making)
+        Ok(state)
     }
 
-    /// Waits for what a draw is blocked by, while other threads go on.
+    /// Waits for what a draw is blocked by, while other threads go on; [`WAIT_MS_MAX`] from `began_boot_ns` on.
     fn wait<'a>(
         &'a self,
-        making: MutexGuard<'a, Making>,
-        boot_ns: u64,
+        state: MutexGuard<'a, MintState>,
         blocked: Blocked,
+        began_boot_ns: u64,
         begun: bool,
-    ) -> Result<MutexGuard<'a, Making>, MakeError> {
+    ) -> Result<MutexGuard<'a, MintState>, MakeError> {
+        let boot_ns = self.clock.boot_ns();
+        let waited = Duration::from_nanos(boot_ns.saturating_sub(began_boot_ns));
+        let left = Duration::from_millis(WAIT_MS_MAX).saturating_sub(waited);
+        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         match blocked {
-            Blocked::Refused(refusal) => return Err(making.error_of(refusal)),
-            // A save is under way, and has the store; or one is wanted, of this caller.
-            Blocked::Watermark => {
-                drop(making);
-                drop(self.store.lock().map_err(panicked)?);
+            Blocked::Refused(refusal) => Err(state.error_of(refusal)),
+            // One whose save has panicked reports no end of it.
+            Blocked::Watermark if self.store.is_poisoned() => Err(MakeError::Panicked),
+            Blocked::Watermark if left.is_zero() => {
+                Err(MakeError::SlowDisk { waited_ms, lead_ms: state.mint.limits().lead_ms })
             }
+            Blocked::Watermark if state.is_saving => self.clock.wait(&self.saved, state, left).map_err(panicked),
+            // A save is wanted, of this caller.
+            Blocked::Watermark => Ok(state),
             Blocked::Borrow { until_boot_ns } => {
-                Self::check_wait(&making, boot_ns, begun)?;
-                drop(making);
-                self.clock.sleep(Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns)));
+                let late_ms = state.mint.late_ms(boot_ns);
+                if late_ms > LATE_MS_MAX && !begun {
+                    // A file that says more than the clock.
+                    let ahead_ms = state.mint.limits().max_borrow_ms.saturating_add(late_ms);
+                    return Err(MakeError::Ahead { ahead_ms });
+                }
+                if left.is_zero() {
+                    let capacity_per_s = self.scheme.layout().capacity_per_s();
+                    return Err(MakeError::Overload { waited_ms, capacity_per_s });
+                }
+                drop(state);
+                self.clock.sleep(Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns)).min(left));
+                self.state()
             }
         }
-        self.making()
-    }
-
-    /// A call that has to wait for time does so for seconds at most.
-    fn check_wait(making: &Making, boot_ns: u64, begun: bool) -> Result<(), MakeError> {
-        let late_ms = making.mint.late_ms(boot_ns);
-        if begun || late_ms <= WAIT_MS_MAX {
-            return Ok(());
-        }
-        // A file that says more than the clock.
-        let max_borrow_ms = making.mint.limits().max_borrow_ms;
-        Err(MakeError::Busy { ahead_ms: max_borrow_ms.saturating_add(late_ms), max_borrow_ms })
     }
 
     /// Writes where this life has ended. The next one would do without, and wait for up to 200 ms.
@@ -248,8 +329,8 @@ impl<C: Clock, D: Disk> Maker<C, D> {
     /// Does nothing where there is nothing to write, or it must not be written, as in a fork or after a panic.
     pub(super) fn close(&mut self) -> Result<(), SaveError> {
         if self.check_process().is_ok()
-            && let (Ok(making), Ok(store)) = (self.making.get_mut(), self.store.get_mut())
-            && let Some(point) = making.mint.close()
+            && let (Ok(state), Ok(store)) = (self.state.get_mut(), self.store.get_mut())
+            && let Some(point) = state.mint.close()
         {
             return store.save(point);
         }

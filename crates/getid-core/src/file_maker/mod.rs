@@ -11,8 +11,10 @@
 //! - A second process, or a second maker in this one, with the same file: by a lock. A lock file or a state file that
 //!   somebody replaces under a maker is noticed at its next save, within about a second of use; the first start
 //!   without a state file waits 250 ms for a maker that this happened to.
-//! - A child that this process forks: by its process number. Where the child is put into a new namespace of process
-//!   numbers and both have number 1, nothing tells them apart.
+//! - A child that this process forks: by its process number. The system uses numbers again: a fork of a fork may have
+//!   the number of the process that opened the file, once that has ended, and a child in a new namespace of process
+//!   numbers may have the same number from its start. Such a fork is not noticed, and gives the IDs of the other. So a
+//!   fork drops its copy, or runs another program, right away.
 //! - A copy of the file elsewhere, on another machine or in a restored image: not at all. Nor a second file with the
 //!   same server-id.
 
@@ -26,29 +28,26 @@ mod tests;
 
 use alloc::borrow::ToOwned as _;
 use alloc::vec::Vec;
+use std::io;
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use rand::TryRng as _;
+use rand::rngs::SysRng;
 use rand::seq::SliceRandom as _;
 
 use crate::layout::{Id, Layout};
 use crate::limits::Limits;
 use crate::scheme::{RandomCycle, Scheme};
 use crate::status::Status;
-use crate::watermark::SAVE_SLACK_MS;
 use clock::SystemClock;
-pub use error::{LockLoss, MakeError, OpenError, SaveError};
-use maker::Maker;
+pub use error::{LockHolder, LockLoss, MakeError, OpenError, SaveError};
+use maker::{Maker, Start};
 pub use record::RecordError;
 use store::{Folder, Store};
 
-/// How long a start without a state file, or with a copy of one, waits before it reads the clock.
-///
-/// Without a record IDs begin at R + B, past all that an ended life gave. But a maker whose file is deleted under it
-/// learns of that at its next save only, and until then may give IDs up to its last watermark, R + B + 200 ms with the
-/// R of that save. After this pause, R + B is past that too.
-const LOST_LIFE_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
+/// A random number of this process, which its forks have too; 0: not drawn yet.
+static PROCESS_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Makes IDs in this process, and keeps its state in a file.
 ///
@@ -73,11 +72,15 @@ const LOST_LIFE_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 ///
 /// An ID is larger than all that calls of this maker returned before, over restarts and crashes too, and whatever the
 /// clock does: where it is set back, IDs go on from where they are until it has caught up; where it jumps ahead by more
-/// than an hour, they follow after ten minutes ([`Limits::max_clock_jump_ms`]); where it is more than 400 days past the
-/// state file, there are none ([`MakeError::Clock`]).
+/// than an hour, they keep their time and follow after ten minutes ([`Limits::max_clock_jump_ms`]); where it jumps by
+/// more than 400 days, they keep their time and never follow. Where the clock is more than 400 days past the state file
+/// when it is opened, there are no IDs ([`MakeError::Clock`]).
 ///
-/// A call takes a lock for well under a microsecond. About once a second one of them also writes the file and waits for
-/// the disk's sync; the others go on meanwhile, for three seconds ahead of the disk ([`Limits::lead_ms`]).
+/// A call holds a lock for well under a microsecond, while it reserves; the IDs are made outside of it. About once a
+/// second one of the calls also writes the file and waits for the disk's sync; the others go on meanwhile, for three
+/// seconds ahead of the disk ([`Limits::lead_ms`]). A call that gets no ID for five seconds ends with
+/// [`MakeError::SlowDisk`] or [`MakeError::Overload`], except the one that waits for the disk: it waits until the disk
+/// answers.
 ///
 /// Dropping it writes where it ended, as [`FileMaker::close`] does.
 #[derive(Debug)]
@@ -93,6 +96,7 @@ pub struct FileMakerOptions {
     layout: Layout,
     limits: Limits,
     accepts_clock_ahead: bool,
+    past: Option<Id>,
 }
 
 impl FileMakerOptions {
@@ -120,6 +124,18 @@ impl FileMakerOptions {
         self
     }
 
+    /// Begins past `id` and 3.2 seconds later (1 ms + [`Limits::max_borrow_ms`] + 200 ms), if the state file does not
+    /// lie past that already: for a file that was lost or damaged, where the clock was ahead of the true time before.
+    /// `id` is the largest one that this server-id gave, in any table.
+    ///
+    /// IDs cannot go back to an earlier time afterwards: an `id` of another layout may use up centuries. An `id` that
+    /// is more than 400 days behind the clock needs [`FileMakerOptions::accept_clock_ahead`] too.
+    #[must_use]
+    pub fn begin_past(mut self, id: Id) -> Self {
+        self.past = Some(id);
+        self
+    }
+
     /// Opens the state file, or makes it: its folder must exist. Beside it there are `path` with `.lock` and, while it
     /// is written, with `.tmp`.
     ///
@@ -127,28 +143,31 @@ impl FileMakerOptions {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]. Without a state file IDs begin past all that were ever given by a right clock, so what is there
-    /// and cannot be used is an error, and never a first start.
+    /// [`OpenError`]. Without a state file IDs begin past all that a clock gave which is right now and was never ahead.
+    /// Nobody knows whether it was, so what is there and cannot be used is an error, and never a first start.
     pub fn open(self, path: impl AsRef<Path>, server_id: u32) -> Result<FileMaker, OpenError> {
-        let FileMakerOptions { layout, limits, accepts_clock_ahead } = self;
+        let FileMakerOptions { layout, limits, accepts_clock_ahead, past } = self;
         let cycle = shuffled_cycle(layout);
         let max = (1_u32 << layout.server_bits()) - 1;
         let scheme = Scheme::new(layout, server_id, cycle).ok_or(OpenError::ServerIdRange { server_id, max })?;
         let path = path.as_ref();
+        if path.as_os_str().is_empty() {
+            return Err(OpenError::EmptyPath);
+        }
         // So that it means the same after a change of the working folder.
         let path = std::path::absolute(path).map_err(|source| OpenError::Io {
             action: "find",
             path: path.to_owned(),
             source,
         })?;
+        let writer = system_random().map_err(OpenError::Random)?;
+        let process_token = process_token().map_err(OpenError::Random)?;
         // First: what is read without the lock may be old.
-        let folder = Folder::lock(&path)?;
+        let folder = Folder::lock(&path, process_token)?;
         let is_copy = folder.is_copy();
-        let (store, found) = Store::open(folder, path, server_id, layout, rand::random())?;
-        if found.is_none() || is_copy {
-            thread::sleep(LOST_LIFE_PAUSE);
-        }
-        let mut maker = Maker::begin(SystemClock::new(), scheme, limits, store, found, accepts_clock_ahead)?;
+        let (store, found) = Store::open(folder, path, server_id, layout, writer)?;
+        let start = Start { found, is_copy, accepts_clock_ahead, past };
+        let mut maker = Maker::begin(SystemClock::new(), scheme, limits, store, start)?;
         if let Some(store) = maker.store() {
             store.mark_original();
         }
@@ -157,6 +176,9 @@ impl FileMakerOptions {
 }
 
 impl FileMaker {
+    /// The most IDs of one [`FileMaker::next_many`]: 2^20, 8 MiB of them.
+    pub const IDS_MAX: u32 = maker::IDS_MAX;
+
     /// Opens the state file of `server_id`, or makes it, with the default layout and limits:
     /// [`FileMakerOptions::open`].
     ///
@@ -179,12 +201,13 @@ impl FileMaker {
     ///
     /// # Errors
     ///
-    /// [`MakeError`]: no ID was made, and another call may succeed, except after a fork or a panic.
+    /// [`MakeError`]: no ID was made, and another call may succeed, but for the errors that say that they are for good.
     pub fn next(&self) -> Result<Id, MakeError> {
         self.maker.next()
     }
 
-    /// The next `n` IDs, ascending, of 8 bytes each. IDs of other threads may lie between them.
+    /// The next `n` IDs, ascending, of 8 bytes each, at most [`FileMaker::IDS_MAX`]. IDs of other threads may lie
+    /// between them. More than the layout holds at once are waited for, as long as some come within each five seconds.
     ///
     /// # Errors
     ///
@@ -251,4 +274,17 @@ fn shuffled_cycle(layout: Layout) -> RandomCycle {
     let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
     values.shuffle(&mut rand::rng());
     RandomCycle::new(values).expect("a shuffled range is a permutation")
+}
+
+/// A random number of the system's: that of a thread's generator, `rand::random`, comes again in a fork.
+fn system_random() -> io::Result<u64> {
+    SysRng.try_next_u64().map_err(io::Error::other)
+}
+
+/// The random number of this process.
+fn process_token() -> io::Result<u64> {
+    let drawn = system_random()? | 1;
+    // Whoever was first.
+    let token = PROCESS_TOKEN.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
+    Ok(token.map_or_else(|found| found, |_| drawn))
 }

@@ -141,6 +141,7 @@ fn quoted(line: &str) -> String {
 
 /// What is wrong with a state file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RecordError {
     /// It has no bytes at all.
     Empty,

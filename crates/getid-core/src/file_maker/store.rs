@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::error::{LockLoss, OpenError, SaveError};
+use super::error::{LockHolder, LockLoss, OpenError, SaveError};
 use super::record::{Record, RecordError, TEXT_BYTES_MAX};
 use crate::layout::Layout;
 use crate::save_point::SavePoint;
@@ -81,8 +81,8 @@ pub(super) struct Store<D> {
     layout: Layout,
     /// A random number of this life.
     writer: u64,
-    /// The writer of the record that was found, until it is replaced.
-    found_writer: Option<u64>,
+    /// The record that was found, until it is replaced.
+    found: Option<Record>,
     loss: Option<LockLoss>,
 }
 
@@ -112,8 +112,7 @@ impl<D: Disk> Store<D> {
             }
         }
         let point = found.map(|record| record.point);
-        let found_writer = found.map(|record| record.writer);
-        Ok((Store { disk, path, server_id, layout, writer, found_writer, loss: None }, point))
+        Ok((Store { disk, path, server_id, layout, writer, found, loss: None }, point))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -134,7 +133,7 @@ impl<D: Disk> Store<D> {
             }
             self.disk.run(step, &text).map_err(|source| self.failed(step.action(), source))?;
             if step == Step::Rename {
-                self.found_writer = None;
+                self.found = None;
             }
         }
         self.check_lock()
@@ -156,7 +155,7 @@ impl<D: Disk> Store<D> {
     fn check_writer(&mut self) -> Result<(), SaveError> {
         let bytes = self.disk.read().map_err(|source| self.failed("read back", source))?;
         let is_ours = match bytes.map(|bytes| Record::parse(&bytes)) {
-            Some(Ok(record)) => record.writer == self.writer || Some(record.writer) == self.found_writer,
+            Some(Ok(record)) => record.writer == self.writer || Some(record) == self.found,
             Some(Err(RecordError::Version { .. })) => false,
             Some(Err(_)) | None => true,
         };
@@ -194,14 +193,16 @@ pub(super) struct Folder {
     temp: PathBuf,
     lock_path: PathBuf,
     lock: File,
+    /// The random number of this process ([`Holder`]).
+    process_token: u64,
     /// The temporary file, between the steps of a save.
     written: Option<File>,
     is_copy: bool,
 }
 
 impl Folder {
-    /// Locks the state file `path`, which must be absolute.
-    pub(super) fn lock(path: &Path) -> Result<Folder, OpenError> {
+    /// Locks the state file `path`, which must be absolute. `process_token`: a random number of this process.
+    pub(super) fn lock(path: &Path, process_token: u64) -> Result<Folder, OpenError> {
         let beside = |ending: &str| {
             let mut name = path.as_os_str().to_owned();
             name.push(ending);
@@ -213,9 +214,14 @@ impl Folder {
         }
         check_regular(path)?;
         check_regular(&lock_path)?;
-        let lock = lock_file(path, &lock_path)?;
+        let lock = lock_file(path, &lock_path, process_token)?;
         let is_copy = Holder::read(&lock).file != file_number(&lock.metadata());
-        Ok(Folder { state: path.to_owned(), temp, lock_path, lock, written: None, is_copy })
+        let mut folder =
+            Folder { state: path.to_owned(), temp, lock_path, lock, process_token, written: None, is_copy };
+        // At once: what the last holder wrote is not true any more. Where the start fails, the next one counts as one
+        // with a copy.
+        folder.write_holder("");
+        Ok(folder)
     }
 
     /// Whether the writer of the record may have held another lock, and may hold it still: the folder is a copy, or
@@ -225,12 +231,19 @@ impl Folder {
     }
 
     fn mark_original(&mut self) {
-        // For people who look, and for the next start, which waits once more than it needs to where this fails.
         let Some((device, inode)) = file_number(&self.lock.metadata()) else { return };
-        let line = alloc::format!("pid {} device {device} inode {inode}\n", std::process::id());
+        self.write_holder(&alloc::format!(" device {device} inode {inode}"));
+        self.is_copy = false;
+    }
+
+    /// Writes the text of [`Holder`] into the lock file, in place of what is there.
+    ///
+    /// It is for people who look, for the error of a second maker, and for the next start, which waits once more than
+    /// it needs to where this fails.
+    fn write_holder(&mut self, file: &str) {
+        let line = alloc::format!("pid {} process {}{file}\n", std::process::id(), self.process_token);
         let _ =
             self.lock.set_len(0).and_then(|()| self.lock.rewind()).and_then(|()| self.lock.write_all(line.as_bytes()));
-        self.is_copy = false;
     }
 
     fn create(&mut self, text: &str) -> io::Result<()> {
@@ -279,7 +292,7 @@ impl Disk for Folder {
 }
 
 /// Opens and locks the lock file of `state`.
-fn lock_file(state: &Path, path: &Path) -> Result<File, OpenError> {
+fn lock_file(state: &Path, path: &Path, process_token: u64) -> Result<File, OpenError> {
     let failed = |action, source| OpenError::Io { action, path: path.to_owned(), source };
     let mut tries = 0;
     loop {
@@ -299,7 +312,8 @@ fn lock_file(state: &Path, path: &Path) -> Result<File, OpenError> {
             }
             Err(TryLockError::WouldBlock) if tries < LOCK_TRIES => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(OpenError::Held { path: state.to_owned(), pid: Holder::read(&lock).pid });
+                let holder = Holder::read(&lock).seen_from(std::process::id(), process_token);
+                return Err(OpenError::Held { path: state.to_owned(), holder });
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock", source)),
         }
@@ -336,10 +350,11 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// What the holder of a lock wrote about itself. Empty between its lock and its first save, or on a full disk.
-#[derive(Default)]
+/// What the holder of a lock wrote about itself. Empty for an instant after it locked, or on a full disk.
 struct Holder {
     pid: Option<u32>,
+    /// A random number of the process and its forks: a process of another container may have the same process number.
+    process_token: Option<u64>,
     /// Device and inode of the lock file itself.
     file: Option<(u64, u64)>,
 }
@@ -354,11 +369,60 @@ impl Holder {
             words.next()?.parse::<u64>().ok()
         };
         let pid = number("pid").and_then(|pid| u32::try_from(pid).ok());
-        Holder { pid, file: number("device").zip(number("inode")) }
+        Holder { pid, process_token: number("process"), file: number("device").zip(number("inode")) }
+    }
+
+    /// Who it is for the process with this number and this random number.
+    fn seen_from(&self, own_pid: u32, own_token: u64) -> LockHolder {
+        match self.pid {
+            None => LockHolder::Unknown,
+            Some(pid) if pid == own_pid && self.process_token == Some(own_token) => LockHolder::ThisProcess,
+            Some(pid) if pid == own_pid => LockHolder::OtherContainer { pid },
+            Some(pid) => LockHolder::Process { pid },
+        }
     }
 }
 
 /// Device and inode, which no two files have at one time.
 fn file_number(found: &io::Result<Metadata>) -> Option<(u64, u64)> {
     found.as_ref().ok().map(|found| (found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a container the first process has number 1, as in every other one: the random number tells them apart.
+    #[test]
+    fn a_holder_is_this_process_by_both_its_numbers() {
+        let holder = |pid, process_token| Holder { pid, process_token, file: None }.seen_from(1, 10);
+        assert_eq!(holder(Some(1), Some(10)), LockHolder::ThisProcess);
+        assert_eq!(holder(Some(1), Some(11)), LockHolder::OtherContainer { pid: 1 });
+        assert_eq!(holder(Some(1), None), LockHolder::OtherContainer { pid: 1 });
+        // A fork has its parent's random number, and cannot share its maker.
+        assert_eq!(holder(Some(2), Some(10)), LockHolder::Process { pid: 2 });
+        assert_eq!(holder(None, None), LockHolder::Unknown);
+    }
+
+    /// The line of the last life says nothing of the one that holds the lock now, even before its first save.
+    #[test]
+    fn a_lock_file_names_its_holder_from_the_start() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ids");
+        let lock_path = folder.path().join("ids.lock");
+        let marked = |token| Folder::lock(&path, token).expect("it is free");
+        fs::write(&lock_path, "pid 4294967295 process 9 device 1 inode 1\n").expect("written");
+        let mut held = marked(10);
+        let pid = std::process::id();
+        assert_eq!(fs::read_to_string(&lock_path).expect("read"), alloc::format!("pid {pid} process 10\n"));
+        assert!(held.is_copy());
+        let refused = |token| Folder::lock(&path, token).map(drop);
+        assert!(matches!(refused(10), Err(OpenError::Held { holder: LockHolder::ThisProcess, .. })));
+        assert!(matches!(refused(11), Err(OpenError::Held { holder: LockHolder::OtherContainer { .. }, .. })));
+        held.mark_original();
+        drop(held);
+        // A start that fails before its first save is not the original's any more.
+        assert!(!marked(12).is_copy());
+        assert!(marked(13).is_copy());
+    }
 }

@@ -8,8 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, LockResult, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::clock::Clock;
 use super::error::{LockLoss, MakeError, OpenError, SaveError};
-use super::maker::Maker;
+use super::maker::{IDS_MAX, Maker, Start};
 use super::record::Record;
 use super::shuffled_cycle;
 use super::store::{Disk, Step, Store};
 use crate::clock_event::ClockFault;
 use crate::layout::{Id, Layout};
-use crate::limits::Limits;
+use crate::limits::{BorrowPolicy, Limits};
 use crate::save_point::SavePoint;
 use crate::scheme::Scheme;
 use crate::time::{Epoch, Tick};
@@ -145,11 +145,20 @@ struct SimClock(Arc<Mutex<Times>>);
 struct Times {
     boot_ns: u64,
     wall_unix_ns: i64,
+    /// Who waits for a save is woken after a second, again and again, and not by its end.
+    wakes_each_second: bool,
+    /// Each sleep says that it has begun, and waits for a word; time passes as that one says.
+    watched: Option<(Sender<()>, Receiver<()>)>,
 }
 
 impl SimClock {
     fn new() -> SimClock {
-        SimClock(Arc::new(Mutex::new(Times { boot_ns: 1, wall_unix_ns: BEGAN_UNIX_MS * 1_000_000 })))
+        SimClock(Arc::new(Mutex::new(Times {
+            boot_ns: 1,
+            wall_unix_ns: BEGAN_UNIX_MS * 1_000_000,
+            wakes_each_second: false,
+            watched: None,
+        })))
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Times) -> T) -> T {
@@ -157,7 +166,15 @@ impl SimClock {
     }
 
     fn pass_ms(&self, ms: u32) {
-        self.sleep(Duration::from_millis(ms.into()));
+        self.pass(Duration::from_millis(ms.into()));
+    }
+
+    fn pass(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).expect("short");
+        self.with(|times| {
+            times.boot_ns += ns;
+            times.wall_unix_ns += ns.cast_signed();
+        });
     }
 
     fn step_wall_ms(&self, ms: i64) {
@@ -175,11 +192,23 @@ impl Clock for SimClock {
     }
 
     fn sleep(&self, duration: Duration) {
-        let ns = u64::try_from(duration.as_nanos()).expect("short");
-        self.with(|times| {
-            times.boot_ns += ns;
-            times.wall_unix_ns += ns.cast_signed();
-        });
+        let Some((begun, go_on)) = self.with(|times| times.watched.take()) else { return self.pass(duration) };
+        begun.send(()).expect("somebody watches");
+        go_on.recv().expect("somebody lets it go on");
+        self.with(|times| times.watched = Some((begun, go_on)));
+    }
+
+    fn wait<'a, T>(
+        &self,
+        event: &Condvar,
+        guard: MutexGuard<'a, T>,
+        _at_most: Duration,
+    ) -> LockResult<MutexGuard<'a, T>> {
+        if self.with(|times| times.wakes_each_second) {
+            self.pass_ms(1000);
+            return Ok(guard);
+        }
+        event.wait(guard)
     }
 }
 
@@ -189,11 +218,23 @@ fn store(disk: &SimDisk, server_id: u32, layout: Layout) -> Result<(Store<SimDis
     Store::open(disk.clone(), PathBuf::from("/ids"), server_id, layout, rand::random())
 }
 
-fn open_with(disk: &SimDisk, clock: &SimClock, accepts_clock_ahead: bool) -> Result<SimMaker, OpenError> {
-    let layout = Layout::default();
+fn begin(
+    disk: &SimDisk,
+    clock: &SimClock,
+    (layout, limits): (Layout, Limits),
+    start: Start,
+) -> Result<SimMaker, OpenError> {
     let scheme = Scheme::new(layout, 1, shuffled_cycle(layout)).expect("they fit");
     let (store, found) = store(disk, 1, layout)?;
-    Maker::begin(clock.clone(), scheme, Limits::default(), store, found, accepts_clock_ahead)
+    Maker::begin(clock.clone(), scheme, limits, store, Start { found, ..start })
+}
+
+fn open_with(disk: &SimDisk, clock: &SimClock, accepts_clock_ahead: bool) -> Result<SimMaker, OpenError> {
+    begin(disk, clock, Default::default(), Start { accepts_clock_ahead, ..Start::default() })
+}
+
+fn open_past(disk: &SimDisk, clock: &SimClock, past: Id) -> Result<SimMaker, OpenError> {
+    begin(disk, clock, Default::default(), Start { past: Some(past), ..Start::default() })
 }
 
 fn open(disk: &SimDisk, clock: &SimClock) -> SimMaker {
@@ -276,7 +317,7 @@ impl World {
                 }
                 self.last = all.last().copied();
             }
-            Err(MakeError::Save(_) | MakeError::Busy { .. }) => {}
+            Err(MakeError::Save(_) | MakeError::Ahead { .. }) => {}
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
@@ -430,7 +471,11 @@ fn a_file_from_the_future_is_no_endless_wait() {
     let record = Record { server_id: 1, layout: Layout::default(), point, writer: 7 };
     disk.write(&record.to_text());
     let error = open(&disk, &clock).next().expect_err("a day ahead");
-    assert!(matches!(error, MakeError::Busy { ahead_ms: 86_400_000.., max_borrow_ms: 3000 }), "{error}");
+    assert!(matches!(error, MakeError::Ahead { ahead_ms: 86_400_000.. }), "{error}");
+    let policy = BorrowPolicy::Error;
+    let limits = Limits { policy, ..Limits::default() };
+    let maker = begin(&disk, &clock, (Layout::default(), limits), Start::default()).expect("it opens");
+    assert!(matches!(maker.next(), Err(MakeError::Ahead { ahead_ms: 86_400_000.. })));
 
     // One that was written by a clock which was wrong: IDs go on there.
     disk.write(&Record { point: SavePoint { reference: ahead(DAY_MS), ..point }, ..record }.to_text());
@@ -480,7 +525,7 @@ fn threads_go_on_while_one_of_them_saves() {
         assert!(meanwhile > before && tick(meanwhile) < watermark);
         assert_eq!(recorded(&disk).watermark, watermark, "it is not saved");
 
-        clock.pass_ms(60_000);
+        clock.pass_ms(2000);
         let waits = scope.spawn(|| maker.next().expect("an ID"));
         let_go.send(()).expect("it hangs");
         let (saved, waited) = (saves.join().expect("no panic"), waits.join().expect("no panic"));
@@ -585,7 +630,225 @@ fn files_that_are_not_for_this_maker() {
     );
     let torn = refusal(&text[..text.len() / 2], 1, layout).expect("it is torn");
     assert!(
-        torn.contains("its end is missing; make sure that the clock is right and that no process makes IDs"),
+        torn.ends_with(
+            "its end is missing; make sure that no process makes IDs with this file, then remove it; if the clock is right \
+             now and was never ahead, open as before; if it may have been ahead, open once with begin_past(the largest ID \
+             of this server-id in any table), or IDs may repeat"
+        ),
         "{torn}"
     );
+}
+
+/// Threads that call all the time, and a disk whose syncs take longer than the lead: each save is overtaken by the time
+/// that the others have seen.
+#[test]
+fn a_disk_that_is_slower_than_the_lead_is_an_error_and_no_endless_wait() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    clock.with(|times| times.wakes_each_second = true);
+    let hang = || {
+        let ((begun, has_begun), (let_go, go_on)) = (channel(), channel());
+        disk.with(|disk| disk.hangs = Some((begun, go_on)));
+        (has_begun, let_go)
+    };
+    let first = hang();
+    let errors = thread::scope(|scope| {
+        let saves = scope.spawn(|| maker.next());
+        first.0.recv().expect("a save");
+        let waited = maker.next();
+        let second = hang();
+        first.1.send(()).expect("it hangs");
+        // The first save was overtaken.
+        second.0.recv().expect("another save");
+        let waited_again = maker.next();
+        second.1.send(()).expect("it hangs");
+        [waited, waited_again, saves.join().expect("no panic")].map(|result| result.expect_err("no ID"))
+    });
+    for error in errors {
+        assert!(matches!(error, MakeError::SlowDisk { waited_ms: 5000..6000, lead_ms: 3000 }), "{error}");
+    }
+    let text = MakeError::SlowDisk { waited_ms: 5000, lead_ms: 3000 }.to_string();
+    let expected = "no ID for 5000 ms: the disk has not taken the state file in that time, or takes longer for it than \
+                    the lead, 3000 ms; use a faster disk, or raise lead_ms and max_borrow_ms";
+    assert_eq!(text, expected);
+    assert!(maker.next().is_ok(), "the disk is quick again");
+}
+
+/// A sync that takes longer than the lead hurts nobody who is alone.
+#[test]
+fn a_slow_disk_gives_ids_to_a_single_thread() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let maker = open(&disk, &clock);
+    for _ in 0..2 {
+        // The watermark is reached.
+        clock.pass_ms(5000);
+        let (begun, has_begun) = channel();
+        let (let_go, go_on) = channel();
+        disk.with(|disk| disk.hangs = Some((begun, go_on)));
+        thread::scope(|scope| {
+            let saves = scope.spawn(|| maker.next());
+            has_begun.recv().expect("a save");
+            clock.pass_ms(20_000);
+            let_go.send(()).expect("it hangs");
+            saves.join().expect("no panic").expect("an ID");
+        });
+    }
+}
+
+/// Others take each slot while this call sleeps.
+#[test]
+fn a_call_whose_ids_others_take_is_an_error_and_no_endless_wait() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    // One ID a millisecond.
+    let layout = Layout::new(Epoch::DEFAULT, 2, 0, 19).expect("21 bits");
+    let maker = begin(&disk, &clock, (layout, Limits::default()), Start::default()).expect("it opens");
+    maker.next_many(3000).expect("up to the borrow limit");
+    let (begun, has_begun) = channel();
+    let (let_go, go_on) = channel();
+    clock.with(|times| times.watched = Some((begun, go_on)));
+    thread::scope(|scope| {
+        let starves = scope.spawn(|| {
+            let result = maker.next();
+            clock.with(|times| times.watched = None);
+            result
+        });
+        while has_begun.recv().is_ok() {
+            clock.pass_ms(1000);
+            maker.next_many(1000).expect("they are there");
+            let_go.send(()).expect("it sleeps");
+        }
+        let error = starves.join().expect("no panic").expect_err("others took them").to_string();
+        let expected = "no ID for 5000 ms: other calls have taken all that the layout holds, 1000 a second; ask for fewer \
+                        a second, or use a layout with a larger shard-range";
+        assert_eq!(error, expected);
+    });
+}
+
+#[test]
+fn one_call_gives_a_million_ids_and_no_more() {
+    let maker = open(&SimDisk::default(), &SimClock::new());
+    let error = maker.next_many(IDS_MAX + 1).expect_err("too many").to_string();
+    assert_eq!(error, "1048577 IDs were asked for in one call, and 1048576 are the most: ask several times");
+    let ids = maker.next_many(IDS_MAX).expect("IDs");
+    assert!(ids.len() == IDS_MAX as usize && ids.is_sorted_by(|one, next| one < next));
+}
+
+#[test]
+fn too_many_ids_a_second_are_an_error_where_nothing_may_wait() {
+    let limits = Limits { policy: BorrowPolicy::Error, ..Limits::default() };
+    let maker = begin(&SimDisk::default(), &SimClock::new(), (Layout::default(), limits), Start::default());
+    let maker = maker.expect("it opens");
+    let error = (0..4000).find_map(|_| maker.next_many(512).err()).expect("3000 ms hold 3000 times 512");
+    assert_eq!(
+        error.to_string(),
+        "the next ID would lie 3000 ms ahead of the clock, and 3000 ms are allowed: ask for fewer a second, use a layout \
+         with a larger shard-range, or wait"
+    );
+}
+
+#[test]
+fn after_the_last_instant_there_is_no_id_and_no_way_to_get_one() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let end = Layout::default().last_unix_ms();
+    clock.step_wall_ms(end - BEGAN_UNIX_MS - 1000);
+    let maker = open(&disk, &clock);
+    let error = maker.next_many(IDS_MAX).expect_err("4000 ms are not left");
+    assert_eq!(
+        error.to_string(),
+        "no ID of this layout can carry a time after 2154-05-14T23:35:11.103Z: set the clock if it is ahead; if it is \
+         right, this layout has no more IDs, and a table of its own may go on with a later epoch in another file"
+    );
+}
+
+/// The file is lost, and the clock was an hour ahead while it was used.
+#[test]
+fn a_lost_file_is_followed_by_its_largest_id() {
+    let clock = SimClock::new();
+    clock.step_wall_ms(3_600_000);
+    let maker = open(&SimDisk::default(), &clock);
+    let largest = maker.next_many(1000).expect("IDs")[999];
+    clock.step_wall_ms(-3_600_000);
+    assert!(open(&SimDisk::default(), &clock).next().expect("an ID") < largest, "without it they would repeat");
+
+    let disk = SimDisk::default();
+    let next = open_past(&disk, &clock, largest).expect("it opens").next().expect("an ID, and no wait for an hour");
+    assert!(tick(next).ms_since(tick(largest)) > 3200, "past what that maker may have given besides");
+    // The file has it from then on.
+    let later = open(&disk, &clock).next().expect("an ID");
+    assert!(later > next);
+    let point = recorded(&disk);
+    open_past(&disk, &clock, largest).expect("it opens").close().expect("nothing to save");
+    assert_eq!(recorded(&disk), point, "a file that lies past it does not move");
+}
+
+#[test]
+fn past_the_last_id_of_a_layout_there_is_none() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let last = Id::new((1 << 63) - 1).expect("63 bits");
+    let error = open_past(&disk, &clock, last).map(drop).expect_err("the end of time").to_string();
+    assert_eq!(
+        error,
+        "there are no IDs past 9223372036854775807, which begin_past was given: IDs of this layout end at \
+         2154-05-14T23:35:11.103Z; give the largest ID that was made with this layout"
+    );
+    assert_eq!(disk.text(), None, "it is not stored");
+}
+
+/// A maker whose lock file was replaced a moment ago gives IDs up to its last watermark, which lies past R + B. The
+/// next one, which finds no state file, begins past them.
+#[test]
+fn a_start_without_a_file_begins_past_a_maker_that_has_lost_it() {
+    let (disk, clock) = (SimDisk::default(), SimClock::new());
+    let first = open(&disk, &clock);
+    let mut last = first.next().expect("an ID");
+    let limit = || {
+        let wall = Epoch::DEFAULT.tick_at(clock.wall_unix_ms()).expect("in range");
+        wall.plus_ms(Limits::default().max_borrow_ms)
+    };
+    // At the borrow limit, right after a save.
+    while recorded(&disk).watermark <= limit().plus_ms(100) {
+        first.next_many(500).expect("IDs");
+    }
+    disk.with(|disk| disk.loss = Some(LockLoss::LockReplaced));
+    let (begun, has_begun) = channel();
+    let (let_go, go_on) = channel();
+    clock.with(|times| times.watched = Some((begun, go_on)));
+    let next = thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let maker = open(&SimDisk::default(), &clock);
+            clock.with(|times| times.watched = None);
+            maker.next()
+        });
+        let pauses = has_begun.recv().is_ok();
+        while !pauses && !second.is_finished() {
+            thread::yield_now();
+        }
+        let paused_ns = clock.boot_ns();
+        let error = loop {
+            match first.next_many(50) {
+                Ok(ids) => last = ids[49],
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(&error, MakeError::Save(error) if matches!(**error, SaveError::Lost { .. })), "{error}");
+        clock.pass(Duration::from_millis(250).saturating_sub(Duration::from_nanos(clock.boot_ns() - paused_ns)));
+        let _ = let_go.send(());
+        second.join().expect("no panic").expect("an ID")
+    });
+    assert!(next > last, "{next:?} after {last:?}");
+}
+
+/// A random number of a life may come again in a fork of its process, and another record is another one all the same.
+#[test]
+fn a_record_of_the_same_writer_is_not_replaced() {
+    let disk = SimDisk::default();
+    let point = SavePoint { watermark: Tick(10), reference: Tick(5), max_borrow_ms: 3000 };
+    let record = Record { server_id: 1, layout: Layout::default(), point, writer: 7 };
+    disk.write(&record.to_text());
+    let (mut store, _) = store(&disk, 1, Layout::default()).expect("it opens");
+    let other = Record { point: SavePoint { watermark: Tick(20), ..point }, ..record }.to_text();
+    disk.write(&other);
+    let error = store.save(point).expect_err("it is not what was found");
+    assert!(matches!(error, SaveError::Lost { loss: LockLoss::Overwritten, .. }), "{error}");
+    assert_eq!(disk.text(), Some(other));
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio, exit};
 use std::thread;
 
-use getid_core::{Epoch, FileMaker, Id, Layout, Limits, LockLoss, MakeError, OpenError, SaveError, Tick};
+use getid_core::{Epoch, FileMaker, Id, Layout, Limits, LockHolder, LockLoss, MakeError, OpenError, SaveError, Tick};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use tempfile::TempDir;
@@ -106,14 +106,20 @@ fn the_next_life_begins_behind_this_one() {
 fn a_second_maker_in_one_process_is_refused() {
     let (_folder, path) = folder();
     let maker = FileMaker::open(&path, 1).unwrap();
-    let expected = format!(
-        "this process has {} open already: share that FileMaker, which any number of threads may use",
-        path.display()
-    );
+    let expected =
+        format!("this process has {} open: share that FileMaker, which any number of threads may use", path.display());
     assert_eq!(refusal(&path, 1), expected);
     maker.next().unwrap();
     drop(maker);
     FileMaker::open(&path, 1).unwrap().next().unwrap();
+}
+
+/// The README shows the error of a second copy.
+#[test]
+fn the_readme_shows_the_error_of_a_second_process() {
+    let error = OpenError::Held { path: "/tmp/ids.state".into(), holder: LockHolder::Process { pid: 22998 } };
+    let line = format!("\n{error}\n```\n");
+    assert!(include_str!("../../README.md").contains(&line), "{line}");
 }
 
 /// A process of this test program that has a file open.
@@ -165,7 +171,8 @@ fn two_processes_on_one_file_are_refused_and_a_killed_one_is_followed() {
     let mut other = Holder::start(&path);
     let id = other.id();
     let expected = format!(
-        "process {}, or a child of it, has {} open: stop it, or give this process another file and another server-id",
+        "process {} (in a container: as that counts), or a child of it, has {} open: stop it, or give this process another \
+         file and another server-id",
         other.child.id(),
         path.display()
     );
@@ -222,6 +229,22 @@ fn forks() {
     assert!(next > after);
     drop(input);
     assert_eq!(status(), 0);
+
+    // Two forks of one process: each draws random numbers of its own.
+    let mut maker = Some(FileMaker::open(&path, 1).unwrap());
+    let writers = [".one", ".two"].map(|ending| {
+        let own = beside(&path, ending);
+        let opened = own.clone();
+        let (parents, status) = in_a_fork(maker.take().unwrap(), move |maker| {
+            drop(maker);
+            FileMaker::open(&opened, 1).map_or(1, |_| 0)
+        });
+        maker = Some(parents);
+        assert_eq!(status(), 0);
+        let text = fs::read_to_string(own).unwrap();
+        text.lines().find(|line| line.starts_with("writer ")).unwrap().to_owned()
+    });
+    assert_ne!(writers[0], writers[1]);
     println!("parent is done");
 }
 
@@ -248,6 +271,7 @@ fn a_disk_that_takes_nothing() {
     fs::create_dir_all(&in_the_way).unwrap();
     let error = FileMaker::open(&path, 1).unwrap_err();
     assert!(matches!(error, OpenError::Save(SaveError::Io { action: "write a file beside", .. })), "{error}");
+    assert!(error.to_string().ends_with("; a folder has the name of a file: move it away"), "{error}");
     assert!(!path.exists());
 
     fs::remove_dir_all(beside(&path, ".tmp")).unwrap();
@@ -275,13 +299,13 @@ fn a_disk_that_takes_nothing() {
 }
 
 /// A small disk in memory.
-struct Mounted(TempDir);
+struct SmallDisk(TempDir);
 
-impl Mounted {
-    fn new() -> Mounted {
+impl SmallDisk {
+    fn new() -> SmallDisk {
         let folder = TempDir::new().unwrap();
         mount(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"], folder.path());
-        Mounted(folder)
+        SmallDisk(folder)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -289,7 +313,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(self.0.path()).status();
     }
@@ -302,7 +326,7 @@ fn mount(options: &[&str], path: &Path) {
 #[test]
 #[ignore = "needs root"]
 fn a_disk_that_is_full_and_one_that_is_read_only() {
-    let disk = Mounted::new();
+    let disk = SmallDisk::new();
     let path = disk.path("ids");
     let maker = FileMaker::options().limits(Limits { lead_ms: 1, ..Limits::default() }).open(&path, 1).unwrap();
     let mut last = maker.next().unwrap();
@@ -344,14 +368,18 @@ fn a_maker_whose_file_is_taken_away_stops() {
         let folder = above.path().join("folder");
         fs::create_dir(&folder).unwrap();
         let path = folder.join("ids");
-        let first = FileMaker::options().limits(Limits { lead_ms: 1, ..Limits::default() }).open(&path, 1).unwrap();
+        let first = FileMaker::open(&path, 1).unwrap();
+        // At the borrow limit, where its next IDs lie past those of a maker that begins now.
         let mut last = first.next().unwrap();
+        while first.status().unwrap().borrow_ms < first.status().unwrap().max_borrow_ms - 5 {
+            last = first.next_many(1000).unwrap()[999];
+        }
         mischief(&path);
         let second = FileMaker::open(&path, 1).unwrap();
         let next = second.next().unwrap();
         let error = loop {
-            match first.next() {
-                Ok(id) => last = id,
+            match first.next_many(100) {
+                Ok(ids) => last = ids[99],
                 Err(error) => break error,
             }
         };
@@ -386,6 +414,8 @@ fn what_is_no_state_file_is_refused() {
         "{nowhere}"
     );
     assert!(refusal(Path::new("/"), 1).starts_with("/ is no name of a file"));
+    let empty = "the path of the state file is empty: name a regular file, or one that is not there yet";
+    assert_eq!(refusal(Path::new(""), 1), empty);
 
     let own = folder.path().join("own");
     FileMaker::open(&own, 1).unwrap();
