@@ -259,9 +259,10 @@ fn github_runs_the_gate_and_makes_the_release() {
         assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(script).is_file(), "{script}");
     }
     let release = read("packaging/release");
-    for (place, word) in
-        [("RELEASE=target/dist/release-$version", "release=target/dist/release-$version"), ("release/NOTES.md", "NOTES.md")]
-    {
+    for (place, word) in [
+        ("RELEASE=target/dist/release-$version", "release=target/dist/release-$version"),
+        ("release/NOTES.md", "NOTES.md"),
+    ] {
         assert!(text.contains(place) && release.contains(word), "{place}");
     }
 }

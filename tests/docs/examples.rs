@@ -139,7 +139,7 @@ fn a_second_copy_of_the_maker_does_not_start() {
     let holder = first.child.id();
     let remedy = "stop it, or give this process another file and another server-id";
     let expected = format!(
-        "process {holder} (in a container: as that counts), or a child of it, has {} open: {remedy}\n",
+        "process {holder} (as its container numbers it, if it is in one), or a child of it, has {} open: {remedy}\n",
         file.display()
     );
     // `cargo run`, where it stands between, has the same process: it becomes the example.

@@ -111,7 +111,7 @@ impl fmt::Display for LockHolder {
         match self {
             LockHolder::ThisProcess => write!(f, "this process"),
             LockHolder::Process { pid } => {
-                write!(f, "process {pid} (in a container: as that counts), or a child of it,")
+                write!(f, "process {pid} (as its container numbers it, if it is in one), or a child of it,")
             }
             LockHolder::OtherContainer { pid } => {
                 write!(f, "another process, which has number {pid} too, in a container of its own, or a child of it,")
@@ -454,7 +454,10 @@ mod tests {
         let text = |holder| OpenError::Held { path: "/ids".into(), holder }.to_string();
         let stop = "stop it, or give this process another file and another server-id";
         for (holder, expected) in [
-            (LockHolder::Process { pid: 7 }, "process 7 (in a container: as that counts), or a child of it,"),
+            (
+                LockHolder::Process { pid: 7 },
+                "process 7 (as its container numbers it, if it is in one), or a child of it,",
+            ),
             (
                 LockHolder::OtherContainer { pid: 1 },
                 "another process, which has number 1 too, in a container of its own, or a child of it,",

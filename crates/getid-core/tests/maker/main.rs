@@ -171,7 +171,7 @@ fn two_processes_on_one_file_are_refused_and_a_killed_one_is_followed() {
     let mut other = Holder::start(&path);
     let id = other.id();
     let expected = format!(
-        "process {} (in a container: as that counts), or a child of it, has {} open: stop it, or give this process another \
+        "process {} (as its container numbers it, if it is in one), or a child of it, has {} open: stop it, or give this process another \
          file and another server-id",
         other.child.id(),
         path.display()
