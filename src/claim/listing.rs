@@ -1,29 +1,39 @@
 //! All claims of a claim store, as the page shows them.
 //!
-//! The list is read when somebody asks for it, and at most once in `LIST_EVERY` for all who ask: beats go on beside
-//! it over connections of their own. It grants nothing, and no decision rests on it.
+//! A request for the list starts a reading in the background, at most one in `LIST_EVERY` for all requests: a store
+//! that does not answer holds up no request for longer than `WAIT`, and the last list stays, with the error beside it.
+//! The readings have connections of their own, beside those of the beats. They grant nothing, and no decision rests on
+//! them.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use getid_core::Tick;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::sync::Mutex as Turn;
+use tokio::time::{Instant, timeout};
 
 use super::fleet::{ClaimRecord, Holding};
 use crate::records::{CLAIMS, LIST_MAX, RecordStore, Row};
 
-/// How old a list may be.
+/// Age of a list from which on a request starts another reading.
 const LIST_EVERY: Duration = Duration::from_secs(5);
+
+/// Time for which a request waits for a reading.
+const WAIT: Duration = Duration::from_millis(300);
 
 /// Claims that are listed: 1024 of them are about 400 KB of JSON.
 pub const CLAIMS_MAX: usize = 1024;
 
+type Latest = Mutex<Option<(Instant, Arc<ClaimList>)>>;
+
 /// Lists the claims of a store.
 pub struct ClaimLister {
     store: Arc<dyn RecordStore>,
-    latest: Mutex<Option<(Instant, Arc<ClaimList>)>>,
+    /// The last list, and when its reading ended; `None` before the first.
+    latest: Arc<Latest>,
+    /// Held by the reading that is under way.
+    turn: Arc<Turn<()>>,
 }
 
 impl fmt::Debug for ClaimLister {
@@ -32,23 +42,23 @@ impl fmt::Debug for ClaimLister {
     }
 }
 
-/// The claims of a store at one moment.
+/// The claims of a store, as they were read last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimList {
-    /// When they were read, Unix ms by this machine's wall clock.
-    pub read_unix_ms: i64,
+    /// When the last of them was read, Unix ms by this machine's wall clock; `None` before the first reading.
+    pub read_unix_ms: Option<i64>,
     /// By their server-ids, [`CLAIMS_MAX`] at most.
     pub claims: Vec<ListedClaim>,
     /// Whether there are more.
     pub has_more: bool,
-    /// Why there is no list, or only a part of one.
+    /// Why the last reading failed; the claims are those of the last one that succeeded.
     pub error: Option<String>,
 }
 
 /// One claim of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedClaim {
-    /// Whose claim it is.
+    /// The server-id of the claim.
     pub server_id: u32,
     /// `held`, `free`, `moved` or `unreadable`.
     pub state: &'static str,
@@ -58,57 +68,88 @@ pub struct ListedClaim {
     pub host: String,
     /// Where clients reach the holder; empty: unknown.
     pub address: String,
-    /// Since when the claim is held or free, by the clock of who wrote that, Unix ms.
+    /// Since when the claim is held or free, by the clock of the server that wrote it, Unix ms.
     pub since_unix_ms: i64,
     /// When the record was written last, by its holder's clock, Unix ms; `None`: no server ever had the claim.
     pub written_unix_ms: Option<i64>,
+    /// When the record was read, Unix ms by this machine's wall clock.
+    pub read_unix_ms: i64,
     /// Silence after which a standby takes the claim over, ms.
     pub timeout_ms: u64,
 }
 
 impl ClaimLister {
-    /// Over these connections, which nothing else uses.
+    /// Lists over these connections, which nothing else uses.
     pub fn new(store: Arc<dyn RecordStore>) -> ClaimLister {
-        ClaimLister { store, latest: Mutex::default() }
+        ClaimLister { store, latest: Arc::default(), turn: Arc::default() }
     }
 
-    /// The claims of the store, at most `LIST_EVERY` old. `now_unix_ms` reads the wall clock.
-    pub async fn list(&self, now_unix_ms: impl Fn() -> i64) -> Arc<ClaimList> {
-        let mut latest = self.latest.lock().await;
-        if let Some((at, list)) = latest.as_ref()
-            && at.elapsed() < LIST_EVERY
-        {
-            return Arc::clone(list);
-        }
-        let mut list = ClaimList::default();
-        if let Err(error) = self.read(&mut list).await {
-            list.error = Some(error);
-        }
-        list.claims.sort_by_key(|claim| claim.server_id);
-        list.read_unix_ms = now_unix_ms();
-        let list = Arc::new(list);
-        *latest = Some((Instant::now(), Arc::clone(&list)));
-        list
-    }
-
-    async fn read(&self, list: &mut ClaimList) -> Result<(), String> {
-        let mut after = String::new();
-        loop {
-            let page = self.store.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| error.to_string())?;
-            for (key, row) in &page.rows {
-                let Some(server_id) = key.server_id() else { continue };
-                if list.claims.len() == CLAIMS_MAX {
-                    list.has_more = true;
-                    return Ok(());
+    /// Returns the claims of the store: at most `LIST_EVERY` old, or as they were read last where the store does not
+    /// answer within `WAIT`. `now_unix_ms` reads the wall clock.
+    pub async fn list(&self, now_unix_ms: impl Fn() -> i64 + Send + 'static) -> Arc<ClaimList> {
+        if !self.is_fresh() {
+            if let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() {
+                // Another request's reading may have ended since.
+                if !self.is_fresh() {
+                    let (store, latest) = (Arc::clone(&self.store), Arc::clone(&self.latest));
+                    tokio::spawn(async move {
+                        refresh(&*store, &latest, now_unix_ms).await;
+                        drop(turn);
+                    });
                 }
-                list.claims.push(ListedClaim::of_row(server_id, row));
             }
-            match page.rows.last() {
-                Some((key, _)) if page.rows.len() >= LIST_MAX => key.as_str().clone_into(&mut after),
-                _ => return Ok(()),
+            let _ = timeout(WAIT, self.turn.lock()).await;
+        }
+        let latest = locked(&self.latest).as_ref().map(|(_, list)| Arc::clone(list));
+        latest.unwrap_or_else(|| {
+            let error = "the claim store has not answered yet".to_owned();
+            Arc::new(ClaimList { error: Some(error), ..ClaimList::default() })
+        })
+    }
+
+    fn is_fresh(&self) -> bool {
+        locked(&self.latest).as_ref().is_some_and(|(at, _)| at.elapsed() < LIST_EVERY)
+    }
+}
+
+fn locked(latest: &Latest) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<ClaimList>)>> {
+    latest.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads all claims. The claims before stay where that fails.
+async fn refresh(store: &dyn RecordStore, latest: &Latest, now_unix_ms: impl Fn() -> i64) {
+    let list = match read(store, now_unix_ms).await {
+        Ok(list) => list,
+        Err(error) => {
+            let before = locked(latest).as_ref().map(|(_, list)| ClaimList::clone(list)).unwrap_or_default();
+            ClaimList { error: Some(error), ..before }
+        }
+    };
+    *locked(latest) = Some((Instant::now(), Arc::new(list)));
+}
+
+async fn read(store: &dyn RecordStore, now_unix_ms: impl Fn() -> i64) -> Result<ClaimList, String> {
+    let mut list = ClaimList::default();
+    let mut after = String::new();
+    loop {
+        let page = store.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| error.to_string())?;
+        let read_unix_ms = now_unix_ms();
+        list.read_unix_ms = Some(read_unix_ms);
+        for (key, row) in &page.rows {
+            let Some(server_id) = key.server_id() else { continue };
+            if list.claims.len() == CLAIMS_MAX {
+                list.has_more = true;
+                break;
             }
+            list.claims.push(ListedClaim { read_unix_ms, ..ListedClaim::of_row(server_id, row) });
+        }
+        match page.rows.last() {
+            Some((key, _)) if page.rows.len() >= LIST_MAX && !list.has_more => key.as_str().clone_into(&mut after),
+            _ => break,
         }
     }
+    list.claims.sort_by_key(|claim| claim.server_id);
+    Ok(list)
 }
 
 impl ListedClaim {
@@ -147,7 +188,7 @@ mod tests {
     use super::super::fleet::Holder;
     use super::super::record::Identity;
     use super::*;
-    use crate::records::{Key, Stamp, memory::MemoryStore};
+    use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Stamp, Written, memory::MemoryStore};
 
     #[tokio::test(start_paused = true)]
     async fn claims_are_listed_by_their_ids_and_read_once_for_all_who_ask() {
@@ -173,10 +214,96 @@ mod tests {
             list.claims.iter().map(|claim| (claim.server_id, claim.state, claim.name.as_str())).collect();
         assert_eq!(seen, [(2, "free", ""), (3, "unreadable", ""), (10, "held", "host-b")]);
         assert_eq!((list.claims[2].written_unix_ms, list.claims[0].written_unix_ms), (Some(1_795_000_000_500), None));
-        assert_eq!((list.read_unix_ms, list.has_more, &list.error), (7, false, &None));
+        assert_eq!((list.read_unix_ms, list.has_more, &list.error), (Some(7), false, &None));
         put(11, None).await;
         assert!(Arc::ptr_eq(&list, &lister.list(|| 8).await));
         tokio::time::advance(LIST_EVERY).await;
         assert_eq!(lister.list(|| 9).await.claims.len(), 4);
+    }
+
+    /// What the next readings of a [`Fickle`] store come to.
+    #[derive(Clone, Copy)]
+    enum Mood {
+        Answers,
+        Fails,
+        Hangs,
+    }
+
+    /// A store of `claims` claims that answers, fails or hangs.
+    struct Fickle {
+        claims: u32,
+        mood: Mutex<Mood>,
+    }
+
+    impl RecordStore for Fickle {
+        fn shown(&self) -> &'static str {
+            "fickle"
+        }
+
+        fn read<'a>(&'a self, _: &'a Key) -> Answer<'a, Option<Row>> {
+            unreachable!("a lister only lists")
+        }
+
+        fn list<'a>(&'a self, _: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed> {
+            Box::pin(async move {
+                let mood = *self.mood.lock().unwrap();
+                match mood {
+                    Mood::Answers => {}
+                    Mood::Fails => return Err(RecordStoreError::Away("connection refused".to_owned())),
+                    Mood::Hangs => std::future::pending().await,
+                }
+                let keys = (0..self.claims).map(Key::of_claim);
+                let mut keys: Vec<_> = keys.filter(|key| key.as_str() > after).collect();
+                keys.sort_by(|one, other| one.as_str().cmp(other.as_str()));
+                let row = Row { stamp: Stamp { writer: 1, beat: 1 }, text: "no record".to_owned() };
+                let rows = keys.into_iter().take(limit).map(|key| (key, row.clone())).collect();
+                Ok(Listed { rows, ..Listed::default() })
+            })
+        }
+
+        fn write<'a>(&'a self, _: &'a Key, _: Option<Stamp>, _: &'a Row) -> Answer<'a, Written> {
+            unreachable!("a lister only lists")
+        }
+
+        fn mend<'a>(&'a self, _: &'a Key, _: &'a BadRow, _: &'a Row) -> Answer<'a, bool> {
+            unreachable!("a lister only lists")
+        }
+
+        fn about(&self) -> Answer<'_, About> {
+            unreachable!("a lister only lists")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_does_not_answer_holds_up_no_request_and_the_last_list_stays() {
+        let store = Arc::new(Fickle { claims: 2, mood: Mutex::new(Mood::Hangs) });
+        let first = ClaimLister::new(Arc::clone(&store) as _);
+        let begun = Instant::now();
+        let list = first.list(|| 1).await;
+        assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (WAIT, 0, None));
+        assert_eq!(list.error.as_deref(), Some("the claim store has not answered yet"));
+
+        *store.mood.lock().unwrap() = Mood::Answers;
+        let lister = ClaimLister::new(Arc::clone(&store) as _);
+        assert_eq!(lister.list(|| 2).await.claims.len(), 2);
+        for (mood, waits, error) in
+            [(Mood::Fails, Duration::ZERO, Some("connection refused")), (Mood::Hangs, WAIT, Some("connection refused"))]
+        {
+            *store.mood.lock().unwrap() = mood;
+            tokio::time::advance(LIST_EVERY).await;
+            let begun = Instant::now();
+            let list = lister.list(|| 3).await;
+            assert_eq!((begun.elapsed(), list.claims.len(), list.read_unix_ms), (waits, 2, Some(2)));
+            assert_eq!(list.error.as_deref(), error);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_of_a_reading_is_that_of_its_page() {
+        let lister = ClaimLister::new(Arc::new(Fickle { claims: 1010, mood: Mutex::new(Mood::Answers) }));
+        let clock = std::sync::atomic::AtomicI64::new(0);
+        let list = lister.list(move || clock.fetch_add(1, std::sync::atomic::Ordering::Relaxed)).await;
+        let second = list.claims.iter().filter(|claim| claim.read_unix_ms == 1).count();
+        assert_eq!((list.claims.len(), second, list.read_unix_ms), (1010, 1010 - LIST_MAX, Some(1)));
     }
 }

@@ -92,8 +92,9 @@ fn check_protection(config: &Config, caller: &Caller) -> Result<(), Problem> {
     }
     Err(Problem::new(
         StatusCode::FORBIDDEN,
-        "getid is in protected mode and has no password: it answers this machine only. Set requirepass, or \
-         protected-mode no once nobody from outside can reach this port"
+        "getid is in protected mode and has no password: it answers this machine only, whatever http-bind says. Set \
+         requirepass; or bind, to give IDs to other machines without a password; or protected-mode no once nobody from \
+         outside can reach this port"
             .to_owned(),
     ))
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// Lines that are kept.
 pub const LINES_MAX: usize = 100;
 
-/// Characters of a line that are kept: 100 lines take 160 KB at most.
+/// Characters of a line that are kept. A character takes 4 bytes at most: 100 lines take 160 KB at most.
 const CHARS_MAX: usize = 400;
 
 /// A line of the log.
@@ -27,8 +27,8 @@ pub(super) struct Recent(Mutex<VecDeque<RecentLine>>);
 impl Recent {
     pub(super) fn push(&self, mut line: RecentLine) {
         if let Some((end, _)) = line.text.char_indices().nth(CHARS_MAX) {
-            line.text.truncate(end);
-            line.text.push('…');
+            // A copy: the text that is cut would keep the memory of the whole line.
+            line.text = format!("{}…", &line.text[..end]);
         }
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == LINES_MAX {
@@ -55,5 +55,7 @@ mod tests {
         let all = recent.all();
         assert_eq!((all.len(), all[0].unix_ms, all[99].unix_ms), (LINES_MAX, 50, 149));
         assert!(all.iter().all(|line| line.text.chars().count() == CHARS_MAX + 1));
+        let kept = recent.0.lock().unwrap();
+        assert!(kept.iter().all(|line| line.text.capacity() <= 4 * (CHARS_MAX + 1)), "{}", kept[0].text.capacity());
     }
 }

@@ -22,6 +22,14 @@ fs.mkdirSync(shots, { recursive: true });
 /* ---- the server ---- */
 
 let server;
+// Whoever ends this program is not to leave a server behind.
+for (const signal of ['SIGTERM', 'SIGINT']) {
+  process.once(signal, () => {
+    server?.kill('SIGKILL');
+    process.exit(1);
+  });
+}
+
 async function start() {
   const words = ['serve', '--port', port, '--http-port', http, '--http-bind', '127.0.0.1', '--dir', dir,
     '--sequence-create', 'on-first-use', '--id-max-borrow-ms', '500', '--id-watermark-lead-ms', '400',
@@ -239,7 +247,7 @@ async function hostile() {
     last_takeover: { at: null, cause: bad, took_ms: 1 },
   };
   const details = put(await (await fetch(`${url}v1/status/details`)).json());
-  Object.assign(details.reader, { may: ['getid', 'decodeid', 'incr', 'sequence|raise'] });
+  Object.assign(details.reader, { may: ['getid', 'decodeid', 'generators', 'incr', 'sequence|raise', 'config|get'] });
   details.errors = [{ code: bad, count: 1 }];
   details.fleet = { read: '2026-01-01T00:00:00.000Z', error: bad, has_more: true, claims: [{ server_id: 0, state: 'held', name: bad, host: bad, address: bad, since: null, written_ms_ago: -5000, timeout_ms: 2000 }] };
   const generator = put(await (await fetch(`${url}v1/status/generators/tweets`)).json());
@@ -251,6 +259,7 @@ async function hostile() {
   await page.locator('#notices li', { hasText: '<img src=x' }).waitFor();
   await page.locator('#claim-facts').waitFor();
   await page.locator('#claims tbody tr', { hasText: '<img src=x' }).waitFor();
+  await page.locator('#claims-more', { hasText: "'getid claim show' lists all" }).waitFor();
   await page.locator('#log li', { hasText: '<img src=x' }).first().waitFor();
   await page.locator('#pools tbody tr', { hasText: '<img src=x' }).first().waitFor();
   await page.locator('#generators button.name').last().click();
@@ -263,6 +272,9 @@ async function hostile() {
 
 /* Gets, copies, counts and raises, with nothing but what is on the page. */
 async function work() {
+  // A pool of short leases that was just declared leases nothing at first: as if its ids had been in use until now.
+  assert.equal(await redis('WORKERID INIT batch NEW'), 'OK');
+  await redis('WORKERID LEASE batch NAME importer-7');
   const page = await open({ permissions: ['clipboard-read', 'clipboard-write'] });
   await live(page);
   const row = name => page.locator('#generators tbody tr', { hasText: name });
@@ -315,7 +327,7 @@ async function work() {
   await row('tweets').first().locator('button.name').click();
   await until('it is closed', async () => await page.locator('.inside .stripes').count() === 0);
   await page.locator('#pools button.name').click();
-  await page.locator('#pools tr.more', { hasText: /importer-7|Nothing is leased/ }).waitFor();
+  await page.locator('#pools tr.more', { hasText: 'importer-7' }).waitFor();
   await page.getByText('24 hours').click();
   await page.locator('#began', { hasText: ' h ago' }).waitFor();
   await page.context().close();
@@ -354,6 +366,8 @@ async function counting() {
 async function rights() {
   assert.equal(await redis('ACL SETUSER viewer on >look ~tweets +info +getid +decodeid'), 'OK');
   assert.equal(await redis('ACL SETUSER watcher on >look +info'), 'OK');
+  assert.equal(await redis('ACL SETUSER clerk on >look ~shelf:1 +info +incr +sequence|list'), 'OK');
+  for (const name of ['shelf:1', 'shelf:2']) assert.equal(await redis(`SEQUENCE CREATE ${name}`), 'OK');
   const page = await open();
   await live(page);
   const enter = async user => {
@@ -374,13 +388,74 @@ async function rights() {
   assert.equal(await page.locator('#sequences button').count(), 0);
   assert.equal(await page.locator('#create').isVisible(), false);
   assert.match(await page.locator('#call').textContent(), /--user viewer:PASSWORD/);
-  assert.equal((await page.locator('body').innerText()).includes('look on'), false);
+  assert.equal(await page.locator('#generators button.name').count(), 2);
+  assert.equal((await page.locator('body').innerText()).includes('viewers'), false);
   await page.locator('#leave').click();
   await enter('watcher');
   await page.locator('#commands tbody tr').first().waitFor();
   for (const part of ['#get-part', '#decode-part']) assert.equal(await page.locator(part).isVisible(), false);
   assert.equal(await page.locator('#generators td.acts button').count(), 0);
+  assert.equal(await page.locator('#generators button.name').count(), 0);
+  await page.locator('#log-none', { hasText: 'users who may run CONFIG GET' }).waitFor();
   await check(page, 'the page of who may only look');
+  // Of the sequences in the list of the store, each by its name.
+  await page.locator('#leave').click();
+  await enter('clerk');
+  const shelf = n => page.locator('#sequences tbody tr', { hasText: `shelf:${n}` });
+  await shelf(1).getByRole('button', { name: 'Next value of shelf:1' }).waitFor();
+  assert.equal(await shelf(2).locator('button').count(), 0);
+  assert.deepEqual(await page.locator('#from option').evaluateAll(all => all.map(one => one.value)), ['s:shelf:1']);
+  // What the store gives next is read again.
+  await shelf(2).locator('td', { hasText: /^next is 1$/ }).waitFor();
+  await redisAs('secret', 'SEQUENCE RAISE shelf:2 41');
+  await shelf(2).locator('td', { hasText: /^next is 42$/ }).waitFor();
+  await page.context().close();
+  assert.equal(await redisAs('secret', 'CONFIG SET requirepass ""'), 'OK');
+}
+
+/* Nothing that a user saw, and no late answer, is there for the next one. */
+async function leaving() {
+  assert.equal(await redis('ACL SETUSER first on >look ~* +@all'), 'OK');
+  assert.equal(await redis('CONFIG SET requirepass secret'), 'OK');
+  const page = await open();
+  await page.locator('#login').waitFor();
+  await page.locator('#user').fill('first');
+  await page.locator('#password').fill('look');
+  await page.keyboard.press('Enter');
+  await live(page);
+  await page.locator('#get-button').click();
+  const id = await page.locator('#got-list code').first().textContent();
+  await page.locator('.reading').first().waitFor();
+  const held = [];
+  const hold = route => { held.push(route); };
+  await page.route('**/v1/ids/**', hold);
+  await page.route('**/v1/sequences/twice', hold);
+  await page.locator('#get-button').click();
+  await page.locator('#id').fill(id);
+  await page.keyboard.press('Enter');
+  await until('both are on their way', () => held.length === 2);
+  await page.locator('#create').click();
+  await page.locator('#dialog-name').fill('twice');
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Enter');
+  await until('the dialog is sent', () => held.length === 3);
+  assert(await page.locator('#dialog-go').isDisabled());
+  await redisAs('secret', 'ACL SETUSER first -info');
+  await page.locator('#login').waitFor();
+  assert.equal(await page.locator('#dialog').isVisible(), false);
+  assert.equal(held.length, 3, 'two Enters send once');
+  await page.unroute('**/v1/ids/**');
+  await Promise.all(held.map(async route => route.fulfill({ response: await route.fetch() })));
+  await page.locator('#user').fill('default');
+  await page.locator('#password').fill('secret');
+  await page.keyboard.press('Enter');
+  await live(page);
+  await page.locator('#get-part').waitFor();
+  for (const list of ['#got-list li', '.reading', '#dialog-fields input']) assert.equal(await page.locator(list).count(), 0, list);
+  for (const part of ['#got', '#decoded', '#dialog']) assert.equal(await page.locator(part).isVisible(), false, part);
+  for (const text of ['#get-wrong', '#decode-wrong', '#toast']) assert.equal(await page.locator(text).textContent(), '', text);
+  assert.equal(await page.locator('#id').inputValue(), '');
+  assert(!(await page.locator('body').innerHTML()).includes(id));
   await page.context().close();
   assert.equal(await redisAs('secret', 'CONFIG SET requirepass ""'), 'OK');
 }
@@ -418,7 +493,7 @@ async function manyViewers() {
   const streams = await Promise.all(Array.from({ length: 32 }, view));
   assert(streams.every(stream => stream), '32 viewers may look on');
   const page = await open();
-  await page.locator('#link-text', { hasText: 'too many look on' }).waitFor();
+  await page.locator('#link-text', { hasText: 'too many viewers' }).waitFor();
   await state(page, 'Giving IDs');
   enough.abort();
   await live(page);
@@ -470,7 +545,7 @@ async function gone() {
 
 try {
   await start();
-  for (const story of [idle, full, decoder, work, counting, hostile, rights, refusing, manyViewers, gone, login]) {
+  for (const story of [idle, full, decoder, work, counting, hostile, rights, leaving, refusing, manyViewers, gone, login]) {
     await story();
     assert.deepEqual(faults, [], story.name);
   }

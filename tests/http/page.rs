@@ -1,5 +1,6 @@
 //! The page: what it is sent with, what it is told, to how many, and for how long.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -336,6 +337,7 @@ fn the_details_have_only_what_their_reader_may_do() {
     for name in ["shop:1", "other"] {
         assert_eq!(redis.ask(&format!("INCR {name}")), ":1");
     }
+    assert_eq!(redis.ask("ACL LOG RESET"), "+OK");
     let reader = |login: &str| {
         let told = server.ask_with("GET /v1/status/details", &[&format!("Authorization: Bearer {login}")], "");
         assert_eq!(told.status, 200, "{told:?}");
@@ -348,18 +350,19 @@ fn the_details_have_only_what_their_reader_may_do() {
             "may": ["getid", "incr", "sequence|raise"],
             "generators": ["-", "shop.orders"],
             "sequences": ["shop:1"],
+            "sequences_to_raise": ["shop:1"],
         })
     );
     let all = reader("default:secret");
     assert_eq!(all["generators"], json!(["-", "shop.orders", "tweets", "bill"]));
-    assert_eq!((all["may"].as_array().unwrap().len(), &all["sequences"]), (9, &json!(["other", "shop:1"])));
+    assert_eq!((all["may"].as_array().unwrap().len(), &all["sequences"]), (11, &json!(["other", "shop:1"])));
+    // Asking what a user may do is no attempt to do it.
+    assert_eq!(redis.ask("ACL LOG"), "*0");
     // What is not offered is refused, too.
     let shop = |line: &str| server.ask_with(line, &["Authorization: Bearer shop:x"], "").status;
     assert_eq!((shop("POST /v1/ids/shop.orders"), shop("POST /v1/ids/tweets")), (200, 403));
     assert_eq!((shop("POST /v1/sequences/new"), shop("GET /v1/ids/1")), (403, 403));
     assert_eq!((shop("POST /v1/sequences/shop:1/values"), shop("POST /v1/sequences/other/values")), (200, 403));
-    // Asking what a user may do is no attempt to do it.
-    assert!(redis.ask("ACL LOG").starts_with('*'));
     let log =
         server.ask_with("GET /v1/status/details", &["Authorization: Bearer default:secret"], "").json()["log"].clone();
     assert!(
@@ -369,6 +372,50 @@ fn the_details_have_only_what_their_reader_may_do() {
             .any(|line| line["text"].as_str().unwrap().contains("Ready to accept connections")),
         "{log}"
     );
+}
+
+#[test]
+fn what_a_reader_may_do_with_each_sequence_of_the_store_is_listed() {
+    let users = ["--user", "shop on >x ~shop* +info +incr +sequence|list", "--user", "blind on >x ~* +@all -info"];
+    let server = HttpServer::start(&users);
+    for name in ["shop:1", "other"] {
+        assert_eq!(ask(&server, &["SEQUENCE", "CREATE", name]), "+OK");
+    }
+    let list = |headers: &[&str]| server.ask_with("GET /v1/status/sequences", headers, "");
+    let shop = list(&["Authorization: Bearer shop:x"]).json();
+    let of = |name: &str, may_count: bool| {
+        json!({
+            "name": name, "next": "1", "increment": 1, "cache": 100, "may_count": may_count, "may_raise": false,
+        })
+    };
+    assert_eq!(shop, json!({ "sequences": [of("other", false), of("shop:1", true)], "has_more": false }));
+    let all = list(&[]).json();
+    assert_eq!((&all["sequences"][0]["may_count"], &all["sequences"][1]["may_raise"]), (&json!(true), &json!(true)));
+    assert_eq!(list(&["Authorization: Bearer blind:x"]).status, 403);
+    assert_eq!(list(&["Sec-Fetch-Site: cross-site"]).status, 403);
+    let document = server.ask("GET /openapi.json").json();
+    check_fields("sequences", &document["components"]["schemas"]["StatusSequences"], &all);
+}
+
+/// Sentences of the page name commands of the program in quotes.
+#[test]
+fn commands_of_the_program_that_the_page_names_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut named = BTreeSet::new();
+    for file in fs::read_dir(root.join("src/http/page")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        for after in text.split(['\'', '`']).filter_map(|quoted| quoted.strip_prefix("getid ")) {
+            let is_name = |word: &&str| word.bytes().all(|byte| byte.is_ascii_lowercase());
+            named.insert(after.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" "));
+        }
+    }
+    // That of `getid ${version}`.
+    named.remove("");
+    assert!(["claim show", "state advance"].iter().all(|known| named.contains(*known)), "{named:?}");
+    for words in named {
+        let help = Command::new(binary()).args(words.split(' ')).arg("--help").output().unwrap();
+        assert!(help.status.success(), "getid {words}: {}", String::from_utf8_lossy(&help.stderr));
+    }
 }
 
 #[test]

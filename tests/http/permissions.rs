@@ -8,8 +8,9 @@ use super::document::Document;
 use crate::support::Wire;
 use crate::support::http::{Http, HttpServer, request};
 
-/// A request over HTTP with its body, and the command that it is.
-const CASES: [(&str, &str, &str); 30] = [
+/// A request over HTTP with its body, and the commands that it takes the right to: all those between ` & `, and one of
+/// those between ` | `.
+const CASES: [(&str, &str, &str); 32] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
     ("POST /v1/ids/tweets", "", "GETID tweets"),
@@ -37,7 +38,9 @@ const CASES: [(&str, &str, &str); 30] = [
     ("GET /v1/status", "", "INFO cluster"),
     ("GET /v1/status/stream", "", "INFO cluster"),
     ("GET /v1/status/details", "", "INFO cluster"),
-    ("GET /v1/status/generators/-", "", "INFO cluster"),
+    ("GET /v1/status/generators/-", "", "INFO cluster & GENERATORS | GETID"),
+    ("GET /v1/status/generators/tweets", "", "INFO cluster & GENERATORS | GETID tweets"),
+    ("GET /v1/status/sequences", "", "INFO cluster & SEQUENCE LIST"),
     ("GET /metrics", "", "INFO cluster"),
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];
@@ -116,6 +119,16 @@ fn verdict_of(code: &str) -> Verdict {
 fn of_resp(wire: &mut Wire) -> Verdict {
     let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
     verdict_of(reply.strip_prefix('-').and_then(|error| error.split(' ').next()).unwrap_or_default())
+}
+
+/// The verdict of the next replies, which are to `commands`, as [`CASES`] has them.
+fn of_commands(wire: &mut Wire, commands: &str) -> Verdict {
+    let verdicts = commands.split(" & ").map(|some| {
+        let some: Vec<_> = some.split(" | ").map(|_| of_resp(wire)).collect();
+        some.iter().find(|verdict| *verdict == "allowed").unwrap_or(&some[0]).clone()
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    verdicts.iter().find(|verdict| *verdict != "allowed").unwrap_or(&verdicts[0]).clone()
 }
 
 /// The verdict of the next response, which is to `line`. A stream has no end.
@@ -197,14 +210,16 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
     // A login that is wrong is answered late: one is enough.
     let cases = if refused.is_none() { &CASES[..] } else { &CASES[..1] };
     if refused.is_none() {
-        wire.send(cases.iter().flat_map(|(_, _, command)| [command, "\r\n"]).collect::<String>());
+        let commands =
+            cases.iter().flat_map(|(_, _, commands)| commands.split(" & ").flat_map(|some| some.split(" | ")));
+        wire.send(commands.flat_map(|command| [command, "\r\n"]).collect::<String>());
     }
     let ask = |line: &str, body: &str| request(line, &header, body);
     let mut http = server.connect();
     let requests = cases.iter().filter(|(line, ..)| !is_stream(line)).map(|(line, body, _)| ask(line, body));
     http.send(requests.collect::<String>().as_bytes());
     for (line, _, command) in cases {
-        let expected = refused.clone().unwrap_or_else(|| of_resp(&mut wire));
+        let expected = refused.clone().unwrap_or_else(|| of_commands(&mut wire, command));
         let found = if is_stream(line) {
             let mut own = server.connect();
             own.send(ask(line, "").as_bytes());
@@ -241,6 +256,30 @@ fn random_users_may_the_same_on_both_ports() {
     for verdict in ["NOAUTH", "WRONGPASS"] {
         let times: usize = seen.iter().filter(|((_, own), _)| own == verdict).map(|(_, times)| times).sum();
         assert!(times >= 3, "{verdict}: {seen:?}");
+    }
+}
+
+/// `INFO` alone shows nothing of a generator, no line of the log, and no claim of another server.
+#[test]
+fn the_right_to_info_shows_no_more_than_the_status() {
+    let words = ["--generator", "tweets twitter", "--generator", "shop.bill serial {n:6}", "--requirepass", "secret"];
+    let server = HttpServer::start(&words);
+    let mut admin = server.server.connect();
+    assert_eq!(admin.ask("AUTH secret"), "+OK");
+    for (rules, generators, has_log) in [
+        ("+info", [403, 403, 403, 403], false),
+        ("+info +generators", [200, 200, 200, 404], false),
+        ("+info +getid ~shop*", [200, 403, 200, 403], false),
+        ("+info +config|get", [403, 403, 403, 403], true),
+    ] {
+        assert_eq!(admin.ask(&format!("ACL SETUSER viewer reset on >x {rules}")), "+OK");
+        let ask = |path: &str| server.ask_with(&format!("GET {path}"), &["Authorization: Bearer viewer:x"], "");
+        let found =
+            ["-", "tweets", "shop.bill", "unknown"].map(|name| ask(&format!("/v1/status/generators/{name}")).status);
+        assert_eq!(found, generators, "{rules}");
+        let details = ask("/v1/status/details").json();
+        let may = details["reader"]["may"].as_array().unwrap().contains(&"config|get".into());
+        assert_eq!((details["log"].is_array(), may), (has_log, has_log), "{rules}: {details}");
     }
 }
 

@@ -52,7 +52,9 @@ impl Fleet {
                 .map_err(|error| Failure(format!("claim-store: {error}")))
         };
         let view: Arc<ClaimView> = Arc::default();
-        view.set_lister(ClaimLister::new(open()?));
+        if config.http.port != 0 {
+            view.set_lister(ClaimLister::new(open()?));
+        }
         let upkeep = upkeep(store, &view);
         let fleet = Fleet { view, hooks: Arc::default(), ends: Arc::default(), _upkeep: upkeep };
         let host = host::name();

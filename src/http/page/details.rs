@@ -1,5 +1,6 @@
 //! `GET /v1/status/details`: what the page shows beside the status, and asks for every few seconds: what its reader may
-//! do, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet.
+//! do, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log and
+//! the claims are for users with an administrative right.
 
 use axum::http::HeaderMap;
 use getid_core::{CounterKind, Role};
@@ -16,7 +17,7 @@ use crate::http::problem::Problem;
 use crate::metrics::Facts;
 use crate::server::Server;
 use crate::server::connection::LocalClient;
-use crate::system::clock::Clock as _;
+use crate::system::clock::{Clock as _, wall_unix_ms};
 use crate::text::timestamp;
 
 /// Commands that are listed: those that ran most.
@@ -25,11 +26,13 @@ pub(super) const COMMANDS_MAX: usize = 16;
 /// Codes of errors that are listed: the most frequent.
 pub(super) const ERRORS_MAX: usize = 32;
 
-/// What the page offers, as full names of commands.
-const OFFERED: [&str; 9] = [
+/// The commands that the page offers, by their full names.
+const OFFERED: [&str; 11] = [
+    ADMINISTRATIVE,
     "getid",
     "mgetid",
     "decodeid",
+    "generators",
     "incr",
     "sequence|create",
     "sequence|list",
@@ -38,28 +41,56 @@ const OFFERED: [&str; 9] = [
     "workerid|list",
 ];
 
-/// All of it; times are RFC 3339 in UTC.
+/// The command whose right shows the log and the claims of other servers: who may run it administers the server, or
+/// watches it.
+const ADMINISTRATIVE: &str = "config|get";
+
+/// Claims that are listed: as many as the page shows.
+pub(super) const CLAIMS_SHOWN_MAX: usize = 200;
+
+/// The details for one reader; times are RFC 3339 in UTC.
 #[derive(Debug, Serialize)]
-pub(super) struct Details {
+struct Details<'a> {
     reader: Reader,
+    #[serde(flatten)]
+    common: &'a Common,
+    /// Null without the right to [`ADMINISTRATIVE`].
+    log: Option<&'a [LogDetails]>,
+    /// Null without that right, and without a claim store.
+    fleet: Option<&'a FleetDetails>,
+}
+
+/// What is the same for all readers: gathered at most once a second.
+#[derive(Debug, Serialize)]
+pub(super) struct Common {
     day: Day,
     commands: Vec<CommandDetails>,
     errors: Vec<ErrorDetails>,
     worker_pools: Vec<PoolDetails>,
+    #[serde(skip)]
     log: Vec<LogDetails>,
+    #[serde(skip)]
     fleet: Option<FleetDetails>,
+    /// All generators; `-` is the unnamed one.
+    #[serde(skip)]
+    generators: Vec<String>,
+    /// The sequences that the status has.
+    #[serde(skip)]
+    sequences: Vec<String>,
 }
 
-/// Who asks, and what that user may do.
+/// The user of the request, and what that user may do.
 #[derive(Debug, Serialize)]
 struct Reader {
     user: String,
     /// Of the commands that the page offers, those that the user may run.
     may: Vec<&'static str>,
-    /// Of all generators those that the user may ask; `-` is the unnamed one.
+    /// Of all generators those of which the user may get IDs; `-` is the unnamed one.
     generators: Vec<String>,
     /// Of the sequences that the status has, those that the user may count.
     sequences: Vec<String>,
+    /// Of the same, those that the user may raise.
+    sequences_to_raise: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,7 +134,8 @@ struct LogDetails {
 
 #[derive(Debug, Serialize)]
 struct FleetDetails {
-    read: String,
+    /// Null before the first reading.
+    read: Option<String>,
     error: Option<String>,
     has_more: bool,
     claims: Vec<ClaimDetails>,
@@ -117,40 +149,53 @@ struct ClaimDetails {
     host: String,
     address: String,
     since: Option<String>,
-    /// How long ago the record was written, by its writer's clock, when the list was read, ms; negative: that clock is
+    /// How long ago the record was written, by its writer's clock, when it was read, ms; negative: that clock is
     /// ahead of this machine's.
     written_ms_ago: Option<i64>,
     timeout_ms: u64,
 }
 
-impl Details {
-    /// As they are now, for whoever these headers are of.
-    ///
-    /// # Errors
-    ///
-    /// A problem for a login that is wrong, or a server that stops.
-    pub(super) async fn of(
-        page: &Page,
-        server: &Server,
-        caller: &Caller,
-        headers: &HeaderMap,
-    ) -> Result<Details, Problem> {
-        let fleet = match server.claim().and_then(|claim| claim.lister()) {
-            Some(lister) => Some(lister.list(|| server.issuer().clock().wall_unix_us().div_euclid(1000)).await),
-            None => None,
-        };
-        let (generators, sequences) = names(server, &server.facts());
-        let reader = caller.inspect(headers, |client| Reader::of(client, generators, sequences)).await?;
+/// Returns the details as JSON, for the user that these headers log in.
+///
+/// # Errors
+///
+/// A problem for a login that is wrong, or a server that stops.
+pub(super) async fn details_of(
+    page: &Page,
+    server: &Server,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Vec<u8>, Problem> {
+    let fleet = match server.claim().and_then(|claim| claim.lister()) {
+        Some(lister) => Some(lister.list(wall_unix_ms).await),
+        None => None,
+    };
+    let common = page.common(|| Common::of(page, server, fleet.as_deref()));
+    let reader = caller.inspect(headers, |client| Reader::of(client, &common)).await?;
+    let is_administrator = reader.may.contains(&ADMINISTRATIVE);
+    let details = Details {
+        reader,
+        common: &common,
+        log: is_administrator.then_some(&common.log),
+        fleet: common.fleet.as_ref().filter(|_| is_administrator),
+    };
+    Ok(serde_json::to_vec(&details).unwrap_or_default())
+}
+
+impl Common {
+    fn of(page: &Page, server: &Server, fleet: Option<&ClaimList>) -> Common {
         let facts = server.facts();
-        Ok(Details {
-            reader,
+        let (generators, sequences) = names(server, &facts);
+        Common {
             day: page.day(),
             commands: commands(&facts),
             errors: errors(&facts),
             worker_pools: pools(&facts),
             log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
-            fleet: fleet.map(|list| FleetDetails::of(&list)),
-        })
+            fleet: fleet.map(FleetDetails::of),
+            generators,
+            sequences,
+        }
     }
 }
 
@@ -164,14 +209,37 @@ fn names(server: &Server, facts: &Facts<'_>) -> (Vec<String>, Vec<String>) {
 }
 
 impl Reader {
-    fn of(client: &LocalClient, mut generators: Vec<String>, mut sequences: Vec<String>) -> Reader {
+    fn of(client: &LocalClient, common: &Common) -> Reader {
         let may: Vec<_> = OFFERED.into_iter().filter(|command| client.may_run(command, None)).collect();
-        generators.retain(|name| {
-            if name == UNNAMED { may.contains(&"getid") } else { client.may_run("getid", Some(name.as_bytes())) }
-        });
-        sequences.retain(|name| client.may_run("incr", Some(name.as_bytes())));
-        Reader { user: client.view().user.to_string(), may, generators, sequences }
+        let named = |all: &[String], command| -> Vec<String> {
+            all.iter().filter(|name| client.may_run(command, Some(name.as_bytes()))).cloned().collect()
+        };
+        Reader {
+            user: client.view().user.to_string(),
+            may,
+            generators: common.generators.iter().filter(|name| may_draw(client, name)).cloned().collect(),
+            sequences: named(&common.sequences, "incr"),
+            sequences_to_raise: named(&common.sequences, "sequence|raise"),
+        }
     }
+}
+
+/// Whether the client's user may get IDs of this generator.
+fn may_draw(client: &LocalClient, name: &str) -> bool {
+    client.may_run("getid", (name != UNNAMED).then_some(name.as_bytes()))
+}
+
+/// Fails unless the user may get IDs of this generator, or run `GENERATORS`, which shows all of them.
+///
+/// # Errors
+///
+/// What `GENERATORS` is refused with; a problem for a login that is wrong, or a server that stops.
+pub(super) async fn may_see_generator(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
+    let may = |client: &LocalClient| client.may_run("generators", None) || may_draw(client, name);
+    if caller.inspect(headers, may).await? {
+        return Ok(());
+    }
+    caller.ask(headers, &[b"GENERATORS"]).await.map(drop)
 }
 
 fn commands(facts: &Facts<'_>) -> Vec<CommandDetails> {
@@ -229,16 +297,16 @@ impl LogDetails {
 impl FleetDetails {
     fn of(list: &ClaimList) -> FleetDetails {
         FleetDetails {
-            read: timestamp::format_rfc3339(list.read_unix_ms),
+            read: list.read_unix_ms.map(timestamp::format_rfc3339),
             error: list.error.as_deref().map(short),
-            has_more: list.has_more,
-            claims: list.claims.iter().map(|claim| ClaimDetails::of(claim, list.read_unix_ms)).collect(),
+            has_more: list.has_more || list.claims.len() > CLAIMS_SHOWN_MAX,
+            claims: list.claims.iter().take(CLAIMS_SHOWN_MAX).map(ClaimDetails::of).collect(),
         }
     }
 }
 
 impl ClaimDetails {
-    fn of(claim: &ListedClaim, read_unix_ms: i64) -> ClaimDetails {
+    fn of(claim: &ListedClaim) -> ClaimDetails {
         ClaimDetails {
             server_id: claim.server_id,
             state: claim.state,
@@ -246,17 +314,17 @@ impl ClaimDetails {
             host: short(&claim.host),
             address: short(&claim.address),
             since: (claim.since_unix_ms > 0).then(|| timestamp::format_rfc3339(claim.since_unix_ms)),
-            written_ms_ago: claim.written_unix_ms.map(|written| read_unix_ms.saturating_sub(written)),
+            written_ms_ago: claim.written_unix_ms.map(|written| claim.read_unix_ms.saturating_sub(written)),
             timeout_ms: claim.timeout_ms,
         }
     }
 }
 
-/// What the page shows of one generator.
+/// The details of one generator.
 #[derive(Serialize)]
 pub(super) struct GeneratorDetails {
     name: String,
-    /// What `getid layout` explains of it; null of a generator that counts.
+    /// The explanation of `getid layout`; null of a generator that counts.
     explanation: Option<crate::tools::explanation::Explanation>,
     counter: Option<CounterDetails>,
     /// Names of fields that come with each request.
@@ -271,7 +339,7 @@ struct CounterDetails {
     template: Option<String>,
     zone: Option<String>,
     reset: &'static str,
-    /// The sequence that it draws from; null while it was not asked since the start.
+    /// The sequence that it draws from; null before the first request since the start.
     sequence: Option<String>,
     last: Option<String>,
     left: Option<u64>,
@@ -284,7 +352,7 @@ struct ChartDetails {
 }
 
 impl GeneratorDetails {
-    /// Those of the generator with this name; `None` if there is none.
+    /// Returns the details of the generator with this name; `None` if there is none.
     pub(super) fn of(page: &Page, server: &Server, name: &str) -> Option<GeneratorDetails> {
         use crate::tools::explanation::{Explanation, Load};
         use crate::tools::subject::Subject;

@@ -1,4 +1,4 @@
-//! What `/openapi.json` says of the page and of what it asks for.
+//! The rows of the table of endpoints for the page and its requests, with their schemas for `/openapi.json`.
 
 use axum::routing::on;
 
@@ -6,14 +6,14 @@ use super::super::endpoint::{Access, Answer, Endpoint, Method, in_path};
 use super::super::ids::NAME;
 use super::super::openapi::TAG_SERVER;
 use super::super::schema::{AMOUNT, Field, Schema, TEXT, field, maybe};
-use crate::claim::listing::CLAIMS_MAX;
+use super::details::CLAIMS_SHOWN_MAX;
 use crate::logging::LINES_MAX;
 
 /// Rows of the table of endpoints.
 pub(in crate::http) const ENDPOINTS: &[Endpoint] =
-    &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR];
+    &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR, STATUS_SEQUENCES];
 
-/// Whoever may ask for INFO may look.
+/// The right to INFO shows the status.
 const ACCESS: Access = Access::Commands(&[("INFO", "always")]);
 
 const PAGE: Endpoint = Endpoint {
@@ -68,8 +68,9 @@ const STATUS_DETAILS: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getStatusDetails",
     summary: "What the page shows beside the status",
-    description: "What the user may do, the last day, commands, errors, worker ids, the newest lines of the log, and \
-                  the claims of a fleet, which are at most five seconds old.",
+    description: "What the user may do, the last day, commands, errors and worker ids, at most a second old; and, for a \
+                  user who may run CONFIG GET, the newest lines of the log and the claims of a fleet. The claims are at \
+                  most five seconds old while the claim store answers.",
     access: ACCESS,
     parameters: &[],
     body: None,
@@ -84,14 +85,47 @@ const STATUS_GENERATOR: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getStatusGenerator",
     summary: "What the page shows of one generator",
-    description: "",
-    access: ACCESS,
+    description: "A user who may not run GENERATORS needs the right to GETID with the generator's name as its key.",
+    access: Access::Commands(&[("INFO", "always"), ("GENERATORS", "or GETID with this generator")]),
     parameters: &[in_path("name", &NAME, "The generator; '-' is the unnamed one.")],
     body: None,
     answers: &[Answer::ok(&GENERATOR_DETAILS, "Its layout, and what it gave in the last ten minutes.")],
     problems: &[404],
     route: |filter| on(filter, super::generator),
 };
+
+const STATUS_SEQUENCES: Endpoint = Endpoint {
+    method: Method::Get,
+    path: "/v1/status/sequences",
+    tag: TAG_SERVER,
+    id: "getStatusSequences",
+    summary: "The first sequences of the store, and what the user may do with each",
+    description: "/v1/sequences lists all of them, page by page.",
+    access: Access::Commands(&[("INFO", "always"), ("SEQUENCE LIST", "always")]),
+    parameters: &[],
+    body: None,
+    answers: &[Answer::ok(&STATUS_SEQUENCES_SCHEMA, "By their names.")],
+    problems: &[404],
+    route: |filter| on(filter, super::sequences),
+};
+
+const STATUS_SEQUENCES_SCHEMA: Schema = Schema::Named(
+    "StatusSequences",
+    &Schema::Object(&[
+        field("sequences", &SEQUENCES_LISTED, "The first of them."),
+        field("has_more", &Schema::Bool, "Whether there are more."),
+    ]),
+);
+
+#[rustfmt::skip]
+pub(super) const SEQUENCES_LISTED: Schema = Schema::List { of: &Schema::Object(&[
+    field("name", &TEXT, "Its name."),
+    field("next", &TEXT, "What the store gives next."),
+    field("increment", &AMOUNT, "How far values are apart."),
+    field("cache", &AMOUNT, "Values of a reservation at least."),
+    field("may_count", &Schema::Bool, "Whether the user may get its next value."),
+    field("may_raise", &Schema::Bool, "Whether the user may raise it."),
+]), items_max: super::sequences::LISTED_MAX };
 
 const STATUS: Schema = Schema::Named("Status", &Schema::Object(FIELDS));
 
@@ -107,7 +141,7 @@ const FIELDS: &[Field] = &[
     field("time", &Schema::Time, "When that was."),
     field("giving", &Schema::Object(GIVING), "Whether IDs are given."),
     field("notices", &Schema::List { of: &Schema::Object(&[field("text", &TEXT, "A sentence.")]), items_max: usize::MAX },
-        "What needs somebody soon, the most urgent first."),
+        "What needs attention soon, the most urgent first."),
     field("rate", &Schema::Object(RATE), "What was given in the last second."),
     field("server", &Schema::Object(SERVER), "The process."),
     field("ids", &Schema::Object(IDS), "IDs by the clock."),
@@ -115,18 +149,18 @@ const FIELDS: &[Field] = &[
     field("clock", &Schema::Object(CLOCK), "The system's clock beside the one that IDs are made by."),
     field("watermark", &Schema::Object(WATERMARK), "Up to where IDs may be given, which is on disk."),
     field("layout", &Schema::Object(LAYOUT), "The unnamed generator's."),
-    field("claim", &Schema::Object(CLAIM), "Who has the server-id."),
-    field("clients", &Schema::Object(CLIENTS), "Those who are connected."),
+    field("claim", &Schema::Object(CLAIM), "The claim of the server-id."),
+    field("clients", &Schema::Object(CLIENTS), "Connected clients."),
     field("memory", &Schema::Object(MEMORY), "The process's."),
-    field("generators", &Schema::Object(GENERATORS), "Those with names."),
-    field("sequences", &Schema::OrNull(&Schema::Object(SEQUENCES)), "Null where nothing keeps any."),
+    field("generators", &Schema::Object(GENERATORS), "Generators with names."),
+    field("sequences", &Schema::OrNull(&Schema::Object(SEQUENCES)), "Null where the server keeps no sequences."),
     maybe("history", &Schema::Object(HISTORY), "The last ten minutes, the oldest second first."),
 ];
 
 #[rustfmt::skip]
 const GIVING: &[Field] = &[
     field("state", &Schema::Word(&["giving", "busy", "paused", "standby", "refusing", "stopping"]), "In one word."),
-    field("reason", &TEXT_OR_NULL, "The error that a request would get, or what else there is to say."),
+    field("reason", &TEXT_OR_NULL, "The error that a request would get, or another reason."),
     field("remedy", &TEXT_OR_NULL, "What to do."),
 ];
 
@@ -164,7 +198,7 @@ const IDS: &[Field] = &[
     field("issued_unnamed", &AMOUNT, "Of the unnamed one."),
     field("per_s_unnamed", &AMOUNT, "IDs of the unnamed one given or refused in the last second."),
     field("capacity_per_s", &AMOUNT, "IDs a second that its layout holds."),
-    field("waiting", &AMOUNT, "IDs that are waited for."),
+    field("waiting", &AMOUNT, "IDs that requests wait for."),
     field("wait_ms", &AMOUNT, "How long a large request would wait now, ms."),
     field("wait_limit_ms", &AMOUNT, "The directive id-max-wait-ms."),
     field("refused", &AMOUNT, "Requests that were refused since the start."),
@@ -220,9 +254,9 @@ const CLAIM: &[Field] = &[
 const CLUSTER_CLAIM: &[Field] = &[
     field("role", &Schema::Word(&["holder", "standby"]), "What this server is."),
     field("store", &TEXT, "The directive claim-store, without a password."),
-    field("product", &TEXT, "What the store calls itself; empty until it has answered."),
+    field("product", &TEXT, "The product and version of the store; empty before its first answer."),
     field("instance_name", &TEXT, "This server's name in the claim."),
-    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "Null while nobody has it, or nobody knows."),
+    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "Null while no server has the claim, or none is known."),
     field("not_eligible", &TEXT_OR_NULL, "Why this standby would not take it over."),
     field("timeout_ms", &AMOUNT, "The directive claim-timeout-ms."),
     field("ride_through_ms", &AMOUNT, "For how long IDs go on if the store does not answer from now on, ms."),
@@ -249,7 +283,7 @@ const HOLDER: &[Field] = &[
 #[rustfmt::skip]
 const TAKEOVER: &[Field] = &[
     field("at", &Schema::OrNull(&Schema::Time), "When."),
-    field("cause", &TEXT, "Why it could."),
+    field("cause", &TEXT, "Why the claim was free to take."),
     field("took_ms", &AMOUNT, "How long it took from the moment at which the cause was seen to the first ID, ms."),
 ];
 
@@ -259,7 +293,7 @@ const CLIENTS: &[Field] = &[
     field("max", &AMOUNT, "The directive maxclients."),
     field("peak", &AMOUNT, "The most at one time."),
     field("waiting", &AMOUNT, "Those that wait for IDs."),
-    field("over_http", &AMOUNT, "Clients of the HTTP port that have asked for something."),
+    field("over_http", &AMOUNT, "Clients of the HTTP port that have sent a request."),
     field("over_http_max", &AMOUNT, "The directive http-max-clients."),
 ];
 
@@ -329,31 +363,34 @@ const STORE: &[Field] = &[
     field("database", &TEXT, "The database and its version."),
     field("slowest_ms", &AMOUNT, "The slowest statement, ms."),
     field("errors", &AMOUNT, "Statements that failed."),
-    field("said", &TEXT_OR_NULL, "What was said, if it does not answer."),
+    field("said", &TEXT_OR_NULL, "The store's error, if it does not answer."),
 ];
 
 const DETAILS: Schema = Schema::Named("StatusDetails", &Schema::Object(DETAILS_FIELDS));
 
 #[rustfmt::skip]
 const DETAILS_FIELDS: &[Field] = &[
-    field("reader", &Schema::Object(READER), "Who asks, and what that user may do."),
+    field("reader", &Schema::Object(READER), "The user of the request, and what that user may do."),
     field("day", &Schema::Object(DAY), "The last day, the oldest minute first."),
     field("commands", &Schema::List { of: &Schema::Object(COMMAND), items_max: super::details::COMMANDS_MAX },
         "Those that ran most since the start or CONFIG RESETSTAT."),
     field("errors", &Schema::List { of: &Schema::Object(ERROR), items_max: super::details::ERRORS_MAX },
         "Error replies by code, the most frequent first."),
     field("worker_pools", &Schema::List { of: &Schema::Object(WORKERS), items_max: 100 }, "Pools of worker ids."),
-    field("log", &Schema::List { of: &Schema::Object(LINE), items_max: LINES_MAX },
-        "The newest lines of the log that are a notice, a warning or an error; the newest first."),
-    field("fleet", &Schema::OrNull(&Schema::Object(FLEET)), "Null without a store of claims."),
+    field("log", &Schema::OrNull(&Schema::List { of: &Schema::Object(LINE), items_max: LINES_MAX }),
+        "The newest lines of the log that are a notice, a warning or an error; the newest first. Null for a user who may \
+         not run CONFIG GET."),
+    field("fleet", &Schema::OrNull(&Schema::Object(FLEET)),
+        "Null without a claim store, and for a user who may not run CONFIG GET."),
 ];
 
 #[rustfmt::skip]
 const READER: &[Field] = &[
     field("user", &TEXT, "The user."),
     field("may", &TEXTS, "Of the commands that the page offers, those that the user may run."),
-    field("generators", &TEXTS, "Generators that the user may ask; '-' is the unnamed one."),
+    field("generators", &TEXTS, "Generators of which the user may get IDs; '-' is the unnamed one."),
     field("sequences", &TEXTS, "Of the sequences in the status, those that the user may count."),
+    field("sequences_to_raise", &TEXTS, "Of the sequences in the status, those that the user may raise."),
 ];
 
 const TEXTS: Schema = Schema::List { of: &TEXT, items_max: usize::MAX };
@@ -409,20 +446,21 @@ const LINE: &[Field] = &[
 
 #[rustfmt::skip]
 const FLEET: &[Field] = &[
-    field("read", &Schema::Time, "When the claims were read."),
-    field("error", &TEXT_OR_NULL, "Why there are none, or only a part."),
+    field("read", &Schema::OrNull(&Schema::Time), "When the claims were read; null before the first reading."),
+    field("error", &TEXT_OR_NULL, "Why the last reading failed; the claims are those of the last one that succeeded."),
     field("has_more", &Schema::Bool, "Whether there are more."),
-    field("claims", &Schema::List { of: &Schema::Object(CLAIM_LISTED), items_max: CLAIMS_MAX }, "By their server-ids."),
+    field("claims", &Schema::List { of: &Schema::Object(CLAIM_LISTED), items_max: CLAIMS_SHOWN_MAX },
+        "The first by their server-ids."),
 ];
 
 #[rustfmt::skip]
 const CLAIM_LISTED: &[Field] = &[
     field("server_id", &AMOUNT, "Whose claim it is."),
-    field("state", &Schema::Word(&["held", "free", "moved", "unreadable"]), "Whether a server has it."),
+    field("state", &Schema::Word(&["held", "free", "moved", "unreadable"]), "Whether a server holds it."),
     field("name", &TEXT, "The instance-name of the server that has it, or had it last."),
     field("host", &TEXT, "Its machine."),
     field("address", &TEXT, "Where its clients reach it; empty where that is not known."),
-    field("since", &Schema::OrNull(&Schema::Time), "Since when, by the clock of who wrote that."),
+    field("since", &Schema::OrNull(&Schema::Time), "Since when, by the clock of the server that wrote it."),
     field("written_ms_ago", &Schema::OrNull(&INTEGER),
         "How long before the reading the record was written, by its writer's clock, ms; negative: that clock is ahead."),
     field("timeout_ms", &AMOUNT, "Silence after which a standby takes it over, ms."),
@@ -434,7 +472,7 @@ const GENERATOR_DETAILS: Schema = Schema::Named("StatusGenerator", &Schema::Obje
 const GENERATOR_DETAILS_FIELDS: &[Field] = &[
     field("name", &TEXT, "Its name; '-' is the unnamed one."),
     field("explanation", &Schema::OrNull(&Schema::Anything),
-        "What 'getid layout --json' says of it; null of one that a sequence counts."),
+        "The output of 'getid layout --json'; null of one that a sequence counts."),
     field("counter", &Schema::OrNull(&Schema::Object(COUNTER)), "Of one that a sequence counts."),
     field("request_fields", &TEXTS, "Names of fields that come with each request."),
     field("chart", &Schema::Object(CHART), "The last ten minutes."),
@@ -447,7 +485,7 @@ const COUNTER: &[Field] = &[
     field("template", &TEXT_OR_NULL, "Of a serial number."),
     field("zone", &TEXT_OR_NULL, "The time zone of its periods."),
     field("reset", &TEXT, "How often it begins again."),
-    field("sequence", &TEXT_OR_NULL, "The sequence that it draws from; null while nobody has asked since the start."),
+    field("sequence", &TEXT_OR_NULL, "The sequence that it draws from; null before the first request since the start."),
     field("last", &TEXT_OR_NULL, "The value that this server gave last."),
     field("left", &AMOUNT_OR_NULL, "Values that it holds."),
 ];

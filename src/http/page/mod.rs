@@ -1,15 +1,17 @@
 //! The page for people: `GET /`, and what it shows: `GET /v1/status` once, `GET /v1/status/stream` as it changes.
 //!
-//! The page itself is one file without any data, so whoever may connect may have it. What it shows is asked for by its
-//! script, with the login that its reader gave; that takes the permission for `INFO`.
+//! The page itself is one file without any data, for every client that may connect. Its script requests the data, with
+//! the login that its reader gave; that takes the right to `INFO`. A generator, the log and the claims of a fleet take
+//! a right of their own.
 //!
 //! - `document` has the rows of the table of endpoints.
-//! - `history` is what was given in the last ten minutes and in the last day, noted once a second whether somebody
-//!   looks or not.
+//! - `history` is what was given in the last ten minutes and in the last day, noted once a second, with viewers or
+//!   without.
 //! - `details` are what changes more slowly, and what the reader may do: `GET /v1/status/details`.
+//! - `sequences` are the first sequences of the store, and what the reader may do with each.
 //! - `status` is what the page shows at one moment: gathered at most once a second, for all viewers together.
-//! - `notices` are the sentences on it: why no IDs are given, what to do, what to look at soon.
-//! - `stream` tells each viewer what has changed, as server-sent events.
+//! - `notices` are the sentences on it: why no IDs are given, what to do, what needs attention soon.
+//! - `stream` sends each viewer the status once a second, as server-sent events.
 //!
 //! Invariant: text of others (names, addresses, what a database said) is in the JSON only, never in the HTML, and the
 //! script makes text nodes of it. The policy that the page is sent with forbids scripts all else.
@@ -18,6 +20,7 @@ mod details;
 mod document;
 mod history;
 mod notices;
+mod sequences;
 mod status;
 mod stream;
 
@@ -36,9 +39,10 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::details::{Details, GeneratorDetails};
+use self::details::{Common, GeneratorDetails, details_of, may_see_generator};
 pub(super) use self::document::ENDPOINTS;
 use self::history::{Charts, Day, History, POINTS_OF_STEP, Point, Rates};
+use self::sequences::sequences;
 use self::status::Status;
 use self::stream::stream;
 use super::Http;
@@ -62,14 +66,16 @@ pub(super) struct Page {
     charts: Mutex<Charts>,
     /// What was gathered last, and when.
     latest: Mutex<Option<(Instant, Arc<Status>)>>,
-    /// The event of this second, for those who look on.
+    /// The part of the details that is the same for all readers, and when it was gathered.
+    common: Mutex<Option<(Instant, Arc<Common>)>>,
+    /// The event of this second, for all viewers.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
     /// Interval at which the history gets a point and viewers get an event.
     step: Duration,
 }
 
-/// What a viewer is told at first, and what `/v1/status` says.
+/// The first event of a stream, and the answer of `/v1/status`.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]
@@ -78,19 +84,20 @@ struct Whole<'a> {
 }
 
 impl Page {
-    /// To be made before the first client comes: what is given from now on is counted.
+    /// Counts what is given from now on: call it before the first client connects.
     pub(super) fn new(server: &Server, step: Duration) -> Page {
         Page {
             history: Mutex::new(History::since(Point::of(server), step)),
             charts: Mutex::default(),
             latest: Mutex::default(),
+            common: Mutex::default(),
             event: watch::Sender::new(Arc::from("")),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             step,
         }
     }
 
-    /// Notes what is given each second, and tells the viewers, until the server stops.
+    /// Notes what is given each second, and sends it to the viewers, until the server stops.
     pub(super) async fn run(http: Arc<Http>) {
         let (page, server) = (&http.page, &http.server);
         let mut ticks = tokio::time::interval_at(Instant::now() + page.step, page.step);
@@ -134,7 +141,20 @@ impl Page {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
     }
 
-    /// What there is to tell now, with the last ten minutes, as JSON.
+    /// Returns the part of the details that is the same for all readers: gathered by `gather`, at most once in a step.
+    fn common(&self, gather: impl FnOnce() -> Common) -> Arc<Common> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        match common.as_ref() {
+            Some((at, common)) if at.elapsed() < self.step => Arc::clone(common),
+            _ => {
+                let gathered = Arc::new(gather());
+                *common = Some((Instant::now(), Arc::clone(&gathered)));
+                gathered
+            }
+        }
+    }
+
+    /// The status now, with the last ten minutes, as JSON.
     fn whole(&self, server: &Server) -> String {
         let (history, point) = {
             let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +187,7 @@ async fn page(request: HeaderMap) -> Response {
     (headers, TEXT.response(&request)).into_response()
 }
 
-/// The page's style and script are allowed by their hashes, and nothing else is, but asking this server.
+/// The page's style and script are allowed by their hashes, requests to this server are allowed, and nothing else is.
 fn policy() -> HeaderValue {
     let hash = |tag: &str| STANDARD.encode(digest(&SHA256, inside(HTML, tag).as_bytes()));
     let policy = format!(
@@ -203,8 +223,7 @@ async fn details(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     may_look(&caller, &headers).await?;
-    let details = Details::of(&http.page, &http.server, &caller, &headers).await?;
-    Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
+    Ok(reply::json_text(details_of(&http.page, &http.server, &caller, &headers).await?))
 }
 
 /// `GET /v1/status/generators/{name}`.
@@ -215,6 +234,7 @@ async fn generator(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     may_look(&caller, &headers).await?;
+    may_see_generator(&caller, &headers, &name).await?;
     let Some(details) = GeneratorDetails::of(&http.page, &http.server, &name) else {
         let shown = printable_up_to(&name, 64);
         let detail = format!("no generator '{shown}' is declared; GET /v1/generators has those that are");
@@ -223,7 +243,7 @@ async fn generator(
     Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
 }
 
-/// Whoever may ask for INFO may; asked as the cheapest section of it.
+/// Fails without the right to `INFO`, of which the cheapest section is run.
 async fn may_look(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
     // A page elsewhere cannot read the answer, but it could take all places of viewers.
     let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
@@ -244,14 +264,14 @@ mod tests {
             assert_eq!(HTML.matches(&format!("<{tag}")).count(), 1, "{tag}");
             assert!(inside(HTML, tag).len() > 1000, "{tag}");
         }
-        // What would be forbidden by the policy, or ask for something elsewhere.
+        // What the policy would forbid, or what would send a request elsewhere.
         for forbidden in
             [" style=\"", " onclick", "innerHTML", "insertAdjacent", "document.write", "eval(", "//cdn", "url(h"]
         {
             assert!(!HTML.contains(forbidden), "{forbidden}");
         }
         let addresses: Vec<_> = HTML.match_indices("://").map(|(at, _)| &HTML[at..(at + 40).min(HTML.len())]).collect();
-        // Beside a name of XML, there is the address of a Redis port, for people to copy.
+        // Beside a name of XML there is the address of a Redis port, to copy.
         let is_known = |from: &&str| from.starts_with("://www.w3.org/2000/svg") || from.starts_with("://${user}");
         assert!(addresses.iter().all(is_known), "{addresses:?}");
     }

@@ -1,4 +1,4 @@
-//! The sentences on the page: whether IDs are given, why not and what to do, and what needs somebody soon.
+//! The sentences on the page: whether IDs are given, why not and what to do, and what needs attention soon.
 
 use getid_core::Refusal;
 use serde::Serialize;
@@ -24,7 +24,7 @@ const STORES_MAX: usize = 4;
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Giving {
     state: State,
-    /// The error that a request would get, or what else there is to say.
+    /// The error that a request would get, or another reason.
     reason: Option<String>,
     remedy: Option<&'static str>,
 }
@@ -42,13 +42,13 @@ fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum State {
-    /// To whoever asks.
+    /// All requests get IDs.
     Giving,
     /// As many as the layout holds, and more are asked for.
     Busy,
     /// `CLIENT PAUSE` holds requests.
     Paused,
-    /// None are: another server has the claim, or nobody has it yet.
+    /// None are: another server has the claim, or no server has it yet.
     Standby,
     /// None are.
     Refusing,
@@ -104,7 +104,7 @@ impl Giving {
 
 /// What there is to do about a standby.
 const STANDBY: &str = "It takes over by itself. For IDs, ask the server that has the claim.";
-const NEEDS_OPERATOR: &str = "It does not come by itself: do what the sentence says.";
+const NEEDS_OPERATOR: &str = "It does not take over by itself: follow the remedy in the reason.";
 const NOT_ELIGIBLE: &str = "It would not take over: see below. For IDs, ask the server that has the claim.";
 
 /// In one line, of bounded length.
@@ -141,11 +141,11 @@ fn remedy(refusal: &Refusal) -> &'static str {
             "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
         }
         Refusal::Redeclared => "Ask again.",
-        Refusal::Closed => "Go to another server, or wait for the restart.",
+        Refusal::Closed => "Use another server, or wait for the restart.",
     }
 }
 
-/// What needs somebody soon, although IDs are given.
+/// What needs attention soon, although IDs are given.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Notice {
     text: String,
@@ -177,7 +177,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
         texts.push(format!("the last save of the watermark failed, and IDs end when it is reached: {error}"));
     }
     if mint.holds_jump {
-        texts.push("the clock jumped ahead, and IDs do not follow yet: is it right?".to_owned());
+        texts.push("the clock jumped ahead, and IDs do not follow it yet: check that it is right".to_owned());
     }
     if mint.clock_offset_ms < 0 {
         let behind_ms = mint.clock_offset_ms.unsigned_abs();

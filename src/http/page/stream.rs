@@ -1,4 +1,4 @@
-//! `GET /v1/status/stream`: the status once a second, as server-sent events, for as long as its viewer may look.
+//! `GET /v1/status/stream`: the status once a second, as server-sent events, while its viewer has the right to it.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::http::Http;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// How long a viewer may leave an event untaken.
+/// Time within which a viewer has to take an event.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an event waits for the answer whether its viewer may still look. `CLIENT PAUSE` holds the answer, and the
@@ -29,7 +29,7 @@ const PERMISSION_WAIT: Duration = Duration::from_millis(100);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// One who looks on.
+/// One open stream.
 struct Viewer {
     http: Arc<Http>,
     caller: Arc<Caller>,
@@ -47,7 +47,7 @@ pub(super) async fn stream(
     may_look(&caller, &headers).await?;
     let Ok(place) = Arc::clone(&http.page.viewers).try_acquire_owned() else {
         let detail =
-            format!("{VIEWERS_MAX} viewers are looking already, and there may be no more; /v1/status tells once");
+            format!("{VIEWERS_MAX} viewers are connected, which is the limit; GET /v1/status returns the status once");
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     };
     let (events, taken) = mpsc::channel(1);
@@ -61,18 +61,18 @@ pub(super) fn event(json: &str) -> Arc<str> {
 }
 
 impl Viewer {
-    /// Until somebody ends it.
+    /// Sends events until the viewer leaves, loses the right, or the server stops.
     async fn run(self) {
         let why = tokio::select! {
             why = self.tell() => why,
             () = self.events.closed() => return,
             () = self.http.server.stop_requested() => Problem::stopping(),
         };
-        // There may be no room for it, and then whoever does not take it does not miss it.
+        // Without room for it the viewer is not reading, and the stream just ends.
         let _ = self.events.try_send(format!("event: end\ndata: {}\n\n", why.to_json()).into());
     }
 
-    /// Tells once a second; why it ends.
+    /// Sends an event a second; returns why the stream ends.
     async fn tell(&self) -> Problem {
         let mut event = self.http.page.event.subscribe();
         event.mark_unchanged();
