@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(numbers.map(|number| promises.text(number)), ids, "{words}");
         }
         let exact = promises("serial ORD{n:3} cache 0 reset never");
-        assert_eq!([&promises(day), &exact, &promises("uuid7")].map(|of| of.reserves_ahead()), [true, false, false]);
+        assert_eq!([&promises(day), &exact, &promises("uuid7")].map(Promises::reserves_ahead), [true, false, false]);
         assert_eq!((promises(day).generator(), promises(day).subject().read("ORD20261325-001")), (Some("order"), None));
     }
 
