@@ -2,7 +2,6 @@
 //! systems whose layouts they have.
 
 use std::process::{Command, Output};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -541,7 +540,7 @@ fn what_is_pasted_is_recognized() {
     std::fs::write(&file, "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC\ngenerator tweets twitter\n").unwrap();
     let file = file.to_str().unwrap();
     // A tweet of yesterday. Its time by the unnamed generator's layout is always one that has not come.
-    let unix_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() - 24 * 3600 * 1000;
+    let unix_ms = getid::system::clock::wall_unix_ms() - 24 * 3600 * 1000;
     let tweet = ((unix_ms - 1_288_834_974_657) << 22).to_string();
     let ids = [
         "787043147958976551",
