@@ -414,7 +414,7 @@ fn counters_are_taken_over_page_by_page_and_never_lowered() {
             "word: LEFT OUT: it holds '\\u{1b}[2Jabc', which is no number\n",
             "6 counters: 2 created, 0 raised, 1 unchanged, 3 left out\n",
             "The margin is a guess",
-            "It is right if writers were stopped before",
+            "Writers must be stopped, or the keys renamed, before the import",
             "getid: 3 counters left out; the lines above say why\n",
         ],
     );
