@@ -223,7 +223,8 @@ impl Sums {
             )?;
         }
         let margin = args.margin.unwrap_or(0) > 0 || args.margin_percent.unwrap_or(0) > 0;
-        let guess = if margin { " The margin is a guess at how many such values there are, and no promise." } else { "" };
+        let guess =
+            if margin { " The margin is a guess at how many such values there are, and no promise." } else { "" };
         writeln!(
             out,
             "An INCR in Redis after the import has read the counter returns a value that the sequence returns again.{guess}\n\
