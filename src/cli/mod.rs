@@ -80,7 +80,7 @@ const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
     (&["next", "new", "id", "generate", "gen", "draw", "getid", "mget", "mgetid"], "get"),
     (&["parse", "explain", "inspect", "read", "decodeid"], "decode"),
     (&["range", "between", "idspan"], "span"),
-    (&["kinds", "kind", "propose", "generators", "generator"], "layout"),
+    (&["kinds", "kind", "propose", "generators", "generator", "snowflake", "twitter", "uuid"], "layout"),
     (&["health", "healthcheck", "ready", "status"], "ping"),
     (&["benchmark", "load"], "bench"),
     (&["seq", "count", "incr", "counter", "counters"], "sequence"),

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use getid_core::{CounterDeclaration, CounterKind, Declaration, Role};
+use getid_core::{CounterDeclaration, CounterKind, Declaration, Reset, Role};
 
 use super::enums::StateKind;
 use super::row::Line;
@@ -211,7 +211,18 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
 /// What may not be meant by a serial.
 pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
-    let repeats = serial.template.has_short_years() && serial.reset > getid_core::Reset::Never;
+    if let Some(shown) = serial.template.finest_in_part().filter(|shown| *shown > serial.reset) {
+        let begins = match serial.reset {
+            Reset::Never => "never begins again".to_owned(),
+            reset => format!("begins again {}", reset.each()),
+        };
+        let whole = shown.shown();
+        return Some(format!(
+            "shows a {} without all of its date, and its counter {begins}: did you mean {whole}?",
+            shown.word()
+        ));
+    }
+    let repeats = serial.template.has_short_years() && serial.reset > Reset::Never;
     repeats.then(|| "shows years by two digits: its texts come again after a hundred years".to_owned())
 }
 

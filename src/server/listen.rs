@@ -57,7 +57,9 @@ pub enum ListenError {
 
 fn listen_remedy(error: &io::Error, directive: &str) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => format!("Another program has this port: stop it, or set another with {directive}"),
+        io::ErrorKind::AddrInUse => {
+            format!("Another program, or another getid, has this port: stop it, or set another with {directive}")
+        }
         io::ErrorKind::PermissionDenied => format!("Ports below 1024 need a privilege: set another with {directive}"),
         io::ErrorKind::AddrNotAvailable => {
             let bind = if directive == "http-port" { "http-bind, or bind where that is not set" } else { "bind" };

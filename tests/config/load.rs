@@ -633,6 +633,17 @@ fn what_may_not_be_meant_by_a_generator_is_a_warning() {
         "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
+    let text = "generator a serial SO{MMdd}-{n:6} zone UTC\ngenerator b serial SO{yyyydd}-{n:6} zone UTC\n\
+                generator c serial SO{yyyyMMdd}-{n:6} zone UTC reset year";
+    let (_, warnings) = conf(text).unwrap();
+    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let expected = [
+        "t.conf:1: generator a: shows a day without all of its date, and its counter never begins again: did you mean \
+         {yyyy}{MM}{dd}?",
+        "t.conf:2: generator b: shows a day without all of its date, and its counter begins again each year: did you mean \
+         {yyyy}{MM}{dd}?",
+    ];
+    assert_eq!(warnings, expected);
     let many: Vec<_> = (0..15).map(|at| format!("generator g{at} leaf worker 3")).collect();
     let (_, warnings) = conf(&many.join("\n")).unwrap();
     assert_eq!(warnings.len(), 10);

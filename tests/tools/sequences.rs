@@ -69,13 +69,23 @@ const HEAD: &str = "NAME                                             RESERVED TO
 #[test]
 fn sequences_are_made_listed_raised_and_told_of() {
     let dir = Folder::new();
-    dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
+    dir.check(
+        "sequence create orders",
+        0,
+        "created 'orders' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n",
+        "",
+    );
     let missing = "getid: no such sequence: 'others'. `getid sequence create others` makes it\n";
     dir.check("sequence info others", 1, "", missing);
     dir.check("sequence raise others 5", 1, "", missing);
     let there = "getid: there is a sequence 'orders' already, and 1 is next\n";
     dir.check("sequence create orders start 5", 1, "", there);
-    dir.check("sequence create a:b START 1000 cache 0 max 5000", 0, "created 'a:b': 1000 is the first value\n", "");
+    dir.check(
+        "sequence create a:b START 1000 cache 0 max 5000",
+        0,
+        "created 'a:b' in sqlite:DIR/sequences-0.sqlite: 1000 is the first value\n",
+        "",
+    );
     let listed = "a:b                                                        -  start 1000 cache 0 max 5000\n\
                   orders                                                     -\n";
     dir.check("sequence list", 0, &format!("{HEAD}{listed}"), "");
@@ -122,7 +132,7 @@ fn tools_that_make_no_row_need_a_file() {
         dir.check(&format!("sequence {words} --store sqlite:typo.db"), 2, "", &no_file("typo.db"));
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x' in sqlite:DIR/a.db: 1 is the first value\n", "");
     let two = "--store sqlite:a.db --store sqlite:typo.db";
     dir.check(&format!("sequence raise x 5 {two}"), 2, "", &no_file("typo.db"));
     dir.says("sequence info x --store sqlite:a.db", 0, &["  reserved   nothing yet\n"]);
@@ -131,7 +141,7 @@ fn tools_that_make_no_row_need_a_file() {
 #[test]
 fn the_same_store_twice_is_refused() {
     let dir = Folder::new();
-    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    dir.check("sequence create x --store sqlite:a.db", 0, "created 'x' in sqlite:DIR/a.db: 1 is the first value\n", "");
     std::fs::copy(dir.path().join("a.db"), dir.path().join("b.db")).unwrap();
     let expected = ["sqlite:DIR/b.db: this is the same store as sqlite:DIR/a.db (uuid ", "name each store once"];
     dir.says("sequence raise x 5 --store sqlite:a.db --store sqlite:b.db", 2, &expected);
@@ -187,7 +197,7 @@ fn open_periods(dir: &Path, generator: &str, periods: &[&str]) {
 fn ended_periods_are_shown_and_then_removed() {
     let dir = Folder::new();
     let nothing = "No period that ended by 2026-01-31 is there to be removed\n";
-    dir.check("sequence create a.b", 0, "created 'a.b': 1 is the first value\n", "");
+    dir.check("sequence create a.b", 0, "created 'a.b' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n", "");
     dir.check("sequence prune --through 2026-01-31", 0, nothing, "");
     open_periods(dir.path(), "a", &["20260130", "20260131", "20260201"]);
     open_periods(dir.path(), "invoice", &["20260129", "20260131"]);
@@ -248,7 +258,12 @@ fn several_stores_share_the_values_of_a_sequence() {
     let stores = "--store sqlite:a.db --store sqlite:b.db";
     dir.says(&format!("sequence create x cache 0 {stores}"), 2, &["cache 0 needs a single store"]);
     // As an interrupted one: one of them has it.
-    dir.check("sequence create x increment 2 --store sqlite:a.db", 0, "created 'x': 1 is the first value\n", "");
+    dir.check(
+        "sequence create x increment 2 --store sqlite:a.db",
+        0,
+        "created 'x' in sqlite:DIR/a.db: 1 is the first value\n",
+        "",
+    );
     let created = "created 'x' in sqlite:DIR/b.db: 2 is the first value\n";
     dir.check(&format!("sequence create x {stores}"), 0, created, "");
     dir.says(&format!("sequence create x {stores}"), 1, &["there is a sequence 'x' already"]);
@@ -275,7 +290,12 @@ fn the_schema_is_printed_and_nothing_is_opened() {
 #[test]
 fn a_file_that_is_in_use_is_its_servers() {
     let dir = Folder::new();
-    dir.check("sequence create orders", 0, "created 'orders': 1 is the first value\n", "");
+    dir.check(
+        "sequence create orders",
+        0,
+        "created 'orders' in sqlite:DIR/sequences-0.sqlite: 1 is the first value\n",
+        "",
+    );
     let held = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
     held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT;").unwrap();
     // Each waits a second for the lock.
@@ -598,7 +618,12 @@ fn tools_on_a_real_mariadb() {
 fn tools_on(dir: &Folder, url: &str) {
     dir.says(&format!("sequence schema --store {url}"), 0, &["getid_sequence"]);
     dir.check(&format!("sequence list --store {url}"), 0, HEAD, "");
-    dir.check(&format!("sequence create orders --store {url}"), 0, "created 'orders': 1 is the first value\n", "");
+    dir.check(
+        &format!("sequence create orders --store {url}"),
+        0,
+        "created 'orders' in {shown}: 1 is the first value\n",
+        "",
+    );
     dir.says(&format!("sequence create orders --store {url}"), 1, &["there is a sequence 'orders' already"]);
     let raised = "raised 'orders': 121 is the next value\n";
     dir.says(

@@ -112,17 +112,17 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         };
         match opened.write_row(|connection| connection.create(&new))? {
             Ok(row) if args.json => writeln!(out, "{}", json_of(&row, opened))?,
-            Ok(row) => writeln!(out, "{}", created(&row, opened, stores.count()))?,
+            Ok(row) => writeln!(out, "{}", created(&row, opened))?,
             Err(verdict) => return Err(Stop::No(sentence(&args.name, verdict))),
         }
     }
     Ok(())
 }
 
-fn created(row: &Row, opened: &Opened<'_>, stores: usize) -> String {
-    let place = if stores > 1 { format!(" in {}", opened.store.shown()) } else { String::new() };
+/// With the store: a command without `--config` has the store of a server that was installed, which may not be meant.
+fn created(row: &Row, opened: &Opened<'_>) -> String {
     let above = if row.generation > 0 { ", above what was dropped" } else { "" };
-    format!("created '{}'{place}: {} is the first value{above}", row.key, row.next)
+    format!("created '{}' in {}: {} is the first value{above}", row.key, opened.store.shown(), row.next)
 }
 
 pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {

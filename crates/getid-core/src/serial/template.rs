@@ -113,7 +113,7 @@ impl Reset {
     }
 
     /// What a template must show for it.
-    const fn shown(self) -> &'static str {
+    pub const fn shown(self) -> &'static str {
         match self {
             Reset::Never => "",
             Reset::Year => "{yyyy}",
@@ -265,6 +265,13 @@ impl Template {
     /// The finest period that it shows in full.
     pub fn finest(&self) -> Reset {
         Reset::ALL.into_iter().rev().find(|&reset| self.shows(reset)).unwrap_or(Reset::Never)
+    }
+
+    /// The finest period of which it shows a part, if that is finer than what it shows in full: the day of `{MM}{dd}`.
+    pub fn finest_in_part(&self) -> Option<Reset> {
+        let parts = [(Part::Hour, Reset::Hour), (Part::Day, Reset::Day), (Part::Month, Reset::Month)];
+        let shown = parts.into_iter().find(|(part, _)| self.parts.contains(part));
+        shown.map(|(_, reset)| reset).filter(|&reset| reset > self.finest())
     }
 
     /// Whether it shows anything of the time.

@@ -128,17 +128,17 @@ fn mistakes_in_templates() {
 
 #[test]
 fn a_template_shows_the_period_in_which_its_counter_begins_again() {
-    for (template, finest, errors) in [
-        ("{n:6}", Reset::Never, 4),
-        ("{yyyy}-{n:6}", Reset::Year, 3),
-        ("{MM}{yyyy}-{n:6}", Reset::Month, 2),
-        ("{MM}{dd}-{n:6}", Reset::Never, 4),
-        ("{yyyy}{dd}-{n:6}", Reset::Year, 3),
-        ("{yyMMdd}-{n:6}", Reset::Day, 1),
-        ("{yyyyMMddHH}{n:6}", Reset::Hour, 0),
+    for (template, finest, in_part, errors) in [
+        ("{n:6}", Reset::Never, None, 4),
+        ("{yyyy}-{n:6}", Reset::Year, None, 3),
+        ("{MM}{yyyy}-{n:6}", Reset::Month, None, 2),
+        ("{MM}{dd}-{n:6}", Reset::Never, Some(Reset::Day), 4),
+        ("{yyyy}{dd}-{n:6}", Reset::Year, Some(Reset::Day), 3),
+        ("{yyMMdd}-{n:6}", Reset::Day, None, 1),
+        ("{yyyyMMddHH}{n:6}", Reset::Hour, None, 0),
     ] {
         let template = Template::parse(template).expect("a template");
-        assert_eq!(template.finest(), finest);
+        assert_eq!((template.finest(), template.finest_in_part()), (finest, in_part));
         let refused = Reset::ALL.into_iter().filter(|&reset| template.check_reset(reset).is_err());
         assert_eq!(refused.count(), errors, "{}", template.text());
     }
