@@ -1,15 +1,15 @@
-//! Why there is no log.
+//! Errors of starting the log.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a log could not be started, or its file not be opened.
+/// Why the log could not be started, or its file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file can't be opened.
     #[error("can't open the log file {}: {error}", path.display())]
     Open {
-        /// Its path, absolute.
+        /// The file's absolute path.
         path: PathBuf,
         /// The OS error.
         error: io::Error,
@@ -20,7 +20,7 @@ pub enum LogError {
         /// The OS error.
         error: io::Error,
     },
-    /// The process has one already.
+    /// The process already has a log.
     #[error("the process has a log already")]
     Twice,
 }
