@@ -13,7 +13,7 @@ use crate::text::printable::printable;
 pub struct LineFault {
     /// The line's number, from 1.
     pub line: usize,
-    /// What is wrong, without a password or a control character.
+    /// The mistake as a sentence, without a password or a control character.
     pub sentence: String,
     /// The mistake in Redis's words, with the file's name and the line's number.
     pub in_redis: String,
@@ -135,7 +135,7 @@ fn trim<'a>(text: &'a [u8], away: &[u8]) -> &'a [u8] {
     &text[..text.len() - after]
 }
 
-/// How much of a word an error quotes, bytes.
+/// The longest quoted word of an error, bytes.
 const SHOWN_BYTES_MAX: usize = 128;
 
 fn shown(word: &[u8]) -> String {

@@ -1,8 +1,8 @@
 //! Which clients may connect, and which may change the server, without a login.
 //!
 //! Many servers run with `bind` and without a password, so that everybody on the network gets IDs. That does not permit
-//! everybody to stop the server, inspect other clients or create a user. So `protected-mode`, `bind` and the client's
-//! proof select one of three levels for a client from another machine: it is refused, as in Redis; it may run all but
+//! everybody to stop the server, inspect other clients or create a user. `protected-mode`, `bind` and the client's
+//! proof select one of three levels for a client from another machine. It is refused, as in Redis; it may run all but
 //! guarded commands; or it may run everything.
 //!
 //! A login counts only with proof: a password that the user requires, or a certificate. `AUTH` with any word as a user
@@ -48,7 +48,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// The words of `protected-mode`.
+    /// The words that `protected-mode` accepts.
     pub const WORDS: &[&str] = &["yes", "no", "guarded"];
 
     /// Returns the protection for a word of `protected-mode`, in any letter case.

@@ -31,9 +31,9 @@ pub enum Reason {
 /// Where a refusal happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// Outside of `MULTI`.
+    /// Outside of a transaction.
     TopLevel,
-    /// Between `MULTI` and the end of `EXEC`.
+    /// In a transaction, between `MULTI` and the end of `EXEC`.
     Multi,
 }
 
@@ -63,7 +63,7 @@ impl Denial {
     }
 }
 
-/// One refusal, or several that are alike.
+/// A refusal, or several like refusals.
 #[derive(Clone, Debug)]
 pub struct Entry {
     denial: Denial,

@@ -45,7 +45,7 @@ pub const PASSWORD_BYTES_MAX: usize = 512;
 /// The longest name of a user, bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// The most that a user's rules may take as text, bytes. All command names of Redis take 4 KB.
+/// The longest rules of a user as text, bytes. All command names of Redis take 4 KB.
 pub const RULES_BYTES_MAX: usize = 64 << 10;
 
 /// The most words of a user's rules, words in selectors included; a lookup among them is linear. Redis has 400 commands
@@ -147,7 +147,7 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// [`SetUserError`].
+    /// [`SetUserError`]; then none of the rules counts.
     pub fn define(&mut self, name: &[u8], rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
         self.set_user(name, rules, true)
     }
@@ -257,25 +257,25 @@ pub enum RuleError {
     /// The text is no rule.
     #[error("Syntax error")]
     Syntax,
-    /// `~x` behind `~*`.
+    /// A pattern `~x` after `~*`.
     #[error(
         "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try \
          'resetkeys' to start with an empty list of patterns"
     )]
     KeysAfterAll,
-    /// `&x` behind `&*`.
+    /// A pattern `&x` after `&*`.
     #[error(
         "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try \
          'resetchannels' to start with an empty list of channels"
     )]
     ChannelsAfterAll,
-    /// `<x` or `!x` of a password that the user does not have.
+    /// A rule `<x` or `!x` for a password that the user does not have.
     #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
-    /// `#x` that is not a digest.
+    /// A rule `#x` that is not a digest.
     #[error("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")]
     BadHash,
-    /// `+config|get|x`.
+    /// A first argument after a subcommand, as in `+config|get|x`.
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgOfSubcommand,
 }
@@ -302,13 +302,13 @@ pub enum SetUserError {
         /// Why the rule is refused.
         error: RuleError,
     },
-    /// There would be more than [`USERS_MAX`].
+    /// The server already has [`USERS_MAX`] users.
     #[error("there are {USERS_MAX} users already")]
     TooMany,
-    /// The rules would take more than [`RULES_BYTES_MAX`].
+    /// The rules exceed [`RULES_BYTES_MAX`] bytes.
     #[error("the rules of one user take more than {RULES_BYTES_MAX} bytes")]
     TooLong,
-    /// The rules would be more than [`RULES_MAX`] words.
+    /// The rules exceed [`RULES_MAX`] words.
     #[error("the rules of one user are more than {RULES_MAX} words")]
     TooManyRules,
 }

@@ -67,7 +67,7 @@ fn with_subcommands(command: &Command) -> CommandSet {
     set
 }
 
-/// What one selector allows.
+/// Rights that one selector grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Permissions {
     pub(super) commands: CommandSet,

@@ -13,7 +13,7 @@ use crate::resp::{Args, Value};
 /// The proof by which a client acts as a user.
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
-    /// A password.
+    /// Digest of the password that the client sent.
     Password(Digest),
     /// Proof outside the user's rules, such as a certificate. The user must only be enabled.
     Name,

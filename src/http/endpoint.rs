@@ -49,9 +49,9 @@ pub(super) struct Endpoint {
     pub(super) tag: &'static str,
     /// The operation's name in programs that are generated from the document.
     pub(super) id: &'static str,
-    /// A few words.
+    /// A few words that describe the operation.
     pub(super) summary: &'static str,
-    /// Sentences; may be empty.
+    /// Description in sentences; may be empty.
     pub(super) description: &'static str,
     pub(super) access: Access,
     /// If none is of the query, the router refuses queries. Otherwise the handler parses them by

@@ -32,7 +32,7 @@ pub enum Chunks {
     },
     /// The extension after a semicolon behind the size.
     Extension {
-        /// The size.
+        /// Size of the chunk, bytes.
         size: u32,
         /// Bytes of the extension that were read.
         bytes: u8,

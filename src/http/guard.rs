@@ -1,4 +1,4 @@
-//! Refuses requests before the caller is known: requests that another site's page may have made a browser send, and
+//! Refuses requests before the caller is known: requests that a browser may have sent for another site's page, and
 //! clients that may not connect from where they are.
 //!
 //! A foreign page can make a browser send requests here in two ways. It can send them across sites. Then the browser

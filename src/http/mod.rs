@@ -1,8 +1,8 @@
 //! The HTTP port: probes, metrics, a page and a JSON API, for people and for programs without a Redis client.
 //!
 //! The port runs on its own thread, so that slow or greedy HTTP clients do not affect the Redis port. A request that
-//! means a command becomes that command. It is run by a client of the server
-//! ([`LocalClient`](crate::server::connection::LocalClient)), so both ports share one check of permissions and one
+//! means a command becomes that command, and a client of the server runs it
+//! ([`LocalClient`](crate::server::connection::LocalClient)). So both ports share one check of permissions and one
 //! place that counts, limits, logs and shows it.
 //!
 //! - `accept` accepts connections; `places` bounds them and their time. Each has a `gate`, which passes one request at

@@ -28,7 +28,7 @@ const DOCUMENT: Endpoint = Endpoint {
     route: |filter| on(filter, document),
 };
 
-/// Headings of the document.
+/// Headings of the document, each for a group of endpoints.
 pub(super) const TAG_IDS: &str = "ids";
 pub(super) const TAG_SEQUENCES: &str = "sequences";
 pub(super) const TAG_WORKERS: &str = "workers";

@@ -14,7 +14,7 @@ const CHARS_MAX: usize = 400;
 pub struct RecentLine {
     /// When the line was logged, Unix ms.
     pub unix_ms: i64,
-    /// `notice`, `warning` or `error`.
+    /// The line's level: `notice`, `warning` or `error`.
     pub level: &'static str,
     /// Message and fields, without unprintable characters.
     pub text: String,

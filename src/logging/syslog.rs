@@ -23,11 +23,11 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 /// The log's name and facility in syslog.
 #[derive(Clone, Debug)]
 pub struct SyslogOptions {
-    /// The name (`syslog-ident`).
+    /// The name of the program in syslog (`syslog-ident`).
     pub ident: String,
     /// The facility's number: user is 1, local0 to local7 are 16 to 23 (`syslog-facility`).
     pub facility: u8,
-    /// The socket, usually [`SYSLOG_SOCKET`].
+    /// Path of the socket, usually [`SYSLOG_SOCKET`].
     pub socket: PathBuf,
 }
 

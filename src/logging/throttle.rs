@@ -29,7 +29,7 @@ struct Row {
 /// suppressed lines.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $level:ident, $count_max:literal, $every_s:literal, $what:literal;)+) => {
-        /// What a line is about; each kind has a limit of its own.
+        /// The event that a line is about; each kind has its own limit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($(#[$doc])* $kind),+ }
 
@@ -67,13 +67,13 @@ kinds! {
     Http = WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting";
     /// `accept` began to fail, as at the limit of open files.
     AcceptFails = ERROR, 1, 1, "times accepting clients began to fail";
-    /// `accept` works again.
+    /// `accept` works again after a failure.
     AcceptsAgain = WARN, 1, 1, "times clients could be accepted again";
     /// A monitor was closed because it read too slowly.
     MonitorDropped = WARN, 1, 1, "monitors did not keep up and were closed";
     /// A connection ended with a panic.
     Bug = ERROR, 10, 1, "connections ended in a bug";
-    /// `SHUTDOWN` was refused.
+    /// The command `SHUTDOWN` was refused.
     ShutdownRefused = ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved";
     /// A change of settings failed, or needs a warning.
     Settings = WARN, 10, 1, "warnings about changes of settings were left out";

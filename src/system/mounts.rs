@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// has a few KB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A mount.
+/// A mount point and its file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Where it is mounted.

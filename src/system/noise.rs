@@ -15,7 +15,7 @@ const PIECE: usize = size_of::<u128>();
 
 struct Pool {
     bytes: [u8; BYTES],
-    /// Unused bytes, at the front of `bytes`.
+    /// Number of unused bytes, at the front of `bytes`.
     left: usize,
 }
 

@@ -7,7 +7,7 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::control_group;
 
-/// CPU time, microseconds.
+/// CPU time in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Time in the kernel.

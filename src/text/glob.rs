@@ -32,11 +32,11 @@ pub struct TooLong {
 enum Element {
     /// `*`, or several in a row.
     Star,
-    /// `?`
+    /// `?`, any one byte.
     Any,
     /// A literal byte.
     Byte(u8),
-    /// `[...]`
+    /// `[...]`, one byte of a set.
     Set(Box<Set>),
 }
 

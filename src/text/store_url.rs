@@ -36,9 +36,9 @@ pub enum StoreKind {
         /// The path as written: a relative one begins in `dir`.
         path: Option<PathBuf>,
     },
-    /// `mysql://`: MySQL or MariaDB.
+    /// `mysql://`: a database of MySQL or MariaDB.
     Mysql(ServerAddress),
-    /// `postgres://`: PostgreSQL.
+    /// `postgres://`: a database of PostgreSQL.
     Postgres(ServerAddress),
     /// `etcd://`: etcd, which keeps claims and no sequences.
     Etcd(EtcdAddress),
@@ -311,8 +311,8 @@ fn without_hidden(shown: &str) -> Option<String> {
 /// Text in place of a password in a shown address.
 const HIDDEN: &str = "***";
 
-/// Returns an address, or a text that was meant as one, as all users may see it: with three asterisks for anything that
-/// is or may be a password.
+/// Returns a text that is or was meant as an address, as all users may see it. Three asterisks replace anything that is
+/// or may be a password.
 pub fn without_password(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     let is_scheme = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());

@@ -10,7 +10,7 @@ use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
 
 use super::printable::printable_up_to;
 
-/// A time zone.
+/// A time zone of the built-in database.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 

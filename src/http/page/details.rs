@@ -133,7 +133,7 @@ struct LogDetails {
 
 #[derive(Debug, Serialize)]
 struct FleetDetails {
-    /// Null before the first reading.
+    /// When the claims were read; null before the first reading.
     read: Option<String>,
     error: Option<String>,
     has_more: bool,

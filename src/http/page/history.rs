@@ -89,7 +89,7 @@ pub(super) struct Day {
 pub(super) struct History {
     before: Point,
     seconds: VecDeque<Second>,
-    /// Interval of points.
+    /// Interval between points.
     step: Duration,
     /// The point at which the current minute began.
     minute_began: Point,
