@@ -68,8 +68,7 @@ impl fmt::Debug for Digest {
 mod tests {
     use super::*;
 
-    /// The digest that `printf pw
-    /// sha256sum` and Redis's `ACL LIST` print.
+    /// The digest that `printf pw | sha256sum` and Redis's `ACL LIST` print.
     const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
 
     #[test]

@@ -35,17 +35,17 @@ const FEW: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
-    /// It has sent nothing since it connected, or since its last request.
+    /// No bytes have arrived since it connected or since its last request.
     Idle = 0,
-    /// It is sending a head.
+    /// A head is incomplete.
     Head = 1,
-    /// It is sending a body.
+    /// A body is incomplete.
     Body = 2,
-    /// Its request is being answered.
+    /// The handler works on a request.
     Answering = 3,
-    /// It is receiving its response, which may be an endless stream.
+    /// The response is being sent, which may be an endless stream.
     Responding = 4,
-    /// It has received its last response, and still sends.
+    /// The last response was sent, and the client still sends.
     Lingering = 5,
 }
 
@@ -67,11 +67,11 @@ impl Phase {
 #[repr(u8)]
 pub(super) enum Told {
     Nothing = 0,
-    /// Its request is late, in whatever phase: it is answered with that.
+    /// Answer the request as late, in whatever phase.
     Late = 1,
-    /// It must end after the current response, if any.
+    /// End after the current response, if any.
     End = 2,
-    /// It must end at once.
+    /// End at once.
     CutOff = 3,
 }
 
@@ -262,7 +262,7 @@ struct All {
     by_number: BTreeMap<u64, Arc<Place>>,
     by_source: HashMap<Source, usize>,
     last_number: u64,
-    /// Evicted connections that are still there.
+    /// Evicted connections that have not closed yet.
     ending: usize,
     has_ended: bool,
 }

@@ -2,10 +2,7 @@
 //!
 //! Levels have Redis's names, as `loglevel` in redis.conf has:
 //!
-//! | `loglevel`
-//! logs events of tracing's
-//! written as
-//! syslog severity |
+//! | `loglevel` | logs events of tracing's | written as | syslog severity |
 //! |---|---|---|---|
 //! | `debug` | TRACE and below | `debug` | debug |
 //! | `verbose` | DEBUG and below | `verbose` | info |

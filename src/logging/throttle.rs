@@ -228,8 +228,8 @@ impl Suppressed {
     }
 }
 
-/// Logs a line of a kind, if its level is logged and the throttle allows it: `throttled!(throttle, InputLimit, "client
-/// {id} is closed")`.
+/// Logs a line of a kind, if its level is logged and the throttle allows it:
+/// `throttled!(throttle, InputLimit, "client {id} is closed")`.
 macro_rules! throttled {
     ($throttle:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
         const KIND: $crate::logging::throttle::Kind = $crate::logging::throttle::Kind::$kind;

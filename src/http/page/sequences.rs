@@ -1,5 +1,5 @@
-//! `GET /v1/status/sequences`: the first sequences of the store, and the reader's rights to each. The list is `SEQUENCE
-//! LIST`, which returns all sequences, whatever keys the user may access.
+//! `GET /v1/status/sequences`: the first sequences of the store, and the reader's rights to each. The list is that of
+//! `SEQUENCE LIST`, which returns all sequences, whatever keys the user may access.
 
 use std::sync::Arc;
 
