@@ -1,4 +1,4 @@
-//! The `getid` binary: everything it does is in the library, where tests reach it.
+//! The `getid` binary: all its code is in the library, where tests reach it.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The locks and atomic words that decide who is served when, named in one place: `tests/interleavings/` compiles the
-//! issuer with others, which try orders of threads that the system would hardly ever show.
+//! The issuer's locks and atomic words, named in one place. `tests/interleavings/` compiles the issuer with
+//! replacements, which try thread orders that the system hardly ever produces.
 
 pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Before a thread has asked for its number.
+/// Value of a thread that has no number yet.
 const NO_NUMBER: usize = usize::MAX;
 
 static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(0);
@@ -16,7 +16,7 @@ thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(NO_NUMBER) };
 }
 
-/// A number that the calling thread has to itself: 0, 1, ... in the order in which threads first ask.
+/// Returns the calling thread's own number: 0, 1, ... in the order of first calls.
 #[inline]
 pub(crate) fn thread_number() -> usize {
     match NUMBER.get() {

@@ -1,6 +1,7 @@
 //! An ACL file: a `user` line for each user, as `ACL SAVE` writes them.
 //!
-//! All or nothing: one mistake, and none of it counts. All mistakes are told at once, in Redis's words.
+//! A file is taken as a whole: with one mistake in it, no line counts. All mistakes are reported at once, in Redis's
+//! words.
 
 use std::collections::HashSet;
 
@@ -10,19 +11,19 @@ use crate::text::printable::printable;
 /// A mistake in an ACL file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineFault {
-    /// From 1.
+    /// The line's number, from 1.
     pub line: usize,
-    /// What is wrong, without a password or a control character.
+    /// The mistake as a sentence, without a password or a control character.
     pub sentence: String,
-    /// The same as Redis says it, with the file's name and the line in it.
+    /// The mistake in Redis's words, with the file's name and the line's number.
     pub in_redis: String,
 }
 
-/// Mistakes that are told; a file that is none has one a line.
+/// Mistakes that are reported at most: a file of another format has one on each line.
 const FAULTS_MAX: usize = 100;
 
-/// Reads an ACL file that is called `name`. Without a line for the default user that one may do everything, without a
-/// password, whatever `requirepass` says: as in Redis.
+/// Reads an ACL file that is called `name`. Without a line for the default user, that user may run everything without a
+/// password, whatever `requirepass` is: as in Redis.
 ///
 /// # Errors
 ///
@@ -92,7 +93,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Every name that nobody knows, and the first of the other mistakes, which others may follow from: as in Redis.
+    /// Reports every unknown name, and the first of the other mistakes, from which more may follow: as in Redis.
     fn find_faults(&mut self, line: usize, rules: &[&[u8]]) {
         let file = self.name;
         let Ok(rules) = merge_selectors(rules) else {
@@ -134,14 +135,14 @@ fn trim<'a>(text: &'a [u8], away: &[u8]) -> &'a [u8] {
     &text[..text.len() - after]
 }
 
-/// How much of a word an error quotes, bytes.
+/// The longest quoted word of an error, bytes.
 const SHOWN_BYTES_MAX: usize = 128;
 
 fn shown(word: &[u8]) -> String {
     String::from_utf8_lossy(&word[..word.len().min(SHOWN_BYTES_MAX)]).into_owned()
 }
 
-/// The same for a terminal.
+/// A word of a client or file, fit for a terminal.
 fn tame(word: &[u8]) -> String {
     printable(&shown(word)).into_owned()
 }

@@ -1,29 +1,29 @@
 //! Which clients may connect, and which may change the server, without a login.
 //!
-//! `bind` without a password is how many servers run: everybody on the network is to have IDs. It does not say that
-//! everybody may stop the server, look at other clients or make themselves a user. So there are three answers to a
-//! client from another machine, by `protected-mode`, `bind` and what it has proved: it is turned away, as in Redis; it
-//! gets everything but what changes the server or reaches other clients; or it gets everything.
+//! Many servers run with `bind` and without a password, so that everybody on the network gets IDs. That does not permit
+//! everybody to stop the server, inspect other clients or create a user. `protected-mode`, `bind` and the client's
+//! proof select one of three levels for a client from another machine. It is refused, as in Redis; it may run all but
+//! guarded commands; or it may run everything.
 //!
-//! A login counts when something was proved by it: a password that the user needs, or a certificate. `AUTH` with any
-//! word as a user that has `nopass` proves nothing.
+//! A login counts only with proof: a password that the user requires, or a certificate. `AUTH` with any word as a user
+//! that has `nopass` proves nothing.
 
 use std::net::IpAddr;
 
 use super::permissions::CommandSet;
 use crate::command::{Command, rows};
 
-/// Where a client is.
+/// Where a client connects from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// On this machine: it came by a loopback address or by a Unix socket.
+    /// This machine: a loopback address or a Unix socket.
     ThisMachine,
-    /// Anywhere else. An address of this machine that is not a loopback one counts as elsewhere, as in Redis.
+    /// Any other place. An address of this machine that is not a loopback one counts as elsewhere, as in Redis.
     Elsewhere,
 }
 
 impl Origin {
-    /// By the address of a client on TCP.
+    /// Returns the origin of a TCP client by its address.
     pub fn of(peer: IpAddr) -> Origin {
         let is_loopback = match peer {
             IpAddr::V4(ip) => ip.is_loopback(),
@@ -33,31 +33,32 @@ impl Origin {
     }
 }
 
-/// What protects a server that asks for no password.
+/// What protects a server that requires no password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Clients from other machines are turned away while the default user needs no password: `protected-mode yes`, and
-    /// the default without `bind`. Clients that come in when there is a password are treated as under
+    /// Clients from other machines are refused while the default user needs no password: `protected-mode yes`, and the
+    /// default without `bind`. Clients that are accepted because there is a password are treated as under
     /// [`Protection::Commands`].
     Connections,
-    /// They are served, but for [guarded](Command::is_guarded) commands, which need a login: `protected-mode guarded`,
-    /// and the default with `bind`.
+    /// Clients from other machines are served, except for [guarded](Command::is_guarded) commands, which require a
+    /// login: `protected-mode guarded`, and the default with `bind`.
     Commands,
-    /// They may do everything: `protected-mode no`.
+    /// Clients from other machines may run everything: `protected-mode no`.
     Nothing,
 }
 
 impl Protection {
-    /// The words of `protected-mode`.
+    /// The words that `protected-mode` accepts.
     pub const WORDS: &[&str] = &["yes", "no", "guarded"];
 
-    /// What a word of those says, in any letter case.
+    /// Returns the protection for a word of `protected-mode`, in any letter case.
     pub fn from_word(word: &str) -> Option<Protection> {
         let all = [Protection::Connections, Protection::Nothing, Protection::Commands];
         all.into_iter().find(|protection| word.eq_ignore_ascii_case(protection.word()))
     }
 
-    /// The word that says it: whatever is in force has one, so that an answer of `CONFIG GET` can be given back.
+    /// Returns the word of `protected-mode` for it. Every value has a word, so a reply of `CONFIG GET` can be set
+    /// again.
     pub const fn word(self) -> &'static str {
         match self {
             Protection::Connections => "yes",
@@ -66,31 +67,31 @@ impl Protection {
         }
     }
 
-    /// What is in force where nobody wrote `protected-mode`; `bind_given` is whether somebody wrote `bind`.
+    /// Returns the protection in force without `protected-mode`; `bind_given` is whether `bind` is configured.
     pub fn without_word(bind_given: bool) -> Protection {
         if bind_given { Protection::Commands } else { Protection::Connections }
     }
 
-    /// Whether a client is turned away at the door; `is_open` is whether the default user needs no password.
+    /// Whether a client is refused when it connects; `is_open` is whether the default user needs no password.
     pub fn turns_away(self, origin: Origin, is_open: bool) -> bool {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
     /// Whether a session may not run [guarded](Command::is_guarded) commands; `has_proved` is whether it has logged in
-    /// by something that its user needs.
+    /// with a proof that its user requires.
     pub fn guards(self, origin: Origin, has_proved: bool) -> bool {
         self != Protection::Nothing && origin == Origin::Elsewhere && !has_proved
     }
 }
 
-/// All commands, or those that a guarded session may run if its user may.
+/// Returns the commands of `allowed` that a guarded session may run.
 pub(super) fn unguarded(allowed: CommandSet) -> CommandSet {
     let mut left = allowed;
     rows().filter(|command| command.is_guarded).for_each(|command| left.set(command.verb, false));
     left
 }
 
-/// What a guarded session is told.
+/// Returns the error for a guarded command in a guarded session.
 pub fn denied(command: &Command) -> String {
     format!(
         "DENIED '{}' changes the server or reaches other clients, and is refused to other machines without a login, because \

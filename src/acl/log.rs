@@ -1,11 +1,11 @@
-//! `ACL LOG`: who was refused what.
+//! `ACL LOG`: refused commands and logins.
 //!
-//! A client that is refused tries again, and again. Refusals that are alike within a minute are one entry with a count,
-//! so that the log shows what went wrong and not only what went wrong last.
+//! A refused client retries again and again. Like refusals within a minute are one entry with a count, so that the log
+//! also keeps older causes.
 //!
-//! Somebody who guesses passwords could fill it with made-up names, so failed logins are counted by address: for a user
-//! that exists under its name, for all other names together. And neither kind of refusal can push out the last of the
-//! other.
+//! A client that guesses passwords could fill the log with made-up names. So failed logins are counted by address: by
+//! name for existing users, and together for all other names. Neither kind of refusal can push out the last entries of
+//! the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,48 +13,48 @@ use std::sync::Arc;
 use super::Source;
 use crate::resp::Value;
 
-/// Why somebody was refused.
+/// Why a request or a login was refused.
 ///
-/// In Redis's order: of several selectors, the one that went farthest says why.
+/// The order is Redis's: of several selectors, the refusal that compares greatest is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// A command that the user may not run.
+    /// The user may not run the command.
     Command,
-    /// A generator or a sequence that the user may not ask so.
+    /// The user may not access the generator or the sequence in this way.
     Key,
-    /// A channel that the user may not use.
+    /// The user may not use the channel.
     Channel,
-    /// A name and a password that don't fit.
+    /// The name and the password do not match.
     Auth,
 }
 
-/// Where it happened.
+/// Where a refusal happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// Outside of `MULTI`.
+    /// Outside of a transaction.
     TopLevel,
-    /// Between `MULTI` and the end of `EXEC`.
+    /// In a transaction, between `MULTI` and the end of `EXEC`.
     Multi,
 }
 
-/// A request that was refused, as a session tells it.
+/// A refused request, as a session reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// Why.
+    /// The reason of the refusal.
     pub reason: Reason,
-    /// Where.
+    /// Whether it happened inside `MULTI`.
     pub context: Context,
-    /// The command's full name, or the key's or the channel's; of a failed login the word that asked for it, as it was
-    /// sent.
+    /// The full name of the command, or the name of the key or the channel. For a failed login, the word that requested
+    /// it, as it was sent.
     pub object: String,
-    /// The user's name, or what the client said it was.
+    /// The user's name, or the name that the client sent.
     pub user: Arc<str>,
-    /// How many times in a row.
+    /// Number of like refusals in a row.
     pub count: u64,
 }
 
 impl Denial {
-    /// Whether the other is the same but for its count.
+    /// Whether both are equal except for their counts.
     pub fn is_like(&self, other: &Denial) -> bool {
         self.reason == other.reason
             && self.context == other.context
@@ -63,7 +63,7 @@ impl Denial {
     }
 }
 
-/// One refusal, or several that are alike.
+/// A refusal, or several like refusals.
 #[derive(Clone, Debug)]
 pub struct Entry {
     denial: Denial,
@@ -74,30 +74,30 @@ pub struct Entry {
     updated_ms: i64,
 }
 
-/// What the server knows of a refusal beside what the session tells.
+/// What the server adds to a session's report of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where it came from.
+    /// Where the client connects from.
     pub source: Source,
-    /// Whether there is a user of that name.
+    /// Whether a user of that name exists.
     pub is_known_user: bool,
 }
 
-/// The latest refusals, the last first.
+/// The latest refusals, the newest first.
 #[derive(Debug, Default)]
 pub struct AclLog {
     entries: VecDeque<Arc<Entry>>,
     next_id: u64,
 }
 
-/// Refusals farther apart are two entries, ms.
+/// Like refusals farther apart than this are two entries, ms.
 const ALIKE_MS: i64 = 60_000;
 
-/// How many of the latest entries are looked at for one that is alike: all, if there are no more than the default.
+/// Number of the latest entries that are compared with a new one. It is the default length of the log.
 const LOOKED_AT: usize = 128;
 
 impl AclLog {
-    /// Takes a refusal in: `client` is the client's line as in `CLIENT LIST`, `now_ms` Unix time, and at most `len_max`
+    /// Adds a refusal: `client` is the client's line as in `CLIENT LIST`, `now_ms` is Unix time, and at most `len_max`
     /// entries are kept.
     pub fn note(&mut self, denial: Denial, seen: Seen, client: String, now_ms: i64, len_max: usize) {
         let is_like = |entry: &Arc<Entry>| {
@@ -114,7 +114,7 @@ impl AclLog {
         let known = self.entries.iter().take(LOOKED_AT).position(is_like);
         let known = known.and_then(|index| self.entries.remove(index)).map(Arc::unwrap_or_clone);
         let entry = if let Some(mut entry) = known {
-            // Of those that are counted together, the latest is shown.
+            // Of like refusals, the entry shows the latest.
             let count = entry.denial.count + denial.count;
             entry.denial = Denial { count, ..denial };
             Entry { client, updated_ms: now_ms, ..entry }
@@ -127,7 +127,7 @@ impl AclLog {
         self.forget(len_max);
     }
 
-    /// Keeps at most `len_max`: the oldest of the kind that has more than its half go first.
+    /// Keeps at most `len_max` entries: the oldest of the kind that exceeds half of them are dropped first.
     fn forget(&mut self, len_max: usize) {
         let Some(excess) = self.entries.len().checked_sub(len_max).filter(|&excess| excess > 0) else { return };
         let logins = self.entries.iter().filter(|entry| entry.denial.reason == Reason::Auth).count();
@@ -145,24 +145,24 @@ impl AclLog {
         });
     }
 
-    /// `ACL LOG count`: the latest entries, at most so many.
+    /// Returns at most `count` of the latest entries, for `ACL LOG count`.
     pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
         self.entries.iter().take(count).cloned().collect()
     }
 
-    /// `ACL LOG RESET`. Numbers go on.
+    /// Removes all entries, for `ACL LOG RESET`. Entry numbers continue.
     pub fn reset(&mut self) {
         self.entries = VecDeque::new();
     }
 }
 
 impl Entry {
-    /// What it takes, bytes.
+    /// Memory that the entry takes, bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Entry>() + self.denial.object.len() + self.denial.user.len() + self.client.len()
     }
 
-    /// As `ACL LOG` shows it, as of `now_ms`.
+    /// Returns the entry as `ACL LOG` shows it at `now_ms`.
     pub fn to_value(&self, now_ms: i64) -> Value {
         let reason = match self.denial.reason {
             Reason::Command => "command",
@@ -195,7 +195,7 @@ impl Entry {
 mod tests {
     use super::*;
 
-    /// A log of refusals that are none alike, the first one first: of commands (`c`) and of logins (`l`).
+    /// A log of unlike refusals of commands (`c`) and logins (`l`), the oldest first.
     fn log_of(kinds: &str) -> AclLog {
         let mut log = AclLog::default();
         for (number, kind) in (0_u32..).zip(kinds.chars()) {

@@ -1,9 +1,8 @@
-//! Which logins have a line in the log: the first of a user from an address within an hour. The others are counted.
+//! Decides which logins are logged: the first of a user from an address within an hour. The others are counted.
 //!
-//! A program that connects for each request logs in thousands of times a minute, and lines that all say the same hide
-//! what else is in the log.
+//! A program that connects for each request logs in thousands of times a minute, and its lines would hide all others.
 //!
-//! Pure: the caller passes the time. Bounded: beyond [`PAIRS_MAX`] pairs of user and address each login has its line.
+//! Pure: the caller passes the time. Bounded: beyond [`PAIRS_MAX`] pairs of user and address, each login is logged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,36 +12,36 @@ use super::Source;
 /// Pairs of user and address whose logins are counted: 128 KB and the names.
 const PAIRS_MAX: usize = 1024;
 
-/// How long logins are counted before the log has their number.
+/// How long logins are counted before the log reports their number.
 const COUNTED_NS: u64 = 3600 * 1_000_000_000;
 
-/// Logins of one user from one address since the one that had a line.
+/// Logins of one user from one address since the last one that was logged.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// When that one was, ns.
+    /// When that login was logged, ns.
     since_ns: u64,
     count: u64,
 }
 
-/// Logins that were counted, for the line that reports them.
+/// A number of repeated logins, for the line that reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeated {
     /// The user's name.
     pub user: Arc<str>,
     /// Where the logins came from.
     pub source: Source,
-    /// How many there were, at least one.
+    /// Number of logins, at least 1.
     pub count: u64,
 }
 
-/// Logins within the last hour.
+/// Logins within the last hour, by source and user.
 #[derive(Debug, Default)]
 pub struct LoginLog {
     pairs: HashMap<(Source, Arc<str>), Pair>,
 }
 
 impl LoginLog {
-    /// Counts a login; returns whether it has a line of its own.
+    /// Counts a login; returns whether it is logged itself.
     pub fn has_line(&mut self, source: Source, user: &Arc<str>, now_ns: u64) -> bool {
         let key = (source, Arc::clone(user));
         if let Some(pair) = self.pairs.get_mut(&key) {
@@ -55,13 +54,13 @@ impl LoginLog {
         true
     }
 
-    /// Forgets pairs whose hour is over at `now_ns`; returns up to `lines_max` of those that have a count. The others
+    /// Forgets pairs whose hour is over at `now_ns`; returns up to `lines_max` of them that have a count. The others
     /// stay for the next call.
     pub fn end_hours(&mut self, now_ns: u64, lines_max: usize) -> Vec<Repeated> {
         self.end(lines_max, |pair| now_ns.saturating_sub(pair.since_ns) >= COUNTED_NS)
     }
 
-    /// Forgets all pairs; returns those that have a count.
+    /// Forgets all pairs; returns those with a count.
     pub fn end_all(&mut self) -> Vec<Repeated> {
         self.end(PAIRS_MAX, |_| true)
     }
@@ -96,7 +95,7 @@ mod tests {
         assert_eq!(lines, 1);
         assert!(
             logins.has_line(there, &app, 5) && logins.has_line(here, &admin, 5),
-            "of another address, of another user"
+            "another address and another user are pairs of their own"
         );
         assert_eq!(logins.end_hours(COUNTED_NS - 1, 8), []);
         assert_eq!(logins.end_hours(COUNTED_NS, 8), [Repeated { user: user("app"), source: here, count: 999 }]);
@@ -111,9 +110,9 @@ mod tests {
         let mut logins = LoginLog::default();
         let users: Vec<_> = (0..PAIRS_MAX + 5).map(|number| user(&number.to_string())).collect();
         let mut login = || users.iter().filter(|name| logins.has_line(Source::Unix, name, 0)).count();
-        assert_eq!((login(), login()), (users.len(), 5), "those beyond the bound have a line each time");
+        assert_eq!((login(), login()), (users.len(), 5), "logins beyond the bound are logged each time");
         assert_eq!(logins.end_hours(COUNTED_NS, 8).len(), 8);
-        assert_eq!(logins.pairs.len(), PAIRS_MAX - 8, "what has no line yet is counted on");
+        assert_eq!(logins.pairs.len(), PAIRS_MAX - 8, "pairs that are not reported yet stay");
         assert!(logins.end_all().len() == PAIRS_MAX - 8 && logins.pairs.is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! Who may do what: Redis's users and their rules.
+//! Users and their rules, as in Redis.
 //!
-//! [`Users`] is a value. A change makes a new value of it ([`Users::with_user`]) and the server swaps them, so that a
-//! request never meets a user half changed, and a mistake in the last of ten rules leaves all as it was. A session
-//! keeps its [`User`] and asks it one bit for each request, and more only where the arguments matter.
+//! [`Users`] is a value. A change makes a new value ([`Users::with_user`]) and the server swaps them. So a request
+//! never sees a user half changed, and a mistake in the last of ten rules changes nothing. A session keeps its [`User`]
+//! and tests one bit of it for each request; it checks more only where the arguments matter.
 //!
-//! Rules are Redis's, to the letter of their errors. A key is the name of a generator or of a sequence. Passwords are
+//! Rules and their errors are Redis's to the letter. A key is the name of a generator or of a sequence. Passwords are
 //! kept as digests.
 //!
-//! Pure: files are read and written, and clocks looked at, elsewhere.
+//! Pure: other modules read and write the files and the clock.
 
 mod file;
 mod guard;
@@ -36,7 +36,7 @@ pub use user::{Proof, User};
 use crate::command::{Categories, Command, quote, rows};
 use crate::resp::Value;
 
-/// The user that every connection begins as.
+/// Name of the user that every connection begins as.
 pub const DEFAULT_USER: &str = "default";
 
 /// The longest password of `requirepass`, bytes; Redis's `CONFIG_AUTHPASS_MAX_LEN`.
@@ -45,45 +45,45 @@ pub const PASSWORD_BYTES_MAX: usize = 512;
 /// The longest name of a user, bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// The most that a user's rules may take as text, bytes. All command names of Redis take 4 KB.
+/// The longest rules of a user as text, bytes. All command names of Redis take 4 KB.
 pub const RULES_BYTES_MAX: usize = 64 << 10;
 
-/// The most words that a user's rules may be, those in selectors counted one by one: what is looked for among them is
-/// looked for one by one. All commands and subcommands of Redis are 400.
+/// The most words of a user's rules, words in selectors included; a lookup among them is linear. Redis has 400 commands
+/// and subcommands.
 pub const RULES_MAX: usize = 1024;
 
-/// The longest line of a user that can be set, bytes.
+/// The longest `user` line that can be set, bytes.
 const LINE_BYTES_MAX: usize = "user ".len() + NAME_BYTES_MAX + " ".len() + RULES_BYTES_MAX;
 
-/// The most users.
+/// The most users of a server.
 pub const USERS_MAX: usize = 10_000;
 
-/// What is shown instead of a secret, as in Redis.
+/// Text that is shown instead of a secret, as in Redis.
 pub const REDACTED: &str = "(redacted)";
 
-/// All users of a server. There always is the default one.
+/// All users of a server. The default user always exists.
 #[derive(Clone, Debug)]
 pub struct Users {
     default: Arc<User>,
     others: BTreeMap<Arc<str>, Arc<User>>,
-    /// The incarnations that were given out; the default user's is 0. Never goes back, whoever is deleted.
+    /// Incarnations that were assigned; the default user's is 0. Deleting a user does not lower it.
     incarnations: u64,
 }
 
 impl Default for Users {
-    /// The default user alone, who may do everything without a password.
+    /// Returns the default user alone, who may run everything without a password.
     fn default() -> Users {
         Users { default: Arc::new(User::default_user()), others: BTreeMap::new(), incarnations: 0 }
     }
 }
 
 impl Users {
-    /// The user that every connection begins as.
+    /// Returns the user that every connection begins as.
     pub fn default_user(&self) -> &Arc<User> {
         &self.default
     }
 
-    /// The user of this name.
+    /// Returns the user of this name.
     pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
         if name == DEFAULT_USER.as_bytes() {
             return Some(&self.default);
@@ -91,26 +91,26 @@ impl Users {
         self.others.get(str::from_utf8(name).ok()?)
     }
 
-    /// The user whom name and password fit.
+    /// Returns the user whose name and password match.
     pub fn log_in(&self, name: &[u8], password: &[u8]) -> Option<&Arc<User>> {
-        // Taken in any case, so that the time does not tell whether there is such a user.
+        // Computed in any case, so that the time does not reveal whether the user exists.
         let password = Digest::of(password);
         self.get(name).filter(|user| user.admits(&password))
     }
 
-    /// All users, by name.
+    /// Returns all users, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         let is_before = |user: &&Arc<User>| **user.name() < *DEFAULT_USER;
         let (before, after) = (self.others.values().take_while(is_before), self.others.values().skip_while(is_before));
         before.chain([&self.default]).chain(after)
     }
 
-    /// `ACL SETUSER`: a user changed by these rules, or a new one. Rules of a selector may be spread over several
+    /// `ACL SETUSER`: returns the users with one of them changed by the rules or added. A selector may span several
     /// words.
     ///
     /// # Errors
     ///
-    /// [`SetUserError`]; none of the rules counts then.
+    /// [`SetUserError`]; then none of the rules counts.
     pub fn with_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>]) -> Result<Users, SetUserError> {
         let mut users = self.clone();
         users.set_user(name, rules, false)?;
@@ -136,17 +136,18 @@ impl Users {
             user.take_rule(&rule).map_err(|error| SetUserError::Rule { index, rule, error })?;
         }
         user.sum_up();
-        // What is kept must be fit to be read again.
+        // The stored form must be within the bounds too, so that it can be read again.
         check_size(&user.describe().split(' ').collect::<Vec<_>>())?;
         self.insert(user);
         Ok(())
     }
 
-    /// A `user` line of the configuration: a new user by these rules, also in the place of the default one.
+    /// Adds the user of a `user` line of the configuration by its rules. Replaces a user of the same name, also the
+    /// default one.
     ///
     /// # Errors
     ///
-    /// [`SetUserError`].
+    /// [`SetUserError`]; then none of the rules counts.
     pub fn define(&mut self, name: &[u8], rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
         self.set_user(name, rules, true)
     }
@@ -159,7 +160,7 @@ impl Users {
         }
     }
 
-    /// `ACL DELUSER`: without the users of these names, and who they were. The default user cannot be among them.
+    /// `ACL DELUSER`: returns the users without these names, and the names that were removed. The default user stays.
     pub fn without(&self, names: &[impl AsRef<[u8]>]) -> (Users, Vec<Arc<str>>) {
         let mut users = self.clone();
         let mut gone = Vec::new();
@@ -169,7 +170,7 @@ impl Users {
         (users, gone)
     }
 
-    /// `requirepass`: the default user has this password and no other; with `None` none is needed. All else stays.
+    /// `requirepass`: gives the default user this password only; with `None` it needs none. All else stays.
     #[must_use]
     pub fn with_default_password(&self, password: Option<&str>) -> Users {
         let mut user = User::clone(&self.default);
@@ -177,8 +178,8 @@ impl Users {
         Users { default: Arc::new(user), ..self.clone() }
     }
 
-    /// These users in the place of `old`, as `ACL LOAD` has it: a user that was there before is the same user with
-    /// other rules, and its logins stay.
+    /// `ACL LOAD`: returns these users as the successors of `old`. A user that existed before keeps its incarnation, so
+    /// its logins stay.
     #[must_use]
     pub fn in_place_of(mut self, old: &Users) -> Users {
         self.incarnations = old.incarnations;
@@ -200,18 +201,18 @@ impl Users {
         self.incarnations
     }
 
-    /// A line for each user, by name: `user default on nopass ...`, as `ACL LIST` and the files have it.
+    /// Returns a line for each user, by name: `user default on nopass ...`, as in `ACL LIST` and ACL files.
     pub fn describe_all(&self) -> Vec<String> {
         self.iter().map(|user| format!("user {} {}", user.name(), user.describe())).collect()
     }
 }
 
-/// Whether these rules are as few and as short as a user's may be, with a blank between two of them.
+/// Fails if the rules, joined with blanks, exceed the bounds of a user's rules.
 fn check_size(rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
     let (mut bytes, mut words) = (rules.len().saturating_sub(1), 0);
     for rule in rules.iter().map(AsRef::as_ref) {
         bytes += rule.len();
-        // Blanks are parts of a password, and part the words of a selector, which may be spread over several rules.
+        // Blanks are part of a password. Elsewhere they separate the words of a selector, which may span several rules.
         let is_password = rule.starts_with(b">") || rule.starts_with(b"<");
         words += 1 + if is_password { 0 } else { rule.iter().filter(|byte| byte.is_ascii_whitespace()).count() };
     }
@@ -221,8 +222,8 @@ fn check_size(rules: &[impl AsRef<[u8]>]) -> Result<(), SetUserError> {
     if words > RULES_MAX { Err(SetUserError::TooManyRules) } else { Ok(()) }
 }
 
-/// Joins selectors that were spread over several words: `(+ping`, `+echo)`. An error is where one begins that never
-/// ends.
+/// Joins selectors that span several words: `(+ping`, `+echo)`. The error is the index at which a selector without an
+/// end begins.
 fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;
@@ -247,34 +248,34 @@ fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, usize> {
     open.map_or(Ok(merged), |(start, _)| Err(start))
 }
 
-/// Why a rule cannot be taken. `Display` is Redis's text.
+/// Why a rule is refused. `Display` is Redis's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// A command or a category that neither Redis nor getid has.
     #[error("Unknown command or category name in ACL")]
     Unknown,
-    /// No rule at all.
+    /// The text is no rule.
     #[error("Syntax error")]
     Syntax,
-    /// `~x` behind `~*`.
+    /// A pattern `~x` after `~*`.
     #[error(
         "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try \
          'resetkeys' to start with an empty list of patterns"
     )]
     KeysAfterAll,
-    /// `&x` behind `&*`.
+    /// A pattern `&x` after `&*`.
     #[error(
         "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try \
          'resetchannels' to start with an empty list of channels"
     )]
     ChannelsAfterAll,
-    /// `<x` or `!x` of a password that the user does not have.
+    /// A rule `<x` or `!x` for a password that the user does not have.
     #[error("The password you are trying to remove from the user does not exist")]
     NoSuchPassword,
-    /// `#x` that is not a digest.
+    /// A rule `#x` that is not a digest.
     #[error("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")]
     BadHash,
-    /// `+config|get|x`.
+    /// A first argument after a subcommand, as in `+config|get|x`.
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgOfSubcommand,
 }
@@ -285,35 +286,35 @@ pub enum SetUserError {
     /// The name has blanks in it, is too long, or is not UTF-8.
     #[error("Usernames can't contain spaces or null characters")]
     Name,
-    /// A selector that has no end begins at the rule of this number, from 0.
+    /// A selector without an end.
     #[error("Unmatched parenthesis in acl selector")]
     Parenthesis {
-        /// From 0.
+        /// Index of the rule at which the selector begins, from 0.
         start: usize,
     },
-    /// A rule that cannot be taken.
+    /// A rule that is refused.
     #[error("{error}")]
     Rule {
-        /// Which, from 0; the words of a selector count as one.
+        /// Index of the rule, from 0; the words of a selector count as one.
         index: usize,
-        /// As it was given; it may have a password in it.
+        /// The rule as it was given; it may contain a password.
         rule: Vec<u8>,
-        /// Why.
+        /// Why the rule is refused.
         error: RuleError,
     },
-    /// There would be more than [`USERS_MAX`].
+    /// The server already has [`USERS_MAX`] users.
     #[error("there are {USERS_MAX} users already")]
     TooMany,
-    /// The rules would take more than [`RULES_BYTES_MAX`].
+    /// The rules exceed [`RULES_BYTES_MAX`] bytes.
     #[error("the rules of one user take more than {RULES_BYTES_MAX} bytes")]
     TooLong,
-    /// The rules would be more than [`RULES_MAX`] words.
+    /// The rules exceed [`RULES_MAX`] words.
     #[error("the rules of one user are more than {RULES_MAX} words")]
     TooManyRules,
 }
 
 impl SetUserError {
-    /// What `ACL SETUSER` answers who gave these rules: Redis's text, code included.
+    /// Returns the reply of `ACL SETUSER` to these rules: Redis's text, with the error code.
     pub fn reply(&self, rules: &[impl AsRef<[u8]>]) -> String {
         let quoted = |rule: &[u8]| String::from_utf8_lossy(quote(rule, rule.len())).into_owned();
         match self {
@@ -329,19 +330,19 @@ impl SetUserError {
     }
 }
 
-/// Without the rule, which may have a password in it.
+/// Omits the rule, which may contain a password.
 impl fmt::Debug for SetUserError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SetUserError({self})")
     }
 }
 
-/// `ACL CAT`: the names of all categories that Redis has.
+/// `ACL CAT`: returns the names of all categories of Redis.
 pub fn categories() -> Value {
     Value::Array(redis_names::CATEGORIES.into_iter().map(Value::from).collect())
 }
 
-/// `ACL CAT name`: the commands of a category here, subcommands included, by their original names; `None` for a name
+/// `ACL CAT name`: returns getid's commands and subcommands of a category by their original names; `None` for a name
 /// that is not a category.
 pub fn commands_in(category: &[u8]) -> Option<Value> {
     redis_names::CATEGORIES.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(category))?;

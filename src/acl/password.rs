@@ -1,7 +1,7 @@
-//! Passwords, of which only a digest is kept.
+//! Passwords, stored as digests.
 //!
-//! SHA-256 without salt or rounds, because that is what Redis writes in its files and what `#...` rules hold. So a
-//! password must be long and random; `ACL GENPASS` makes such ones.
+//! A digest is SHA-256 without salt or rounds, because Redis's ACL files and `#...` rules hold that. So a password must
+//! be long and random, as from `ACL GENPASS`.
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ const DIGEST_BYTES: usize = 32;
 pub struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// The digest of a password of any bytes.
+    /// Computes the digest of a password, which may be any bytes.
     pub fn of(password: &[u8]) -> Digest {
         let mut bytes = [0; DIGEST_BYTES];
         bytes.copy_from_slice(digest(&SHA256, password).as_ref());
         Digest(bytes)
     }
 
-    /// Reads 64 hex digits; capitals are refused, as in Redis.
+    /// Parses 64 lowercase hex digits. Returns `None` for anything else, as Redis does.
     pub fn from_hex(text: &[u8]) -> Option<Digest> {
         let nibble = |digit: u8| match digit {
             b'0'..=b'9' => Some(digit - b'0'),
@@ -40,12 +40,12 @@ impl Digest {
         Some(Digest(bytes))
     }
 
-    /// Whether both are the same, in a time that tells how much of them is: not for logins.
+    /// Whether both are equal. The time depends on the bytes, so logins use [`Digest::is_among`].
     pub(super) fn is(&self, other: &Digest) -> bool {
         self.0 == other.0
     }
 
-    /// Whether it is one of `others`, in a time that depends on their number alone.
+    /// Whether it is one of `others`. The time depends on their number alone.
     pub fn is_among(&self, others: &[Digest]) -> bool {
         others.iter().fold(Choice::from(0), |found, other| found | self.0.ct_eq(&other.0)).into()
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Without salt a digest is nearly the password: a log must not have it.
+/// Hides the digest: without salt it is nearly the password, and must not reach a log.
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest(..)")
@@ -68,7 +68,7 @@ impl fmt::Debug for Digest {
 mod tests {
     use super::*;
 
-    /// As `printf pw | sha256sum` has it, and Redis's `ACL LIST`.
+    /// The digest that `printf pw | sha256sum` and Redis's `ACL LIST` print.
     const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
 
     #[test]

@@ -1,11 +1,11 @@
-//! What rules allow: commands, and the key and channel patterns that come with them.
+//! What rules allow: commands, and patterns of keys and channels.
 //!
-//! Redis calls it a selector. A check happens for every request, so what is allowed is a bit for each row of the
-//! command table; the rules themselves are kept as text beside it, in the order they were given, because that is how
-//! Redis 7.2 shows them, and because they may name what this server does not have. A key is the name of a generator, of
-//! which IDs are read, or of a sequence, which is read and written.
+//! Redis calls it a selector. Every request is checked, so permissions are a bit for each row of the command table. The
+//! rules are also kept as text in their order, because Redis 7.2 shows them so, and because they may name commands that
+//! this server lacks. A key is the name of a generator, whose IDs are read, or of a sequence, which is read and
+//! written.
 //!
-//! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), make the bits.
+//! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), yield the bits.
 
 use super::RuleError;
 use super::log::Reason;
@@ -14,13 +14,13 @@ use crate::command::{Access, Categories, Channels, Command, Flags, NAMING, TABLE
 use crate::resp::Args;
 use crate::text::glob::Pattern;
 
-/// A set of commands, a bit for each [`Verb`].
+/// A set of commands, with a bit for each [`Verb`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandSet([u64; WORDS]);
 
 const WORDS: usize = 4;
 
-/// Every verb has one row and so every row a bit.
+/// Every verb has one row, so every row has a bit.
 const _: () = assert!(count(TABLE) <= WORDS * 64, "more commands than bits: raise WORDS");
 
 const fn count(table: &[Command]) -> usize {
@@ -35,7 +35,7 @@ const fn count(table: &[Command]) -> usize {
 impl CommandSet {
     pub(super) const ALL: CommandSet = CommandSet([u64::MAX; WORDS]);
 
-    /// Whether this one is among them.
+    /// Whether the set contains the command.
     #[inline]
     pub fn has(&self, verb: Verb) -> bool {
         let bit = verb as usize;
@@ -59,7 +59,7 @@ impl CommandSet {
     }
 }
 
-/// A command, and what comes with it.
+/// Returns a command and its subcommands.
 fn with_subcommands(command: &Command) -> CommandSet {
     let mut set = CommandSet::default();
     set.set(command.verb, true);
@@ -67,15 +67,15 @@ fn with_subcommands(command: &Command) -> CommandSet {
     set
 }
 
-/// What one selector allows.
+/// Rights that one selector grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Permissions {
     pub(super) commands: CommandSet,
-    /// Commands that are allowed with these first arguments only, in small letters.
+    /// Commands that are allowed only with these first arguments, in small letters.
     first_args: Vec<(Verb, String)>,
-    /// Whether `rules` follow `+@all`, and not `-@all`.
+    /// Whether `rules` follow `+@all`; otherwise they follow `-@all`.
     starts_with_all: bool,
-    /// Rules as they are shown, with their signs, in small letters, none twice.
+    /// Rules with their signs as Redis shows them, in small letters, without duplicates.
     rules: Vec<String>,
     all_keys: bool,
     keys: Vec<KeyPattern>,
@@ -86,7 +86,7 @@ pub(super) struct Permissions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ChannelPattern {
     pattern: String,
-    /// As in [`KeyPattern`].
+    /// The compiled pattern; `None` if it is too long, and then matches nothing.
     matcher: Option<Pattern>,
 }
 
@@ -95,18 +95,18 @@ struct KeyPattern {
     read: bool,
     write: bool,
     pattern: String,
-    /// The same to match by; `None`: it is too long, and matches nothing.
+    /// The compiled pattern; `None` if it is too long, and then matches nothing.
     matcher: Option<Pattern>,
 }
 
 /// The meaning of a name in a rule.
 enum Named {
     Here(&'static Command),
-    /// A command that Redis has and this server does not.
+    /// A command of Redis that this server lacks.
     Elsewhere,
 }
 
-/// As Redis finds it: by the original name, whatever `rename-command` says.
+/// Finds a command by its original name, whatever `rename-command` is: as in Redis.
 fn find(name: &str) -> Option<Named> {
     let (container, sub) = name.split_once('|').map_or((name, None), |(container, sub)| (container, Some(sub)));
     let here =
@@ -118,7 +118,7 @@ fn find(name: &str) -> Option<Named> {
 }
 
 impl Permissions {
-    /// Takes one rule about commands, keys or channels.
+    /// Applies one rule about commands, keys or channels.
     pub(super) fn apply(&mut self, rule: &str) -> Result<(), RuleError> {
         let is = |word: &str| rule.eq_ignore_ascii_case(word);
         if is("allkeys") || is("~*") {
@@ -158,7 +158,7 @@ impl Permissions {
         self.first_args.clear();
     }
 
-    /// `%R~pattern`, `%W~pattern`, `%RW~pattern` and `~pattern`.
+    /// Applies `%R~pattern`, `%W~pattern`, `%RW~pattern` or `~pattern`.
     fn add_key_pattern(&mut self, rule: &str) -> Result<(), RuleError> {
         if self.all_keys {
             return Err(RuleError::KeysAfterAll);
@@ -185,7 +185,7 @@ impl Permissions {
             let matcher = Pattern::new(pattern.as_bytes(), false).ok();
             self.keys.push(KeyPattern { read, write, pattern: pattern.to_owned(), matcher });
         }
-        // Written in parts, it is `~*` all the same, and is shown as such.
+        // `%R~*` and `%W~*` together equal `~*`, and are shown as such.
         if self.keys.iter().any(|known| known.read && known.write && known.pattern == "*") {
             self.all_keys = true;
             self.keys.clear();
@@ -207,7 +207,8 @@ impl Permissions {
         Ok(())
     }
 
-    /// `+name` or `-name`: of a category with its `@`, of a command, a subcommand, or a command with a first argument.
+    /// Applies `+name` or `-name`. The name is a category with its `@`, a command, a subcommand, or a command with a
+    /// first argument.
     fn allow(&mut self, name: &str, allow: bool) -> Result<(), RuleError> {
         if let Some(category) = name.strip_prefix('@') {
             self.allow_category(category, allow)?;
@@ -223,7 +224,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// `+container|subcommand`, or `+command|argument` where there are no subcommands.
+    /// Applies `+container|subcommand`, or `+command|argument` for a command without subcommands.
     fn allow_behind_bar(&mut self, name: &str, command: &str, behind: &str) -> Result<(), RuleError> {
         let found = find(command).ok_or(RuleError::Unknown)?;
         if command.contains('|') {
@@ -241,7 +242,7 @@ impl Permissions {
                 Named::Here(command) => self.set(with_subcommands(command), true),
                 Named::Elsewhere => {}
             },
-            // Redis takes it and cannot load its own file then.
+            // Redis accepts blanks here, and then cannot load its own ACL file.
             _ if has_blanks(behind) => return Err(RuleError::Syntax),
             Named::Here(command) => {
                 let allowed = (command.verb, behind.to_ascii_lowercase());
@@ -254,12 +255,12 @@ impl Permissions {
         Ok(())
     }
 
-    /// Commands of a container come with it, whatever categories they are in themselves: as in Redis.
+    /// Allows or denies a category. A container includes its subcommands, whatever their categories: as in Redis.
     fn allow_category(&mut self, name: &str, allow: bool) -> Result<(), RuleError> {
         if !redis_names::CATEGORIES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             return Err(RuleError::Unknown);
         }
-        // One that no command here is in changes nothing.
+        // A category without commands here changes nothing.
         let Some(category) = Categories::named(name.as_bytes()) else { return Ok(()) };
         let mut concerned = CommandSet::default();
         for command in TABLE {
@@ -279,8 +280,8 @@ impl Permissions {
         self.first_args.retain(|(verb, _)| !concerned.has(*verb));
     }
 
-    /// Keeps a rule for showing, in place of those that it makes void: about the same name, or about what is behind its
-    /// bar.
+    /// Keeps a rule as text. It replaces the rules that it makes void: those of the same name, or of the part behind
+    /// its bar.
     fn note(&mut self, name: &str, allow: bool) {
         let name = name.to_ascii_lowercase();
         self.rules.retain(|rule| {
@@ -290,7 +291,7 @@ impl Permissions {
         self.rules.push(format!("{}{name}", if allow { '+' } else { '-' }));
     }
 
-    /// Whether it allows the command with these arguments, or why not, and which argument is in the way.
+    /// Fails if the command is not allowed with these arguments, with the reason and the argument's index.
     pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
         let is_for_all = command.flags.has(Flags::NO_AUTH);
         if !(is_for_all || self.commands.has(command.verb) || self.allows_first_arg(command.verb, args)) {
@@ -311,13 +312,13 @@ impl Permissions {
         Ok(())
     }
 
-    /// Whether it allows the command with this key, whatever its first argument.
+    /// Whether the command is allowed with this key, whatever its first argument.
     pub(super) fn allows_key(&self, command: &Command, key: &[u8]) -> bool {
         let access = command.keys.first().map(|spec| spec.access);
         self.commands.has(command.verb) && access.is_some_and(|access| self.may_touch(key, access))
     }
 
-    /// One pattern must allow all that is done with it.
+    /// Whether one pattern allows all of `access` to the key.
     fn may_touch(&self, key: &[u8], access: Access) -> bool {
         let (reads, writes) = (access.reads(), access.writes());
         let allows = |known: &KeyPattern| (known.read || !reads) && (known.write || !writes);
@@ -325,7 +326,7 @@ impl Permissions {
         self.all_keys || self.keys.iter().any(is_for)
     }
 
-    /// As in Redis, a pattern of channels must be one of those that are allowed, letter for letter.
+    /// Whether the channel is allowed. As in Redis, a channel pattern must equal an allowed pattern to the letter.
     fn may_use(&self, channel: &[u8], is_pattern: bool) -> bool {
         let is_for = |known: &ChannelPattern| match &known.matcher {
             _ if is_pattern => known.pattern.as_bytes() == channel,
@@ -334,8 +335,8 @@ impl Permissions {
         self.all_channels || self.channels.iter().any(is_for)
     }
 
-    /// The commands that it allows whatever keys and channels are among their arguments; `names_generators`: those of
-    /// generators, too.
+    /// Returns the commands that are allowed with any keys and channels. If `names_generators`, commands that name
+    /// generators count as commands with keys.
     pub(super) fn commands_with_any_args(&self, names_generators: bool) -> CommandSet {
         let mut commands = self.commands;
         if !self.all_keys {
@@ -352,19 +353,19 @@ impl Permissions {
         commands
     }
 
-    /// Whether a first argument makes it allowed.
+    /// Whether the command is allowed by its first argument.
     pub(super) fn allows_first_arg(&self, verb: Verb, args: Args<'_>) -> bool {
         let Some(arg) = args.get(1) else { return false };
         self.first_args.iter().any(|(known, first)| *known == verb && first.as_bytes().eq_ignore_ascii_case(arg))
     }
 
-    /// Rules about commands, such as `-@all +ping`.
+    /// Returns the rules about commands, such as `-@all +ping`.
     pub(super) fn describe_commands(&self) -> String {
         let start = if self.starts_with_all { "+@all" } else { "-@all" };
         self.rules.iter().fold(start.to_owned(), |text, rule| text + " " + rule)
     }
 
-    /// Rules about keys, such as `~a* %R~b*`; empty for none.
+    /// Returns the rules about keys, such as `~a* %R~b*`; empty for none.
     pub(super) fn describe_keys(&self) -> String {
         if self.all_keys {
             return "~*".to_owned();
@@ -377,7 +378,7 @@ impl Permissions {
         self.keys.iter().map(|key| format!("{}{}", rights(key), key.pattern)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Rules about channels, such as `&news.*`; empty for none.
+    /// Returns the rules about channels, such as `&news.*`; empty for none.
     pub(super) fn describe_channels(&self) -> String {
         if self.all_channels {
             return "&*".to_owned();
@@ -385,7 +386,7 @@ impl Permissions {
         self.channels.iter().map(|channel| format!("&{}", channel.pattern)).collect::<Vec<_>>().join(" ")
     }
 
-    /// All of it, as `ACL LIST` has it.
+    /// Returns all rules, as in `ACL LIST`.
     pub(super) fn describe(&self) -> String {
         let keys = self.describe_keys();
         let channels = self.describe_channels();
@@ -395,7 +396,7 @@ impl Permissions {
     }
 }
 
-/// What Redis keeps out of names and patterns, because its files part words by it.
+/// Whether a text has the characters that Redis refuses in names and patterns: they separate words in its files.
 pub(super) fn has_blanks(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

@@ -1,8 +1,8 @@
-//! What Redis 7.2 calls its commands and categories.
+//! Names of the commands and categories of Redis 7.2.
 //!
-//! ACL rules are copied from one installation to another. A rule about `GET` or `@string` is true here too (nobody can
-//! run what is not there), so it is taken, and shown again as it was. Only a name that neither Redis nor getid has is a
-//! mistake.
+//! ACL rules are copied from one installation to another. A rule about `GET` or `@string` holds here too, because a
+//! command that does not exist cannot run. So the rule is accepted and shown again. Only a name that neither Redis nor
+//! getid has is a mistake.
 
 /// Every category of Redis 7, in its order.
 pub(super) const CATEGORIES: [&str; 21] = [
@@ -29,7 +29,7 @@ pub(super) const CATEGORIES: [&str; 21] = [
     "scripting",
 ];
 
-/// Every command and subcommand of Redis 7.2, as `COMMAND LIST` has them.
+/// Every command and subcommand of Redis 7.2, as `COMMAND LIST` returns them.
 pub(super) const COMMANDS: &str = "\
     acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save \
     acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop \
@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &str = "\
     zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
     zrevrank zscan zscore zunion zunionstore";
 
-/// Whether Redis has a command of this name, in any letter case; a subcommand is written `container|name`.
+/// Whether Redis has a command of this name, in any letter case. A subcommand is written `container|name`.
 pub(super) fn is_command(name: &str) -> bool {
     COMMANDS.split_ascii_whitespace().any(|known| known.eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! One user: whether and how one can log in, and what one may do then.
+//! One user: how a client logs in as the user, and what the user may run.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use super::{REDACTED, RuleError, has_blanks};
 use crate::command::{Command, Flags, TABLE};
 use crate::resp::{Args, Value};
 
-/// By what a client may act as a user.
+/// The proof by which a client acts as a user.
 #[derive(Clone, Copy, Debug)]
 pub enum Proof {
-    /// A password.
+    /// Digest of the password that the client sent.
     Password(Digest),
-    /// Something that is not the user's own, such as a certificate: the user need only be on.
+    /// Proof outside the user's rules, such as a certificate. The user must only be enabled.
     Name,
-    /// Nothing: the user is open to all.
+    /// No proof: the user is open to all.
     Open,
 }
 
-/// A user, changed by rules as `ACL SETUSER` takes them.
+/// A user with the rules of `ACL SETUSER`.
 #[derive(Clone, Debug)]
 pub struct User {
     name: Arc<str>,
-    /// Which user of this name: one that is deleted and set again is another.
+    /// Distinguishes users of one name over time: a user that is deleted and set again has another.
     incarnation: u64,
     enabled: bool,
     nopass: bool,
@@ -33,15 +33,15 @@ pub struct User {
     passwords: Vec<Digest>,
     root: Permissions,
     selectors: Vec<Permissions>,
-    /// What the root, the selectors and Redis's exceptions allow together.
+    /// Commands that the root, the selectors and Redis's exceptions allow together.
     allowed: CommandSet,
-    /// The same whatever sequences and channels are named; and, the second, whatever generators. Each for a session
-    /// that is not guarded, and for one that is.
+    /// Commands of `allowed` that are allowed with any sequences and channels; in the second row, with any generators
+    /// too. The column is 1 for a guarded session.
     allowed_with_any_args: [[CommandSet; 2]; 2],
 }
 
 impl User {
-    /// A user who may do nothing yet, and is off.
+    /// Returns a user who is off and may run nothing.
     pub fn new(name: &str) -> User {
         let mut user = User {
             name: name.into(),
@@ -59,7 +59,7 @@ impl User {
         user
     }
 
-    /// Redis's default user: on, without a password, and allowed everything.
+    /// Returns Redis's default user: on, without a password, and allowed everything.
     pub(super) fn default_user() -> User {
         let mut user = User::new(super::DEFAULT_USER);
         for rule in ["+@all", "~*", "&*", "on", "nopass"] {
@@ -68,12 +68,13 @@ impl User {
         user
     }
 
-    /// Its name, without blanks.
+    /// Returns the user's name, which has no blanks.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Tells it from a user of the same name that was deleted: a login is to an incarnation.
+    /// Returns the number that distinguishes it from a deleted user of the same name. A login is bound to an
+    /// incarnation.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
@@ -82,24 +83,24 @@ impl User {
         User { incarnation, ..self }
     }
 
-    /// Whether it is the same user, with whatever rules.
+    /// Whether it is the same user, whatever the rules.
     pub fn is_same(&self, other: &User) -> bool {
         self.incarnation == other.incarnation && self.name == other.name
     }
 
-    /// All commands it may run whatever their arguments, names of sequences and channels, and of generators if
-    /// `names_generators`; without [guarded](Command::is_guarded) ones for a session that is guarded.
+    /// Returns the commands that are allowed with any sequences and channels, and with any generators if
+    /// `names_generators`. A guarded session gets them without [guarded](Command::is_guarded) ones.
     #[inline]
     pub fn allowed(&self, is_guarded: bool, names_generators: bool) -> &CommandSet {
         &self.allowed_with_any_args[usize::from(names_generators)][usize::from(is_guarded)]
     }
 
-    /// Whether anybody can log in as this user. A client that is logged in stays so.
+    /// Whether logins as this user are accepted. A client that is logged in stays so.
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Whether any password will do.
+    /// Whether any password is accepted.
     pub fn is_nopass(&self) -> bool {
         self.nopass
     }
@@ -109,12 +110,12 @@ impl User {
         self.enabled && self.nopass
     }
 
-    /// Whether it has passwords of its own.
+    /// Whether the user has passwords.
     pub fn has_passwords(&self) -> bool {
         !self.passwords.is_empty()
     }
 
-    /// Whether one can log in with this password.
+    /// Whether a login with this password succeeds.
     pub fn admits(&self, password: &Digest) -> bool {
         self.enabled && (self.nopass || password.is_among(&self.passwords))
     }
@@ -128,18 +129,18 @@ impl User {
         }
     }
 
-    /// Whether the user may run a command, whatever its arguments but for keys and channels: one bit test.
+    /// Whether the user may run a command, apart from its keys and channels: one bit test.
     #[inline]
     pub fn may(&self, command: &Command) -> bool {
         self.allowed.has(command.verb)
     }
 
-    /// Whether the user may run a command with these arguments, keys and channels among them. One selector must allow
-    /// all of it.
+    /// Checks a command with its arguments, including keys and channels. One selector must allow all of it.
     ///
     /// # Errors
     ///
-    /// Why not, as in Redis by the selector that went farthest, and which argument is in its way.
+    /// The reason and the index of the refused argument. Of several selectors, the greatest reason is returned, as in
+    /// Redis.
     pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
         let mut refused = (Reason::Command, 0);
         for permissions in std::iter::once(&self.root).chain(&self.selectors) {
@@ -151,12 +152,12 @@ impl User {
         Err(refused)
     }
 
-    /// Whether the user may ask this generator by this command.
+    /// Whether the user may draw from this generator with this command.
     pub fn may_ask(&self, command: &Command, name: &[u8]) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
     }
 
-    /// Takes one rule. A password is any bytes, everything else UTF-8.
+    /// Applies one rule. A password is any bytes, everything else UTF-8.
     ///
     /// # Errors
     ///
@@ -167,7 +168,7 @@ impl User {
         result
     }
 
-    /// The same for one of many: what they allow is in force when [`User::sum_up`] has run.
+    /// Applies one of several rules. It takes effect when [`User::sum_up`] has run.
     pub(super) fn take_rule(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let from_hex = |hex| Digest::from_hex(hex).ok_or(RuleError::BadHash);
         match rule {
@@ -180,12 +181,12 @@ impl User {
         Ok(())
     }
 
-    /// A rule that is not about passwords.
+    /// Applies a rule that is not about passwords.
     fn take_word(&mut self, rule: &str) -> Result<(), RuleError> {
         if let Some(inner) = rule.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
             let mut selector = Permissions::default();
             for rule in inner.split_ascii_whitespace() {
-                // Shown as part of a line, it would end the selector before its time.
+                // In the text of the user, this word would end the selector early.
                 if rule.ends_with(')') {
                     return Err(RuleError::Syntax);
                 }
@@ -195,7 +196,7 @@ impl User {
             return Ok(());
         }
         match rule.to_ascii_lowercase().as_str() {
-            // As in Redis: an empty word asks for nothing.
+            // As in Redis, an empty word changes nothing.
             "" => {}
             "on" => self.enabled = true,
             "off" => self.enabled = false,
@@ -214,7 +215,7 @@ impl User {
     }
 
     pub(super) fn sum_up(&mut self) {
-        // As in Redis, nobody can be kept from logging in or leaving.
+        // As in Redis, every user may log in and leave.
         let mut for_all = CommandSet::default();
         TABLE.iter().filter(|row| row.flags.has(Flags::NO_AUTH)).for_each(|row| for_all.set(row.verb, true));
         let all = || std::iter::once(&self.root).chain(&self.selectors);
@@ -243,7 +244,8 @@ impl User {
         Ok(())
     }
 
-    /// For who sets rules, and is shown the digests anyway.
+    /// Whether the user has this password. Only for rules, whose author sees the digests anyway: the time depends on
+    /// the bytes.
     fn has_password(&self, password: &Digest) -> bool {
         self.passwords.iter().any(|known| known.is(password))
     }
@@ -253,7 +255,7 @@ impl User {
         self.passwords.clear();
     }
 
-    /// `requirepass`: this password and no other, or with `None` any.
+    /// `requirepass`: sets this password and no other, or with `None` accepts any.
     pub(super) fn set_password(&mut self, password: Option<&str>) {
         self.reset_passwords();
         match password {
@@ -268,12 +270,12 @@ impl User {
         [Some(first), self.nopass.then_some("nopass"), Some(sanitizing)].into_iter().flatten()
     }
 
-    /// The rules that make this user of a new one, as Redis 7.2 writes them in `ACL LIST` behind the name.
+    /// Returns the rules that make this user from a new one, as Redis 7.2 writes them in `ACL LIST` after the name.
     pub fn describe(&self) -> String {
         self.describe_with(|digest| format!("#{digest}"))
     }
 
-    /// The same without digests, each of which is nearly a password.
+    /// Returns the rules without digests, each of which is nearly a password.
     pub fn describe_redacted(&self) -> String {
         self.describe_with(|_| format!("#{REDACTED}"))
     }
@@ -286,7 +288,7 @@ impl User {
         parts.join(" ")
     }
 
-    /// What `ACL GETUSER` answers; with digests if the asking user may set them.
+    /// Returns the reply of `ACL GETUSER`; with digests if the requesting user may set them.
     pub fn to_value(&self, shows_digests: bool) -> Value {
         let shown = |digest: &Digest| if shows_digests { digest.to_string() } else { REDACTED.to_owned() };
         let mut fields = vec![
@@ -308,7 +310,7 @@ fn describe_fields(permissions: &Permissions) -> [(&'static str, Value); 3] {
     ]
 }
 
-/// Whether Redis takes it for a user's name; also not too long, and UTF-8.
+/// Whether Redis accepts the name for a user; it must also be UTF-8 and not too long.
 pub(super) fn is_name(name: &[u8]) -> bool {
     name.len() <= super::NAME_BYTES_MAX && str::from_utf8(name).is_ok_and(|name| !has_blanks(name))
 }

@@ -1,4 +1,4 @@
-//! Takes HTTP connections in, as many as there may be, and serves each until it ends or the server stops.
+//! Accepts HTTP connections up to a bound, and serves each until it ends or the server stops.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -36,39 +36,39 @@ use crate::server::panic_watch::PanicWatch;
 use crate::server::registry::{Endpoint, Ends, Stop};
 use crate::server::tls;
 
-/// Pause after an `accept` that failed, most often for want of descriptors.
+/// Pause after a failed `accept`, most often for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time for a client that is refused to take its answer, if it speaks TLS.
+/// Time for a refused TLS client to read its response.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Bytes that are read and thrown away of a request of a client that is refused and speaks TLS.
+/// Bytes that are read and discarded of the request of a refused TLS client.
 const READ_BYTES: usize = 4096;
 
-/// Room for hyper to read a whole head in, and to write.
+/// Buffer in which hyper reads a whole head, and writes.
 const BUFFER_BYTES_MAX: usize = HEAD_BYTES_MAX + 4096;
 
-/// Memory that large requests may take together, KiB. It is apart from that of responses, so that bodies which come
-/// slowly keep no page and no metrics from others.
+/// Memory for all large requests together, KiB. It is separate from that of responses, so that slow bodies do not delay
+/// pages and metrics.
 const LARGE_BODIES_KIB_MAX: usize = 8 * 1024;
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Port {
     pub(super) http: Arc<Http>,
     pub(super) router: axum::Router,
     pub(super) places: Arc<Places>,
-    /// KiB that are left for large responses.
+    /// KiB left for large responses.
     pub(super) memory: Arc<Semaphore>,
-    /// KiB that are left for large requests.
+    /// KiB left for large requests.
     pub(super) body_memory: Arc<Semaphore>,
     handshakes: Arc<Handshakes>,
-    /// TLS connections that are being told that there is no place.
+    /// TLS connections that are being refused for lack of a place.
     refusals: AtomicUsize,
     /// Whether the last `accept` failed.
     fails: AtomicBool,
 }
 
-/// Accepts on all listeners until the server stops, and then until its connections have ended.
+/// Accepts on all listeners until the server stops, and then waits until its connections have ended.
 pub(super) async fn run(http: Arc<Http>, listeners: Vec<std::net::TcpListener>) {
     let port = Arc::new(Port {
         router: router::router(&http),
@@ -110,7 +110,7 @@ impl Port {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     self.note_accept_error(&error);
-                    // Without a pause this would spin: the connection that could not be accepted is still there.
+                    // Without a pause this would spin: the connection that was not accepted still waits.
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -132,7 +132,7 @@ impl Port {
                     tokio::spawn(Arc::clone(&self).shake_hands(stream, peer, place, count_max));
                 }
             }
-            // Whoever was told to make room does so now, before the next one comes.
+            // Evicted connections release their places here, before the next connection is accepted.
             tokio::task::yield_now().await;
         }
     }
@@ -149,7 +149,7 @@ impl Port {
         }
     }
 
-    /// A connection that is no client until its handshake is done.
+    /// Performs the TLS handshake of a connection, which becomes a client only afterwards.
     async fn shake_hands(
         self: Arc<Self>,
         mut stream: tls::Stream,
@@ -183,7 +183,7 @@ impl Port {
         drop(place);
     }
 
-    /// Serves a connection, if there is a place for it.
+    /// Serves a connection if there is a place for it.
     fn begin<S: Stream>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
         let Server { metrics, throttle, config, .. } = &**self.server();
         let count_max = config.get().http.clients_max as usize;
@@ -213,12 +213,12 @@ impl Port {
         tokio::spawn(Arc::clone(self).serve(stream, peer, taken));
     }
 
-    /// Sends an answer that is no request's and closes; the caller does not wait for that.
+    /// Sends a response that answers no request, and closes. The caller does not wait.
     fn refuse<S: Stream>(self: &Arc<Self>, mut stream: S, answer: Vec<u8>) {
         if let Some(socket) = stream.plain() {
             return refuse_at_once(socket, &answer);
         }
-        // Each keeps a descriptor meanwhile. A flood is closed without a word.
+        // Each refusal keeps a descriptor meanwhile, so connections above the bound are closed without a response.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);
             return;
@@ -228,8 +228,8 @@ impl Port {
             let _ = tokio::time::timeout(REFUSAL_TIMEOUT, async {
                 stream.write_all(&answer).await?;
                 stream.shutdown().await?;
-                // A socket that is closed while something is unread resets the connection, and the answer may be lost.
-                // What has come is read; nothing more is waited for, or a flood would keep the places of others.
+                // Closing a socket with unread bytes resets the connection, and the response may be lost. Bytes that
+                // have arrived are read. It does not wait for more, or a flood would keep the places of others.
                 let mut request = [0; READ_BYTES];
                 let _ = tokio::time::timeout(Duration::ZERO, stream.read(&mut request)).await;
                 Ok::<_, io::Error>(())
@@ -253,14 +253,14 @@ impl Port {
         self.server().metrics.http.note_connected(self.places.count());
     }
 
-    /// Serves requests until the connection ends, or is told to.
+    /// Serves requests until the connection ends or is signalled to end.
     async fn talk<S: Stream>(&self, stream: S, place: &Arc<Place>, caller: Arc<Caller>) {
         let gate = Gate::new(stream, Arc::clone(place), caller.held());
         let service = service_fn(|request: Request<Incoming>| {
             self.answer(request.map(Body::new), Arc::clone(place), Arc::clone(&caller))
         });
         let mut builder = http1::Builder::new();
-        // Time is looked at by the places, all at once.
+        // The places check all time limits together.
         builder.header_read_timeout(None).max_buf_size(BUFFER_BYTES_MAX).max_headers(FIELDS_MAX);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(gate), service));
         let mut is_ending = false;
@@ -326,18 +326,18 @@ impl Port {
     }
 }
 
-/// What a connection is on: TCP, or TLS over it.
+/// The transport of a connection: TCP, or TLS over it.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     fn fd(&self) -> i32;
 
     fn local(&self) -> SocketAddr;
 
-    /// The socket, if nothing is between it and the client.
+    /// The socket, if the connection is not encrypted.
     fn plain(&self) -> Option<&TcpStream> {
         None
     }
 
-    /// Whom the client's certificate names.
+    /// The user that the client's certificate names.
     fn user(&mut self) -> Option<String> {
         None
     }

@@ -1,4 +1,4 @@
-//! The way of one request: from what hyper read to what hyper writes.
+//! Answers one request: from the request that hyper read to the response that hyper writes.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -27,20 +27,20 @@ use super::problem::Problem;
 use super::{guard, ids, router};
 use crate::metrics::Counter;
 
-/// From how many bytes on a response counts as a large one. What all places may have of smaller ones is little.
+/// Size from which a response counts as large, bytes. The smaller responses of all places together take little.
 const LARGE_BYTES: u64 = 8 * 1024;
 
-/// Up to how many bytes a body takes nothing of the memory for large ones.
+/// Largest body that takes none of the memory for large bodies, bytes.
 const SMALL_BODY_BYTES: usize = 4 * 1024;
 
-/// What any other takes of it, KiB: twice the largest, for a body may be in two places while it grows.
+/// Memory that a larger body takes, KiB: twice the largest body, since a growing body may be in two buffers.
 const LARGE_BODY_KIB: u32 = 128;
 
-/// What a body takes: of the memory of all clients, and if it is large of that for large ones.
+/// Memory of a body: its part of all clients' memory, and of that for large bodies if it is large.
 type BodyMemory = (Held, Option<tokio::sync::OwnedSemaphorePermit>);
 
 impl Port {
-    /// Answers one request. What was wrong with a head comes here as a request of our own.
+    /// Answers one request. The gate replaces a bad head with a request of its own, which is answered with the fault.
     pub(super) async fn answer(
         &self,
         request: Request,
@@ -69,10 +69,10 @@ impl Port {
             return Err(Last(Problem::late(format!("the head of the request did not come within {seconds} s"))));
         }
         if let Err(problem) = guard::check(&request, &caller) {
-            // What is behind the head may be large, and nobody reads it.
+            // The body may be large, and nothing reads it.
             return if request.body().is_end_stream() { Ok(problem.into()) } else { Err(Last(problem)) };
         }
-        // What the body takes is given back when the answer is there.
+        // The body's memory is released when the response is ready.
         let (request, _memory) = if request.body().is_end_stream() {
             (request, None)
         } else {
@@ -97,12 +97,12 @@ impl Port {
         .await
     }
 
-    /// What the request's handler answers: the router finds it, but for the one that most requests are for.
+    /// Returns the response of the request's handler. The router finds it, except for the most frequent request.
     async fn handled(&self, mut request: Request, caller: Arc<Caller>) -> Response {
         if let Some(name) = ids::plain_name(&request) {
             let name = Name(name.to_owned());
             let (parts, body) = request.into_parts();
-            // Boxed, or each idle connection would keep room for it.
+            // Boxed, since each idle connection would otherwise keep room for it.
             return Box::pin(ids::draw(name, Ask::new(parts.headers, parts.uri, &ids::DRAW, caller), body))
                 .await
                 .into_response();
@@ -112,10 +112,10 @@ impl Port {
         response
     }
 
-    /// The request once its body is there, and what that takes of the memory for large ones.
+    /// Reads the body of a request. Returns the request and the memory that the body takes.
     ///
-    /// It is copied as it comes: hyper gives it in the pieces that the network brought, and each of them, were it one
-    /// byte, holds the whole buffer that it was read into.
+    /// The body is copied as it arrives: hyper returns it in pieces as they came from the network. Each piece keeps the
+    /// whole buffer that it was read into, even for one byte.
     async fn with_body(
         &self,
         request: Request,
@@ -129,7 +129,7 @@ impl Port {
             Last(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         };
         let (parts, mut body) = request.into_parts();
-        // Leaf takes any body and looks at none; to Tinyid a form that is too long is one without parameters.
+        // Leaf accepts any body without reading it; Tinyid treats a form that is too long as one without parameters.
         let may_be_unread = router::is_of_others(parts.uri.path());
         let unread = |mut parts: axum::http::request::Parts| {
             if !may_be_unread {
@@ -171,12 +171,12 @@ impl Port {
                 }
             }
             bytes.extend_from_slice(&data);
-            // It is in two places while it is read as JSON.
+            // The body is in two places while it is parsed as JSON.
             held.set(2 * bytes.capacity());
         }
     }
 
-    /// Makes a response ready to go out, within what all together may take.
+    /// Prepares a response for sending, within the memory for all responses.
     fn send(&self, response: Response, place: Arc<Place>, mut held: Held, mut is_last: bool) -> Response<Outgoing> {
         let (mut response, mut stream, mut large) = (response, None, None);
         match response.body().size_hint().exact() {
@@ -210,7 +210,7 @@ impl Port {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if place.phase() == Phase::Body {
-            // It is not read any more.
+            // The body is not read any more.
             place.enter(Phase::Answering);
         }
         response.map(|body| Outgoing::new(body, place, stream, large))
@@ -221,9 +221,9 @@ fn busy(detail: &str) -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail.to_owned())
 }
 
-/// Of a request whose body is too large to be read: nothing can follow on its connection.
+/// Marks a request whose body is too large to be read, so that no request can follow on its connection.
 #[derive(Clone, Copy)]
 struct Unread;
 
-/// A problem behind which the connection ends.
+/// A problem after which the connection is closed.
 struct Last(Problem);

@@ -1,4 +1,4 @@
-//! What handlers take of a request.
+//! What handlers extract from a request.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::reply::Reply;
 use super::schema::Bounds;
 use crate::text::printable::printable_up_to;
 
-/// Who asks, and how.
+/// A request's caller, its endpoint, headers and query.
 pub(super) struct Ask {
     pub(super) caller: Arc<Caller>,
     row: &'static Endpoint,
@@ -28,72 +28,72 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    /// What these parts of a request for this endpoint say.
+    /// Creates it from the parts of a request to this endpoint.
     pub(super) fn new(headers: HeaderMap, uri: Uri, row: &'static Endpoint, caller: Arc<Caller>) -> Ask {
         let bounds = Bounds::of(&caller.server.config.get());
         Ask { caller, row, bounds, headers, uri }
     }
 
-    /// What the configuration bounded when the request came.
+    /// Returns the configured bounds at the time of the request.
     pub(super) fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// What the request's head says beside its first line.
+    /// Returns the header fields of the request.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// What the query says.
+    /// Parses the query.
     ///
     /// # Errors
     ///
-    /// 400 for a parameter that is unknown, wrong, missing or there twice.
+    /// 400 for a parameter that is unknown, wrong, missing or repeated.
     pub(super) fn query(&self) -> Result<Query, Problem> {
         self.row.query(self.uri.query(), self.bounds())
     }
 
-    /// The fields of the body, which is JSON; none of one that is empty.
+    /// Parses the JSON body and returns its fields; none for an empty body.
     ///
     /// # Errors
     ///
-    /// 413 for a body that is too large, 400 for all else that is wrong with it.
+    /// 413 for a body that is too large, 400 for any other fault of it.
     pub(super) async fn body(&self, body: Body) -> Result<Map<String, Value>, Problem> {
         self.row.body(body, self.bounds()).await
     }
 
-    /// Whether whoever asks may do what needs a login, for a path that is open.
+    /// Checks whether the caller may use a protected path; for handlers of open paths.
     ///
     /// # Errors
     ///
-    /// What the guard says of any other path.
+    /// Those of the guard for a path that is not open.
     pub(super) fn check_admission(&self) -> Result<(), Problem> {
         guard::check_admission(&self.headers, &self.caller)
     }
 
-    /// Whether whoever asks is logged in, or needs no login.
+    /// Whether the caller is logged in, or needs no login.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, or a server that stops.
+    /// A problem if the login is wrong or the server stops.
     pub(super) async fn is_logged_in(&self) -> Result<bool, Problem> {
         self.caller.is_logged_in(&self.headers).await
     }
 
-    /// The reply to a command by whoever asks.
+    /// Runs a command as the caller and returns its reply.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, an error reply, or a server that stops.
+    /// A problem if the login is wrong, the reply is an error, or the server stops.
     pub(super) async fn run(&self, args: &[&[u8]]) -> Result<Reply, Problem> {
         self.caller.ask(&self.headers, args).await
     }
 
-    /// The same as bytes of RESP, errors included.
+    /// Runs a command as the caller and returns the RESP bytes of its reply, errors included.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, or a server that stops.
+    /// A problem if the login is wrong or the server stops.
     pub(super) async fn run_bytes(&self, request: &[u8]) -> Result<Vec<u8>, Problem> {
         self.caller.ask_bytes(&self.headers, request).await
     }
@@ -103,14 +103,14 @@ impl FromRequestParts<Served> for Ask {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Ask, Problem> {
-        // It was put in when the request came.
+        // The router has the caller in each request's extensions.
         let caller = parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(Problem::stopping)?;
         let (headers, uri) = (std::mem::take(&mut parts.headers), std::mem::take(&mut parts.uri));
         Ok(Ask::new(headers, uri, served.row, caller))
     }
 }
 
-/// What stands in the path for the only name in braces.
+/// The path's only parameter.
 pub(super) struct Name(pub(super) String);
 
 impl FromRequestParts<Served> for Name {
@@ -127,7 +127,7 @@ impl FromRequestParts<Served> for Name {
     }
 }
 
-/// What stands in the path for a pool of worker ids, and for one of them.
+/// The path's parameters of a pool of worker ids and one worker id.
 pub(super) struct PoolAndId {
     pub(super) pool: String,
     pub(super) id: String,
@@ -151,5 +151,5 @@ impl FromRequestParts<Served> for PoolAndId {
     }
 }
 
-/// Digits of a worker id, and a few too many.
+/// The longest digits that are accepted for a worker id, more than any worker id has.
 const ID_BYTES_MAX: usize = 10;

@@ -1,4 +1,4 @@
-//! JSON that comes in: bounded, read strictly, and held against an endpoint's row.
+//! JSON request bodies: bounded, parsed strictly, and checked against an endpoint's row.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ use super::problem::Problem;
 use super::schema::{Bounds, Schema};
 use crate::text::printable::printable_up_to;
 
-/// Bytes of a body.
+/// The longest body, bytes.
 pub(super) const BODY_BYTES_MAX: usize = 64 << 10;
 
 impl Endpoint {
-    /// The fields of a body, by this row; none of a body that is empty.
+    /// Parses a body by this row and returns its fields; none for an empty body.
     ///
     /// # Errors
     ///
-    /// 413 for one that is too large, 400 for all else that is wrong with it.
+    /// 413 for a body that is too large, 400 for any other fault of it.
     pub(super) async fn body(&self, body: Body, bounds: Bounds) -> Result<Map<String, Value>, Problem> {
         if body.is_end_stream() && self.body.is_none() {
             return Ok(Map::new());
@@ -42,7 +42,7 @@ impl Endpoint {
         Schema::Object(fields).check(&value, bounds).map_err(Problem::bad)?;
         match value {
             Value::Object(fields) => Ok(fields),
-            // It was looked at.
+            // The schema check has refused other values.
             _ => Ok(Map::new()),
         }
     }
@@ -63,7 +63,7 @@ async fn collect(body: Body) -> Result<Vec<u8>, Problem> {
     }
 }
 
-/// JSON in which no object has a name twice: of two, one reader takes the first and another the last.
+/// JSON without repeated names in an object: of two, some readers take the first and others the last.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

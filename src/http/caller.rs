@@ -1,4 +1,4 @@
-//! Who asks on one connection, and the client of the server's that asks for them.
+//! The caller of one connection, and the server's client that runs its commands.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
@@ -17,33 +17,33 @@ use crate::server::Server;
 use crate::server::connection::LocalClient;
 use crate::server::registry::{Client, Ends, HttpAdmission, Stop};
 
-/// One connection's side of the server.
+/// One connection's access to the server.
 pub(super) struct Caller {
     pub(super) server: Arc<Server>,
     pub(super) origin: Origin,
     /// The user that the client's certificate names.
     pub(super) certificate_user: Option<String>,
     ends: Ends,
-    /// The connection among those whose buffers count.
+    /// The connection's entry among those whose buffers are counted.
     admission: Arc<HttpAdmission>,
-    /// Between requests; a request takes it, and one that is let go of in the middle drops it.
+    /// The client between requests. A request takes it; a request that is cancelled drops it.
     idle: Mutex<Option<Box<Desk>>>,
-    /// Wrong logins of this connection.
+    /// Number of wrong logins of this connection.
     wrong_logins: Mutex<u32>,
-    /// The client of the request at hand, or of the last one.
+    /// The client of the current or the last request.
     client: Mutex<Option<Arc<Client>>>,
-    /// The connection's task, which looks around when its client is told to end.
+    /// Waker of the connection's task, woken when its client is signalled to end.
     waker: OnceLock<Waker>,
 }
 
-/// A client of the server's, and whom it is logged in as.
+/// A client of the server, and the user that it is logged in as.
 struct Desk {
     client: LocalClient,
-    /// The `Authorization` that it logged in by; empty: none.
+    /// The `Authorization` header that it logged in with; empty if none.
     login: Vec<u8>,
     /// The user that it acts as without a password (`http-api ... user`).
     acts_as: Option<String>,
-    /// The version of the settings that it did so under: later ones may have another password.
+    /// Version of the settings at the login: later settings may have another password.
     settings: u64,
 }
 
@@ -54,30 +54,30 @@ impl Caller {
         Caller { server, origin, certificate_user, ends, admission, idle, wrong_logins, client, waker: OnceLock::new() }
     }
 
-    /// A buffer of the connection, to be counted.
+    /// Returns a counter for a buffer of the connection.
     pub(super) fn held(&self) -> Held {
         Held::new(Arc::clone(&self.server), Arc::clone(&self.admission))
     }
 
-    /// The reply to a command by whoever these headers are of.
+    /// Runs a command as the user of these headers and returns its reply.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, an error reply, or a server that stops.
+    /// A problem if the login is wrong, the reply is an error, or the server stops.
     pub(super) async fn ask(&self, headers: &HeaderMap, args: &[&[u8]]) -> Result<Reply, Problem> {
         reply::read(&self.ask_bytes(headers, &request::of(args)).await?)
     }
 
-    /// The same as bytes of RESP, errors included.
+    /// Runs a command as the user of these headers and returns the RESP bytes of its reply, errors included.
     pub(super) async fn ask_bytes(&self, headers: &HeaderMap, request: &[u8]) -> Result<Vec<u8>, Problem> {
         self.ask_at(self.desk(headers).await?, request).await
     }
 
-    /// The same by this user, whose password nobody has to know; without one, by whoever the headers are of.
+    /// Runs a command as `user` without a password; if it is `None`, as the user of the headers.
     ///
     /// # Errors
     ///
-    /// As [`Caller::ask`]; and a problem if there is no such user any more, or it is off.
+    /// Those of [`Caller::ask`], and a problem if the user does not exist any more or is off.
     pub(super) async fn ask_as(
         &self,
         user: Option<&str>,
@@ -94,20 +94,20 @@ impl Caller {
         Ok(reply)
     }
 
-    /// Whether whoever these headers are of is logged in, or needs no login.
+    /// Whether the user of these headers is logged in, or needs no login.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, or a server that stops.
+    /// A problem if the login is wrong or the server stops.
     pub(super) async fn is_logged_in(&self, headers: &HeaderMap) -> Result<bool, Problem> {
         self.inspect(headers, LocalClient::is_authenticated).await
     }
 
-    /// The result of `of`, called with the client that these headers are logged in as.
+    /// Returns the result of `of`, called with the client that these headers are logged in as.
     ///
     /// # Errors
     ///
-    /// A problem for a login that is wrong, or a server that stops.
+    /// A problem if the login is wrong or the server stops.
     pub(super) async fn inspect<T>(
         &self,
         headers: &HeaderMap,
@@ -119,13 +119,13 @@ impl Caller {
         Ok(result)
     }
 
-    /// The desk of the last request, if it is of use for this one.
+    /// Takes the client of the last request if this request can use it.
     fn kept(&self, is_same: impl FnOnce(&Desk) -> bool) -> Option<Box<Desk>> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         idle.filter(|desk| is_same(desk) && desk.client.client().stopping() == Stop::No)
     }
 
-    /// The desk of a user that nobody logs in as.
+    /// Returns a client that acts as `user` without a password.
     fn desk_of(&self, user: &str) -> Result<Box<Desk>, Problem> {
         let settings = self.server.settings.version();
         if let Some(desk) = self.kept(|desk| desk.settings == settings && desk.acts_as.as_deref() == Some(user)) {
@@ -142,7 +142,7 @@ impl Caller {
         Ok(desk)
     }
 
-    /// The desk of whoever these headers are of.
+    /// Returns a client that is logged in by these headers.
     async fn desk(&self, headers: &HeaderMap) -> Result<Box<Desk>, Problem> {
         let login = headers.get(AUTHORIZATION).map_or(&[][..], |value| value.as_bytes());
         let settings = self.server.settings.version();
@@ -172,7 +172,7 @@ impl Caller {
         Ok(desk)
     }
 
-    /// A desk of somebody who has said nothing.
+    /// Creates a client that is not logged in.
     fn open(&self, settings: u64) -> Result<Box<Desk>, Problem> {
         let client = LocalClient::new(&self.server, self.origin, self.ends.clone()).ok_or_else(Problem::stopping)?;
         if let Some(waker) = self.waker.get() {
@@ -186,14 +186,14 @@ impl Caller {
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
     }
 
-    /// Whether the client of the last request was told to end since.
+    /// Whether the client of the last request has been signalled to end since.
     pub(super) fn is_told_to_end(&self) -> bool {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
     }
 
-    /// Whether the client is told to end, by `CLIENT KILL`, because its user is gone, or because its buffers are among
-    /// the largest; if it is later, that wakes the connection's task, whose waker this is.
+    /// Returns whether the client must end: by `CLIENT KILL`, because its user was deleted, or because its buffers are
+    /// among the largest. `waker` is the connection's; it is woken if that happens later.
     pub(super) fn stopping(&self, waker: &Waker) -> Stop {
         self.waker.get_or_init(|| waker.clone());
         if self.admission.connection.is_evicted_or_wake(waker) {

@@ -1,7 +1,7 @@
-//! Responses that are worth compressing, and those that a client may have already: `gzip` and `ETag`.
+//! Compression and caching of responses: `gzip` and `ETag`.
 //!
-//! Only large texts without secrets are compressed: the page, `/openapi.json` and `/metrics`, whose labels may have
-//! names that clients chose. The first two are compressed once for all clients.
+//! Only large texts without secrets are compressed: the page, `/openapi.json` and `/metrics`, whose labels may contain
+//! names from clients. The first two are compressed once for all clients.
 
 use std::io::Write as _;
 
@@ -17,18 +17,18 @@ use ring::digest::{SHA256, digest};
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 
-/// Bytes of a digest that an entity tag has: 96 bits, so that two texts never have the same by accident.
+/// Bytes of a digest in an entity tag: 96 bits, so that two texts never share one by accident.
 const TAG_BYTES: usize = 12;
 
-/// Bytes of a shorter text are sent as they are: they fit a packet or two.
+/// Shorter texts are not compressed, bytes: they fit a packet or two.
 const COMPRESSED_FROM_BYTES: usize = 1024;
 
-/// A text that changes seldom, as it is and compressed.
+/// A text that seldom changes, plain and compressed.
 pub(super) struct StaticText {
     content_type: HeaderValue,
     plain: Bytes,
     gzip: Bytes,
-    /// Weak: the same for both.
+    /// A weak tag: it holds for both forms.
     tag: HeaderValue,
 }
 
@@ -40,13 +40,13 @@ impl StaticText {
         StaticText {
             content_type: HeaderValue::from_static(content_type),
             gzip: compressed(&plain, Compression::best()).into(),
-            // Base64 has only characters that a header may have.
+            // Base64 has only characters that are allowed in a header.
             tag: HeaderValue::from_str(&tag).unwrap_or(HeaderValue::from_static("W/\"\"")),
             plain,
         }
     }
 
-    /// The response to a request with these headers: the text, or 304 if the client has it.
+    /// Returns the response to a request with these headers: the text, or 304 if the client has it.
     pub(super) fn response(&self, request: &HeaderMap) -> Response {
         let is_known = is_known(request, &self.tag);
         let is_gzip = !is_known && accepts_gzip(request);
@@ -58,7 +58,7 @@ impl StaticText {
         let mut response = Response::new(body);
         let headers = response.headers_mut();
         headers.insert(ETAG, self.tag.clone());
-        // Kept, but never used without asking.
+        // The client may store it, but must revalidate it before each use.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         if is_gzip {
@@ -73,7 +73,7 @@ impl StaticText {
     }
 }
 
-/// The response with this text, compressed if a client with these headers accepts that.
+/// Returns a response with this text, compressed if the request's headers accept gzip.
 pub(super) fn response(request: &HeaderMap, content_type: &'static str, text: String) -> Response {
     let is_gzip = text.len() >= COMPRESSED_FROM_BYTES && accepts_gzip(request);
     // Numbers in text shrink by nine tenths at the fastest level.
@@ -89,12 +89,12 @@ pub(super) fn response(request: &HeaderMap, content_type: &'static str, text: St
 
 fn compressed(text: &[u8], level: Compression) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(text.len() / 4), level);
-    // A Vec takes all that is written to it.
+    // Writing to a Vec never fails.
     let _ = encoder.write_all(text);
     encoder.finish().unwrap_or_default()
 }
 
-/// Whether a client accepts gzip (RFC 9110, section 12.5.3). One that says nothing gets the text as it is.
+/// Whether a client accepts gzip (RFC 9110, section 12.5.3). Without the header the text is sent uncompressed.
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let (mut gzip, mut any) = (None, None);
     let values = request.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_for_those_who_accept_it() {
+    fn gzip_is_used_if_the_client_accepts_it() {
         for (accept, expected) in [
             (&[][..], false),
             (&[""], false),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_has_a_text_is_told_so() {
+    fn a_client_has_the_text_of_a_known_tag() {
         let tag = HeaderValue::from_static("W/\"abc\"");
         for (known, expected) in [
             (&[][..], false),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_is_the_text() {
+    fn compressed_bytes_decode_to_the_text() {
         let text = "getid_ids_total 1\n".repeat(1000);
         for level in [Compression::fast(), Compression::best()] {
             let bytes = compressed(text.as_bytes(), level);

@@ -1,9 +1,9 @@
-//! What the header `Authorization` says.
+//! Parses the header `Authorization`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The user that the scheme `Bearer` means without a colon, and Basic with an empty name.
+/// The user of a `Bearer` token without a colon, and of an empty name.
 const DEFAULT_USER: &str = "default";
 
 /// A user and a password.
@@ -15,13 +15,13 @@ pub struct Credentials {
     pub password: String,
 }
 
-/// What is neither of the two forms. `Display` is the answer to it.
+/// The header has neither of the two forms. `Display` is the detail of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Authorization must be 'Basic' and base64 of user:password, or 'Bearer user:password'")]
 pub struct Malformed;
 
 impl Credentials {
-    /// `Basic base64(user:password)`, `Bearer user:password`, or `Bearer password` of the default user.
+    /// Parses `Basic base64(user:password)`, `Bearer user:password`, or `Bearer password` of the default user.
     ///
     /// # Errors
     ///

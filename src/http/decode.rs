@@ -1,6 +1,6 @@
-//! What an ID says, and which IDs a span of time has: `GET /v1/ids/{name}` and `GET /v1/spans`.
+//! Decodes an ID, and computes the IDs of a span of time: `GET /v1/ids/{name}` and `GET /v1/spans`.
 //!
-//! Of the first path, `POST` has the name of a generator where `GET` has an ID, so the place has one name.
+//! On the first path, `POST` has a generator's name where `GET` has an ID, so the parameter has one name for both.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ const FIELD: Schema = Schema::Object(&[
     field("value", &TEXT, "In decimal digits."),
 ]);
 
-/// What the ID says by one generator, or by all that could have given it.
+/// Decodes the ID by one generator, or by all that could have made it.
 async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     let query = ask.query()?;
     let generator = query.text("generator");
@@ -97,8 +97,8 @@ async fn decode(Name(id): Name, ask: Ask) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &json!({ "id": id, "readings": readings })))
 }
 
-/// A name where an ID is wanted: who sent it wants an ID, which is a `POST`. It is said of any name, so that nobody is
-/// told which generators there are.
+/// Adds a hint to the error for a name in place of an ID: the client probably means a `POST`. The hint is given for any
+/// name, so that it does not reveal which generators exist.
 fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem {
     let is_a_name = is_name(id) && (id == UNNAMED || id.bytes().any(|byte| byte.is_ascii_alphabetic()));
     if problem.status == StatusCode::BAD_REQUEST && generator.is_none() && is_a_name {
@@ -109,7 +109,7 @@ fn with_hint(mut problem: Problem, id: &str, generator: Option<&str>) -> Problem
     problem
 }
 
-/// The unnamed generator's reading, and those of the named ones, the most plausible first.
+/// Returns the unnamed generator's reading and those of the named ones, the most plausible first.
 fn readings(ask: &Ask, told: &Reply, id: &str, with_named: bool) -> Vec<Value> {
     let mut readings = Vec::new();
     if reply::find(told, "time").is_some() {
@@ -146,7 +146,7 @@ fn reading(told: &Reply, fields: Vec<Value>) -> Value {
 const ID_BITS: u32 = 63;
 
 fn fields_of_unnamed(layout: Layout, id: &str) -> Vec<Value> {
-    // It has been read by the same function.
+    // The command has parsed it with the same function.
     let Ok(id) = parse_id(id.as_bytes()) else { return Vec::new() };
     let parts = layout.split(id);
     let below = layout.server_bits() + layout.shard_bits() + layout.random_bits();
@@ -161,7 +161,7 @@ fn fields_of_unnamed(layout: Layout, id: &str) -> Vec<Value> {
 
 fn fields_of(generator: &Arc<NamedGenerator>, id: &str) -> Vec<Value> {
     let declaration = generator.declaration();
-    // A reload in between may have made another generator of it.
+    // A reload in between may have changed the generator.
     let Some(number) = declaration.read(id) else { return Vec::new() };
     let told = declaration.layout().places().map(|(field, shift)| {
         let value = FieldLayout::value(field, shift, number).to_string();
@@ -194,7 +194,7 @@ const SPAN: Endpoint = Endpoint {
 
 const TIME: Schema = Schema::Text { chars_min: 1, chars_max: 64, pattern: "" };
 
-/// The lowest and the highest ID that can carry a time of `from` to `to`.
+/// Returns the lowest and the highest ID that can carry a time of `from` to `to`.
 async fn span(ask: Ask) -> Result<Response, Problem> {
     let query = ask.query()?;
     let [from, to] = ["from", "to"].map(|name| query.text(name).unwrap_or_default().as_bytes());

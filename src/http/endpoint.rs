@@ -1,8 +1,8 @@
-//! The table of endpoints: the router is made from it, and so is `/openapi.json`. There is no other list of paths but
-//! Leaf's and Tinyid's, which are those servers' own and not this one's to describe.
+//! The table of endpoints, from which the router and `/openapi.json` are made. There is no other list of paths, except
+//! for Leaf's and Tinyid's, which those servers define.
 //!
-//! An endpoint's row stands beside its handler, which gets it with each request ([`Served`]) and reads parameters and
-//! body by it ([`Ask`](super::ask::Ask)). So what the document says of them is what is checked.
+//! An endpoint's row is beside its handler. The handler gets the row with each request ([`Served`]) and parses
+//! parameters and body by it ([`Ask`](super::ask::Ask)). So the document describes what is checked.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter};
 use super::schema::{Field, Schema};
 use super::{Http, decode, generators, ids, metrics, openapi, page, probes, sequences, workers};
 
-/// All of them, in the order in which the document has them.
+/// Returns all endpoints, in the order of the document.
 pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
     let rows = [
         ids::ENDPOINTS,
@@ -28,7 +28,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Endpoint> {
     rows.into_iter().flatten()
 }
 
-/// Whether an endpoint is at this path.
+/// Whether there is an endpoint at this path.
 pub(super) fn is_known(path: &str) -> bool {
     all().any(|row| is_at(row, path))
 }
@@ -43,33 +43,34 @@ pub(super) fn is_at(row: &Endpoint, path: &str) -> bool {
 /// One method of one path.
 pub(super) struct Endpoint {
     pub(super) method: Method,
-    /// With names in braces, each of which is in `parameters`.
+    /// The path, with names in braces, each of which is in `parameters`.
     pub(super) path: &'static str,
-    /// Under which heading the document has it.
+    /// The heading of the document.
     pub(super) tag: &'static str,
-    /// What programs that are made from the document call it.
+    /// The operation's name in programs that are generated from the document.
     pub(super) id: &'static str,
-    /// A few words.
+    /// A few words that describe the operation.
     pub(super) summary: &'static str,
-    /// Sentences; may be empty.
+    /// Description in sentences; may be empty.
     pub(super) description: &'static str,
     pub(super) access: Access,
-    /// Without any for a query, the router refuses queries; else the handler reads them, by [`Ask`](super::ask::Ask).
+    /// If none is of the query, the router refuses queries. Otherwise the handler parses them by
+    /// [`Ask`](super::ask::Ask).
     pub(super) parameters: &'static [Parameter],
-    /// The fields of its JSON body, which may be left away where none is required; `None`: it takes no body.
+    /// The fields of its JSON body, which is optional if no field is required; `None`: it takes no body.
     pub(super) body: Option<&'static [Field]>,
     pub(super) answers: &'static [Answer],
-    /// Statuses of its problems, beside those that every endpoint may have.
+    /// Statuses of its problems, in addition to those of every endpoint.
     pub(super) problems: &'static [u16],
-    /// Its handler, for the filter of its method: `|filter| on(filter, handler)`.
+    /// The route of its handler for the filter of its method: `|filter| on(filter, handler)`.
     pub(super) route: fn(MethodFilter) -> MethodRouter<Served>,
 }
 
-/// What a handler is given beside the request. One that needs no row takes `State<Arc<Http>>`.
+/// State that a handler gets with the request. A handler that needs no row takes `State<Arc<Http>>`.
 #[derive(Clone)]
 pub(super) struct Served {
     pub(super) http: Arc<Http>,
-    /// The endpoint that it is for.
+    /// The endpoint of the request.
     pub(super) row: &'static Endpoint,
 }
 
@@ -82,14 +83,14 @@ impl FromRef<Served> for Arc<Http> {
 /// An endpoint's method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// HEAD too.
+    /// GET, which includes HEAD.
     Get,
     Post,
     Patch,
 }
 
 impl Method {
-    /// As the document has it.
+    /// Returns the method's name in the document.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Method::Get => "get",
@@ -98,7 +99,7 @@ impl Method {
         }
     }
 
-    /// As the router has it.
+    /// Returns the method's filter for the router.
     pub(super) const fn filter(self) -> MethodFilter {
         match self {
             Method::Get => MethodFilter::GET,
@@ -108,11 +109,11 @@ impl Method {
     }
 }
 
-/// Who may ask.
+/// Permission that an endpoint requires.
 pub(super) enum Access {
-    /// Who may run these commands, each when the second text says.
+    /// The right to run these commands, each under the condition in the second text.
     Commands(&'static [(&'static str, &'static str)]),
-    /// Whoever may come in at all.
+    /// No permission beyond that to connect.
     Anybody,
 }
 
@@ -124,43 +125,43 @@ pub(super) struct Parameter {
     pub(super) description: &'static str,
 }
 
-/// Where a parameter is.
+/// The place of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Between slashes; always there.
+    /// Between slashes; always present.
     Path,
-    /// Behind the question mark.
+    /// After the question mark.
     Query { is_required: bool },
 }
 
-/// What is answered if all goes well.
+/// A successful response.
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// `application/json` and the like.
+    /// The media type, such as `application/json`.
     pub(super) media: &'static str,
-    /// Of a JSON body.
+    /// The schema of a JSON body.
     pub(super) schema: Option<&'static Schema>,
     pub(super) description: &'static str,
 }
 
 impl Answer {
-    /// 200, with a JSON body.
+    /// Returns a response of status 200 with a JSON body.
     pub(super) const fn ok(schema: &'static Schema, description: &'static str) -> Answer {
         Answer { status: 200, media: "application/json", schema: Some(schema), description }
     }
 }
 
-/// A parameter of a path.
+/// Declares a parameter of a path.
 pub(super) const fn in_path(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
     Parameter { name, place: Place::Path, schema, description }
 }
 
-/// A parameter of a query that may be left away.
+/// Declares an optional parameter of a query.
 pub(super) const fn optional(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
     Parameter { name, place: Place::Query { is_required: false }, schema, description }
 }
 
-/// A parameter of a query that must be there.
+/// Declares a required parameter of a query.
 pub(super) const fn required(name: &'static str, schema: &'static Schema, description: &'static str) -> Parameter {
     Parameter { name, place: Place::Query { is_required: true }, schema, description }
 }
@@ -176,17 +177,17 @@ mod tests {
         let (mut routes, mut ids) = (HashSet::new(), HashSet::new());
         for row in all() {
             let name = format!("{} {}", row.method.word(), row.path);
-            assert!(routes.insert(name.clone()), "{name} is there twice");
-            assert!(ids.insert(row.id), "{name}: the name {} is another's", row.id);
+            assert!(routes.insert(name.clone()), "{name} is repeated");
+            assert!(ids.insert(row.id), "{name}: another endpoint has the name {}", row.id);
             assert!(!row.summary.is_empty() && !row.summary.ends_with('.'), "{name}: a summary is a few words");
-            assert!(!row.answers.is_empty(), "{name} answers nothing");
+            assert!(!row.answers.is_empty(), "{name} has no response");
             let in_braces: Vec<_> =
                 row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect();
             let of_path = row.parameters.iter().filter(|parameter| parameter.place == Place::Path);
             assert_eq!(of_path.map(|parameter| parameter.name).collect::<Vec<_>>(), in_braces, "{name}");
             assert!(row.method != Method::Get || row.body.is_none(), "{name}: a GET has no body");
             if let Access::Commands(commands) = row.access {
-                assert!(!commands.is_empty(), "{name}: say that anybody may");
+                assert!(!commands.is_empty(), "{name}: use Access::Anybody");
                 for (command, _) in commands {
                     let command = command.to_lowercase().replace(' ', "|");
                     assert!(crate::command::rows().any(|row| row.full_name == command), "{name}: {command}");

@@ -1,79 +1,79 @@
-//! Where a request's body ends: behind so many bytes, or behind its last chunk.
+//! The end of a request's body: after a number of bytes, or after its last chunk.
 //!
-//! hyper finds that out too. It is found out here before, and strictly, so that the next head begins where everybody
-//! says that it does.
+//! hyper finds the end too. It is found here first, and strictly, so that the next head begins where every reader
+//! agrees.
 
 use super::head::Fault;
 
-/// Bytes of what may follow a chunk's size, behind a semicolon: nobody means anything by it.
+/// The longest extension of a chunk's size, after a semicolon, bytes. No client uses it.
 const EXTENSION_BYTES_MAX: u8 = 64;
 
-/// Digits of a chunk's size.
+/// The most digits of a chunk's size.
 const SIZE_DIGITS_MAX: u8 = 8;
 
-/// What is left of a body.
+/// The rest of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes.
+    /// Number of bytes left.
     Length(u64),
-    /// Chunks.
+    /// The state of a chunked body.
     Chunks(Chunks),
 }
 
-/// What is expected next of a body in chunks.
+/// What a chunked body expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunks {
-    /// A size, of which these digits were there.
+    /// A size, of which some digits were read.
     Size {
-        /// How many.
+        /// Number of digits that were read.
         digits: u8,
-        /// What they say so far.
+        /// Value of the digits that were read.
         size: u32,
     },
-    /// What follows a semicolon behind the size, so many bytes of it.
+    /// The extension after a semicolon behind the size.
     Extension {
-        /// The size.
+        /// Size of the chunk, bytes.
         size: u32,
-        /// Bytes that were there.
+        /// Bytes of the extension that were read.
         bytes: u8,
     },
-    /// The line feed behind the size.
+    /// The line feed after the size.
     SizeEnd(u32),
-    /// So many bytes of the chunk.
+    /// The chunk's bytes, of which so many are left.
     Data(u32),
-    /// The carriage return behind the chunk.
+    /// The carriage return after the chunk.
     DataEnd,
-    /// The line feed behind the chunk.
+    /// The line feed after the chunk.
     DataEndFeed,
-    /// The carriage return behind the last chunk.
+    /// The carriage return after the last chunk.
     End,
-    /// The line feed behind the last chunk.
+    /// The line feed after the last chunk.
     EndFeed,
-    /// Nothing: it has ended.
+    /// Nothing: the body has ended.
     Ended,
 }
 
 impl Framing {
-    /// A body of so many bytes.
+    /// Returns a body of so many bytes.
     pub fn length(bytes: u64) -> Framing {
         Framing::Length(bytes)
     }
 
-    /// A body in chunks.
+    /// Returns a body in chunks.
     pub fn chunked() -> Framing {
         Framing::Chunks(Chunks::Size { digits: 0, size: 0 })
     }
 
-    /// Whether nothing of it is left.
+    /// Whether the body has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self, Framing::Length(0) | Framing::Chunks(Chunks::Ended))
     }
 
-    /// Takes what of `bytes` belongs to it; how many of them, from the first on.
+    /// Consumes the leading part of `bytes` that belongs to the body; returns its length.
     ///
     /// # Errors
     ///
-    /// When they are no chunks.
+    /// [`Fault::Chunk`] if the bytes are not valid chunks.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         match self {
             Framing::Length(left) => {
@@ -103,7 +103,7 @@ impl Framing {
 }
 
 impl Chunks {
-    /// What is expected behind `byte`, which is none of a chunk's own.
+    /// Returns what is expected after `byte`, which is not a byte of a chunk's data.
     fn next(self, byte: u8) -> Option<Chunks> {
         match (self, byte) {
             (Chunks::Size { digits, size }, _) if byte.is_ascii_hexdigit() && digits < SIZE_DIGITS_MAX => {
@@ -130,7 +130,8 @@ impl Chunks {
 mod tests {
     use super::*;
 
-    /// How many bytes belong to the body, and whether it has ended; the same however they arrive.
+    /// Returns how many bytes belong to the body, and whether it has ended. Checks that the result is equal if bytes
+    /// arrive singly.
     fn taken(framing: Framing, bytes: &str) -> Result<(usize, bool), Fault> {
         let mut whole = framing;
         let result = whole.take(bytes.as_bytes()).map(|taken| (taken, whole.has_ended()));

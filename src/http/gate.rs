@@ -1,12 +1,10 @@
-//! What stands between a client's socket and hyper: one request at a time goes through, once its head was found to mean
-//! the same to everybody.
+//! A filter between a client's socket and hyper. It passes one request at a time, once its head is unambiguous.
 //!
-//! hyper reads what it is given, and would read a head that is bad on its own terms: it answers some with a bare status
-//! and some not at all. Here it never sees one. A head that is refused, or late, is replaced by a short one of our own,
-//! and the service answers that with what was wrong; so every answer is written by hyper, in its turn, and the
-//! connection ends behind it.
+//! hyper would judge a bad head itself: it answers some with a bare status and some not at all. So hyper never sees one
+//! here. The gate replaces a head that is refused or late with a short valid one, and the service answers that with the
+//! fault. So hyper writes every response in order, and then the connection ends.
 //!
-//! While a request is answered, nothing goes through; a few bytes are read, so that one who leaves is noticed.
+//! While a request is answered, nothing passes. A few bytes are read, so that a disconnect is noticed.
 
 use std::io;
 use std::pin::Pin;
@@ -22,36 +20,36 @@ use super::held::Held;
 use super::places::{Phase, Place, Told};
 use crate::server::accept::SOCKET_BYTES;
 
-/// What hyper sees of a request that is refused.
+/// The request that hyper sees in place of a refused one.
 const REFUSED: &[u8] = b"GET / HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n";
 
-/// Bytes of a read while hyper asks for none.
+/// Bytes of one read while hyper requests none.
 const READ_BYTES: usize = 1024;
 
-/// Bytes that are read and thrown away behind the last answer.
+/// Bytes that are read and discarded after the last response.
 const LINGER_BYTES_MAX: usize = 1024 * 1024;
 
-/// A stream whose requests were looked at.
+/// A stream whose requests were checked.
 pub(super) struct Gate<S> {
     io: S,
     place: Arc<Place>,
     /// Counts `input` and hyper's buffer.
     held: Held,
-    /// The most that hyper had room for at a time, bytes: it keeps its buffer.
+    /// The most room that hyper had, bytes: it keeps its buffer.
     hyper_bytes: usize,
-    /// The choice of clients to go for which a read was put off last.
+    /// The eviction for which a read was last deferred.
     put_off_for: u32,
-    /// What the kernel keeps while the client takes nothing, bytes.
+    /// Bytes that the kernel keeps while the client reads nothing.
     socket_bytes: usize,
-    /// What was read and did not go through yet.
+    /// Bytes that were read and have not passed yet.
     input: Vec<u8>,
-    /// How many bytes of `input` were found to be the beginning of a head.
+    /// Number of bytes of `input` that are the beginning of an incomplete head.
     seen: usize,
-    /// How many bytes of `input` may go through.
+    /// Number of bytes of `input` that may pass.
     granted: usize,
-    /// The rest of the body of the request that went through.
+    /// The rest of the body of the request that passed.
     body: Framing,
-    /// Whether nothing goes through any more.
+    /// Whether the gate passes nothing any more.
     is_closed: bool,
     lingered_bytes: usize,
     has_shut_down: bool,
@@ -76,7 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         }
     }
 
-    /// Reads more into `input`; how many bytes.
+    /// Reads more into `input`; returns the number of bytes.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut bytes = [0; READ_BYTES];
         let mut read = ReadBuf::new(&mut bytes);
@@ -85,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         Poll::Ready(Ok(read.filled().len()))
     }
 
-    /// Lets hyper have a request of our own, and nothing behind it.
+    /// Gives hyper the substitute request, and nothing after it.
     fn refuse(&mut self, fault: Option<Fault>, buf: &mut ReadBuf<'_>) {
         self.is_closed = true;
         self.input = Vec::new();
@@ -97,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         buf.put_slice(REFUSED);
     }
 
-    /// How many of these bytes, which the next head begins with, may go through; `None` if its end is not there.
+    /// Returns how many of these bytes, which begin the next head, may pass; `None` if the head is incomplete.
     fn begin(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         match head::scan(bytes, self.seen) {
             Scan::Bad(fault) => Err(fault),
@@ -118,7 +116,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         }
     }
 
-    /// Reads the next head, straight into hyper's buffer: most requests come in one piece, with nothing behind them.
+    /// Reads the next head directly into hyper's buffer: most requests arrive in one piece, with nothing after them.
     fn poll_head(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.place.told() == Told::Late {
             self.refuse(None, buf);
@@ -148,12 +146,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        // It left in the middle of a head, for which there is nobody to answer.
+        // The client disconnected in the middle of a head, so there is no request to answer.
         self.input = Vec::new();
         Poll::Ready(Ok(()))
     }
 
-    /// Looks at what was read; whether something goes through.
+    /// Checks the input; returns whether something passes.
     fn look(&mut self, buf: &mut ReadBuf<'_>) -> bool {
         let input = std::mem::take(&mut self.input);
         let granted = self.begin(&input);
@@ -173,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         true
     }
 
-    /// Gives what is granted of the input, as far as there is room.
+    /// Gives hyper the granted input, as far as there is room.
     fn hand_over(&mut self, buf: &mut ReadBuf<'_>) {
         let count = self.granted.min(buf.remaining());
         buf.put_slice(&self.input[..count]);
@@ -186,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         self.place.has_more.store(!self.input.is_empty(), Relaxed);
     }
 
-    /// Reads more of a body, straight into hyper's buffer.
+    /// Reads more of a body, directly into hyper's buffer.
     fn poll_body(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let begin = buf.filled().len();
         ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
@@ -210,10 +208,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Looks whether the client is there while it is answered.
+    /// Checks whether the client is still connected while its request is answered.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.input.is_empty() {
-            // The answer's end wakes the task: these come next.
+            // The response's end wakes the task; these bytes are handled then.
             return Poll::Pending;
         }
         if ready!(self.poll_more(cx))? == 0 {
@@ -223,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         Poll::Pending
     }
 
-    /// Notes whether the client takes what is written to it.
+    /// Records whether the client reads what is written to it.
     fn note_written(&mut self, is_stalled: bool) {
         if is_stalled {
             self.place.note_stalled();
@@ -237,12 +235,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         }
     }
 
-    /// Counts what the connection holds, but for bodies and responses.
+    /// Counts the memory of the connection, without bodies and responses.
     fn count(&mut self) {
         self.held.set(self.hyper_bytes + self.input.capacity() + self.socket_bytes);
     }
 
-    /// Gives hyper what may go through, be it of the input or of the socket.
+    /// Gives hyper what may pass, from the input or the socket.
     fn poll_next(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.granted > 0 {
             self.hand_over(buf);
@@ -260,8 +258,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
         }
     }
 
-    /// Takes what the client still sends: a socket that is closed while something is unread resets the connection, and
-    /// the client would lose the answer.
+    /// Discards what the client still sends. Closing a socket with unread bytes resets the connection, and the client
+    /// would lose the response.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut bytes = [0; READ_BYTES];
         while self.lingered_bytes < LINGER_BYTES_MAX {
@@ -279,7 +277,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let gate = self.get_mut();
         if gate.held.puts_off(&mut gate.put_off_for) {
-            // Behind all that are to be polled, and so behind those that are to go.
+            // Polled again after all waiting tasks, and so after those that are to close.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

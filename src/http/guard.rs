@@ -1,9 +1,10 @@
-//! What is refused before anybody looks at who asks: requests that a page of somebody else's may have made a browser
-//! send, and clients that may not come in from where they are.
+//! Refuses requests before the caller is known: requests that a browser may have sent for another site's page, and
+//! clients that may not connect from where they are.
 //!
-//! A page elsewhere can have a browser send requests here in two ways. It can send them as its own, across sites: then
-//! the browser says whose they are (`Origin`, `Sec-Fetch-Site`), sends no JSON without asking first, and is never told
-//! that it may. Or its name can be made to point here, so that this server counts as its own: then `Host` is that name.
+//! A foreign page can make a browser send requests here in two ways. It can send them across sites. Then the browser
+//! names their origin (`Origin`, `Sec-Fetch-Site`), and sends no JSON without a permission that this server never
+//! gives. Or the page's name can be made to resolve to this server, so that both count as one site. Then `Host` is that
+//! name.
 
 use std::net::IpAddr;
 
@@ -24,20 +25,20 @@ use super::router;
 use crate::config::Config;
 use crate::text::printable::printable_up_to;
 
-/// Whose page it is from, as far as a browser says.
+/// The header in which a browser names the relation of the page's site to this one.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Whether a request may go on.
+/// Checks whether a request may proceed.
 ///
 /// # Errors
 ///
-/// The problem that it is answered with.
+/// The problem that is the response.
 pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     let path = request.uri().path();
     if *request.method() == Method::OPTIONS && endpoint::is_known(path) {
-        // The router refuses it, and says which methods the path has.
+        // The router refuses it with the methods of the path.
         return Ok(());
     }
     check_method(request.method(), path)?;
@@ -48,7 +49,7 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     if !is_open {
         check_protection(&config, caller)?;
     }
-    // The page has no data: its script asks for it, with a login or by a name that is known.
+    // The page has no data: its script requests them, with a login or by a known name.
     let (is_page, is_of_others) = (path == "/", router::is_of_others(path));
     if !is_probe && !is_page && !is_of_others {
         check_host(headers, &config, caller)?;
@@ -63,8 +64,8 @@ pub(super) fn check(request: &Request, caller: &Caller) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Methods that ask about the server, or for a way through it, and not for what is at a path. `OPTIONS` is how a
-/// browser asks whether a page elsewhere may send something. Leaf's and Tinyid's paths answer as those do.
+/// Refuses methods that ask about the server or a way through it, and not about a path. With `OPTIONS` a browser asks
+/// whether a foreign page may send a request. Leaf's and Tinyid's paths answer as those servers do.
 fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     let is_refused = matches!(*method, Method::TRACE | Method::CONNECT | Method::OPTIONS);
     if !is_refused || router::is_of_others(path) {
@@ -74,11 +75,11 @@ fn check_method(method: &Method, path: &str) -> Result<(), Problem> {
     Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail))
 }
 
-/// Whether a request may go on that [`check`] let pass only because its path is open.
+/// Checks a request that [`check`] let pass only because its path is open.
 ///
 /// # Errors
 ///
-/// The problem that it is answered with.
+/// The problem that is the response.
 pub(super) fn check_admission(headers: &HeaderMap, caller: &Caller) -> Result<(), Problem> {
     let config = caller.server.config.get();
     check_protection(&config, caller)?;
@@ -109,9 +110,10 @@ fn check_host(headers: &HeaderMap, config: &Config, caller: &Caller) -> Result<(
     ))
 }
 
-/// A name that somebody else has may be made to point here, and then a page of theirs counts as ours.
+/// Whether the host is known. A foreign name may be made to resolve to this server, and then its pages count as this
+/// server's.
 fn is_known_host(headers: &HeaderMap, known: &[String]) -> bool {
-    // HTTP/1.0 may come without; a browser's requests never do.
+    // HTTP/1.0 may omit the field; a browser's requests never do.
     let Some(host) = headers.get(HOST) else { return true };
     let Ok(host) = host.to_str() else { return false };
     let name = host_of(host);
@@ -121,7 +123,7 @@ fn is_known_host(headers: &HeaderMap, known: &[String]) -> bool {
         || known.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// `Host` without its port, and an IPv6 address without its brackets.
+/// Returns `Host` without its port, and an IPv6 address without its brackets.
 fn host_of(host: &str) -> &str {
     if let Some((address, _)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
         return address;
@@ -129,16 +131,17 @@ fn host_of(host: &str) -> &str {
     host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
-/// Whether the request has a password that somebody must know, or came with a certificate. A user without a password
-/// proves nothing: a page elsewhere could log in as well.
+/// Whether the request has a password that its user requires, or a certificate. A user without a password proves
+/// nothing: a foreign page could log in too.
 fn proves_who_it_is(headers: &HeaderMap, caller: &Caller) -> bool {
     let Some(login) = headers.get(AUTHORIZATION) else { return caller.certificate_user.is_some() };
     let Ok(Credentials { user, .. }) = Credentials::read(login.as_bytes()) else { return false };
-    // Of a user that does not exist no password is right either.
+    // For a user that does not exist no password is right either.
     !caller.server.settings.get().users.get(user.as_bytes()).is_some_and(|user| user.is_nopass())
 }
 
-/// A form of another page's can be sent here, but not with a JSON body, and its browser says where it is from.
+/// Refuses changes by foreign pages. A foreign form can be sent here, but without a JSON body, and the browser names
+/// its origin.
 fn check_change(headers: &HeaderMap, is_empty: bool, known: &[String]) -> Result<(), Problem> {
     let is_elsewhere = headers.get(ORIGIN).is_some_and(|origin| !is_own_origin(origin, headers.get(HOST), known))
         || headers.get(SEC_FETCH_SITE).is_some_and(|site| !matches!(site.as_bytes(), b"same-origin" | b"none"));
@@ -160,7 +163,7 @@ fn check_change(headers: &HeaderMap, is_empty: bool, known: &[String]) -> Result
     ))
 }
 
-/// Bodies are read as they come: what a client has compressed would be wrong JSON.
+/// Refuses compressed bodies, which this server does not decode.
 fn check_coding(headers: &HeaderMap, is_empty: bool) -> Result<(), Problem> {
     let is_coded = |coding: &HeaderValue| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
     match headers.get_all(CONTENT_ENCODING).iter().find(|coding| is_coded(coding)).filter(|_| !is_empty) {
@@ -173,11 +176,11 @@ fn check_coding(headers: &HeaderMap, is_empty: bool) -> Result<(), Problem> {
     }
 }
 
-/// Characters of a content coding in a sentence.
+/// Characters of a content coding that an error quotes.
 const CODING_CHARS_MAX: usize = 40;
 
 /// Whether an origin is this server's: its host and port are those of `Host`, or its host is in `http-host`. The scheme
-/// does not count, nor does a port in the second case: a proxy in front may end TLS, and have a port of its own.
+/// is ignored, and in the second case the port too: a proxy in front may end TLS and have its own port.
 fn is_own_origin(origin: &HeaderValue, host: Option<&HeaderValue>, known: &[String]) -> bool {
     let Ok(origin) = origin.to_str() else { return false };
     let Some(own) = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) else { return false };
@@ -185,7 +188,7 @@ fn is_own_origin(origin: &HeaderValue, host: Option<&HeaderValue>, known: &[Stri
     is_host || known.iter().any(|known| known.eq_ignore_ascii_case(host_of(own)))
 }
 
-/// A response with what all responses have.
+/// Adds the header fields that all responses have.
 pub(super) fn sealed(mut response: Response) -> Response {
     let is_refused_method = response.status() == StatusCode::METHOD_NOT_ALLOWED;
     let headers = response.headers_mut();
@@ -195,7 +198,7 @@ pub(super) fn sealed(mut response: Response) -> Response {
     headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if is_refused_method {
-        // Those of the path where it says so; else those that there are anywhere.
+        // The path's methods if the router set them; else all methods of the port.
         headers.entry(ALLOW).or_insert(HeaderValue::from_static("GET, HEAD, POST, PATCH"));
     }
     response

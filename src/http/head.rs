@@ -1,45 +1,45 @@
-//! What a request begins with, read strictly before hyper reads it.
+//! The head of a request, parsed strictly before hyper reads it.
 //!
-//! A proxy in front may take a head that is unusual in another way than the server behind it, and then one request
-//! becomes two, the second of which nobody has looked at. So what could be read in two ways is refused here: two
-//! lengths, a length beside chunks, lines that end in one character alone, lines that go on, names with a blank behind
-//! them. Whatever passes means the same to everybody.
+//! A proxy in front may read an unusual head differently from the server behind it. Then one request becomes two, and
+//! the proxy has not checked the second. So ambiguous heads are refused here: two lengths, a length beside chunks,
+//! lines that end in one character alone, folded lines, names with a blank after them. A head that passes has one
+//! meaning for every reader.
 //!
-//! Pure: bytes in, a verdict out; a head may be looked at again with each byte that comes.
+//! Pure: bytes in, a verdict out. A head may be scanned again with each byte that arrives.
 
 use super::framing::Framing;
 
-/// Bytes of a head.
+/// The longest head, bytes.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of its first line.
+/// The longest first line, bytes.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Fields of a head.
+/// The most fields of a head.
 pub const FIELDS_MAX: usize = 64;
 
-/// Bytes of a method. The longest that is registered has 17.
+/// The longest method, bytes. The longest registered one has 17.
 const METHOD_BYTES_MAX: usize = 24;
 
-/// What so many bytes are.
+/// Verdict on the bytes at the beginning of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// The beginning of a head, as far as can be seen.
+    /// The beginning of a head, without a fault so far.
     Partial,
-    /// A head of so many bytes, and what follows it.
+    /// A complete head.
     Complete {
-        /// Its length, with the empty line.
+        /// Its length in bytes, with the empty line.
         len: usize,
-        /// The body.
+        /// The body that follows.
         body: Framing,
     },
-    /// What is not to be answered as a request.
+    /// Not a request that may be answered normally.
     Bad(Fault),
 }
 
-/// Why a head, or a body, is refused.
+/// Why a head or a body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the text of each says what it is")]
+#[expect(missing_docs, reason = "the text of each describes it")]
 pub enum Fault {
     NotHttp,
     Redis,
@@ -66,7 +66,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The status and the sentence that answer it.
+    /// Returns the status and the detail of the response.
     pub fn answer(self) -> (u16, &'static str) {
         match self {
             Fault::NotHttp => (400, "the first line is not one of HTTP: it must be a method, a path and HTTP/1.1"),
@@ -95,9 +95,9 @@ impl Fault {
     }
 }
 
-/// Looks at the bytes that a request begins with; the first `seen` of them were partial.
+/// Scans the bytes at the beginning of a request; the first `seen` of them were partial.
 pub fn scan(bytes: &[u8], seen: usize) -> Scan {
-    // One empty line too many is overlooked, as RFC 9112 asks for.
+    // One extra empty line is ignored, as RFC 9112 recommends.
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
     let Some(first) = bytes.get(skipped).filter(|_| bytes != b"\r") else { return Scan::Partial };
     match first {
@@ -116,15 +116,15 @@ pub fn scan(bytes: &[u8], seen: usize) -> Scan {
     }
 }
 
-/// Where the head ends, if it does, once nothing is wrong that can be seen without its end.
+/// Returns the end of the head; `None` if it is incomplete. Fails on faults that are visible before the end.
 fn end(bytes: &[u8], skipped: usize, seen: usize) -> Result<Option<usize>, Fault> {
     let mut line = None;
-    // Who has sent a whole head has its first line read with the rest.
+    // The first line of a complete head is parsed later, with the rest.
     let check = |line: Option<usize>| line.map_or(Ok(()), |end| first_line(&bytes[skipped..end]).map(drop));
     for (at, _) in bytes.iter().enumerate().skip(seen.max(skipped)).filter(|(_, byte)| **byte == b'\n') {
         if at == skipped || bytes[at - 1] != b'\r' {
             check(line)?;
-            // Who speaks no HTTP at all is told so, not what is wrong with the ends of lines.
+            // A client that does not speak HTTP gets that as the fault, not its line ends.
             return Err(if has_version(&bytes[skipped..at]) { Fault::LineEnd } else { not_http(&bytes[skipped..at]) });
         }
         if line.is_none() && !bytes[skipped..seen.max(skipped)].contains(&b'\n') {
@@ -147,10 +147,10 @@ fn end(bytes: &[u8], skipped: usize, seen: usize) -> Result<Option<usize>, Fault
     if bytes.len() >= HEAD_BYTES_MAX { Err(Fault::HeadTooLarge) } else { Ok(None) }
 }
 
-/// Of the first line.
+/// Parts of the first line.
 struct FirstLine<'a> {
     is_1_1: bool,
-    /// Of a target in absolute form.
+    /// The authority of a target in absolute form.
     authority: Option<&'a [u8]>,
 }
 
@@ -158,7 +158,7 @@ fn has_version(line: &[u8]) -> bool {
     line.windows(6).any(|part| part == b" HTTP/")
 }
 
-/// A first line that has no version.
+/// Returns the fault of a first line without a version.
 fn not_http(line: &[u8]) -> Fault {
     let word = line.split(|byte| matches!(byte, b' ' | b'\r')).next().unwrap_or_default();
     let commands: [&[u8]; 8] = [b"PING", b"GETID", b"MGETID", b"AUTH", b"HELLO", b"INFO", b"CLIENT", b"INCR"];
@@ -186,7 +186,7 @@ fn first_line(line: &[u8]) -> Result<FirstLine<'_>, Fault> {
     Ok(FirstLine { is_1_1, authority: authority(method, target)? })
 }
 
-/// The server that a target names, if it does; the target must have one of the forms of RFC 9112.
+/// Returns the server that a target names, if any. Fails if the target has no form of RFC 9112.
 fn authority<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, Fault> {
     if !target.iter().all(|byte| is_of_target(*byte)) {
         return Err(Fault::Target);
@@ -207,17 +207,17 @@ fn authority<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, Fa
     if authority.is_empty() || !is_host(authority) { Err(Fault::Host) } else { Ok(Some(authority)) }
 }
 
-/// What the fields say that are looked at here.
+/// Values of the fields that are checked here.
 #[derive(Default)]
 struct Fields<'a> {
     host: Option<&'a [u8]>,
     length: Option<u64>,
     is_chunked: bool,
-    /// Which of those that may be there once were: one bit each.
+    /// Fields that may appear once and have appeared: one bit each.
     seen: u8,
 }
 
-/// Reads a whole head, the empty line at its end included; every line of it ends in CR LF.
+/// Parses a whole head, including the empty line at its end. Every line of it ends in CR LF.
 fn read(head: &[u8]) -> Result<Framing, Fault> {
     let mut rest = head;
     let first = first_line(line(&mut rest))?;
@@ -247,7 +247,7 @@ fn read(head: &[u8]) -> Result<Framing, Fault> {
     }
 }
 
-/// Takes a line off; what is left without an end is one too.
+/// Removes and returns the first line; a rest without a line end counts as a line.
 fn line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
     let line = &rest[..end.saturating_sub(1)];
@@ -301,7 +301,7 @@ fn field<'a>(line: &'a [u8], fields: &mut Fields<'a>, is_1_1: bool) -> Result<()
     Ok(())
 }
 
-/// Digits and nothing else, as many as any body could need.
+/// Parses digits only, at most as many as any body needs.
 fn number(value: &[u8]) -> Option<u64> {
     if !(1..=18).contains(&value.len()) {
         return None;
@@ -309,7 +309,7 @@ fn number(value: &[u8]) -> Option<u64> {
     value.iter().try_fold(0_u64, |number, byte| byte.is_ascii_digit().then(|| number * 10 + u64::from(byte - b'0')))
 }
 
-/// A name or an address, and perhaps a port. Not who logs in: that is what `@` would mean.
+/// Whether this is a name or an address, with an optional port. A user before an `@` is refused.
 fn is_host(host: &[u8]) -> bool {
     let (name, port) = match host.iter().rposition(|byte| *byte == b':') {
         Some(colon) if host.last() != Some(&b']') => (&host[..colon], &host[colon + 1..]),
@@ -324,19 +324,21 @@ fn is_host(host: &[u8]) -> bool {
     is_name && port.len() <= 5 && port.iter().all(u8::is_ascii_digit)
 }
 
-/// A character of a method, or of a field's name.
+/// Whether the byte may appear in a method or a field's name.
 fn is_token(byte: u8) -> bool {
     const ALL: [bool; 256] = alphanumeric_or(b"!#$%&'*+-.^_`|~");
     ALL[usize::from(byte)]
 }
 
-/// A character of a target: those of RFC 3986, and the braces, bars and carets that programs leave as they are.
+/// Whether the byte may appear in a target: the characters of RFC 3986, and the braces, bars and carets that some
+/// programs do not escape.
 fn is_of_target(byte: u8) -> bool {
     const ALL: [bool; 256] = alphanumeric_or(b"-._~:/?@!$&'()*+,;=%[]{}|^");
     ALL[usize::from(byte)]
 }
 
-/// Every byte is looked up: to compare each with all of these would take longer than what hyper does with a head.
+/// Returns a lookup table of alphanumeric bytes and `others`. Comparing each byte with all of them would take longer
+/// than hyper's work on a head.
 const fn alphanumeric_or(others: &[u8]) -> [bool; 256] {
     let mut all = [false; 256];
     let mut byte: u8 = 0;
@@ -367,13 +369,13 @@ mod tests {
         }
     }
 
-    /// With the field Host and these lines.
+    /// Returns the fault of a request with the field Host and these lines.
     fn with(lines: &str) -> Option<Fault> {
         fault(&format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n"))
     }
 
     #[test]
-    fn what_means_the_same_to_everybody_passes() {
+    fn unambiguous_heads_pass() {
         for head in [
             "GET / HTTP/1.1\r\nHost: localhost:7880\r\n\r\n",
             "\r\nGET / HTTP/1.1\r\nhost:\r\n\r\n",
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_in_two_ways_is_refused() {
+    fn ambiguous_heads_are_refused() {
         for (lines, expected) in [
             ("Content-Length: 1\r\nContent-Length: 1", Fault::Length),
             ("Content-Length: 1\r\ncontent-length: 2", Fault::Length),
@@ -434,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_line_and_the_server_that_is_asked_are_looked_at() {
+    fn the_first_line_and_the_host_are_checked() {
         for (head, expected) in [
             ("GET / HTTP/1.1\r\n\r\n", Fault::NoHost),
             ("GET / HTTP/1.1\r\nHost: user@a\r\n\r\n", Fault::Host),
@@ -486,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn however_the_bytes_arrive_the_verdict_is_the_same() {
+    fn the_verdict_does_not_depend_on_how_bytes_arrive() {
         for head in [
             "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n",
             "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",

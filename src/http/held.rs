@@ -1,15 +1,15 @@
-//! What buffers of a connection take of the memory that all clients of both ports share (`maxmemory-clients`).
+//! Counts a connection's buffers in the memory that all clients of both ports share (`maxmemory-clients`).
 //!
-//! A part is counted where its buffer is: what was read and not handed over and hyper's own buffer by the gate, a body
-//! while it comes and is answered, a large response until it is taken. The connection that holds the most is closed
-//! with the clients that do ([`Server::evict_clients`](crate::server::Server::evict_clients)).
+//! Each part is counted by its owner: the gate counts unread input and hyper's buffer. A body is counted until it is
+//! answered, a large response until the client has read it. The connection with the largest buffers is closed with the
+//! clients that have the largest ([`Server::evict_clients`](crate::server::Server::evict_clients)).
 
 use std::sync::Arc;
 
 use crate::server::Server;
 use crate::server::registry::HttpAdmission;
 
-/// Bytes of one buffer that count as held by a connection, until the value is dropped.
+/// Bytes of one buffer that count for a connection until the value is dropped.
 pub(super) struct Held {
     server: Arc<Server>,
     admission: Arc<HttpAdmission>,
@@ -17,19 +17,19 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Counts nothing yet.
+    /// Creates a counter of 0 bytes.
     pub(super) fn new(server: Arc<Server>, admission: Arc<HttpAdmission>) -> Held {
         Held { server, admission, bytes: 0 }
     }
 
-    /// Whether a read is to be put off until others have left, as
-    /// [`Clients::puts_off`](crate::server::registry::Clients::puts_off) says.
+    /// Whether a read must wait until evicted clients have closed: see
+    /// [`Clients::puts_off`](crate::server::registry::Clients::puts_off).
     pub(super) fn puts_off(&self, seen: &mut u32) -> bool {
         self.server.clients.puts_off(seen)
     }
 
-    /// Counts `bytes` from now on. If all clients then hold more than they may, the largest are closed, which may be
-    /// this one.
+    /// Sets the counted bytes. If all clients then exceed their memory, the largest are closed, possibly including this
+    /// one.
     pub(super) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if before != bytes && self.admission.change_held(before, bytes) {

@@ -1,7 +1,7 @@
-//! The IDs of a reply, as JSON: what most requests of the HTTP port are answered with.
+//! Converts the IDs of a reply to JSON, the response to most requests of the HTTP port.
 //!
-//! Other replies become a tree of values first, and that tree becomes text. For one ID that would take longer than all
-//! that is done for it otherwise, so this goes from bytes to bytes, with one allocation.
+//! Other replies become a tree of values first, and then text. For one ID that would take longer than all other work on
+//! it. So this converts bytes to bytes, with one allocation.
 
 use super::problem::Problem;
 use super::reply;
@@ -10,16 +10,16 @@ const BEGIN: &[u8] = b"{\"ids\":[";
 
 const END: &[u8] = b"]}";
 
-/// What is reserved for each ID: quotes, a comma, and the 20 digits of a large number.
+/// Bytes reserved for each ID: quotes, a comma, and the 20 digits of a large number.
 const ROOM_BYTES: usize = 23;
 
-/// `{"ids":["..."]}` of a reply to `GETID` or `MGETID`.
+/// Returns `{"ids":["..."]}` for a reply to `GETID` or `MGETID`.
 ///
 /// # Errors
 ///
-/// The problem that an error reply means.
+/// The problem of an error reply.
 pub(super) fn of_reply(reply: &[u8]) -> Result<Vec<u8>, Problem> {
-    // Written by this process, so it is whole; what it is not is an error's first byte.
+    // This process wrote the reply, so it is complete. Any other first byte is an error's.
     let (count, mut rest) = match reply.first() {
         Some(b'*') => header(reply).ok_or_else(Problem::stopping)?,
         Some(b':' | b'$') => (1, reply),
@@ -28,7 +28,7 @@ pub(super) fn of_reply(reply: &[u8]) -> Result<Vec<u8>, Problem> {
             return Err(Problem::stopping());
         }
     };
-    // Each takes more bytes there than that, so a wrong count reserves no more than there is.
+    // An ID takes at least one byte of the reply, so a wrong count cannot reserve without a bound.
     let mut json = Vec::with_capacity(count.min(reply.len()) * ROOM_BYTES + BEGIN.len() + END.len());
     json.extend_from_slice(BEGIN);
     for number in 0..count {
@@ -43,7 +43,7 @@ pub(super) fn of_reply(reply: &[u8]) -> Result<Vec<u8>, Problem> {
     Ok(json)
 }
 
-/// The text that `reply` begins with, a bulk string or the digits of an integer, and what follows it.
+/// Returns the text at the start of `reply`, a bulk string or the digits of an integer, and the rest after it.
 fn next(reply: &[u8]) -> Option<(&[u8], &[u8])> {
     if let Some(reply) = reply.strip_prefix(b":") {
         return line(reply);
@@ -53,7 +53,7 @@ fn next(reply: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((text, rest.strip_prefix(b"\r\n")?))
 }
 
-/// The number behind the first byte, and what follows that line.
+/// Returns the number after the first byte, and the rest after that line.
 fn header(reply: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0_usize;
     for (at, byte) in reply.iter().enumerate().skip(1) {
@@ -66,7 +66,7 @@ fn header(reply: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-/// What stands in front of the first line end, and what behind it.
+/// Returns the text before the first line end, and the rest after it.
 fn line(reply: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = reply.iter().position(|&byte| byte == b'\r')?;
     Some((&reply[..end], reply[end..].strip_prefix(b"\r\n")?))
@@ -80,13 +80,13 @@ fn push_text(text: &[u8], json: &mut Vec<u8>) {
         json.push(b'"');
     } else {
         let text = String::from_utf8_lossy(text);
-        // Neither can writing to a Vec fail, nor making JSON of a text.
+        // Neither writing to a Vec nor serializing a text can fail.
         let _ = serde_json::to_writer(json, &text);
     }
 }
 
-/// Whether a text stands in JSON as it is. Most are digits, which is seen of many at a time as long as none ends the
-/// look.
+/// Whether a text needs no escape in JSON. Most texts are digits; the first loop has no early exit, so that it tests
+/// many bytes at once.
 fn is_plain(text: &[u8]) -> bool {
     let is_plain = |&byte: &u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
     text.iter().fold(true, |all, byte| all & byte.is_ascii_digit()) || text.iter().all(is_plain)
@@ -102,7 +102,7 @@ mod tests {
     fn check(reply: &str, ids: &[&str]) {
         let body = of_reply(reply.as_bytes()).unwrap();
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({ "ids": ids }));
-        // As serde_json would have it, byte for byte.
+        // The text that serde_json writes, byte for byte.
         assert_eq!(String::from_utf8(body).unwrap(), json!({ "ids": ids }).to_string());
     }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_problems_and_nothing_else_becomes_ids() {
+    fn errors_are_problems_and_other_replies_are_refused() {
         assert_eq!(of_reply(b"-NOPERM no\r\n").unwrap_err().code.as_deref(), Some("NOPERM"));
         assert_eq!(of_reply(b"!10\r\nBUSY later\r\n").unwrap_err().code.as_deref(), Some("BUSY"));
         for reply in [
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_enough_for_numbers() {
+    fn the_reserved_bytes_suffice_for_numbers() {
         let ids = vec!["18446744073709551615"; 100];
         let reply = format!("*100\r\n{}", "$20\r\n18446744073709551615\r\n".repeat(100));
         let body = of_reply(reply.as_bytes()).unwrap();

@@ -18,16 +18,16 @@ use crate::session::no_generator;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[DRAW];
 
-/// The path's name of the unnamed generator.
+/// The name of the unnamed generator in a path.
 pub(super) const UNNAMED: &str = "-";
 
-/// The name of a generator or a sequence. What else is asked for is told to be no name.
+/// The name of a generator or a sequence. Any other text is refused as no name.
 pub(super) const NAME: Schema = Schema::Text { chars_min: 1, chars_max: NAME_BYTES_MAX, pattern: "^[A-Za-z0-9_.:-]+$" };
 
-/// An ID: digits, or what its generator's format writes.
+/// An ID: digits, or a text in its generator's format.
 pub(super) const ID: Schema = Schema::Text { chars_min: 1, chars_max: 255, pattern: "" };
 
-/// What nearly all requests ask.
+/// The command of nearly all requests.
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 
 const FIELDS: &[Field] = &[maybe(
@@ -68,17 +68,17 @@ pub(super) const DRAW: Endpoint = Endpoint {
     route: |filter| on(filter, draw),
 };
 
-/// The name, if this request is one for [`draw`] whose name is written as it is.
+/// Returns the name if this is a request for [`draw`] whose name is not escaped.
 ///
-/// The router leads there too, and does so with names that have percent signs. It copies the name twice and makes a
-/// table of what it found on the way, which costs a tenth of the whole request.
+/// The router also leads to `draw`, including for escaped names. But it copies the name twice and builds a table of
+/// path parameters, which costs a tenth of the whole request.
 pub(super) fn plain_name(request: &Request) -> Option<&str> {
     let name = request.uri().path().strip_prefix("/v1/ids/")?;
     let is_plain = !name.is_empty() && !name.contains(['/', '%']);
     (is_plain && *request.method() == http::Method::POST).then_some(name)
 }
 
-/// `count` IDs of the generator `name`: `{"ids":["..."]}`.
+/// Returns `count` IDs of the generator `name`: `{"ids":["..."]}`.
 pub(super) async fn draw(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Problem> {
     let count = ask.query()?.number("count").unwrap_or(1);
     let body = ask.body(body).await?;
@@ -99,8 +99,8 @@ pub(super) async fn draw(Name(name): Name, ask: Ask, body: Body) -> Result<Respo
     Ok(reply::json_text(if name == UNNAMED { ids? } else { ids.map_err(|problem| of_named(problem, &name))? }))
 }
 
-/// What is wrong with a command that a generator's name stands in. Where no generator is declared, the command takes no
-/// name, and what is wrong is the name as it is elsewhere.
+/// Returns the problem of a command with a generator's name. If no generator is declared, the command takes no name,
+/// and its arity error is replaced by the error for an unknown name.
 pub(super) fn of_named(problem: Problem, name: &str) -> Problem {
     if problem.detail.starts_with("wrong number of arguments") {
         return Problem::of_error(&no_generator(name.as_bytes(), &[]));
@@ -108,7 +108,7 @@ pub(super) fn of_named(problem: Problem, name: &str) -> Problem {
     problem
 }
 
-/// What comes with the request, as words of the command.
+/// Returns the request's fields as words of the command.
 fn fields(body: &Map<String, Value>) -> Vec<(&str, String)> {
     let Some(Value::Object(fields)) = body.get("fields") else { return Vec::new() };
     let word = |value: &Value| match value {

@@ -1,8 +1,8 @@
-//! Leaf's paths, as its own server answers them (`http-api leaf`): a program of Leaf's needs only another address.
+//! Leaf's paths, answered as its server answers them (`http-api leaf`): a Leaf client needs only another address.
 //!
-//! `/api/segment/get/{key}` is the sequence `key`, `/api/snowflake/get/{key}` the generator `key`, or the only one of
-//! kind `leaf` where none has that name. The unnamed generator's layout is not Leaf's, so its IDs are never given here.
-//! Any method does it, `HEAD` too, and a failure is status 500 with Spring's body.
+//! `/api/segment/get/{key}` is the sequence `key`. `/api/snowflake/get/{key}` is the generator `key`, or the only one
+//! of kind `leaf` if none has that name. The unnamed generator's layout is not Leaf's, so its IDs are never returned
+//! here. Any method works, `HEAD` too, and a failure is status 500 with Spring's body.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ use crate::server::Server;
 use crate::session::SEQUENCES_OFF;
 use crate::text::printable::printable_up_to;
 
-/// Leaf's own failures, by the number that it writes in the place of an ID.
+/// Leaf's failures, by the number that it writes in place of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// It is not ready: there is no store or no generator of its layout, or the server stops, or is a standby.
+    /// Not ready: there is no store or no generator of its layout, or the server stops or is a standby.
     NotReady = -1,
     /// There is no such key.
     NoSuchKey = -2,
-    /// There is no value now: the store is away, or there are no more.
+    /// There is no value now: the store is unreachable, or no values are left.
     NothingLeft = -3,
 }
 
@@ -40,7 +40,7 @@ enum Failure {
 const COUNTER_BITS: u32 = 12;
 const WORKER_BITS: u32 = 10;
 
-/// The Unix time that its time field counts from, ms.
+/// The Unix time from which its time field counts, ms.
 const EPOCH_UNIX_MS: i64 = 1_288_834_974_657;
 
 /// Characters of a name in the log.
@@ -50,7 +50,7 @@ const SEGMENT: &str = "/api/segment/get/";
 const SNOWFLAKE: &str = "/api/snowflake/get/";
 const DECODE: &str = "/decodeSnowflakeId";
 
-/// What a path asks for.
+/// What a path requests.
 enum Asked {
     Segment(String),
     Snowflake(String),
@@ -67,7 +67,7 @@ impl Asked {
     }
 }
 
-/// The key behind a prefix: one piece of a path, not empty, with or without a `/` behind it.
+/// Returns the key after a prefix: one part of a path, not empty, optionally followed by a `/`.
 fn key_of(path: &str, prefix: &str) -> Option<String> {
     let key = path.strip_prefix(prefix)?;
     let key = key.strip_suffix('/').unwrap_or(key);
@@ -75,7 +75,7 @@ fn key_of(path: &str, prefix: &str) -> Option<String> {
     is_one.then(|| spring::decoded(key.as_bytes(), false)).flatten()
 }
 
-/// Every path of Leaf's, and what else begins as they do.
+/// Answers every path of Leaf, and other paths with their prefixes.
 pub(super) async fn answer(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -100,7 +100,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Who asks.
+/// The caller of a request, with its headers and the configured user.
 struct Asker<'a> {
     caller: &'a Caller,
     user: Option<&'a str>,
@@ -130,8 +130,8 @@ impl Asker<'_> {
     async fn snowflake(&self, key: &str) -> Result<String, (Failure, Problem)> {
         let settings = self.caller.server.settings.get();
         let asked = snowflake_generator(key, &settings.generators, &settings.counters);
-        // A key that means none is asked for all the same: standby and a missing login are refused first. With a field
-        // that no generator has, nothing is drawn.
+        // An unknown key still runs a command, so that a standby or a missing login is refused first. The field `@`,
+        // which no generator has, prevents a draw.
         let answered = match &asked {
             Ok(name) => self.ask(&[b"GETID", name.as_bytes()]).await,
             Err(_) => self.ask(&[b"GETID", key.as_bytes(), b"@"]).await,
@@ -145,15 +145,15 @@ impl Asker<'_> {
     }
 }
 
-/// The generator that a key of Leaf's snowflake mode means: that of its name, else the only one of kind `leaf`, for
-/// Leaf ignores the key.
+/// Returns the generator for a key of Leaf's snowflake mode: the one of its name, else the only one of kind `leaf`,
+/// since Leaf ignores the key.
 fn snowflake_generator(key: &str, generators: &NamedGenerators, counters: &NamedCounters) -> Result<String, Failure> {
     let numbers = generators.find(key.as_bytes()).and_then(|place| generators.get(place));
     let numbers = numbers.map(|(_, generator)| generator.declaration().is_integer());
     let counter = counters.find(key.as_bytes()).and_then(|place| counters.get(place));
     match numbers.or_else(|| counter.map(|counter| counter.is_integer())) {
         Some(true) => return Ok(key.to_owned()),
-        // Leaf's programs read numbers: a text would be drawn for nothing.
+        // Leaf's clients parse numbers, so an ID as text would be wasted.
         Some(false) => return Err(Failure::NoSuchKey),
         None => {}
     }
@@ -166,7 +166,7 @@ fn snowflake_generator(key: &str, generators: &NamedGenerators, counters: &Named
     }
 }
 
-/// Logs a name that no sequence can have: the client learns only that there is none.
+/// Logs a name that no sequence can have: the client only learns that there is none.
 pub(super) fn log_unserved(server: &Server, what: &str, name: &str) {
     if !is_sequence_name(name) {
         let name = printable_up_to(name, NAME_CHARS_MAX);
@@ -178,8 +178,8 @@ pub(super) fn log_unserved(server: &Server, what: &str, name: &str) {
     }
 }
 
-/// Whether it is the server that goes, waits for its claim, or was told to let nobody in: no command of its own was
-/// refused.
+/// Whether the problem is the server's state, and not a refused command: it stops, waits for its claim, or refuses all
+/// clients.
 fn is_going(problem: &Problem) -> bool {
     problem.status == StatusCode::SERVICE_UNAVAILABLE && matches!(problem.code.as_deref(), None | Some("LOADING"))
 }
@@ -190,7 +190,7 @@ fn id_of(reply: Reply) -> Result<String, Problem> {
         Reply::BlobString { data, .. } | Reply::SimpleString { data, .. } => {
             Ok(String::from_utf8_lossy(&data).into_owned())
         }
-        // A command that gives an ID gives nothing else.
+        // A command that returns an ID returns nothing else.
         _ => Err(Problem::stopping()),
     }
 }
@@ -201,7 +201,7 @@ fn failed(failure: Failure, path: &str) -> Response {
     spring::error(StatusCode::INTERNAL_SERVER_ERROR, exception, &message, path)
 }
 
-/// What Leaf's decoder says, its fields in their order.
+/// The reply of Leaf's decoder, with its fields in their order.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Decoded {
@@ -216,9 +216,9 @@ struct Undecoded {
     error_msg: &'static str,
 }
 
-/// The parts of an ID by Leaf's own layout, whatever generators there are, and its time in this machine's zone.
+/// Decodes an ID by Leaf's layout, whatever generators exist, with the time in this machine's zone.
 ///
-/// Nothing of this server is in it, but who may not decode IDs by `DECODEID` may not do so here.
+/// The reply contains nothing of this server, but it requires the right to run `DECODEID`.
 async fn decode(asker: &Asker<'_>, query: Option<&str>, path: &str) -> Response {
     if let Err(problem) = asker.ask(&[b"DECODEID", b"0"]).await
         && let Some(response) = spring::refused(&problem, path)
@@ -242,7 +242,7 @@ async fn decode(asker: &Asker<'_>, query: Option<&str>, path: &str) -> Response 
 
 fn decoded(id: i64, zone: &TimeZone) -> Decoded {
     let unix_ms = (id >> (WORKER_BITS + COUNTER_BITS)) + EPOCH_UNIX_MS;
-    // Between 1941 and 2080.
+    // The result is between 1941 and 2080.
     let time = Timestamp::from_millisecond(unix_ms).unwrap_or_default().to_zoned(zone.clone());
     Decoded {
         timestamp: format!("{unix_ms}({})", time.strftime("%Y-%m-%d %H:%M:%S%.3f")),
@@ -268,7 +268,7 @@ mod tests {
             text(0, &TimeZone::UTC),
             r#"{"timestamp":"1288834974657(2010-11-04 01:42:54.657)","sequenceId":"0","workerId":"0"}"#
         );
-        // Java's own shifts of negative numbers.
+        // As Java shifts negative numbers.
         assert_eq!(
             text(-1, &TimeZone::UTC),
             r#"{"timestamp":"1288834974656(2010-11-04 01:42:54.656)","sequenceId":"4095","workerId":"1023"}"#

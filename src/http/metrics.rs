@@ -1,4 +1,4 @@
-//! `GET /metrics`: what INFO tells, as Prometheus reads it.
+//! `GET /metrics`: INFO's values in the formats of Prometheus.
 
 use std::sync::Arc;
 
@@ -40,14 +40,14 @@ const METRICS: Endpoint = Endpoint {
 
 const TOLD: &str = "Everything.";
 
-/// Whoever may run INFO may read it; with `http-open metrics`, everybody.
+/// Returns the metrics to callers that may run INFO; with `http-open metrics`, to all.
 async fn metrics(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !http.server.config.get().http.open.metrics {
-        // The shortest section: what is asked is whether it would be answered.
+        // The shortest section: only its permission matters.
         caller.ask(&headers, &[b"INFO", b"cluster"]).await?;
     }
     let accept: Vec<_> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -58,7 +58,7 @@ async fn metrics(
     Ok(response)
 }
 
-/// OpenMetrics for whoever prefers it to text; for all others Prometheus's own text.
+/// Returns OpenMetrics if the header prefers it to text, else Prometheus's text format.
 fn wanted(accept: &str) -> TextFormat {
     let [mut open, mut plain, mut any] = [0, 0, 0];
     for range in accept.split(',') {
@@ -77,7 +77,7 @@ fn wanted(accept: &str) -> TextFormat {
     if open > plain.max(any) { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
 }
 
-/// `0.75` as 750; what is no weight is none.
+/// Returns `0.75` as 750, and an invalid weight as 0.
 fn per_mille(weight: &str) -> u32 {
     weight.parse::<f64>().ok().filter(|weight| (0.0..=1.0).contains(weight)).map_or(0, |weight| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 1000")]
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn openmetrics_is_for_those_who_prefer_it() {
+    fn openmetrics_is_used_if_the_client_prefers_it() {
         let of_prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;\
             q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         let of_browsers = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";

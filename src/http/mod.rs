@@ -1,21 +1,21 @@
-//! The HTTP port: probes, metrics, a page and a JSON API, for people and programs that have no Redis client.
+//! The HTTP port: probes, metrics, a page and a JSON API, for people and for programs without a Redis client.
 //!
-//! It runs on a thread of its own, so that neither a slow nor a greedy HTTP client is felt on the Redis port. A request
-//! that means a command becomes that command, and is run by a client of the server's like any other
-//! ([`LocalClient`](crate::server::connection::LocalClient)): one function decides for both ports who may do what, and
-//! one place counts, limits, logs and shows it.
+//! The port runs on its own thread, so that slow or greedy HTTP clients do not affect the Redis port. A request that
+//! means a command becomes that command, and a client of the server runs it
+//! ([`LocalClient`](crate::server::connection::LocalClient)). So both ports share one check of permissions and one
+//! place that counts, limits, logs and shows it.
 //!
-//! - `accept` takes connections in; `places` bounds them and their time. Each has a `gate`, through which one request
-//!   at a time comes whose [`head`] and [`framing`] are beyond doubt, and a `caller`, which knows who asks.
-//! - `answer` is the way of one request; `outgoing` its response's.
-//! - `held` counts what a connection's buffers take of the memory of all clients.
-//! - `guard` refuses what a page elsewhere, or somebody in between, may have sent.
-//! - `endpoint` is the table of endpoints, whose rows stand beside their handlers. `router` and `openapi` are made from
-//!   it, and requests are read by it: `query`, `body`, `schema`.
-//! - `leaf` and `tinyid` have the paths of other servers, whose answers are as Spring writes them (`spring`).
-//! - `page` is what people see; `problem` is every answer that is no success: RFC 9457.
+//! - `accept` accepts connections; `places` bounds them and their time. Each has a `gate`, which passes one request at
+//!   a time with an unambiguous [`head`] and [`framing`], and a `caller`, which logs in.
+//! - `answer` handles one request; `outgoing` sends its response.
+//! - `held` counts a connection's buffers in the memory of all clients.
+//! - `guard` refuses requests that a foreign page or an intermediary may have sent.
+//! - `endpoint` is the table of endpoints, whose rows are beside their handlers. `router` and `openapi` are made from
+//!   it, and `query`, `body` and `schema` parse requests by it.
+//! - `leaf` and `tinyid` answer the paths of other servers in the format of Spring (`spring`).
+//! - `page` is the page for people; `problem` is every error response: RFC 9457.
 //!
-//! Invariant: nothing of a request is in a page, a header or the log unescaped.
+//! Invariant: no part of a request reaches a page, a header or the log unescaped.
 
 mod accept;
 mod answer;
@@ -62,28 +62,28 @@ use std::time::Duration;
 use crate::server::Server;
 use crate::system::{io_threads, threads};
 
-/// The text of a query, decoded as it is for every request; `None` for what is refused. For fuzzers.
+/// Returns the text of a query, decoded as for every request; `None` if it is refused. For fuzzers.
 pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
     query::decoded(text).ok()
 }
 
-/// Times and sizes of the HTTP port that no directive sets. Tests have smaller ones.
+/// Times and sizes of the HTTP port that no directive sets. Tests use smaller ones.
 #[derive(Clone, Copy, Debug)]
 pub struct PortBounds {
-    /// Time for the head of a request, from its first byte on.
+    /// Time for the head of a request, from its first byte.
     pub head: Duration,
-    /// Time for the body of a request, from the end of its head on.
+    /// Time for the body of a request, from the end of its head.
     pub body: Duration,
-    /// Time for the answer to begin, from the end of the body on. A request that waits for IDs is answered long before;
+    /// Time until the response begins, from the end of the body. A request that waits for IDs is answered long before;
     /// this ends one that `CLIENT PAUSE` holds.
     pub answer: Duration,
-    /// How long a client may take nothing, or send nothing, while other clients need the memory that it keeps.
+    /// How long a client may read or send nothing while other clients need its memory.
     pub stuck: Duration,
-    /// Interval at which connections that are late are ended.
+    /// Interval at which late connections are ended.
     pub sweep: Duration,
     /// Interval at which the page's history gets a point, and its viewers get an event.
     pub step: Duration,
-    /// Memory that large responses may take together, KiB.
+    /// Memory for all large responses together, KiB.
     pub large_kib: usize,
 }
 
@@ -101,23 +101,23 @@ impl Default for PortBounds {
     }
 }
 
-/// What all requests share.
+/// State that all requests share.
 struct Http {
     server: Arc<Server>,
     page: page::Page,
     bounds: PortBounds,
 }
 
-/// Serves these listeners on a thread of its own until the server stops, or the process ends. `thread` is its number
-/// among the threads that serve clients.
+/// Serves these listeners on a new thread until the server stops or the process ends. `thread` is its number among the
+/// threads that serve clients.
 ///
 /// # Errors
 ///
-/// When the system gives no thread, or no descriptor for its runtime.
+/// Fails if the system has no thread left, or no descriptor for its runtime.
 pub fn start(server: Arc<Server>, listeners: Vec<TcpListener>, thread: usize, bounds: PortBounds) -> io::Result<()> {
     let (ready, is_ready) = mpsc::sync_channel(1);
     threads::spawn("getid-http", move || {
-        // Made here, as it may not be dropped on a thread that has one of its own, which the caller may be.
+        // Made here, because it must not be dropped on a thread that runs another runtime, as the caller's may.
         let runtime = match io_threads::runtime() {
             Ok(runtime) => runtime,
             Err(error) => return drop(ready.send(Err(error))),

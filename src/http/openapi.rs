@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the table of endpoints as `OpenAPI` 3.1 has it.
+//! `GET /openapi.json`: the table of endpoints as an `OpenAPI` 3.1 document.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ const DOCUMENT: Endpoint = Endpoint {
     route: |filter| on(filter, document),
 };
 
-/// Headings of the document.
+/// Headings of the document, each for a group of endpoints.
 pub(super) const TAG_IDS: &str = "ids";
 pub(super) const TAG_SEQUENCES: &str = "sequences";
 pub(super) const TAG_WORKERS: &str = "workers";
@@ -41,7 +41,7 @@ const TAGS: [(&str, &str); 4] = [
     (TAG_SERVER, "The server itself: probes, figures, this document."),
 ];
 
-/// A problem, as RFC 9457 has it.
+/// A problem of RFC 9457.
 const PROBLEM: Schema = Schema::Object(&[
     field("status", &Schema::Integer { min: 400, max: 599 }, "The status of the response."),
     field("title", &TEXT, "What the status means."),
@@ -49,7 +49,7 @@ const PROBLEM: Schema = Schema::Object(&[
     maybe("code", &TEXT, "The first word of the command's error, such as NOPERM, BUSY, LOADING or MISCONF."),
 ]);
 
-/// The document as it was made last, and for which bounds.
+/// The last document that was made, and its bounds.
 static LAST: Mutex<Option<(Bounds, Arc<StaticText>)>> = Mutex::new(None);
 
 async fn document(ask: Ask) -> Response {
@@ -68,7 +68,7 @@ fn text(bounds: Bounds) -> Arc<StaticText> {
     }
 }
 
-/// The document, with bounds as they are configured.
+/// Returns the document with the configured bounds.
 fn whole(bounds: Bounds) -> Value {
     let mut components = Components::new();
     Schema::Named("Problem", &PROBLEM).document(bounds, &mut components);
@@ -118,7 +118,7 @@ fn operation(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Val
     match row.access {
         Access::Anybody => told["security"] = json!([]),
         Access::Commands(commands) => {
-            // Without a login it is whatever the user 'default' may.
+            // Without a login it depends on the rights of the user 'default'.
             told["security"] = json!([{ "basic": [] }, { "bearer": [] }, {}]);
             let commands: Vec<_> =
                 commands.iter().map(|(command, when)| json!({ "command": command, "when": when })).collect();
@@ -155,7 +155,7 @@ fn parameter(own: &Parameter, bounds: Bounds, components: &mut Components) -> Va
 /// Statuses of problems that any request may have.
 const OF_ALL: [u16; 6] = [400, 401, 403, 421, 431, 503];
 
-/// Those of a request that may have a body.
+/// Statuses of problems of requests that may have a body.
 const OF_CHANGES: [u16; 3] = [408, 413, 415];
 
 fn responses(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Value {
@@ -167,7 +167,7 @@ fn responses(row: &Endpoint, bounds: Bounds, components: &mut Components) -> Val
         }
         let answers = told.entry(answer.status.to_string());
         let own = answers.or_insert_with(|| json!({ "description": answer.description, "content": {} }));
-        // Several of one status differ in their media.
+        // Several answers of one status differ in their media type.
         own["content"][answer.media] = body;
     }
     let of_changes: &[u16] = if row.method == Method::Get { &[] } else { &OF_CHANGES };

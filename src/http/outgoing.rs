@@ -1,4 +1,4 @@
-//! The body of a response on its way: where it ends the next request may begin, and a stop ends it if it is a stream.
+//! The body of a response while it is sent. At its end the next request may begin; a stop ends it if it is a stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::held::Held;
 use super::places::{Phase, Place, Stream, Told};
 
-/// Bytes that hyper is given of a large response at a time.
+/// Bytes of a large response that hyper gets at a time.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// What a large response takes: of the memory for large ones, and of that of all clients.
+/// Memory of a large response: of that for large ones, and of that of all clients.
 pub(super) struct Large {
     pub(super) _permit: OwnedSemaphorePermit,
     pub(super) _held: Held,
 }
 
-/// A response's body.
+/// The body of a response.
 pub(super) struct Outgoing {
     body: Body,
     place: Arc<Place>,
     /// Its place among the streams, if it is one.
     stream: Option<Stream>,
-    /// What it takes, if it is large.
+    /// Its memory, if it is large.
     large: Option<Arc<Large>>,
-    /// What of a large response hyper was not given yet.
+    /// The rest of a large response that hyper did not get yet.
     rest: Bytes,
 }
 
-/// Bytes that are counted for as long as anybody has a piece of them. hyper is done with a body once all of it is
-/// in its own queue, which is long before the client has taken it.
+/// Bytes that are counted until the last piece of them is dropped. hyper finishes a body once all of it is in its
+/// queue, long before the client has read it.
 struct Counted {
     bytes: Bytes,
     _large: Arc<Large>,
@@ -52,7 +52,7 @@ impl Outgoing {
         Outgoing { body, place, stream, large: large.map(Arc::new), rest: Bytes::new() }
     }
 
-    /// The next piece of a large response: over TLS hyper copies what it is given, so it is given little at a time.
+    /// Returns the next piece of a large response. Over TLS hyper copies each piece, so pieces are small.
     fn piece(&mut self) -> Frame<Bytes> {
         Frame::data(self.rest.split_to(self.rest.len().min(PIECE_BYTES)))
     }

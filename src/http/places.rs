@@ -1,11 +1,11 @@
-//! The places of the HTTP port (`http-max-clients`): who has one, how long for what, and who gives one up.
+//! The places of the HTTP port (`http-max-clients`): their owners, time limits and evictions.
 //!
-//! When all are taken, the connection that has been idle longest makes room; if none is idle, one that is stuck in the
-//! middle of a request or takes no response, of the address that has the most. Only when all work is a new connection
-//! refused. The last places are for addresses that have few, so that one address with many requests under way does not
-//! keep out the probes of another.
+//! If all places are taken, the longest idle connection makes room. If none is idle, it is one that is stuck in a
+//! request or reads no response, of the address with the most connections. A new connection is refused only if all
+//! others work. The last places are for addresses with few connections, so that one address with many requests does not
+//! block another's probes.
 //!
-//! Times are looked at once a second, all at once, so that a request sets no timer.
+//! All times are checked together once a second, so that a request sets no timer.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -20,32 +20,32 @@ use super::PortBounds;
 use super::head::Fault;
 use crate::acl::Source;
 
-/// How long a client may go on to send what is not read any more, so that it sees the answer.
+/// How long a client may still send what is not read, µs, so that it receives the response.
 const LINGER_US_MAX: u64 = 2_000_000;
 
-/// How long a connection that is neither idle nor works may keep its place while others want it: what a head or a body
-/// needs comes at once from whoever means it, or within a round trip.
+/// How long a connection that is neither idle nor working may keep its place while others wait, µs. An honest client
+/// sends a head or a body at once, or within a round trip.
 const GRACE_US: u64 = 100_000;
 
-/// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, and no more than so many.
+/// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, up to this bound.
 const RESERVED_MAX: usize = 16;
 const FEW: usize = 8;
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Phase {
-    /// It has sent nothing since it came, or since its last request.
+    /// No bytes have arrived since it connected or since its last request.
     Idle = 0,
-    /// A head is under way.
+    /// A head is incomplete.
     Head = 1,
-    /// A body is.
+    /// A body is incomplete.
     Body = 2,
-    /// A request is being answered.
+    /// The handler works on a request.
     Answering = 3,
-    /// It gets its response, which may be a stream without an end.
+    /// The response is being sent, which may be an endless stream.
     Responding = 4,
-    /// It was answered for the last time, and still sends.
+    /// The last response was sent, and the client still sends.
     Lingering = 5,
 }
 
@@ -62,20 +62,20 @@ impl Phase {
     }
 }
 
-/// What a connection is told.
+/// A signal to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Told {
     Nothing = 0,
-    /// Its request is late, in whatever phase it is: it is answered so.
+    /// Answer the request as late, in whatever phase.
     Late = 1,
-    /// It is to end behind the answer under way, if there is one.
+    /// End after the current response, if any.
     End = 2,
-    /// It is to end at once.
+    /// End at once.
     CutOff = 3,
 }
 
-/// Why one is told.
+/// Why a connection is signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     HeadLate,
@@ -93,21 +93,21 @@ pub(super) struct Place {
     begun: Instant,
     phase: AtomicU8,
     since_us: AtomicU64,
-    /// Since when the client has taken nothing of what waits for it; 0: nothing waits.
+    /// Since when the client has read nothing of the bytes that wait for it; 0: none wait.
     stalled_us: AtomicU64,
     told: AtomicU8,
-    /// Whether it was told to make room, and counts as gone.
+    /// Whether it was evicted, and counts as closed.
     is_evicted: AtomicBool,
-    /// Whether a head was refused; `refusal` says why.
+    /// Whether a head was refused; `refusal` is the reason.
     is_refused: AtomicBool,
     refusal: Mutex<Option<Fault>>,
-    /// Whether bytes of the next request wait in this process.
+    /// Whether bytes of the next request are in this process.
     pub(super) has_more: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
 impl Place {
-    /// Microseconds of the port's own time, never 0.
+    /// Returns the port's time in microseconds, never 0.
     fn now_us(&self) -> u64 {
         us_since(self.begun)
     }
@@ -121,19 +121,19 @@ impl Place {
         self.since_us.store(self.now_us(), Relaxed);
     }
 
-    /// The response begins: its time is not measured by the phase but by what is taken of it.
+    /// Enters the response, whose time is limited not by the phase but by the client's reads.
     pub(super) fn begin_response(&self) {
         self.phase.store(Phase::Responding as u8, Relaxed);
     }
 
-    /// The client did not take what waits for it.
+    /// Records that the client did not read the bytes that wait for it.
     pub(super) fn note_stalled(&self) {
         if self.stalled_us.load(Relaxed) == 0 {
             self.stalled_us.store(self.now_us(), Relaxed);
         }
     }
 
-    /// It took something.
+    /// Records that the client read something.
     pub(super) fn note_taken(&self) {
         if self.stalled_us.load(Relaxed) != 0 {
             self.stalled_us.store(0, Relaxed);
@@ -166,7 +166,7 @@ impl Place {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection's task, whose waker stays the same for as long as it lives.
+    /// Sets the waker of the connection's task, which stays the same for the task's life.
     pub(super) fn set_waker(&self, waker: &Waker) {
         self.waker.get_or_init(|| waker.clone());
     }
@@ -177,7 +177,7 @@ impl Place {
         }
     }
 
-    /// What it is to be told at `now_us`.
+    /// Returns the signal for the deadline that it has missed at `now_us`, if any.
     fn due(&self, now_us: u64, limits: Limits) -> Option<(Told, Reason)> {
         let is_over = |since_us: u64, us_max: u64| now_us.saturating_sub(since_us) > us_max;
         let bounds = limits.bounds;
@@ -197,7 +197,7 @@ impl Place {
         is_over(since_us, us_max).then_some((told, reason))
     }
 
-    /// Whether it keeps memory for a response of which nothing is taken, or for a body that does not come.
+    /// Whether it keeps memory for a response that is not read, or for a body that does not arrive.
     fn is_stuck(&self, now_us: u64, stuck: Duration) -> bool {
         let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= us_of(stuck);
         match self.stalled_us.load(Relaxed) {
@@ -206,7 +206,7 @@ impl Place {
         }
     }
 
-    /// Whether it may be ended for another's sake, and how gladly: the smallest first.
+    /// Returns its eviction order, the smallest first; `None` if it is not evictable.
     fn ends_before(&self, now_us: u64, of_source: usize) -> Option<(u8, usize, u64)> {
         let since_us = self.since_us.load(Relaxed);
         let stalled_us = self.stalled_us.load(Relaxed);
@@ -222,7 +222,7 @@ impl Place {
     }
 }
 
-/// Time-outs of connections: those that directives set, in µs (0: none), and the port's own.
+/// Time-outs of connections: those of directives, in µs (0: none), and the port's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) idle_us: u64,
@@ -234,18 +234,18 @@ fn us_of(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The time since `begun`, µs; never 0, which stands for no time.
+/// Returns the time since `begun`, µs; never 0, which means no time.
 fn us_since(begun: Instant) -> u64 {
     us_of(begun.elapsed()).saturating_add(1)
 }
 
-/// What a new connection gets.
+/// The result for a new connection.
 #[derive(Debug)]
 pub(super) enum Admitted {
     Place(Taken),
-    /// A place, that of another connection, which has been told to end.
+    /// A place whose owner was evicted for it.
     Evicted(Taken),
-    /// All work.
+    /// All connections work.
     Refused,
 }
 
@@ -262,7 +262,7 @@ struct All {
     by_number: BTreeMap<u64, Arc<Place>>,
     by_source: HashMap<Source, usize>,
     last_number: u64,
-    /// Those that were told to make room and are still there.
+    /// Evicted connections that have not closed yet.
     ending: usize,
     has_ended: bool,
 }
@@ -273,7 +273,8 @@ impl Places {
         Arc::new(Places { begun: Instant::now(), all, freed, streams })
     }
 
-    /// A place for a connection from `source`, if there is one among `count_max`, or if another makes room.
+    /// Admits a connection from `source` if there is a free place among `count_max`, or another connection can be
+    /// evicted.
     pub(super) fn admit(self: &Arc<Self>, source: Source, count_max: usize) -> Admitted {
         let mut all = self.lock();
         if all.has_ended {
@@ -293,8 +294,8 @@ impl Places {
         Admitted::Evicted(all.add(self, source))
     }
 
-    /// Signals connections that have missed a deadline: to answer so first, and at the next sweep to close. Runs every
-    /// [`PortBounds::sweep`].
+    /// Signals connections that have missed a deadline. The first signal makes them answer; the next sweep closes them.
+    /// Runs every [`PortBounds::sweep`].
     pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
         let now_us = us_since(self.begun);
         for place in self.lock().by_number.values() {
@@ -309,7 +310,7 @@ impl Places {
         }
     }
 
-    /// Ends connections that for `stuck` have taken nothing of their response, or sent nothing of their request. Other
+    /// Ends connections that for `stuck` have read nothing of their response, or sent nothing of their request. Other
     /// connections need their memory.
     pub(super) fn end_stuck(&self, stuck: Duration) {
         let now_us = us_since(self.begun);
@@ -320,14 +321,14 @@ impl Places {
             .for_each(|place| place.tell(Told::CutOff));
     }
 
-    /// Tells all to end, and lets nobody in any more.
+    /// Signals all connections to end, and admits no new ones.
     pub(super) fn end_all(&self, told: Told) {
         let mut all = self.lock();
         all.has_ended = true;
         all.by_number.values().for_each(|place| place.tell(told));
     }
 
-    /// Resolves once there is none.
+    /// Waits until there are no connections.
     pub(super) async fn all_gone(&self) {
         loop {
             let freed = self.freed.notified();
@@ -338,12 +339,12 @@ impl Places {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn count(&self) -> usize {
         self.lock().by_number.len()
     }
 
-    /// One more stream, if there are fewer than half as many as places; so requests find a place beside them.
+    /// Begins a stream if streams take fewer than half of the places, so that requests find a place too.
     pub(super) fn begin_stream(self: &Arc<Self>, count_max: usize) -> Option<Stream> {
         let streams = (count_max / 2).max(1);
         let begun = self.streams.fetch_update(Relaxed, Relaxed, |count| (count < streams).then_some(count + 1));
@@ -381,7 +382,7 @@ impl All {
         Taken { places: Arc::clone(places), number: self.last_number, place }
     }
 
-    /// Who makes room, of this source if only that may.
+    /// Returns the connection to evict, of source `of` if that is given.
     fn victim(&self, begun: Instant, of: Option<Source>) -> Option<Arc<Place>> {
         let now_us = us_since(begun);
         self.by_number
@@ -396,7 +397,7 @@ impl All {
     }
 }
 
-/// A place that is taken; dropping it gives it back, after a panic too.
+/// A place that is taken. Dropping it releases the place, also after a panic.
 #[derive(Debug)]
 pub(super) struct Taken {
     places: Arc<Places>,
@@ -420,7 +421,7 @@ impl Drop for Taken {
     }
 }
 
-/// A stream that is under way.
+/// A stream in progress.
 #[derive(Debug)]
 pub(super) struct Stream(Arc<Places>);
 
@@ -447,7 +448,7 @@ mod tests {
         }
     }
 
-    /// The place of one that made another end.
+    /// Returns the place of a connection for which another was evicted.
     fn evicted(admitted: Admitted) -> Taken {
         match admitted {
             Admitted::Evicted(taken) => taken,
@@ -464,7 +465,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_idle_make_room_before_the_stuck_and_who_works_never() {
+    async fn idle_connections_are_evicted_before_stuck_ones_and_working_ones_never() {
         let places = Places::new();
         let mut all = Vec::new();
         for number in 0..4 {
@@ -474,19 +475,19 @@ mod tests {
         all[0].place.enter(Phase::Answering);
         all[1].place.enter(Phase::Head);
         all[3].place.enter(Phase::Idle);
-        // The second idle one became so later.
+        // The second idle connection became idle later.
         let one = evicted(places.admit(source(9), 4));
         assert_eq!(all.iter().map(is_cut_off).collect::<Vec<_>>(), [false, false, true, false]);
         one.place.begin_response();
         let two = evicted(places.admit(source(9), 4));
         assert!(is_cut_off(&all[3]));
         two.place.enter(Phase::Answering);
-        // A head that has just begun is given its time.
+        // A head that has just begun gets its time.
         assert!(matches!(places.admit(source(9), 4), Admitted::Refused));
         pass(150).await;
         drop(evicted(places.admit(source(9), 4)));
         assert!(is_cut_off(&all[1]) && !is_cut_off(&all[0]) && !is_cut_off(&one) && !is_cut_off(&two));
-        // Those that were told to go count as gone, and are counted once when they are.
+        // Evicted connections count as closed, and are counted only once.
         drop(all);
         assert_eq!(places.count(), 2);
         drop((one, two));
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_address_with_much_work_keeps_nobody_out() {
+    async fn one_address_with_much_work_blocks_no_other() {
         let places = Places::new();
         let work = |number| {
             let taken = place(places.admit(source(number), 100));
@@ -507,7 +508,7 @@ mod tests {
         let probes: Vec<_> = (2..18).map(work).collect();
         assert_eq!(places.count(), 100);
         assert!(matches!(places.admit(source(2), 100), Admitted::Refused));
-        // Of those that are stuck, who goes is of the address that has the most.
+        // Of stuck connections, one of the address with the most is evicted.
         probes[0].place.enter(Phase::Body);
         pass(150).await;
         much[7].place.enter(Phase::Body);
@@ -547,7 +548,7 @@ mod tests {
             let expected = match phase {
                 Phase::Idle => Told::End,
                 Phase::Responding => Told::Nothing,
-                // It was told that it is late, and then it did nothing about it.
+                // It was signalled that it is late, and did not answer.
                 _ => Told::CutOff,
             };
             assert_eq!(taken.place.told(), expected, "{phase:?}");
@@ -556,7 +557,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn streams_leave_places_for_requests_and_nobody_comes_in_after_the_end() {
+    async fn streams_leave_places_for_requests_and_no_client_is_admitted_after_the_end() {
         let places = Places::new();
         let streams: Vec<_> = (0..3).map_while(|_| places.begin_stream(4)).collect();
         assert_eq!((streams.len(), places.streams()), (2, 2));

@@ -1,8 +1,8 @@
-//! `/livez` and `/readyz`: one line each, for whoever starts, stops and balances servers.
+//! `/livez` and `/readyz`: one line each, for programs that start, stop and balance servers.
 //!
-//! They are answered from what the server knows of itself, without a command: a probe that is asked each second is in
-//! no MONITOR, and needs no login where `http-open` says so. Why a server is not ready may tell of paths and databases,
-//! so only who is logged in is told.
+//! They are answered from the server's own state, without a command: a probe each second is not in MONITOR, and needs
+//! no login if `http-open` names probes. The reason why a server is not ready may name paths and databases, so only
+//! callers that are logged in see it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::text::printable::printable;
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIVEZ, READYZ];
 
-/// Lines of text.
+/// The media type of lines of text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
 const LIVEZ: Endpoint = Endpoint {
@@ -68,7 +68,7 @@ const READYZ_PARAMETERS: &[Parameter] = &[
     optional("standby", &Schema::Word(&["ok"]), "A standby is ready too, if it takes over by itself."),
 ];
 
-/// The process works: it answers.
+/// Answers that the process works.
 async fn livez(State(http): State<Arc<Http>>, ask: Ask) -> Result<&'static str, Problem> {
     ask.query()?;
     if !http.server.is_stopping() {
@@ -77,10 +77,10 @@ async fn livez(State(http): State<Arc<Http>>, ask: Ask) -> Result<&'static str, 
     Ok("ok\n")
 }
 
-/// Whether IDs are given.
+/// Answers whether IDs are given.
 async fn readyz(State(http): State<Arc<Http>>, ask: Ask) -> Result<Response, Problem> {
     let query = ask.query()?;
-    // No client can be had by now, and nobody is to be asked for a login in vain.
+    // A stopping server accepts no commands, and must not ask for a login in vain.
     if http.server.is_stopping() {
         return Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "not ready: the server stops\n".to_owned()));
     }
@@ -100,13 +100,13 @@ async fn readyz(State(http): State<Arc<Http>>, ask: Ask) -> Result<Response, Pro
     Ok(answer(if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, body))
 }
 
-/// Whether whoever asks is logged in.
+/// Returns whether the caller is logged in. Fails if probes require a login.
 ///
 /// # Errors
 ///
-/// 401 for a login that is wrong, or missing where one is needed.
+/// 401 for a login that is wrong, or missing where it is required.
 async fn let_in(http: &Http, ask: &Ask) -> Result<bool, Problem> {
-    // A request that no client would be let in for is answered as one of nobody's.
+    // A caller that the guard would refuse is answered like one that is not logged in.
     let is_known = ask.check_admission().is_ok() && ask.is_logged_in().await?;
     if !is_known && !http.server.config.get().http.open.probes {
         ask.check_admission()?;
@@ -119,15 +119,15 @@ fn answer(status: StatusCode, body: String) -> Response {
     (status, [(CONTENT_TYPE, TEXT)], body).into_response()
 }
 
-/// What `/readyz` goes by.
+/// State on which the answer of `/readyz` depends.
 struct Checks {
-    /// Why this server waits for the claim of its server-id, if it does.
+    /// Why this server waits for the claim of its server-id; `None` if it holds it.
     standby: Option<String>,
-    /// Whether that comes by itself.
+    /// Whether the standby takes over without an operator.
     waits: bool,
-    /// What is looked at and refuses, each with why.
+    /// Checked generators that refuse IDs, each with the reason.
     refusing: Vec<(String, String)>,
-    /// `http-ready`.
+    /// Names in `http-ready`.
     names: Vec<String>,
 }
 
@@ -155,7 +155,8 @@ impl Checks {
         Checks { standby, waits, refusing, names }
     }
 
-    /// One line; `tells_why`, or only who. `takes_standby`: a standby is ready.
+    /// Returns the line of the answer; `tells_why`: with reasons, else with names only. `takes_standby`: a standby is
+    /// ready.
     fn line(&self, tells_why: bool, takes_standby: bool) -> String {
         if let Some(why) = &self.standby {
             let ready = if takes_standby && self.waits { "ready" } else { "not ready" };
@@ -176,7 +177,7 @@ impl Checks {
         }
     }
 
-    /// A line for each generator and each store.
+    /// Returns a line for each generator and each store.
     fn verbose(&self, http: &Http) -> String {
         let mut text = String::new();
         let mut line = |is_good: bool, name: &str, said: &str, is_looked_at: bool| {
@@ -216,7 +217,7 @@ impl Checks {
     }
 }
 
-/// Whether values can be reserved in a store of sequences as far as is known, and how it is.
+/// Returns whether a store of sequences can reserve values, as far as is known, and a description.
 fn of_store(store: &StoreStatus) -> (bool, String) {
     let said = printable(store.said.as_deref().unwrap_or_default());
     match store.is_up {
@@ -227,11 +228,11 @@ fn of_store(store: &StoreStatus) -> (bool, String) {
     }
 }
 
-/// What the unnamed generator is called where a name is needed.
+/// Name of the unnamed generator.
 const UNNAMED: &str = "-";
 
-/// Why a server is to be left, if it is: at the borrow limit it gives IDs, though not to everybody at once, and a
-/// balancer that took it out would take one after the other.
+/// Returns why clients should leave a server, if they should. At the borrow limit it still gives IDs, only later; a
+/// balancer that removed it would then remove one server after the other.
 fn reason(refusal: &Refusal) -> Option<String> {
     (!refusal.is_overload()).then(|| printable(&refusal.to_string()).into_owned())
 }
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_is_held_does_not_look_as_one_that_answers() {
+    fn a_held_store_is_distinguished_from_one_that_answers() {
         let store = StoreStatus::of_tests;
         let said = || Some("it waits for host-b:\n7".to_owned());
         for (store, expected) in [

@@ -1,4 +1,4 @@
-//! Answers that are no success: problem documents of RFC 9457.
+//! Error responses: problem documents of RFC 9457.
 
 use axum::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -12,23 +12,23 @@ use crate::text::printable::printable_up_to;
 /// The media type of a problem document.
 pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What stands behind the sentence that a login is missing.
+/// Sentence after the error of a missing login.
 const LOGIN: &str = " Send the header Authorization: Bearer USER:PASSWORD, or Basic.";
 
-/// Characters of a detail.
+/// The longest detail, characters.
 const DETAIL_CHARS_MAX: usize = 1000;
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
-    /// The first word of the error that a command is answered with, such as `NOPERM`; none for problems of HTTP's own.
+    /// The first word of a command's error reply, such as `NOPERM`; `None` for problems of HTTP itself.
     pub(super) code: Option<String>,
     /// One or more sentences for people.
     pub(super) detail: String,
 }
 
-/// As it is written. `type` is left away, which means `about:blank`: the title is the status's own.
+/// A problem in JSON. `type` is omitted, which means `about:blank`: the title is that of the status.
 #[derive(Serialize)]
 struct Document<'a> {
     status: u16,
@@ -43,7 +43,7 @@ impl Problem {
         Problem { status, code: None, detail }
     }
 
-    /// The request is wrong.
+    /// Returns the problem of a wrong request.
     pub(super) fn bad(detail: String) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, detail)
     }
@@ -52,23 +52,23 @@ impl Problem {
         Problem::new(StatusCode::UNAUTHORIZED, detail)
     }
 
-    /// Why a head or a body was refused.
+    /// Returns the problem of a refused head or body.
     pub(super) fn of_fault(fault: Fault) -> Problem {
         let (status, text) = fault.answer();
         Problem::new(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST), text.to_owned())
     }
 
-    /// What was to come has not.
+    /// Returns the problem of a request that did not arrive in time.
     pub(super) fn late(detail: String) -> Problem {
         Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
     }
 
-    /// The server stops, or whoever asked was told to go.
+    /// Returns the problem of a request to a server that stops, or by a client that was signalled to end.
     pub(super) fn stopping() -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "this connection was told to end: connect again".to_owned())
     }
 
-    /// What an error reply means, `-` and line end left away.
+    /// Returns the problem of an error reply, which is passed without `-` and line end.
     pub(super) fn of_error(text: &str) -> Problem {
         let (code, said) = text.split_once(' ').unwrap_or((text, ""));
         let status = match code {
@@ -93,7 +93,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// The document.
+    /// Returns the document as JSON.
     pub(super) fn to_json(&self) -> String {
         let detail = printable_up_to(&self.detail, DETAIL_CHARS_MAX);
         let title = self.status.canonical_reason().unwrap_or("Error");
@@ -102,13 +102,13 @@ impl Problem {
     }
 }
 
-/// The answer to a connection for which there is no place, as it is sent.
+/// Returns the raw response for a connection for which there is no place.
 pub(super) fn no_place() -> Vec<u8> {
     let detail = "all places of http-max-clients are at work; try again in a second";
     bare(503, "Service Unavailable", detail, "retry-after: 1\r\n")
 }
 
-/// The answer to plain HTTP where TLS is spoken, as it is sent.
+/// Returns the raw response to plain HTTP on a TLS port.
 pub(super) fn no_tls() -> Vec<u8> {
     bare(
         400,
@@ -118,7 +118,7 @@ pub(super) fn no_tls() -> Vec<u8> {
     )
 }
 
-/// A response behind which the connection ends, of one that hyper never sees.
+/// Returns a raw response that hyper never sees, and that closes the connection.
 fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
     let body = serde_json::to_string(&Document { status, title, detail, code: None }).unwrap_or_default();
     format!(
@@ -129,7 +129,7 @@ fn bare(status: u16, title: &str, detail: &str, more: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// How texts of plain `ERR` begin that are no fault of the request.
+/// Beginnings of plain `ERR` texts that are not a fault of the request's form.
 const BEGINNINGS: [(&str, StatusCode); 10] = [
     ("no such worker pool '", StatusCode::NOT_FOUND),
     ("there are no worker pools", StatusCode::NOT_FOUND),
@@ -143,7 +143,7 @@ const BEGINNINGS: [(&str, StatusCode); 10] = [
     ("a sequence never goes back", StatusCode::CONFLICT),
 ];
 
-/// What is in those that say what is there, and does not go together with what was asked.
+/// Parts of texts that describe a state which conflicts with the request.
 const PARTS: [(&str, StatusCode); 8] = [
     ("was never leased", StatusCode::NOT_FOUND),
     ("is there already", StatusCode::CONFLICT),
@@ -155,14 +155,14 @@ const PARTS: [(&str, StatusCode); 8] = [
     ("belongs to server-id", StatusCode::CONFLICT),
 ];
 
-/// The status of an error that has no code of its own.
+/// Returns the status of an error without a code of its own.
 fn status_of(said: &str) -> StatusCode {
     let begins = BEGINNINGS.iter().find(|(text, _)| said.starts_with(text));
     let found = begins.or_else(|| PARTS.iter().find(|(text, _)| said.contains(text)));
     found.map_or(StatusCode::BAD_REQUEST, |(_, status)| *status)
 }
 
-/// The name of a command that is unknown. All that are sent are in the table, so it can only have been renamed.
+/// Returns the name of an unknown command. All commands of this port are in the table, so it must have been renamed.
 fn taken_away(said: &str) -> Option<&str> {
     let (name, _) = said.strip_prefix("unknown command '")?.split_once('\'')?;
     Some(name)
@@ -213,7 +213,7 @@ mod tests {
         Problem::of_error(text).status.as_u16()
     }
 
-    /// The texts are those of the code that makes them, so a text that changes does not change a status unseen.
+    /// The texts come from the code that makes them, so changing a text cannot change a status unnoticed.
     #[test]
     fn errors_of_commands_have_a_status() {
         let of_sequences = [
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_renamed_is_told_so() {
+    fn the_problem_of_a_renamed_command_names_it() {
         let problem = Problem::of_error("ERR unknown command 'MGETID', with args beginning with: '2' ");
         assert_eq!(problem.status, StatusCode::FORBIDDEN);
         assert!(problem.detail.starts_with("this request is the command MGETID, which"), "{}", problem.detail);

@@ -1,4 +1,4 @@
-//! What stands behind a question mark, held against an endpoint's row.
+//! Parses queries by an endpoint's row.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use super::schema::{Bounds, Schema};
 use crate::text::printable::printable_up_to;
 use crate::text::suggest::did_you_mean;
 
-/// The parameters that were given, each of which its endpoint knows.
+/// The parameters of a query, each of which its endpoint has.
 #[derive(Debug, Default)]
 pub(super) struct Query(Vec<(&'static str, Value)>);
 
-/// One of them.
+/// The value of a parameter.
 #[derive(Debug, PartialEq, Eq)]
 enum Value {
     Text(String),
@@ -20,7 +20,7 @@ enum Value {
 }
 
 impl Query {
-    /// The text of this parameter.
+    /// Returns the text of this parameter.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find_map(|(own, value)| match value {
             Value::Text(text) if *own == name => Some(text.as_str()),
@@ -28,7 +28,7 @@ impl Query {
         })
     }
 
-    /// The number of this parameter.
+    /// Returns the number of this parameter.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         self.0.iter().find_map(|(own, value)| match value {
             Value::Number(number) if *own == name => Some(*number),
@@ -38,11 +38,11 @@ impl Query {
 }
 
 impl Endpoint {
-    /// What a query says, by this row.
+    /// Parses a query by this row.
     ///
     /// # Errors
     ///
-    /// 400 that names the parameter, what was found and what is expected.
+    /// 400 that names the parameter, the value and what is expected.
     pub(super) fn query(&self, query: Option<&str>, bounds: Bounds) -> Result<Query, Problem> {
         let mut found = Query::default();
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -63,7 +63,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether what stands in the path is as long as its row says. Of what it may be made, the command knows more.
+    /// Checks the length of a name in the path by the row. The command checks its characters.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Endpoint {
     pub(super) fn check_name(&self, name: &str) -> Result<(), Problem> {
         let own = self.parameters.iter().find(|parameter| parameter.place == Place::Path);
         let Some(Parameter { schema: schema @ Schema::Text { chars_max, .. }, .. }) = own else { return Ok(()) };
-        // No character takes less than a byte.
+        // Each character takes at least a byte.
         if name.len() <= *chars_max || name.chars().count() <= *chars_max {
             return Ok(());
         }
@@ -79,7 +79,7 @@ impl Endpoint {
         Err(Problem::bad(format!("'{shown}' in the path is too long, expected {expected}")))
     }
 
-    /// The parameter of the query with this name.
+    /// Returns the query parameter of this name.
     fn parameter(&self, name: &str) -> Result<&'static Parameter, Problem> {
         let mut known = self.parameters.iter().filter(|parameter| parameter.place != Place::Path);
         let names = known.clone().map(|parameter| parameter.name);
@@ -120,12 +120,12 @@ impl Parameter {
     }
 }
 
-/// Digits, with a minus in front or without; no other way to write one is taken.
+/// Parses digits with an optional minus; other forms of numbers are refused.
 fn number(text: &str) -> Option<i64> {
     crate::resp::parse_integer(text.as_bytes())
 }
 
-/// Text as forms and links have it: `%2F` is a slash, and a plus is a blank.
+/// Decodes text of forms and links: `%2F` is a slash, and a plus is a blank.
 pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(Cow::Borrowed(text));

@@ -1,15 +1,15 @@
-//! Remedies in errors, in the words of who asks by HTTP.
+//! Rewrites remedies in errors for clients of the HTTP port.
 //!
-//! A command's error names the command that helps: `SEQUENCE CREATE orders`. A client of the HTTP port gets the request
-//! that means it: `POST /v1/sequences/orders`. Commands that no request means are said to be of the Redis port.
+//! A command's error names the command that helps: `SEQUENCE CREATE orders`. A client of the HTTP port gets the
+//! equivalent request: `POST /v1/sequences/orders`. Commands without one are marked as commands of the Redis port.
 
 use std::iter;
 
-/// A command as errors name it, and the request that means it; `None`: there is none. A `*` is a name, and comes again
+/// A command as errors name it, and the equivalent request; `None`: there is none. A `*` is a name, which is inserted
 /// in the request.
 type Remedy = (&'static str, Option<&'static str>);
 
-/// The longest of those that begin alike first.
+/// Of commands with a common beginning, the longest is first.
 const REMEDIES: [Remedy; 21] = [
     ("'sequence-create on-first-use' so does INCR", Some("'sequence-create on-first-use' so does asking for a value")),
     ("SEQUENCE ALTER * max N", Some("PATCH /v1/sequences/* with {\"max\": N}")),
@@ -34,17 +34,17 @@ const REMEDIES: [Remedy; 21] = [
     ("GETID * asks", Some("POST /v1/ids/* asks")),
 ];
 
-/// What Redis says first of a key of another kind.
+/// The beginning of Redis's error for a key of another kind.
 const WRONG_TYPE: &str = "Operation against a key holding the wrong kind of value: ";
 
-/// What stands before the quoted name of what an error is about.
+/// Texts before the quoted name of the subject of an error.
 const KINDS: [&str; 5] = ["sequence ", "generator ", "pool ", "never goes back: ", "values of "];
 
-/// The text of an error as a client of the HTTP port gets it.
+/// Returns the text of an error for a client of the HTTP port.
 pub(super) fn by_http(said: &str) -> String {
     let said = said.strip_prefix(WRONG_TYPE).unwrap_or(said);
     let (before, name) = name_in(said).unwrap_or_default();
-    // A name stays as it is, whatever words it has.
+    // A name stays as it is, even if it contains a command.
     let kept = before.len() + name.len();
     let mut text = String::with_capacity(said.len());
     text.push_str(&with_requests(before, "", ""));
@@ -52,7 +52,8 @@ pub(super) fn by_http(said: &str) -> String {
     with_requests(&said[kept..], name, &text)
 }
 
-/// What stands before the first quoted text of an error, with the quote, and that text; `None` if it is a command.
+/// Returns the text before the first quoted text of an error, with the quote, and the quoted text; `None` if that is a
+/// command.
 fn name_in(said: &str) -> Option<(&str, &str)> {
     let (before, behind) = said.split_once('\'')?;
     let (name, _) = behind.split_once('\'')?;
@@ -61,11 +62,11 @@ fn name_in(said: &str) -> Option<(&str, &str)> {
     is_name.then_some((&said[..=before.len()], name))
 }
 
-/// `done`, and `rest` with requests in place of commands; `name` is what the error is about.
+/// Returns `done` and `rest` with requests in place of commands; `name` is the subject of the error.
 fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
     let mut text = done.to_owned();
     while let Some(first) = rest.chars().next() {
-        // A command begins where a word does.
+        // A command begins at the beginning of a word.
         let begins = !text.ends_with(is_of_name);
         let found = REMEDIES.iter().filter(|_| begins).find_map(|row| found(rest, row, name));
         let Some((len, request)) = found else {
@@ -89,8 +90,8 @@ fn with_requests(mut rest: &str, name: &str, done: &str) -> String {
     text
 }
 
-/// How many bytes of `text` are this command, from the first on, and the request that means it. `known` is a name that
-/// may have blanks.
+/// Returns the length of this command at the start of `text`, and the equivalent request. `known` is a name that may
+/// contain blanks.
 fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize, Option<String>)> {
     let (mut rest, mut names) = (text, Vec::new());
     for (place, word) in command.split(' ').enumerate() {
@@ -116,7 +117,7 @@ fn found(text: &str, (command, request): &Remedy, known: &str) -> Option<(usize,
     (!rest.starts_with(is_of_name)).then_some((text.len() - rest.len(), request))
 }
 
-/// A name of a sequence or a generator as it stands in a path.
+/// Returns the name of a sequence or a generator, escaped for a path.
 pub(super) fn escaped(name: &str) -> String {
     name.replace('{', "%7B").replace('}', "%7D").replace('#', "%23").replace(' ', "%20")
 }
@@ -134,7 +135,7 @@ mod tests {
     use crate::workers::WorkerError;
 
     #[test]
-    fn a_command_becomes_the_request_that_means_it() {
+    fn a_command_becomes_the_equivalent_request() {
         for (said, expected) in [
             (
                 "no such sequence 'nope': 'SEQUENCE CREATE nope' makes it",
@@ -159,7 +160,7 @@ mod tests {
                 "Operation against a key holding the wrong kind of value: 'x' is a generator, and GETID x asks it",
                 "'x' is a generator, and POST /v1/ids/x asks it",
             ),
-            // What is no command, or not all of one.
+            // Texts without a command, or with an incomplete one.
             ("MGETID lua shard 0", "MGETID lua shard 0"),
             ("SEQUENCE CREATEd", "SEQUENCE CREATEd"),
             ("SEQUENCE INFO ", "SEQUENCE INFO "),
@@ -171,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The texts are those of the code that makes them: a new one that names a command is found here.
+    /// The texts come from the code that makes them, so a new text that names a command is found here.
     #[test]
     fn no_error_of_sequences_and_workers_names_a_command_alone() {
         let refusals = [

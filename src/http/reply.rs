@@ -1,4 +1,4 @@
-//! Replies of RESP3, as far as this server writes them, and responses that are made of them.
+//! Parses RESP3 replies of this server, and makes responses from them.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -13,39 +13,39 @@ use super::schema::Schema;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A reply that is no error.
+/// A reply that is not an error.
 pub(super) type Reply = OwnedFrame;
 
-/// The one reply that these bytes are.
+/// Parses one reply.
 ///
 /// # Errors
 ///
-/// The problem that an error reply means.
+/// The problem of an error reply.
 pub(super) fn read(bytes: &[u8]) -> Result<Reply, Problem> {
     match decode(bytes) {
         Ok(Some((OwnedFrame::SimpleError { data, .. }, _))) => Err(Problem::of_error(&data)),
         Ok(Some((OwnedFrame::BlobError { data, .. }, _))) => Err(Problem::of_error(&String::from_utf8_lossy(&data))),
         Ok(Some((frame, _))) => Ok(frame),
-        // It was written by this process.
+        // This process wrote the bytes.
         Ok(None) | Err(_) => Err(Problem::stopping()),
     }
 }
 
-/// A response with this body.
+/// Returns a response with this status and JSON body.
 pub(super) fn json(status: StatusCode, body: &Value) -> Response {
     let mut response = json_text(body.to_string().into_bytes());
     *response.status_mut() = status;
     response
 }
 
-/// The same of JSON that is text already, with status 200.
+/// Returns a response of status 200 with a body that is JSON text already.
 pub(super) fn json_text(body: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
-/// The text of an ID, of a value or of a word: an integer becomes its digits.
+/// Returns the text of an ID, a value or a word: the digits of an integer.
 pub(super) fn text_of(reply: &Reply) -> Option<String> {
     match reply {
         OwnedFrame::Number { data, .. } => Some(data.to_string()),
@@ -56,14 +56,14 @@ pub(super) fn text_of(reply: &Reply) -> Option<String> {
     }
 }
 
-/// What a map has under this name.
+/// Returns the value of this name in a map.
 pub(super) fn find<'a>(reply: &'a Reply, name: &str) -> Option<&'a Reply> {
     let OwnedFrame::Map { data, .. } = reply else { return None };
     data.iter().find_map(|(own, value)| (text_of(own)? == name).then_some(value))
 }
 
-/// A reply as JSON of this schema: of a map the fields that the schema names, and an integer as text where it says so.
-/// What is not there, or is something else, is null.
+/// Converts a reply to JSON by this schema: the schema's fields of a map, and integers as text where the schema has
+/// text. A value that is missing or of another type becomes null.
 pub(super) fn shaped(reply: &Reply, schema: &Schema) -> Value {
     match (schema, reply) {
         (Schema::Named(_, of) | Schema::OrNull(of), reply) => shaped(reply, of),
@@ -77,7 +77,7 @@ pub(super) fn shaped(reply: &Reply, schema: &Schema) -> Value {
         (Schema::List { of, .. }, OwnedFrame::Array { data, .. }) => data.iter().map(|own| shaped(own, of)).collect(),
         (Schema::Integer { .. } | Schema::Number, OwnedFrame::Number { data, .. }) => (*data).into(),
         (Schema::Number, OwnedFrame::Double { data, .. }) => (*data).into(),
-        // A year that RFC 3339 has no digits for is told as Unix time: here it is none.
+        // A time past year 9999 is replied as Unix time, and becomes null here.
         (Schema::Time, reply) => text_of(reply).filter(|time| time.contains('T')).map_or(Value::Null, Value::from),
         (Schema::Text { .. } | Schema::Word(_), reply) => text_of(reply).map_or(Value::Null, Value::from),
         _ => Value::Null,

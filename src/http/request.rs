@@ -1,13 +1,13 @@
-//! Requests of RESP.
+//! Writes requests in RESP.
 
 use crate::resp::{write_array_header, write_bulk};
 
-/// Bytes of what stands around an argument, or around them all, in most requests.
+/// Bytes of the frame of an argument, or of the array, in most requests.
 const FRAME_BYTES: usize = 16;
 
-/// A request with these arguments.
+/// Returns a request with these arguments.
 pub(super) fn of(args: &[&[u8]]) -> Vec<u8> {
-    // At once, for a request is short and growing costs more than writing.
+    // Reserved at once: a request is short, and growing costs more than writing.
     let bytes = args.iter().map(|arg| arg.len() + FRAME_BYTES).sum::<usize>() + FRAME_BYTES;
     let mut request = Vec::with_capacity(bytes);
     write_array_header(args.len(), &mut request);

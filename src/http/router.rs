@@ -1,4 +1,4 @@
-//! All paths: those of the table of endpoints, and what is said of all others.
+//! Routes all paths: those of the table of endpoints, and errors for all others.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
         let served = Served { http: Arc::clone(http), row };
         let route = (row.route)(row.method.filter()).with_state(served);
         let has_query = row.parameters.iter().any(|parameter| parameter.place != Place::Path);
-        // The page is for people, who may come by a link that somebody has added words to.
+        // The page is for people, who may follow a link to which a parameter was added.
         if has_query || row.path == "/" {
             return route;
         }
@@ -36,8 +36,9 @@ pub(super) fn router(http: &Arc<Http>) -> Router {
         .method_not_allowed_fallback(not_allowed)
 }
 
-/// The paths of other servers that are answered here: all that begins as they do, with their own words for what there
-/// is not. They are not in the table, and so not in /openapi.json: their own documents say what they do.
+/// Returns the routes of other servers' paths that are answered here: all paths with their prefixes, since those
+/// servers have their own errors. They are not in the table, and so not in /openapi.json: their own documents describe
+/// them.
 fn of_others(http: &Arc<Http>) -> Router {
     let mut router = Router::new();
     let apis = &http.server.config.get().http.apis;
@@ -54,7 +55,7 @@ fn of_others(http: &Arc<Http>) -> Router {
     router.with_state(Arc::clone(http))
 }
 
-/// Whether it is a probe's.
+/// Whether this is the path of a probe.
 pub(super) fn is_probe(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz")
 }
@@ -63,7 +64,7 @@ pub(super) fn is_metrics(path: &str) -> bool {
     path == "/metrics"
 }
 
-/// Whether it is a path of another server's, whose clients know nothing of ours.
+/// Whether this is a path of another server, whose clients do not know this API.
 pub(super) fn is_of_others(path: &str) -> bool {
     path.starts_with("/api/") || path.starts_with("/tinyid/") || path.starts_with("/decodeSnowflakeId")
 }
@@ -74,13 +75,13 @@ async fn not_found(uri: Uri) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, detail)
 }
 
-/// What was probably meant by a path that there is not.
+/// Returns what was probably meant by an unknown path.
 fn hint(path: &str) -> Option<String> {
-    // The one mistake that is made again and again.
+    // The most frequent mistake.
     if let Some(shorter) = path.strip_suffix('/').filter(|shorter| endpoint::is_known(shorter)) {
         return Some(format!(", but at {}", printable_up_to(shorter, PATH_CHARS_MAX)));
     }
-    // A name is left away, as in POST /v1/ids.
+    // A missing name, as in POST /v1/ids.
     let path = path.strip_suffix('/').unwrap_or(path);
     let is_longer = |row: &&Endpoint| row.path.rsplit_once("/{").is_some_and(|(before, _)| before == path);
     let meant = endpoint::all().find(is_longer).or_else(|| endpoint::all().find(|row| is_near_path(path, row.path)))?;
@@ -88,10 +89,10 @@ fn hint(path: &str) -> Option<String> {
     Some(format!(", but there is {}", there.join(" and ")))
 }
 
-/// Characters of a path in a sentence.
+/// Characters of a path that an error quotes.
 const PATH_CHARS_MAX: usize = 200;
 
-/// An endpoint as a sentence names it: `POST /v1/ids/{name} (get IDs of a generator)`.
+/// Describes an endpoint for an error: `POST /v1/ids/{name} (get IDs of a generator)`.
 fn requests(row: &Endpoint) -> String {
     let mut summary = row.summary.to_owned();
     // A summary is a few words in ASCII, and none begins with a name.
@@ -101,7 +102,7 @@ fn requests(row: &Endpoint) -> String {
     format!("{} {} ({summary})", row.method.word().to_ascii_uppercase(), row.path)
 }
 
-/// Whether each part of a path is that of the endpoint's, or near it; a name may be any.
+/// Whether each part of a path equals or resembles that of the endpoint; a name may be any.
 fn is_near_path(path: &str, known: &str) -> bool {
     let same_length = path.split('/').count() == known.split('/').count();
     let are_near = |(part, known): (&str, &str)| part == known || known.starts_with('{') || is_near(part, known);

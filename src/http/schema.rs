@@ -1,20 +1,19 @@
-//! What JSON may be: of a parameter, of a body, of an answer. One value says it for the document, and for the check of
-//! what comes in.
+//! Schemas of JSON parameters, bodies and responses. One value serves the document and the check of requests.
 
 use serde_json::{Map, Value, json};
 
 use crate::config::Config;
 
-/// What the configuration bounds.
+/// Bounds that the configuration sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// IDs of one request.
+    /// The most IDs of one request.
     pub(super) ids: u32,
-    /// Values of one request.
+    /// The most values of one request.
     pub(super) values: u32,
 }
 
-/// Values of one request, whatever `sequence-incrby-max` allows: each of them is written.
+/// The most values of one request, whatever `sequence-incrby-max` allows: each of them is written out.
 const VALUES_MAX: u32 = 10_000;
 
 impl Bounds {
@@ -23,41 +22,41 @@ impl Bounds {
     }
 }
 
-/// What a value may be.
+/// The schema of a value.
 pub(super) enum Schema {
     Bool,
     Integer {
         min: i64,
         max: i64,
     },
-    /// An integer from 1 to what a directive allows.
+    /// An integer from 1 to the bound of a directive.
     Count(fn(Bounds) -> u32),
-    /// A number with digits behind the point, not negative.
+    /// A number with a fraction, not negative.
     Number,
     Text {
         chars_min: usize,
         chars_max: usize,
-        /// A regular expression of what it is, for people and programs that read the document.
+        /// A regular expression for readers of the document.
         pattern: &'static str,
     },
-    /// Of a parameter that is there or not, and has no value.
+    /// A parameter without a value, which is present or not.
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// RFC 3339, in UTC, with milliseconds.
+    /// A time of RFC 3339, in UTC, with milliseconds.
     Time,
     List {
         of: &'static Schema,
         items_max: usize,
     },
     Object(&'static [Field]),
-    /// An object with any fields, each of this.
+    /// An object with any fields, each of this schema.
     Map(&'static Schema),
     OrNull(&'static Schema),
     Either(&'static [&'static Schema]),
-    /// Whatever JSON has.
+    /// Any JSON value.
     Anything,
-    /// One that the document has under this name among its components.
+    /// A schema that the document has under this name among its components.
     Named(&'static str, &'static Schema),
 }
 
@@ -69,27 +68,27 @@ pub(super) struct Field {
     pub(super) description: &'static str,
 }
 
-/// A field that is always there.
+/// Declares a field that is always present.
 pub(super) const fn field(name: &'static str, schema: &'static Schema, description: &'static str) -> Field {
     Field { name, schema, is_required: true, description }
 }
 
-/// A field that may be left away.
+/// Declares an optional field.
 pub(super) const fn maybe(name: &'static str, schema: &'static Schema, description: &'static str) -> Field {
     Field { name, schema, is_required: false, description }
 }
 
-/// Any text.
+/// A text of any length.
 pub(super) const TEXT: Schema = Schema::Text { chars_min: 0, chars_max: usize::MAX, pattern: "" };
 
-/// How many of something.
+/// A number of things, from 0.
 pub(super) const AMOUNT: Schema = Schema::Integer { min: 0, max: i64::MAX };
 
-/// Schemas by name, as the document's components have them.
+/// Schemas by name, for the document's components.
 pub(super) type Components = Map<String, Value>;
 
 impl Schema {
-    /// As JSON Schema has it, which is what `OpenAPI` 3.1 has. Those with a name go into `components`.
+    /// Returns the schema as JSON Schema, as in `OpenAPI` 3.1. Named schemas are added to `components`.
     pub(super) fn document(&self, bounds: Bounds, components: &mut Components) -> Value {
         match self {
             Schema::Bool => json!({ "type": "boolean" }),
@@ -138,7 +137,7 @@ impl Schema {
             }
             Schema::Named(name, of) => {
                 if !components.contains_key(*name) {
-                    // Its place is taken before what is inside of it is looked at.
+                    // Reserves the name before the schema itself is visited.
                     components.insert((*name).to_owned(), Value::Null);
                     let document = of.document(bounds, components);
                     components.insert((*name).to_owned(), document);
@@ -148,7 +147,7 @@ impl Schema {
         }
     }
 
-    /// What is expected, as the end of a sentence: "an integer of 1 to 100".
+    /// Describes what is expected, as the end of a sentence: "an integer of 1 to 100".
     pub(super) fn expected(&self, bounds: Bounds) -> String {
         match self {
             Schema::Bool => "true or false".to_owned(),
@@ -172,11 +171,11 @@ impl Schema {
         }
     }
 
-    /// Whether `value` is what this says.
+    /// Checks a value against the schema.
     ///
     /// # Errors
     ///
-    /// One sentence that names the field, what was found and what is expected.
+    /// One sentence that names the field, the value and what is expected.
     pub(super) fn check(&self, value: &Value, bounds: Bounds) -> Result<(), String> {
         self.check_at("", value, bounds)
     }
@@ -204,7 +203,7 @@ impl Schema {
         }
     }
 
-    /// Whether a value without parts is what this says.
+    /// Whether a scalar value matches the schema.
     fn is_plain(&self, value: &Value, bounds: Bounds) -> bool {
         match (self, value) {
             (Schema::Bool, Value::Bool(_)) => true,
@@ -228,9 +227,9 @@ impl Schema {
     }
 }
 
-/// What JSON calls an integer: `1` and `1.0` alike.
+/// Returns the integer of a JSON number: `1` and `1.0` are equal.
 pub(super) fn integer(value: &Value) -> Option<i64> {
-    /// Up to here each integer has a double of its own.
+    /// Up to this bound each integer has its own double.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= EXACT_MAX)?;
@@ -282,12 +281,12 @@ fn inside(place: &str, name: &str) -> String {
     if place.is_empty() { shown_text(name) } else { format!("{place}.{}", shown_text(name)) }
 }
 
-/// The beginning of what was sent.
+/// Returns the beginning of a client's text.
 fn shown_text(text: &str) -> String {
     crate::text::printable::printable_up_to(text, 40)
 }
 
-/// A value, for a sentence.
+/// Describes a value for an error.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => format!("the text '{}'", shown_text(text)),
@@ -312,7 +311,7 @@ mod tests {
     ]);
 
     fn said(value: &Value) -> String {
-        OPTIONS.check(value, BOUNDS).expect_err("a complaint")
+        OPTIONS.check(value, BOUNDS).expect_err("an error")
     }
 
     #[test]
@@ -365,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_as_json_schema() {
+    fn it_is_documented_as_json_schema() {
         let mut components = Components::new();
         let told = OPTIONS.document(BOUNDS, &mut components);
         let cache = json!({ "type": "integer", "minimum": 0, "maximum": 10, "description": "How many." });

@@ -1,4 +1,4 @@
-//! Sequences: `/v1/sequences`, each of which is `INCR` or a subcommand of `SEQUENCE`.
+//! Sequences: `/v1/sequences`, whose requests are `INCR` or subcommands of `SEQUENCE`.
 
 use axum::body::Body;
 use axum::http::header::LOCATION;
@@ -19,17 +19,17 @@ use super::schema::{self, AMOUNT, Field, Schema, TEXT, field, maybe};
 
 pub(super) const ENDPOINTS: &[Endpoint] = &[LIST, TELL, CREATE, CHANGE, COUNT];
 
-/// A name, which needs an escape in a path where it has a blank or one of `{ } #`.
+/// A sequence's name. Blanks and the characters `{ } #` need an escape in a path.
 const NAME: Schema = Schema::Text {
     chars_min: 1,
     chars_max: NAME_BYTES_MAX,
     pattern: "^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]*[A-Za-z0-9_.:{}#-])?$",
 };
 
-/// A value, as it is told.
+/// A value in a response.
 const VALUE: Schema = Schema::Text { chars_min: 1, chars_max: 19, pattern: "^[0-9]+$" };
 
-/// A value, as it is taken: a program may have it as either.
+/// A value in a request: programs may send a text or an integer.
 const ANY_VALUE: Schema = Schema::Either(&[&VALUE, &Schema::Integer { min: 0, max: VALUE_MAX }]);
 
 const APART: Schema = Schema::Integer { min: 1, max: INCREMENT_MAX as i64 };
@@ -114,7 +114,7 @@ async fn list(ask: Ask) -> Result<Response, Problem> {
     Ok(reply::json(StatusCode::OK, &page))
 }
 
-/// A pattern that is not read as a word of the command, whose patterns have no place of their own.
+/// Escapes a pattern that the command would read as its option, since patterns have no fixed position.
 fn pattern(text: &str) -> String {
     let is_word = ["cursor", "count"].iter().any(|word| text.eq_ignore_ascii_case(word));
     if is_word { format!("\\{text}") } else { text.to_owned() }
@@ -233,12 +233,12 @@ async fn create(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Prob
     Ok(response)
 }
 
-/// Options as words of a command.
+/// Returns options as words of a command.
 fn words(body: &Map<String, Value>) -> Vec<String> {
     body.iter().flat_map(|(name, value)| [name.clone(), word(value)]).collect()
 }
 
-/// A value that its schema has let through.
+/// Returns a value that matches its schema as a word of a command.
 fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -293,7 +293,7 @@ async fn change(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Prob
             .collect(),
     };
     let told = ask.run(&args).await?;
-    // `OK`, or `OK here, and on every server in 30 s`.
+    // The reply is `OK`, or `OK here, and on every server in 30 s`.
     let said = reply::text_of(&told).unwrap_or_default();
     let in_s: u64 = said.split(' ').find_map(|word| word.parse().ok()).unwrap_or_default();
     Ok(reply::json(StatusCode::OK, &json!({ "name": name, "holds_everywhere_in_s": in_s })))
@@ -344,7 +344,7 @@ async fn count(Name(name): Name, ask: Ask, body: Body) -> Result<Response, Probl
     Ok(reply::json(StatusCode::OK, &json!({ "values": values })))
 }
 
-/// Nothing but the row can be wrong with a request for values that is itself right.
+/// Changes a bad request about the sequence's row to a conflict: the request itself was checked before.
 fn of_row(problem: Problem) -> Problem {
     let is_of_row = problem.status == StatusCode::BAD_REQUEST && problem.detail.starts_with("sequence '");
     if is_of_row { Problem { status: StatusCode::CONFLICT, ..problem } } else { problem }

@@ -1,4 +1,4 @@
-//! What Leaf and Tinyid have in common: both answer as Spring Boot 1.5 does, down to the bodies of its errors.
+//! Common parts of Leaf and Tinyid: both answer as Spring Boot 1.5 does, including its error bodies.
 
 use std::borrow::Cow;
 
@@ -14,13 +14,13 @@ use super::problem::Problem;
 use crate::system::clock::wall_unix_ms;
 use crate::text::printable::printable_up_to;
 
-/// Characters of a message that is ours.
+/// The longest message of this server, characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
-/// A body of Spring Boot's `DefaultErrorAttributes`, its fields in their order.
+/// A body of Spring Boot's `DefaultErrorAttributes`, with its fields in their order.
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     timestamp: i64,
@@ -32,7 +32,7 @@ struct ErrorBody<'a> {
     path: &'a str,
 }
 
-/// An error with Spring's body. `path` is as it was sent.
+/// Returns an error with Spring's body. `path` is as it was sent.
 pub(super) fn error(status: StatusCode, exception: Option<&str>, message: &str, path: &str) -> Response {
     let body = ErrorBody {
         timestamp: wall_unix_ms(),
@@ -50,27 +50,27 @@ pub(super) fn error(status: StatusCode, exception: Option<&str>, message: &str, 
     response
 }
 
-/// What Spring answers where it has nothing.
+/// Returns Spring's response for an unknown path.
 pub(super) fn not_found(path: &str) -> Response {
     error(StatusCode::NOT_FOUND, None, "No message available", path)
 }
 
-/// A login that is missing or wrong, or not enough: neither Leaf nor Tinyid has such a thing. Their clients take each
-/// status but 200 for a failure, and people read the message.
+/// Returns the response to a missing, wrong or insufficient login, which neither Leaf nor Tinyid has. Their clients
+/// treat each status but 200 as a failure, and people read the message.
 pub(super) fn refused(problem: &Problem, path: &str) -> Option<Response> {
     let is_refusal = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
     let message = printable_up_to(&problem.detail, MESSAGE_CHARS_MAX);
     is_refusal.contains(&problem.status).then(|| error(problem.status, None, &message, path))
 }
 
-/// A text, with the type that Spring gives it: plain, but for who takes JSON first and reads a number out of it.
+/// Returns a text with Spring's content type: plain, except for a client that prefers JSON and parses a number.
 pub(super) fn text(headers: &HeaderMap, body: String) -> Response {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let kind = if is_json_first(accept) { JSON } else { TEXT };
     ([(CONTENT_TYPE, kind)], body).into_response()
 }
 
-/// Whether no other type than JSON is wanted more, of those that are named in full.
+/// Whether JSON has the highest weight of the types without wildcards.
 fn is_json_first(accept: &str) -> bool {
     let mut best = ("", 0.0);
     for range in accept.split(',') {
@@ -84,17 +84,17 @@ fn is_json_first(accept: &str) -> bool {
     best.0.eq_ignore_ascii_case("application/json")
 }
 
-/// A value as JSON.
+/// Returns a value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Response {
     ([(CONTENT_TYPE, JSON)], serde_json::to_vec(value).unwrap_or_default()).into_response()
 }
 
-/// The answer to `OPTIONS`, which calls no handler.
+/// Returns the response to `OPTIONS`, which calls no handler.
 pub(super) fn options() -> Response {
     ([(ALLOW, HeaderValue::from_static("GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS"))], Body::empty()).into_response()
 }
 
-/// Whether a request is answered for its method alone.
+/// Returns the response if it depends on the method alone.
 pub(super) fn of_method(method: &Method, path: &str) -> Option<Response> {
     match *method {
         Method::OPTIONS => Some(options()),
@@ -114,21 +114,21 @@ pub(super) fn of_method(method: &Method, path: &str) -> Option<Response> {
     }
 }
 
-/// A request's parameters, in the query and in a form.
+/// A request's parameters, from the query and a form.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
     all: Vec<(String, String)>,
 }
 
 impl Parameters {
-    /// Those in the query.
+    /// Parses the parameters of the query.
     pub(super) fn of_query(query: Option<&str>) -> Parameters {
         let mut parameters = Parameters::default();
         parameters.add(query.unwrap_or_default().as_bytes());
         parameters
     }
 
-    /// Those in the query, and behind them those of a form.
+    /// Parses the parameters of the query, and then those of a form.
     pub(super) async fn of(request: Request) -> Parameters {
         let mut parameters = Parameters::of_query(request.uri().query());
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Parameters {
         parameters
     }
 
-    /// `application/x-www-form-urlencoded`; what is not percent-encoded as it should be is left out.
+    /// Parses `application/x-www-form-urlencoded`, without parts whose percent encoding is invalid.
     fn add(&mut self, encoded: &[u8]) {
         for part in encoded.split(|&byte| byte == b'&').filter(|part| !part.is_empty()) {
             let at = part.iter().position(|&byte| byte == b'=');
@@ -152,12 +152,12 @@ impl Parameters {
         }
     }
 
-    /// The first value of this name.
+    /// Returns the first value of this name.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         self.all.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// All values of this name with commas between them, as Spring makes one text of several.
+    /// Returns all values of this name, joined with commas as Spring does.
     pub(super) fn joined(&self, name: &str) -> Option<Cow<'_, str>> {
         let mut values = self.all.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str());
         let first = values.next()?;
@@ -165,7 +165,7 @@ impl Parameters {
     }
 }
 
-/// Percent-decoded, what is no UTF-8 replaced; `None`: a `%` without two digits behind it.
+/// Decodes percent escapes and replaces invalid UTF-8; `None` if a `%` has no two digits after it.
 pub(super) fn decoded(encoded: &[u8], plus_is_space: bool) -> Option<String> {
     let mut out = Vec::with_capacity(encoded.len());
     let mut bytes = encoded.iter();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_for_who_wants_it_most() {
+    fn json_is_used_if_it_has_the_highest_weight() {
         for (accept, is_json) in [
             ("", false),
             ("*/*", false),

@@ -1,7 +1,7 @@
-//! Tinyid's paths, as its own server answers them (`http-api tinyid`): a program of its own needs only another address.
+//! Tinyid's paths, answered as its server answers them (`http-api tinyid`): a Tinyid client needs only another address.
 //!
-//! A bizType is a sequence, and a segment is as many of its values as its `cache` says (in Tinyid's own table, its
-//! step). Who may ask for it is in `tiny_id_token`. A failure has status 200 and Tinyid's own words.
+//! A bizType is a sequence. A segment has as many of its values as its `cache` is (in Tinyid's own table, its step).
+//! The table `tiny_id_token` has the tokens that may request it. A failure has status 200 and Tinyid's text.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -27,37 +27,37 @@ use super::spring::{self, Parameters};
 use crate::generators::sequence::Visit;
 use crate::text::printable::printable_up_to;
 
-/// The path that all of them begin with.
+/// The prefix of all paths.
 const PREFIX: &str = "/tinyid/id/";
 
-/// IDs of one answer at most: Tinyid's own `batch.size.max`.
+/// The most IDs of one response: Tinyid's `batch.size.max`.
 const BATCH_MAX: u32 = 100_000;
 
-/// Values of a segment of a sequence that does not say how many (`cache 0`, or one that is made by this request).
+/// Values of a segment of a sequence without a `cache` (`cache 0`, or one that this request creates).
 const SEGMENT_VALUES: u32 = 100;
 
-/// Of a segment, the part after which its holder asks for the next one, percent.
+/// The part of a segment after which its client requests the next one, percent.
 const LOADING_PERCENT: i64 = 20;
 
-/// Characters of a message that is ours.
+/// The longest message of this server, characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
-/// Bytes that are written of a long answer at a time.
+/// Bytes of a long response that are written at a time.
 const PIECE_BYTES: usize = 8 * 1024;
 
-/// What a path asks for.
+/// What a path requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Ids,
     Segment,
 }
 
-/// How it is answered.
+/// The form of a response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A JSON object with data, code and message.
     Full,
-    /// The data with commas between them; nothing at all after a failure.
+    /// The data with commas between values; an empty body after a failure.
     Simple,
 }
 
@@ -72,7 +72,7 @@ fn asked_by(path: &str) -> Option<(Asked, Form)> {
     }
 }
 
-/// Every path of Tinyid's, and what else begins as they do.
+/// Answers every path of Tinyid, and other paths with its prefix.
 pub(super) async fn answer(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -96,11 +96,11 @@ pub(super) async fn answer(
     }
 }
 
-/// What `batchSize` says, between none and as many as one answer may have.
+/// Parses `batchSize`, clamped to 0 and the bounds of one response.
 ///
 /// # Errors
 ///
-/// The text that is no number.
+/// The text that is not a number.
 fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, String> {
     let text = parameters.first("batchSize").unwrap_or_default();
     if text.is_empty() {
@@ -109,7 +109,7 @@ fn batch(parameters: &Parameters, incrby_max: u32) -> Result<u32, String> {
     let trimmed: String = text.chars().filter(|character| !character.is_whitespace()).collect();
     let (sign, digits) = trimmed.strip_prefix('-').map_or(("", trimmed.as_str()), |digits| ("-", digits));
     let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).or_else(|| digits.strip_prefix('#'));
-    // As Spring reads it: a number of Java's, where 0x begins a hexadecimal one.
+    // Spring accepts the integers of Java, where 0x begins a hexadecimal one.
     let number = match hex {
         Some(hex) => i32::from_str_radix(&format!("{sign}{hex}"), 16),
         None => trimmed.parse(),
@@ -130,7 +130,7 @@ fn not_a_number(text: &str, path: &str) -> Response {
     )
 }
 
-/// Tinyid's own answer, its fields in their order.
+/// Tinyid's response, with its fields in their order.
 #[derive(Serialize)]
 struct Answer<'a, T> {
     data: Option<T>,
@@ -138,8 +138,8 @@ struct Answer<'a, T> {
     message: &'a str,
 }
 
-/// Values that somebody has to himself, its fields in their order: those `v` above `current_id` and up to `max_id` with
-/// `v % delta == remainder`.
+/// A segment owned by one client, with its fields in their order. Its values `v` are above `current_id`, up to
+/// `max_id`, with `v % delta == remainder`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Segment {
@@ -153,7 +153,7 @@ struct Segment {
 impl Segment {
     fn of(run: Run) -> Segment {
         let Run { first, last, increment: delta } = run;
-        // One step below the first value, as far as there are numbers.
+        // One step below the first value, but not negative.
         let current_id = (first - delta).max(0);
         let loading_id = current_id.saturating_add((last - current_id) / 100 * LOADING_PERCENT)
             + (last - current_id) % 100 * LOADING_PERCENT / 100;
@@ -161,7 +161,7 @@ impl Segment {
     }
 }
 
-/// Values of a sequence, one after the other.
+/// Consecutive values of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     first: i64,
@@ -169,7 +169,7 @@ struct Run {
     increment: i64,
 }
 
-/// Who asks.
+/// The caller of a request, with its headers, the configured user and the form of the response.
 struct Asker<'a> {
     caller: &'a Caller,
     user: Option<&'a str>,
@@ -177,11 +177,11 @@ struct Asker<'a> {
     form: Form,
 }
 
-/// Why not.
+/// Why a request failed.
 enum Failure {
-    /// The token is not one of this bizType's.
+    /// The token is not valid for this bizType.
     Token,
-    /// What an exception of Tinyid's would say.
+    /// The message of an exception, as Tinyid words it.
     Said(String),
 }
 
@@ -193,7 +193,7 @@ impl Asker<'_> {
         };
         let run = match drawn.await {
             Ok(run) => run,
-            // What draws IDs wraps the words of what draws segments.
+            // Tinyid wraps the message of a failed segment for IDs.
             Err(Failure::Said(said)) => {
                 return self.failed(&Failure::Said(format!("error query segmentId: {said}")));
             }
@@ -235,7 +235,7 @@ impl Asker<'_> {
         }
     }
 
-    /// The bizType, if the token is one of its own.
+    /// Returns the bizType if the token is valid for it.
     async fn biz_type<'p>(&self, parameters: &'p Parameters) -> Result<Cow<'p, str>, Failure> {
         let biz_type = parameters.joined("bizType").unwrap_or_default();
         let token = parameters.joined("token").unwrap_or_default();
@@ -255,7 +255,7 @@ impl Asker<'_> {
         })
     }
 
-    /// So many values; none: whether there is such a sequence at all.
+    /// Draws `count` values; with 0 it only checks whether the sequence exists.
     async fn draw(&self, biz_type: &str, count: u32) -> Result<Option<Run>, Failure> {
         let name = biz_type.as_bytes();
         match count {
@@ -283,7 +283,7 @@ impl Asker<'_> {
         }
     }
 
-    /// How many values a segment has.
+    /// Returns the number of values of a segment.
     async fn segment_values(&self, biz_type: &str) -> Result<u32, Failure> {
         let reply = self.caller.ask_as(self.user, self.headers, &[b"SEQUENCE", b"INFO", biz_type.as_bytes()]).await;
         let cache = match reply {
@@ -292,7 +292,7 @@ impl Asker<'_> {
                 cache.and_then(|(_, value)| text_of(value)?.parse().ok()).unwrap_or(0)
             }
             Ok(_) => 0,
-            // The first request for it may make it.
+            // The first request for the sequence may create it.
             Err(problem) if is_no_such(&problem) => 0,
             Err(problem) => return Err(Failure::Said(said(&problem, biz_type))),
         };
@@ -305,7 +305,7 @@ fn is_no_such(problem: &Problem) -> bool {
     problem.detail.starts_with("no such sequence")
 }
 
-/// What Tinyid says of it, where it knows such a thing.
+/// Returns Tinyid's text for a problem if it has one.
 fn said(problem: &Problem, biz_type: &str) -> String {
     let conflict = "get next segmentId conflict";
     if is_no_such(problem) {
@@ -321,13 +321,13 @@ fn unexpected() -> Failure {
     Failure::Said("the values have come in a form that nobody knows; please report this".to_owned())
 }
 
-/// Values as they are written, a piece at a time: a hundred thousand of them are two megabytes.
+/// Values that are written a piece at a time: a hundred thousand of them take two megabytes.
 struct Values {
-    /// What is left.
+    /// The values that are left.
     run: Option<Run>,
-    /// What stands in front of the next value: the beginning, or a comma.
+    /// Text before the next value: the beginning, or a comma.
     before: &'static str,
-    /// What stands behind the last one.
+    /// Text after the last value.
     behind: &'static str,
     is_over: bool,
 }
@@ -344,7 +344,7 @@ impl Values {
         if values.is_over { Body::from(first) } else { Body::new(Pieces { first: Some(first), values, bytes_left }) }
     }
 
-    /// How many bytes there will be.
+    /// Returns the number of bytes of the body.
     fn bytes(&self) -> u64 {
         let around = self.before.len() + self.behind.len();
         let Some(Run { first, last, increment }) = self.run else { return around as u64 };
@@ -378,7 +378,7 @@ impl Values {
     }
 }
 
-/// The body of an answer that is longer than a piece.
+/// The body of a response that is longer than a piece.
 struct Pieces {
     first: Option<Vec<u8>>,
     values: Values,
@@ -426,7 +426,7 @@ mod tests {
         }
     }
 
-    /// What Tinyid's own client makes of a segment, to its end.
+    /// The values that Tinyid's Java client takes from a segment, to its end.
     fn javas_client(segment: Segment) -> Vec<i64> {
         let Segment { max_id, current_id, delta, remainder, .. } = segment;
         let mut id = current_id;

@@ -1,4 +1,4 @@
-//! Worker ids: `/v1/workers`, each of which is a subcommand of `WORKERID`.
+//! Worker ids: `/v1/workers`, whose requests are subcommands of `WORKERID`.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -175,7 +175,7 @@ async fn lease(Name(pool): Name, ask: Ask, body: Body) -> Result<Response, Probl
     Ok(reply::json(StatusCode::CREATED, &granted))
 }
 
-/// A number that its schema has let through, as a word of a command.
+/// Returns a number that matches its schema as a word of a command.
 fn number_of(body: &Map<String, Value>, name: &str) -> Option<String> {
     body.get(name).and_then(schema::integer).map(|number| number.to_string())
 }
@@ -229,7 +229,7 @@ async fn release(of: PoolAndId, ask: Ask, body: Body) -> Result<Response, Proble
     Ok(reply::json(StatusCode::OK, &json!({ "released": true })))
 }
 
-/// A command that shows a token.
+/// Runs a command that passes the lease's token.
 async fn show(ask: &Ask, what: &[u8], of: &PoolAndId, body: Body) -> Result<reply::Reply, Problem> {
     let body = ask.body(body).await?;
     let token = body.get("token").and_then(Value::as_str).unwrap_or_default();

@@ -1,26 +1,26 @@
-//! Why there is no log.
+//! Errors of starting the log.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a log could not be started, or its file not be opened.
+/// Why the log could not be started, or its file could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The file can't be opened.
+    /// The log file cannot be opened.
     #[error("can't open the log file {}: {error}", path.display())]
     Open {
-        /// Its path, absolute.
+        /// The file's absolute path.
         path: PathBuf,
-        /// The OS error.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// A thread of the log can't be started.
+    /// A thread of the log cannot be started.
     #[error("can't start the thread that writes the log: {error}. Raise the limit of processes (ulimit -u, TasksMax=)")]
     Thread {
-        /// The OS error.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// The process has one already.
+    /// The process already has a log.
     #[error("the process has a log already")]
     Twice,
 }

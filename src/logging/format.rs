@@ -1,8 +1,8 @@
-//! One event as one line, of text or JSON.
+//! Formats one event as one line of text or JSON.
 //!
-//! The formatters of tracing-subscriber cannot write these lines. Their JSON has the name `timestamp` and levels of
-//! tracing, and integers beyond 2^53, which JavaScript rounds; their text has all text fields in quotes, and no process
-//! id; neither escapes what only changes the direction of writing. A `FormatEvent` of our own would need all of the
+//! The formatters of tracing-subscriber cannot write these lines. Their JSON uses the name `timestamp`, tracing's
+//! levels, and integers beyond 2^53, which JavaScript rounds. Their text quotes all text fields and has no process id.
+//! Neither escapes characters that only change the direction of writing. A custom `FormatEvent` would need all of the
 //! code below.
 
 use std::borrow::Cow;
@@ -15,16 +15,16 @@ use crate::config::LogFormat;
 use crate::text::printable::{is_unprintable, printable};
 use crate::text::timestamp;
 
-/// Bytes of a message: the longest of ours is a report of a start that failed.
+/// The longest message, bytes: a report of a failed start.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of a field's text: names and paths.
+/// The longest text of a field, bytes: names and paths.
 const FIELD_BYTES_MAX: usize = 4 << 10;
 
-/// The target of lines that say who did what.
+/// The target of audit lines, which record who did what.
 pub const AUDIT: &str = "audit";
 
-/// The target of lines of the log's own.
+/// The target of the log's lines about itself.
 const OWN: &str = "getid::logging";
 
 /// How an event becomes a line.
@@ -38,7 +38,7 @@ pub(super) struct LineFormat {
 }
 
 impl LineFormat {
-    /// The line of an event, with its line break.
+    /// Formats an event as a line, with its line break.
     pub(super) fn line(&self, unix_ms: i64, level: Level, target: &str, record: &Record) -> String {
         let time = timestamp::format_rfc3339(unix_ms);
         let mut line = match self.format {
@@ -49,7 +49,7 @@ impl LineFormat {
         line
     }
 
-    /// A line of the log's own, about itself.
+    /// Formats a line of the log about itself.
     pub(super) fn own_line(&self, level: Level, message: String) -> String {
         self.line((self.now_unix_ms)(), level, OWN, &Record { message, fields: Vec::new() })
     }
@@ -63,11 +63,11 @@ pub(super) struct Record {
 }
 
 enum Value {
-    /// Text as it is, or what `Debug` and `Display` make of a thing.
+    /// A text, or the `Debug` or `Display` form of a value.
     Text(String),
-    /// A number, or true or false: needs no quotes anywhere.
+    /// A number or a boolean, which never needs quotes.
     Plain(String),
-    /// An integer that a double can't hold: in JSON it becomes a string, or JavaScript would round it.
+    /// An integer beyond a double's range: a string in JSON, since JavaScript would round it.
     Large(String),
 }
 
@@ -103,7 +103,7 @@ impl Record {
         let mut line = format!(r#"{{"time":"{time}","level":"{}","pid":{pid}"#, level_name(level));
         let _ = write!(line, r#","target":{},"message":{}"#, json_string(target), json_string(&self.message));
         for (name, value) in &self.fields {
-            // A field named as one of ours must not hide it.
+            // A field with the name of a standard member must not hide it.
             let ours = matches!(*name, "time" | "level" | "pid" | "target" | "message");
             let _ = write!(line, ",{}:", json_string(&format!("{}{name}", if ours { "field_" } else { "" })));
             match value {
@@ -175,7 +175,8 @@ pub(super) fn level_name(level: Level) -> &'static str {
     }
 }
 
-/// JSON itself escapes only what it could not contain, which a terminal or a reader may obey all the same.
+/// Writes a JSON string. JSON itself escapes only what it cannot contain; this also escapes what a terminal or a reader
+/// may obey.
 fn json_string(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
     if !json.contains(is_unprintable) {
@@ -191,13 +192,13 @@ fn json_string(text: &str) -> String {
     })
 }
 
-/// The beginning of a text that may be anybody's.
+/// Cuts a text, which may come from a client.
 fn cut(text: &str, bytes_max: usize) -> String {
     let end = text.floor_char_boundary(bytes_max);
     if end == text.len() { text.to_owned() } else { format!("{}...", &text[..end]) }
 }
 
-/// `text` as one word: in quotes when it would not read as one.
+/// Returns `text` as one word, in quotes if it would not read as one.
 fn quoted(text: &str) -> Cow<'_, str> {
     let one_word = !text.is_empty() && !text.contains([' ', '"', '=']);
     if one_word || is_quoted(text) {
@@ -206,7 +207,7 @@ fn quoted(text: &str) -> Cow<'_, str> {
     format!("\"{}\"", printable(&text.replace('\\', "\\\\").replace('"', "\\\""))).into()
 }
 
-/// Whether this is what `Debug` writes of a string: in quotes, and no other quote that is not escaped.
+/// Whether this is the `Debug` form of a string: in quotes, with all inner quotes escaped.
 fn is_quoted(text: &str) -> bool {
     let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.is_some_and(|inner| {
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_can_end_a_field_early() {
+    fn no_text_ends_a_field_early() {
         for (text, shown) in [
             ("orders", "orders"),
             ("", r#""""#),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn json_shows_nobody_anything_else_than_it_says() {
+    fn json_has_no_unprintable_characters() {
         for (text, shown) in [
             ("größe", r#""größe""#),
             ("a\nb\u{1b}[2J", r#""a\nb\u001b[2J""#),

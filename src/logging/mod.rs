@@ -1,8 +1,8 @@
-//! The log: one line an event, as text or JSON, to standard output or a file, and to syslog beside it.
+//! The log: one line an event, as text or JSON, to standard output or a file, and optionally to syslog too.
 //!
-//! Levels carry Redis's names, because `loglevel` in redis.conf does:
+//! Levels have Redis's names, as `loglevel` in redis.conf has:
 //!
-//! | `loglevel` | shows events of tracing's | written as | syslog severity |
+//! | `loglevel` | logs events of tracing's | written as | syslog severity |
 //! |---|---|---|---|
 //! | `debug` | TRACE and below | `debug` | debug |
 //! | `verbose` | DEBUG and below | `verbose` | info |
@@ -10,21 +10,21 @@
 //! | `warning` | WARN, ERROR | `warning`, `error` | warning, err |
 //! | `nothing` | none | | |
 //!
-//! A line of text is time (RFC 3339 in UTC, as IDs are decoded), process id, level, message, fields:
+//! A line of text has the time (RFC 3339 in UTC, as for decoded IDs), process id, level, message and fields:
 //!
 //! ```text
 //! 2026-11-21T02:36:16.123Z 4711 notice  ready to accept connections port=7890
 //! ```
 //!
-//! Lines with the target `audit` say who did what; in text their message begins with `audit: `.
+//! Lines with the target `audit` record who did what; in text their message begins with `audit: `.
 //!
-//! What clients say may end up in a line (a client's name, a bad command), so control characters are escaped: one
-//! event is always one line. What clients cause is bounded too ([`throttle`]).
+//! A client's text may become part of a line (a client's name, a bad command), so control characters are escaped: one
+//! event is always one line. The lines that clients cause are bounded too ([`throttle`]).
 //!
-//! Invariant: logging never stops the server, and nobody who logs waits. Lines go into a queue with a bound; threads of
-//! the log's own write them, open the file again, and may hang on a pipe that nobody reads or a disk that does not
-//! answer. Lines that have no room, or can't be written, are lost; the log counts them and says how many. Spans are not
-//! shown; every event carries the fields it needs.
+//! Invariant: logging never stops the server or makes a thread wait. Lines go into a bounded queue. The log's own
+//! threads write them and reopen the file; only they may block on a pipe without a reader or a disk that hangs. Lines
+//! without room, or that cannot be written, are lost, counted and reported. Spans are not logged: every event carries
+//! the fields it needs.
 
 mod error;
 mod format;
@@ -69,19 +69,19 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens the log, starts its threads and makes it the process's own. Once per process.
+    /// Opens the log, starts its threads and installs it for the process. Once per process.
     ///
     /// # Errors
     ///
-    /// When the file can't be opened, a thread can't be started, or the process has a log already. A missing syslog is
-    /// no error: it is said on standard error, and the log goes on without it.
+    /// Fails if the file cannot be opened, a thread cannot be started, or the process already has a log. A missing
+    /// syslog is not an error: it is reported on standard error, and the log works without it.
     pub fn start(options: LogOptions) -> Result<Log, LogError> {
         let (subscriber, log) = Log::build(options)?;
         tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
         Ok(log)
     }
 
-    /// The subscriber by itself, for tests.
+    /// Returns the subscriber without installing it, for tests.
     fn build(options: LogOptions) -> Result<(impl Subscriber + Send + Sync, Log), LogError> {
         let target = match &options.file {
             None => Target::stdout()?,
@@ -92,7 +92,7 @@ impl Log {
         let format = LineFormat { format: options.format, colors, pid, now_unix_ms: options.now_unix_ms };
         let queue = Arc::new(Queue::default());
         let syslog = options.syslog.map(|options| SyslogOutput::new(options, pid));
-        // From here on the sink closes its queues, and the threads end with them.
+        // From here on, dropping the sink closes its queues and so ends the threads.
         let sink = Sink { format, queue: Arc::clone(&queue), syslog, recent: Recent::default() };
         let writer = Writer::new(target, format);
         thread::spawn("log", move || writer.run(&queue))?;
@@ -106,39 +106,39 @@ impl Log {
         Ok((subscriber, Log { filter: handle, sink }))
     }
 
-    /// Shows events from `level` on from now on.
+    /// Sets the least severe level that is logged from now on.
     pub fn set_level(&self, level: LogLevel) {
-        // Fails only when the subscriber is gone, and then nobody logs.
+        // Fails only if the subscriber is gone, and then no event is logged.
         let _ = self.filter.reload(filter(level));
     }
 
-    /// Has the log file opened again under its path, after it was rotated (SIGHUP), behind the lines that wait. The log
-    /// itself says how that went; where it fails, the log goes on into the file it has.
+    /// Reopens the log file under its path after it was rotated (SIGHUP), after the queued lines. The log reports the
+    /// result. If it fails, the log keeps the file that it has.
     pub fn reopen(&self) {
         self.sink.queue.reopen();
     }
 
-    /// How many lines were dropped because nobody took those before them, or could not be written.
+    /// Returns the number of lines that were dropped for lack of room or could not be written.
     pub fn dropped(&self) -> u64 {
         let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_ever());
         self.sink.queue.dropped_ever() + syslog
     }
 
-    /// The newest lines of level `notice` and above, the oldest first. Lines that say who did what are not among them.
+    /// Returns the newest lines of level `notice` and above, the oldest first, without audit lines.
     pub fn recent(&self) -> Vec<RecentLine> {
         self.sink.recent.all()
     }
 
-    /// Waits until everything is written, for this long at most; whether it is.
+    /// Waits up to `timeout` until all lines are written; returns whether they are.
     pub fn flush(&self, timeout: Duration) -> bool {
         let written = self.sink.queue.flush(timeout);
-        // Not twice: a daemon that hangs is as good as none.
+        // The time is not spent twice: a daemon that hangs counts as missing.
         let timeout = if written { timeout } else { Duration::ZERO };
         written & self.sink.syslog.as_ref().is_none_or(|output| output.queue.flush(timeout))
     }
 
-    /// Has panics written to the log, in one line each. The standard library would write them to standard error, and
-    /// have the thread that panics wait for that; it may be one that serves.
+    /// Logs panics, in one line each. The standard library would write them to standard error and make the panicking
+    /// thread wait, which may serve connections.
     pub fn log_panics(&self) {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("no message");
@@ -154,16 +154,16 @@ impl Log {
     }
 }
 
-/// What the log is to be.
+/// Settings of the log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// The least severe events shown (`loglevel`).
+    /// The least severe events that are logged (`loglevel`).
     pub level: LogLevel,
-    /// Where to; `None`: standard output (`logfile`).
+    /// Path of the log file; `None`: standard output (`logfile`).
     pub file: Option<PathBuf>,
-    /// How (`log-format`).
+    /// Format of the lines (`log-format`).
     pub format: LogFormat,
-    /// Beside that, to syslog (`syslog-enabled`).
+    /// Settings of syslog, if lines go there too (`syslog-enabled`).
     pub syslog: Option<SyslogOptions>,
     /// Reads the wall clock, Unix ms.
     pub now_unix_ms: fn() -> i64,
@@ -179,7 +179,8 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Whether standard output shows colors: a terminal, and nobody said no (<https://no-color.org>).
+/// Whether standard output shows colors: it is a terminal, and the environment does not forbid them
+/// (<https://no-color.org>).
 fn wants_colors() -> bool {
     let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     io::stdout().is_terminal() && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_is_told_when_it_can_be_again() {
+    fn lines_that_could_not_be_written_are_reported_by_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let format = LineFormat { format: LogFormat::Text, colors: false, pid: 1, now_unix_ms: || 0 };
@@ -374,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stalls_holds_up_nobody_who_logs() {
+    fn a_stalled_reader_blocks_no_logging_thread() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -386,7 +387,7 @@ mod tests {
             for _ in 0..2 * queue::LINES_MAX {
                 info!("{text}");
             }
-            // Not that it could be.
+            // The writer is blocked, so the file cannot be reopened yet.
             log.reopen();
             assert!(!log.flush(Duration::from_millis(10)));
         });
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn audit_lines_say_so() {
+    fn audit_lines_are_marked() {
         let dir = tempfile::tempdir().unwrap();
         check(
             options(&dir.path().join("log")),

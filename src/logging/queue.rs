@@ -1,39 +1,39 @@
 //! A bounded queue between the threads that log and the thread that writes.
 //!
-//! Whoever logs takes a lock for as long as it takes to move a line, and never waits for a reader, a disk or a daemon.
-//! A line that has no room is dropped and counted; the count takes its place in the order of lines, as soon as there is
-//! room again.
+//! A thread that logs holds a lock only while it moves a line, and never waits for a reader, a disk or a daemon. A line
+//! without room is dropped and counted. As soon as there is room, the count takes the dropped lines' place in the
+//! order.
 //!
-//! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. Of other entries
-//! (a count of dropped lines, a request to open the file again) each line has one behind it at most.
+//! Invariant: `lines.len() <= LINES_MAX` and the bytes of their texts are at most `BYTES_MAX`. Each line is followed by
+//! at most one other entry of a kind (a count of dropped lines, a request to reopen the file).
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that wait at most. At ten lines a second, which is much, some minutes.
+/// The most lines in the queue. At ten lines a second, which is much, they are some minutes.
 pub(super) const LINES_MAX: usize = 2048;
 
-/// Bytes of them together.
+/// The most bytes of queued lines together.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// What the writer is to do next.
+/// What the writer does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// Write this.
+    /// Write this line.
     Line(String),
-    /// Say that so many lines were dropped here.
+    /// Report that so many lines were dropped here.
     Dropped(u64),
-    /// Open the file again.
+    /// Reopen the file.
     Reopen,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// There is something to do, or nothing more will come.
+    /// Notified when there is an entry, or the queue is closed.
     filled: Condvar,
-    /// Nothing is left to do.
+    /// Notified when no entry is left.
     emptied: Condvar,
 }
 
@@ -45,15 +45,15 @@ struct State {
     /// Lines dropped since the last one that had room.
     dropped: u64,
     dropped_ever: u64,
-    /// A request to open the file again waits.
+    /// Whether a request to reopen the file is queued.
     reopens: bool,
-    /// The writer has an entry in hand.
+    /// Whether the writer is processing an entry.
     is_writing: bool,
     is_closed: bool,
 }
 
 impl Queue {
-    /// Takes a line in, or counts it as dropped.
+    /// Queues a line, or counts it as dropped.
     pub(super) fn push(&self, text: String) {
         let mut state = self.lock();
         if state.lines >= LINES_MAX || state.bytes + text.len() > BYTES_MAX {
@@ -69,7 +69,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Has the file opened again, once the lines before are written. Asked for again meanwhile, it is done once.
+    /// Requests to reopen the file once the lines before are written. Requests that wait are merged.
     pub(super) fn reopen(&self) {
         let mut state = self.lock();
         if !state.reopens {
@@ -81,14 +81,14 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Nothing more will come: the writer ends when it has written what is there.
+    /// Closes the queue: the writer ends when it has written the queued entries.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.filled.notify_one();
     }
 
-    /// For the writer: what to do next, when there is something. With that, the entry before counts as done. `None`:
-    /// the end.
+    /// Waits for the next entry, for the writer. The entry before counts as done. `None`: the queue is closed and
+    /// empty.
     pub(super) fn next(&self) -> Option<Entry> {
         let mut state = self.lock();
         state.is_writing = false;
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// Waits until everything is written, for this long at most; whether it is.
+    /// Waits up to `timeout` until all entries are written; returns whether they are.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
         let end = Instant::now() + timeout;
         let mut state = self.lock();
@@ -130,18 +130,18 @@ impl Queue {
         true
     }
 
-    /// Counts a line that was taken out and could not be written.
+    /// Counts a line that the writer could not write.
     pub(super) fn count_unwritten(&self) {
         self.lock().dropped_ever += 1;
     }
 
-    /// How many lines were dropped or could not be written since the start.
+    /// Returns the number of lines that were dropped or could not be written since the start.
     pub(super) fn dropped_ever(&self) -> u64 {
         self.lock().dropped_ever
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics between two changes that belong together.
+        // No code here panics between two changes that belong together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_counted_where_it_would_have_stood() {
+    fn lines_without_room_are_counted_in_their_place() {
         let queue = Queue::default();
         for at in 0..LINES_MAX + 3 {
             queue.push(at.to_string());
@@ -196,17 +196,17 @@ mod tests {
         assert_eq!([line(&queue).len(), line(&queue).len()], [half.len(); 2]);
         assert_eq!(line(&queue), "3 dropped");
         queue.push(half.clone() + &half + "x");
-        assert_eq!(line(&queue), "1 dropped", "one line that is too long by itself");
+        assert_eq!(line(&queue), "1 dropped", "one line above the bound alone");
     }
 
     #[test]
-    fn a_flush_has_a_bound_and_counts_what_is_in_hand() {
+    fn a_flush_has_a_bound_and_waits_for_the_entry_in_progress() {
         let queue = Queue::default();
         assert!(queue.flush(Duration::ZERO));
         queue.push("x".to_owned());
-        assert!(!queue.flush(Duration::from_millis(1)), "nobody writes");
+        assert!(!queue.flush(Duration::from_millis(1)), "no writer runs");
         assert_eq!(line(&queue), "x");
-        assert!(!queue.flush(Duration::from_millis(1)), "it is being written");
+        assert!(!queue.flush(Duration::from_millis(1)), "the entry is being written");
         queue.close();
         assert_eq!(line(&queue), "end");
         assert!(queue.flush(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Takes events in, on the threads that have them, and puts their lines into the queues.
+//! Receives events on the threads that log them, and puts their lines into the queues.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::recent::{Recent, RecentLine};
 use super::syslog::{SyslogFormat, SyslogOptions};
 
-/// The sink as tracing knows it.
+/// The sink as a layer of tracing.
 pub(super) struct SinkLayer(pub(super) Arc<Sink>);
 
 impl<S: Subscriber> Layer<S> for SinkLayer {
@@ -19,7 +19,7 @@ impl<S: Subscriber> Layer<S> for SinkLayer {
     }
 }
 
-/// The queues that lines go into. When it is dropped, the threads behind them end.
+/// The queues of lines. Dropping it ends the threads that read them.
 pub(super) struct Sink {
     pub(super) format: LineFormat,
     pub(super) queue: Arc<Queue>,
@@ -27,7 +27,7 @@ pub(super) struct Sink {
     pub(super) recent: Recent,
 }
 
-/// The queue of syslog.
+/// The queue of lines for syslog.
 pub(super) struct SyslogOutput {
     pub(super) queue: Arc<Queue>,
     pub(super) format: SyslogFormat,

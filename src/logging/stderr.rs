@@ -1,6 +1,6 @@
-//! Lines on standard error, before there is a log and after its end.
+//! Lines on standard error, before the log starts and after it ends.
 //!
-//! Standard error may be a pipe that nobody reads, so whoever writes to it waits for a second at most.
+//! Standard error may be a pipe without a reader, so a thread waits for it at most a second.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -14,14 +14,14 @@ use super::thread;
 /// How long [`print`] waits for standard error.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Writes a line to standard error, and waits for that no longer than a second. For a start and its end, not for
+/// Writes a line to standard error, and waits for it at most a second. For the start and the end of a process, not for
 /// threads that serve.
 pub fn print(text: &str) {
     let line = format!("{}\n", text.trim_end());
     let (done, wait) = mpsc::channel();
     let copy = line.clone();
     let write = move || {
-        // Nothing to fall back on when standard error is gone.
+        // There is no other output if standard error is gone.
         let _ = io::stderr().write_all(copy.as_bytes());
         let _ = done.send(());
     };
@@ -32,8 +32,8 @@ pub fn print(text: &str) {
     }
 }
 
-/// [`print`] where no thread can be made, which may be what is to be said. A pipe that says that it has room takes this
-/// much without a wait.
+/// Replaces [`print`] if no thread can be started, which may be what the line reports. A pipe that polls as writable
+/// accepts `PIPE_BUF` bytes without blocking.
 fn print_without_a_thread(line: &[u8]) {
     const ROOM: usize = nix::libc::PIPE_BUF;
     let stderr = io::stderr();

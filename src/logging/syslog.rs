@@ -1,4 +1,4 @@
-//! The log in syslog.
+//! Sends log lines to syslog.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -11,27 +11,27 @@ use tracing::Level;
 use super::queue::{Entry, Queue};
 use super::stderr;
 
-/// Where syslog listens.
+/// The socket of the syslog daemon.
 pub const SYSLOG_SOCKET: &str = "/dev/log";
 
-/// Bytes of one syslog datagram. RFC 3164 asks for 1,024; today's daemons take 8 KiB, and a longer line is cut.
+/// The longest syslog datagram, bytes. RFC 3164 allows 1,024; today's daemons accept 8 KiB. A longer line is cut.
 pub(super) const SYSLOG_BYTES_MAX: usize = 8192;
 
-/// How long a datagram waits for a daemon that reads slowly. The queue behind has a bound.
+/// How long a datagram waits for a slow daemon. The queue before it is bounded.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The log's name and facility in syslog.
 #[derive(Clone, Debug)]
 pub struct SyslogOptions {
-    /// The name (`syslog-ident`).
+    /// The name of the program in syslog (`syslog-ident`).
     pub ident: String,
     /// The facility's number: user is 1, local0 to local7 are 16 to 23 (`syslog-facility`).
     pub facility: u8,
-    /// The socket, usually [`SYSLOG_SOCKET`].
+    /// Path of the socket, usually [`SYSLOG_SOCKET`].
     pub socket: PathBuf,
 }
 
-/// How an event becomes a datagram, as RFC 3164 has them.
+/// How an event becomes a datagram of RFC 3164.
 #[derive(Clone, Debug)]
 pub(super) struct SyslogFormat {
     pub(super) options: SyslogOptions,
@@ -39,7 +39,7 @@ pub(super) struct SyslogFormat {
 }
 
 impl SyslogFormat {
-    /// A datagram; `body` has no control characters.
+    /// Formats a datagram; `body` has no control characters.
     pub(super) fn line(&self, level: Level, unix_ms: i64, body: &str) -> String {
         let severity = match level {
             Level::ERROR => 3,
@@ -50,7 +50,7 @@ impl SyslogFormat {
         };
         let SyslogOptions { ident, facility, .. } = &self.options;
         let priority = u16::from(*facility) * 8 + severity;
-        // UTC; journald and rsyslog put their own local time to it.
+        // UTC; journald and rsyslog add their own local time.
         let time = Timestamp::from_millisecond(unix_ms).map(|time| time.strftime("%b %e %T ").to_string());
         let time = time.unwrap_or_default();
         let mut line = format!("<{priority}>{time}{ident}[{}]: {body}", self.pid);
@@ -59,8 +59,8 @@ impl SyslogFormat {
     }
 }
 
-/// Sends datagrams to the local daemon, on a thread of its own. It counts the lines that it cannot send, and says how
-/// many as soon as the daemon is back.
+/// Sends datagrams to the local daemon, on its own thread. It counts lines that it cannot send, and reports their
+/// number once the daemon is back.
 pub(super) struct Syslog {
     format: SyslogFormat,
     socket: Option<UnixDatagram>,
@@ -85,7 +85,7 @@ impl Syslog {
         Ok(())
     }
 
-    /// Sends what comes until the queue is closed.
+    /// Sends queued lines until the queue is closed.
     pub(super) fn run(mut self, queue: &Queue, now_unix_ms: fn() -> i64) {
         while let Some(entry) = queue.next() {
             match entry {
@@ -95,13 +95,13 @@ impl Syslog {
                     }
                 }
                 Entry::Dropped(count) => self.lost += count,
-                // There is no file.
+                // Syslog has no file.
                 Entry::Reopen => {}
             }
         }
     }
 
-    /// Sends a line; returns whether it got there.
+    /// Sends a line, after a report of lost lines; returns whether the line was sent.
     fn send_or_count(&mut self, line: &str, now_unix_ms: fn() -> i64) -> bool {
         if self.lost > 0 {
             let note = format!("{} log lines did not get to syslog before this one", self.lost);
@@ -120,7 +120,7 @@ impl Syslog {
             match self.socket.as_ref().map(|socket| socket.send(line.as_bytes())) {
                 Some(Ok(_)) => return true,
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                // The daemon was started again, or comes up after us.
+                // The daemon was restarted, or starts later than this process.
                 Some(Err(_)) | None => {
                     self.socket = None;
                     if self.connect().is_err() {

@@ -1,4 +1,4 @@
-//! Threads of the log's own.
+//! Starts the log's threads.
 
 use std::thread;
 

@@ -1,11 +1,10 @@
-//! A rate limit for the lines that clients can cause.
+//! A rate limit on lines that clients can cause.
 //!
-//! Whatever a client can do a hundred thousand times a second must not be logged a hundred thousand times a second:
-//! that would fill the disk that the state is on, and hide what else is in the log. So each such line has a [`Kind`],
-//! whose row says how many lines of it a window of time may have. When a window ends, one line says how many more there
-//! were, even when none follows.
+//! A client can cause some events a hundred thousand times a second. Logging each would fill the disk of the state, and
+//! hide all other lines. So each such line has a [`Kind`], whose row limits its lines in a window of time. When a
+//! window ends, one line reports how many were suppressed, even if none follows.
 //!
-//! No clock: [`LogThrottle::end_windows`] is told the time.
+//! No clock: the caller passes the time to [`LogThrottle::end_windows`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,18 +17,19 @@ use tracing::Level;
 struct Row {
     kind: Kind,
     level: Level,
-    /// Lines in a window.
+    /// The most lines in a window.
     count_max: u64,
-    /// The length of a window, seconds.
+    /// Length of a window, seconds.
     every_s: u64,
-    /// What was suppressed, for the line that says how many: "... : clients connected".
+    /// Description of suppressed lines, for the line that reports their number: "... : clients connected".
     what: &'static str,
 }
 
-/// The kinds and their limits: the level of a line, how many there may be in how many seconds, what was suppressed.
+/// The kinds and their limits: the level of a line, the most lines, the seconds of a window, the description of
+/// suppressed lines.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $level:ident, $count_max:literal, $every_s:literal, $what:literal;)+) => {
-        /// What a line is about; each kind has a limit of its own.
+        /// The event that a line is about; each kind has its own limit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($(#[$doc])* $kind),+ }
 
@@ -40,72 +40,72 @@ macro_rules! kinds {
 }
 
 kinds! {
-    // Whoever has the levels below INFO shown wants to see every line, but not a flood.
-    /// Somebody connects.
+    // Levels below INFO are for readers of every line, but even they need a bound.
+    /// A client connected.
     Connected = TRACE, 1000, 1, "clients connected";
-    /// Somebody leaves, or is gone.
+    /// A client disconnected.
     Left = DEBUG, 1000, 1, "clients left or are gone";
     /// Options of a client's socket could not be set.
     SocketOptions = DEBUG, 10, 1, "clients' sockets did not take their options";
-    /// Closed for being idle longer than `timeout`.
+    /// A client was closed because it was idle longer than `timeout`.
     Idle = DEBUG, 100, 1, "idle clients were closed";
-    /// Closed for a request larger than `client-query-buffer-limit`.
+    /// A client was closed for a request larger than `client-query-buffer-limit`.
     InputLimit = WARN, 1, 1, "clients were closed for a request larger than client-query-buffer-limit";
-    /// Closed for not taking its output.
+    /// A client was closed because it did not read its replies.
     OutputLimit = WARN, 1, 1, "clients were closed because they did not take their output";
-    /// Closed because the buffers of all clients together passed `maxmemory-clients`.
+    /// A client was closed because the buffers of all clients together exceeded `maxmemory-clients`.
     Evicted = WARN, 1, 1, "clients were closed because all of them held more than maxmemory-clients";
-    /// Closed for not logging in within `auth-timeout`.
+    /// A client was closed because it did not log in within `auth-timeout`.
     AuthTimeout = WARN, 1, 1, "clients were closed because they did not log in within auth-timeout";
-    /// Closed during its TLS handshake, because too many others were in theirs.
+    /// A client was closed during its TLS handshake, because too many others were in theirs.
     HandshakeEvicted = WARN, 1, 1, "TLS handshakes were ended because as many as may be were under way";
-    /// An HTTP connection that was idle made room for another.
+    /// An idle HTTP connection was closed to make room for another.
     HttpEvicted = INFO, 1, 10, "HTTP connections that were idle made room for others";
-    /// An HTTP client was refused, because all places were at work.
+    /// An HTTP client was refused because all places were in use.
     HttpRefused = WARN, 1, 1, "HTTP clients were refused because all places of http-max-clients were at work";
-    /// Closed for speaking HTTP: a browser may have been tricked into it. The limit is that of Redis.
+    /// A client was closed for speaking HTTP: a browser may have been tricked into it. The limit is Redis's.
     Http = WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting";
-    /// `accept` began to fail, as it does at the limit of open files.
+    /// `accept` began to fail, as at the limit of open files.
     AcceptFails = ERROR, 1, 1, "times accepting clients began to fail";
-    /// `accept` works again.
+    /// `accept` works again after a failure.
     AcceptsAgain = WARN, 1, 1, "times clients could be accepted again";
-    /// A monitor was closed for falling behind.
+    /// A monitor was closed because it read too slowly.
     MonitorDropped = WARN, 1, 1, "monitors did not keep up and were closed";
-    /// A connection ended in a panic.
+    /// A connection ended with a panic.
     Bug = ERROR, 10, 1, "connections ended in a bug";
-    /// `SHUTDOWN` was refused.
+    /// The command `SHUTDOWN` was refused.
     ShutdownRefused = ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved";
-    /// A change of settings failed, or deserves a warning.
+    /// A change of settings failed, or needs a warning.
     Settings = WARN, 10, 1, "warnings about changes of settings were left out";
-    /// A request of Leaf's or Tinyid's clients for a name that no sequence can have.
+    /// A Leaf or Tinyid client requested a name that no sequence can have.
     UnservedName = WARN, 1, 3600, "requests of Leaf's and Tinyid's clients for names that no sequence can have";
-    /// Logged in.
+    /// A login.
     AuditLogin = INFO, 100, 1, "logins";
-    /// Failed to log in.
+    /// A failed login.
     AuditLoginFailed = WARN, 10, 1, "failed logins";
-    /// `CONFIG SET`, `REWRITE`, `RESETSTAT`.
+    /// The command `CONFIG SET`, `CONFIG REWRITE` or `CONFIG RESETSTAT`.
     AuditConfig = INFO, 10, 1, "CONFIG SET, REWRITE or RESETSTAT commands";
     /// An `ACL` command that changes something.
     AuditAcl = INFO, 10, 1, "ACL commands";
-    /// `CLIENT KILL`, `PAUSE`, `UNPAUSE`.
+    /// The command `CLIENT KILL`, `CLIENT PAUSE` or `CLIENT UNPAUSE`.
     AuditClient = WARN, 10, 1, "CLIENT KILL, PAUSE or UNPAUSE commands";
-    /// `MONITOR`.
+    /// The command `MONITOR`.
     AuditMonitor = INFO, 10, 1, "MONITOR commands";
-    /// A sequence is made, changed or dropped.
+    /// A sequence was created, changed or dropped.
     AuditSequence = INFO, 100, 1, "sequences made, changed or dropped";
-    /// A lease of a worker id was ended by an operator.
+    /// An operator ended a lease of a worker id.
     AuditWorkerId = INFO, 100, 1, "leases of worker ids that were revoked";
-    /// `SHUTDOWN`.
+    /// The command `SHUTDOWN`.
     AuditShutdown = WARN, 10, 1, "SHUTDOWN commands";
 }
 
 impl Kind {
-    /// The level of its lines.
+    /// Returns the level of the kind's lines.
     pub const fn level(self) -> Level {
         ROWS[self as usize].level
     }
 
-    /// Whether its lines say who did what.
+    /// Whether the kind's lines are audit lines.
     pub const fn is_audit(self) -> bool {
         self as usize >= Kind::AuditLogin as usize
     }
@@ -115,19 +115,18 @@ impl Kind {
 #[derive(Debug, Default)]
 pub struct LogThrottle {
     kinds: [Window; ROWS.len()],
-    /// Lines that say who did what, since the second began: each user has a count of its own, up to [`USERS_MAX`]
-    /// counts.
+    /// Audit lines in the current second, by kind and user, up to [`USERS_MAX`] pairs.
     by_user: Mutex<HashMap<(usize, Arc<str>), u64>>,
-    /// When [`LogThrottle::end_windows`] was called last, in seconds of uptime.
+    /// When [`LogThrottle::end_windows`] was last called, in seconds of uptime.
     checked_s: AtomicU64,
 }
 
-/// Pairs of user and kind that have a count of their own in a second; all others share the count of their kind.
+/// The most pairs of kind and user with their own count in a second; all others share the count of the kind.
 const USERS_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 struct Window {
-    /// Lines asked for since it began.
+    /// Lines counted since the window began.
     count: AtomicU64,
     /// Lines not written, and not reported yet.
     suppressed: AtomicU64,
@@ -139,20 +138,21 @@ impl LogThrottle {
         self.allows_many(kind, 1)
     }
 
-    /// As [`LogThrottle::allows`] for a line that stands for several events: all are counted, one line is written.
+    /// Counts a line that reports `count` events; returns whether it may be written. All events are counted; one line
+    /// is written.
     pub fn allows_many(&self, kind: Kind, count: u64) -> bool {
         let window = &self.kinds[kind as usize];
         let is_allowed = window.count.fetch_add(1, Relaxed) < ROWS[kind as usize].count_max;
         if !is_allowed {
-            // The line would have stood for all of them.
+            // The suppressed line would have reported all of them.
             window.suppressed.fetch_add(count, Relaxed);
         }
         is_allowed
     }
 
-    /// As [`LogThrottle::allows`] for a line that says what `user` did: a flood of one user hides no line of another.
+    /// Counts an audit line of `user`; returns whether it may be written. A flood of one user hides no line of another.
     pub fn allows_by(&self, kind: Kind, user: &Arc<str>) -> bool {
-        // Counts, each of which is changed at once.
+        // A panic leaves the map valid: each count is changed in one step.
         let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = by_user.len() < USERS_MAX || by_user.contains_key(&(kind as usize, Arc::clone(user)));
         if !is_known {
@@ -168,7 +168,7 @@ impl LogThrottle {
         is_allowed
     }
 
-    /// Ends the windows that are over at `now_s` seconds of uptime; returns what was suppressed in them.
+    /// Ends the windows that are over at `now_s` seconds of uptime; returns the lines that were suppressed in them.
     pub fn end_windows(&self, now_s: u64) -> Vec<Suppressed> {
         let last_s = self.checked_s.swap(now_s, Relaxed);
         if now_s != last_s {
@@ -177,7 +177,7 @@ impl LogThrottle {
         self.end(|row| now_s / row.every_s != last_s / row.every_s)
     }
 
-    /// Ends all windows; returns what was suppressed and not reported yet.
+    /// Ends all windows; returns the suppressed lines that are not reported yet.
     pub fn end_all(&self) -> Vec<Suppressed> {
         self.end(|_| true)
     }
@@ -192,12 +192,12 @@ impl LogThrottle {
     }
 }
 
-/// Lines of a kind that were not written. `Display` is the line that reports them.
+/// Lines of one kind that were not written. `Display` is the line that reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suppressed {
-    /// The kind of all of them.
+    /// The kind of the lines.
     pub kind: Kind,
-    /// How many there were, at least one.
+    /// Number of lines, at least 1.
     pub count: u64,
 }
 
@@ -213,9 +213,9 @@ impl fmt::Display for Suppressed {
 }
 
 impl Suppressed {
-    /// Writes the line that reports them.
+    /// Logs the line that reports them.
     pub fn log(&self) {
-        // The macros of tracing want a level known at compile time.
+        // The macros of tracing require a level known at compile time.
         match (self.kind.level(), self.kind.is_audit()) {
             (Level::ERROR, _) => tracing::error!("{self}"),
             (Level::WARN, true) => tracing::warn!(target: super::format::AUDIT, "{self}"),
@@ -228,7 +228,7 @@ impl Suppressed {
     }
 }
 
-/// Writes a line of a kind, if its level is shown and the throttle allows it:
+/// Logs a line of a kind, if its level is logged and the throttle allows it:
 /// `throttled!(throttle, InputLimit, "client {id} is closed")`.
 macro_rules! throttled {
     ($throttle:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
@@ -268,7 +268,7 @@ mod tests {
         let throttle = LogThrottle::default();
         let written = (0..260_000).filter(|_| throttle.allows(Kind::AuditClient)).count();
         assert_eq!(written, 10);
-        assert!(throttle.allows(Kind::AuditMonitor), "kinds do not share");
+        assert!(throttle.allows(Kind::AuditMonitor), "each kind has its own limit");
         assert_eq!(throttle.end_windows(0), [], "the window is not over");
         let suppressed = throttle.end_windows(1);
         assert_eq!(suppressed, [Suppressed { kind: Kind::AuditClient, count: 259_990 }]);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_does_is_hidden_by_no_other() {
+    fn a_users_lines_are_hidden_by_no_other_user() {
         let throttle = LogThrottle::default();
         let [loud, quiet]: [Arc<str>; 2] = ["loud".into(), "quiet".into()];
         let written = (0..1000).filter(|_| throttle.allows_by(Kind::AuditConfig, &loud)).count();
@@ -289,12 +289,12 @@ mod tests {
         assert!(throttle.allows_by(Kind::AuditConfig, &quiet) && throttle.allows_by(Kind::AuditAcl, &loud));
         assert_eq!(throttle.end_windows(1), [Suppressed { kind: Kind::AuditConfig, count: 990 }]);
         assert!(throttle.allows_by(Kind::AuditConfig, &loud), "a new window");
-        // However many users: those beyond the bound share one count.
+        // Users beyond the bound share one count.
         let users: Vec<Arc<str>> = (0..1000).map(|number| number.to_string().into()).collect();
         let written = users.iter().filter(|user| throttle.allows_by(Kind::AuditConfig, user)).count();
         assert_eq!(written, USERS_MAX - 1 + 10);
         assert_eq!(throttle.by_user.lock().unwrap().len(), USERS_MAX);
-        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "who has a count keeps it");
+        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "a user with a count keeps it");
     }
 
     #[test]
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_stands_for_many_is_counted_as_many_when_it_is_suppressed() {
+    fn a_suppressed_line_counts_all_its_events() {
         let throttle = LogThrottle::default();
         for _ in 0..10 {
             assert!(throttle.allows_many(Kind::AuditLoginFailed, 5));

@@ -1,4 +1,4 @@
-//! The thread that writes the lines, and the file that it has open.
+//! The thread that writes the lines, and its open file.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -14,22 +14,22 @@ use super::format::LineFormat;
 use super::queue::{Entry, Queue};
 use crate::system::files;
 
-/// Standard output, standard error, or a file.
+/// An open output: standard output, standard error, or a file.
 #[derive(Debug)]
 pub(super) struct Target {
     file: File,
-    /// The path, if it is a file that can be opened again.
+    /// The path of a file that can be reopened.
     path: Option<PathBuf>,
 }
 
 impl Target {
-    /// Standard output.
+    /// Returns standard output as the target.
     pub(super) fn stdout() -> Result<Target, LogError> {
         Target::inherited(io::stdout().as_fd().try_clone_to_owned(), "standard output")
     }
 
-    /// The log file at a path. What a system calls standard output and standard error are these, whatever they are: a
-    /// socket of journald's cannot be opened by a name.
+    /// Opens the log file at a path. `/dev/stdout` and `/dev/stderr` are this process's outputs, whatever they are: a
+    /// socket of journald cannot be opened by name.
     pub(super) fn open(path: &Path) -> Result<Target, LogError> {
         match path.to_str() {
             Some("/dev/stdout") => return Target::stdout(),
@@ -38,7 +38,7 @@ impl Target {
             }
             _ => {}
         }
-        // Opened again after a rename, and maybe after a change of folder.
+        // The path is made absolute because the file is reopened after a rename, and perhaps after a change of folder.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let file = files::open_to_append(&path).map_err(|error| LogError::Open { path: path.clone(), error })?;
         Ok(Target { file, path: Some(path) })
@@ -56,14 +56,14 @@ impl Target {
         Ok(())
     }
 
-    /// Writes all of it, however long the reader takes.
+    /// Writes all bytes, however long the reader takes.
     fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.file.write(bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A pipe that another program of the same terminal or shell has made one that does not block.
+                // Another program of the same terminal or shell made the pipe non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let mut wait = [PollFd::new(self.file.as_fd(), PollFlags::POLLOUT)];
                     match poll(&mut wait, PollTimeout::NONE) {
@@ -78,11 +78,11 @@ impl Target {
     }
 }
 
-/// The writer of a log. It counts the lines that it cannot write, and says how many as soon as it can write again.
+/// The log's writer. It counts lines that it cannot write, and reports their number once it can write again.
 pub(super) struct Writer {
     pub(super) target: Target,
     format: LineFormat,
-    /// The last line was not written to its end, so the next one starts with a line break.
+    /// Whether the last line is incomplete, so that the next one starts with a line break.
     torn: bool,
     lost: u64,
     reason: String,
@@ -93,7 +93,7 @@ impl Writer {
         Writer { target, format, torn: false, lost: 0, reason: String::new() }
     }
 
-    /// Writes what comes until the queue is closed.
+    /// Writes queued entries until the queue is closed.
     pub(super) fn run(mut self, queue: &Queue) {
         while let Some(entry) = queue.next() {
             match entry {
@@ -121,12 +121,12 @@ impl Writer {
         }
     }
 
-    /// A line of the writer's own.
+    /// Writes a line of the log about itself.
     fn note(&mut self, level: Level, message: String) {
         let _ = self.write(self.format.own_line(level, message));
     }
 
-    /// Writes a line; returns whether it was written.
+    /// Writes a line, after a report of lost lines; returns whether the line was written.
     pub(super) fn write(&mut self, line: String) -> bool {
         if self.lost > 0 {
             let report = format!("{} log lines before this one could not be written: {}", self.lost, self.reason);

@@ -1,18 +1,18 @@
 //! The machine's clocks, read in one place.
 //!
-//! Everything pure takes times as arguments; this is where they come from. Both clocks are read through libc, so that
-//! libfaketime and other preloads reach them and a test can set the clock of an unchanged binary back.
+//! Pure code takes times as arguments, and they come from here. Both clocks are read through libc, so that libfaketime
+//! and other preloads affect them. So a test can set back the clock of an unchanged binary.
 //!
-//! Deliberately not here: any judgement. What a clock that jumps means is for [`getid_core::ReferenceClock`].
+//! Deliberately not here: any judgement. [`getid_core::ReferenceClock`] interprets jumps of a clock.
 
 use getid_core::Reading;
 use getid_core::claim::Clocks;
 use nix::time::ClockId;
 
-/// A source of time: the system's, or a simulated one.
+/// A source of time: the system's or a simulated one.
 pub trait Clock: Send + Sync + 'static {
-    /// Nanoseconds of a clock that counts suspend and is never set; 0: it could not be read, and no time has passed as
-    /// far as anybody knows.
+    /// Nanoseconds of a clock that counts suspend and is never set. 0 if it cannot be read: then no time has passed as
+    /// far as is known.
     fn boot_ns(&self) -> u64;
 
     /// The wall clock, Unix time in microseconds.
@@ -23,17 +23,17 @@ pub trait Clock: Send + Sync + 'static {
         self.wall_unix_us().div_euclid(1000)
     }
 
-    /// Nanoseconds of a clock that nobody slews or sets (`CLOCK_MONOTONIC_RAW`); 0: it could not be read.
+    /// Nanoseconds of a clock that is never slewed or set (`CLOCK_MONOTONIC_RAW`); 0 if it cannot be read.
     fn raw_ns(&self) -> u64 {
         self.boot_ns()
     }
 
-    /// Three clocks, one right after the other.
+    /// Three clocks, read in immediate succession.
     fn clocks(&self) -> Clocks {
         Clocks { boot_ns: self.boot_ns(), raw_ns: self.raw_ns(), wall_ms: self.wall_unix_ms() }
     }
 
-    /// Both clocks, one right after the other.
+    /// The wall clock and the boot clock, read in immediate succession.
     fn reading(&self) -> Reading {
         Reading { wall_unix_ms: self.wall_unix_ms(), boot_ns: self.boot_ns() }
     }
@@ -46,7 +46,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Finds out which clocks this machine has.
+    /// Selects the clocks that this machine has.
     pub fn new() -> SystemClock {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if ClockId::CLOCK_BOOTTIME.now().is_ok() {
@@ -65,7 +65,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn boot_ns(&self) -> u64 {
-        // The clock was there at `new`. Should it ever fail, IDs borrow and at last wait, they do not repeat.
+        // The clock existed at `new`. If it ever fails, IDs borrow and finally wait; they do not repeat.
         read_ns(self.carrier)
     }
 
@@ -75,7 +75,7 @@ impl Clock for SystemClock {
     }
 
     fn wall_unix_us(&self) -> i64 {
-        // A wall clock that cannot be read is as absurd as one before the epoch, and is answered alike.
+        // An unreadable wall clock is treated like one before the epoch.
         ClockId::CLOCK_REALTIME
             .now()
             .map_or(i64::MIN, |t| t.tv_sec().saturating_mul(1_000_000).saturating_add(t.tv_nsec() / 1000))
@@ -91,20 +91,20 @@ fn read_ns(clock: ClockId) -> u64 {
     })
 }
 
-/// The wall clock, Unix time in milliseconds, for the tools: a server asks its own [`Clock`].
+/// Returns the wall clock, Unix time in milliseconds, for the tools. A server reads its own [`Clock`].
 pub fn wall_unix_ms() -> i64 {
     SystemClock::new().wall_unix_ms()
 }
 
-/// Nanoseconds of a clock that is never set and stops while the machine is suspended, for how long things take; its
-/// zero means nothing.
+/// Returns nanoseconds of a clock that is never set and stops during suspend, to measure durations. Its zero has no
+/// meaning.
 #[inline]
 pub fn stopwatch_ns() -> u64 {
-    // There is no machine without it; on one, everything would take no time.
+    // Every machine has this clock. Without it, all durations would be zero.
     read_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since [`stopwatch_ns`] was `began_ns`.
+/// Returns the nanoseconds since [`stopwatch_ns`] returned `began_ns`.
 #[inline]
 pub fn since_ns(began_ns: u64) -> u64 {
     stopwatch_ns().saturating_sub(began_ns)
@@ -114,7 +114,8 @@ pub fn since_ns(began_ns: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Without it a suspend would look like a jump of the wall clock, and IDs would have the old time for ten minutes.
+    /// Another clock would make a suspend look like a jump of the wall clock, and IDs would carry the old time for ten
+    /// minutes.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_reference_clock_is_carried_by_one_that_counts_suspend() {

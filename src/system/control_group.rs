@@ -1,29 +1,30 @@
-//! How much memory the control groups of this process allow: cgroups(7), of version 1 and 2, or both.
+//! The memory limit of this process's control groups: cgroups(7), version 1, version 2 or both.
 //!
-//! A limit of a group holds for all groups below it, so the smallest limit between the group of this process and the
-//! root of what is mounted counts. Inside a container the mount often begins at the container's own group, whose path
-//! `/proc/self/cgroup` writes as seen from the machine or, in a namespace of its own, as `/`.
+//! A group's limit holds for all groups below it. So the smallest limit counts between the process's group and the root
+//! of the mount. Inside a container the mount often begins at the container's group. `/proc/self/cgroup` writes that
+//! group's path as the machine sees it or, in a cgroup namespace, as `/`.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::files;
 use super::mounts::Mount;
 
-/// Bytes that are read of `/proc/self/cgroup`: it has a line of a path for each of a dozen hierarchies.
+/// Bytes that are read of `/proc/self/cgroup`: it has a line with a path for each of a dozen hierarchies.
 const GROUPS_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes that are read of a file with one number.
 const NUMBER_BYTES_MAX: usize = 64;
 
-/// Groups that are looked at from the process up. Kubernetes and systemd nest about ten.
+/// Most groups that are read from the process's upwards. Kubernetes and systemd nest about ten.
 const LEVELS_MAX: usize = 64;
 
-/// The smallest memory limit of the groups that this process is in, bytes; `None`: there is none, or it cannot be read.
+/// Returns the smallest memory limit of the groups of this process, bytes; `None` if there is none or it cannot be
+/// read.
 pub fn memory_limit_bytes() -> Option<u64> {
     limit_under(Path::new("/"))
 }
 
-/// As [`memory_limit_bytes`], of the system whose root folder is `root`.
+/// Returns [`memory_limit_bytes`] for the system whose root folder is `root`.
 fn limit_under(root: &Path) -> Option<u64> {
     let groups = files::read(&root.join("proc/self/cgroup"), GROUPS_BYTES_MAX).ok()?;
     let groups = String::from_utf8_lossy(&groups).into_owned();
@@ -43,14 +44,14 @@ fn limit_under(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The smallest number in the files of this name, from the group at `path` up to where `mount` begins.
+/// Returns the smallest number in the files of this name, from the group at `path` up to the root of `mount`.
 fn smallest(root: &Path, mount: &Mount, path: &Path, file: &str) -> Option<u64> {
     let below = path.strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let mut group: PathBuf = below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
     let mut least = None;
     for _ in 0..LEVELS_MAX {
-        // "max" is no number; nor has the root of all groups such a file.
+        // "max" is not a number, and the root of all groups has no such file.
         let bytes = files::read(&point.join(&group).join(file), NUMBER_BYTES_MAX).ok();
         let limit = bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse::<u64>().ok());
         least = [least, limit].into_iter().flatten().min();
@@ -69,7 +70,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A system with these lines of `/proc/self/cgroup` and `/proc/self/mountinfo`, and these files.
+    /// Checks the limit of a system with these lines of `/proc/self/cgroup` and `/proc/self/mountinfo`, and these
+    /// files.
     #[track_caller]
     fn check(groups: &str, mounts: &str, limits: &[(&str, &str)], expected: Option<u64>) {
         let root = tempfile::tempdir().expect("a folder");
@@ -105,7 +107,7 @@ mod tests {
         check(nested, SECOND, &limits, Some(256 * MIB));
         let least_at_the_top = [limits[0], limits[1], ("system.slice/memory.max", "33554432\n")];
         check(nested, SECOND, &least_at_the_top, Some(32 * MIB));
-        // Of a neighbour, and of a group below.
+        // Limits of a neighbour, and of a group below.
         let others = [("system.slice/x/memory.max", "1\n"), ("system.slice/getid.service/server/y/memory.max", "1\n")];
         check(nested, SECOND, &others, None);
     }
@@ -118,7 +120,7 @@ mod tests {
         check(groups, FIRST, &[unlimited, own], Some(128 * MIB));
         check("4:cpu,memory:/a\n", FIRST, &[("memory/a/memory.limit_in_bytes", "4096\n")], Some(4096));
         check("3:cpu:/a\n", FIRST, &[("memory/a/memory.limit_in_bytes", "4096\n")], None);
-        // Both, as systemd's hybrid has them: the second version has no limits there.
+        // Both versions, as in systemd's hybrid mode: version 2 has no limits there.
         let both = format!("{FIRST}36 31 0:33 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
         check(groups, &both, &[unlimited, own], Some(128 * MIB));
     }
@@ -126,12 +128,12 @@ mod tests {
     #[test]
     fn inside_a_container_the_mount_begins_at_its_group() {
         let own = [("memory.max", "33554432\n")];
-        // With a namespace of its own, and without.
+        // With a cgroup namespace, and without.
         check("0::/\n", SECOND, &own, Some(32 * MIB));
         let of_engine = "25 22 0:22 /docker/ab /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n";
         check("0::/docker/ab\n", of_engine, &own, Some(32 * MIB));
         check("0::/docker/ab/x\n", of_engine, &[("memory.max", "max\n"), ("x/memory.max", "4096")], Some(4096));
-        // A process that was moved out of what is mounted.
+        // A process that was moved outside the mount.
         check("0::/../other\n", SECOND, &own, Some(32 * MIB));
         check("0::/elsewhere\n", of_engine, &own, Some(32 * MIB));
         let of_first = "35 31 0:32 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";

@@ -1,10 +1,10 @@
-//! What is looked at once a day, by the wall clock.
+//! A check that runs once a day, by the wall clock.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 const DAY_S: i64 = 24 * 3600;
 
-/// When something is to be looked at next: at once, and then a day after each look.
+/// When a check is due next: at once, and then a day after each time.
 #[derive(Debug)]
 pub struct Daily {
     next_unix_s: AtomicI64,
@@ -17,15 +17,15 @@ impl Default for Daily {
 }
 
 impl Daily {
-    /// What was looked at at this time.
+    /// Returns a check that ran at this time.
     pub fn looked_at(now_unix_s: i64) -> Daily {
         Daily { next_unix_s: AtomicI64::new(now_unix_s.saturating_add(DAY_S)) }
     }
 
-    /// Whether it is to be looked at now; whoever is told so has looked.
+    /// Whether the check is due now. `true` counts as running it.
     pub fn is_due(&self, now_unix_s: i64) -> bool {
         let next_s = self.next_unix_s.load(Relaxed);
-        // A clock that was set back looks again.
+        // A clock that was set back makes it due.
         let is_due = now_unix_s >= next_s || next_s - now_unix_s > DAY_S;
         if is_due {
             self.next_unix_s.store(now_unix_s.saturating_add(DAY_S), Relaxed);
@@ -33,7 +33,7 @@ impl Daily {
         is_due
     }
 
-    /// It is to be looked at at once, because it changed.
+    /// Makes the check due at once, because its subject changed.
     pub fn reset(&self) {
         self.next_unix_s.store(i64::MIN, Relaxed);
     }
@@ -48,7 +48,7 @@ mod tests {
         let daily = Daily::default();
         let mut looks = |now_s: i64| daily.is_due(now_s);
         assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut looks), [true, false, false, true, false]);
-        // The clock is set back to before the last look.
+        // The clock is set back to before the last check.
         assert_eq!([DAY_S - 1, DAY_S].map(&mut looks), [true, false]);
         assert!(!Daily::looked_at(5).is_due(6));
         daily.reset();

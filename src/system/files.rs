@@ -1,12 +1,12 @@
-//! Files that an operator names, opened and written with care.
+//! Files that an operator names, opened and written safely.
 //!
-//! - **Read**: without waiting for anybody. A named pipe has somebody at its other end, or never will; opening one must
-//!   not hold up a start or a change. So what is read must be a regular file (`/dev/null` is taken for an empty one). A
-//!   link is followed: Kubernetes gives files by links.
-//! - **Written**: not through a link in the last place of a path, which somebody else may have put there; made by
-//!   ourselves, exclusively, under a name of our own, and renamed.
+//! - **Read** without waiting. Opening a named pipe waits for its other end, which may never come, and must not hold up
+//!   a start or a change. So the file must be regular (`/dev/null` counts as empty). Links are followed: Kubernetes
+//!   provides files as links.
+//! - **Written** not through a link as the last part of a path, which another user may have put there. New content goes
+//!   to a file that this process creates exclusively, under a name of its own, and renames.
 //!
-//! A regular file on a disk that hangs still hangs: such work belongs on a thread that may wait.
+//! A regular file on a disk that hangs still hangs: such work belongs on a thread that may block.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -18,11 +18,11 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, eaccess};
 
-/// The first `bytes_max + 1` bytes of a regular file: one more than allowed shows that it is too large.
+/// Reads the first `bytes_max + 1` bytes of a regular file: one more than allowed shows that it is too large.
 ///
 /// # Errors
 ///
-/// The operating system's, and a sentence for what is no regular file.
+/// The operating system's error, or a sentence for a file that is not regular.
 pub fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits() | OFlag::O_NOCTTY.bits()).open(path)?;
     let found = file.metadata()?;
@@ -38,7 +38,7 @@ pub fn read(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
 fn not_regular(found: &fs::Metadata) -> io::Error {
     let kind = found.file_type();
     let what = if kind.is_dir() {
-        // The system's own words, which reading it would have had.
+        // The system's own error for reading a folder.
         return Errno::EISDIR.into();
     } else if kind.is_fifo() {
         "a named pipe"
@@ -50,18 +50,18 @@ fn not_regular(found: &fs::Metadata) -> io::Error {
     io::Error::other(format!("it is {what}, must be a regular file"))
 }
 
-/// `/dev/null`: an empty file by another name.
+/// Whether the file is `/dev/null`, which counts as an empty file.
 fn is_null(found: &fs::Metadata) -> bool {
     found.file_type().is_char_device() && found.rdev() == nix::sys::stat::makedev(1, 3)
 }
 
-/// Opens a file to write behind what is in it; makes it when it is not there, for others to read.
+/// Opens a file for appending; creates it readable for all if it does not exist.
 ///
-/// A regular file, a device, or a pipe that has a reader: one that has none is an error at once.
+/// The file may be a regular file, a device, or a pipe that has a reader. A pipe without a reader is an error at once.
 ///
 /// # Errors
 ///
-/// The operating system's, and a sentence for a link, except for the system's own in `/dev` and `/proc`.
+/// The operating system's error, or a sentence for a link. The system's own links in `/dev` and `/proc` are followed.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     let follow = if is_systems(path) { OFlag::empty() } else { OFlag::O_NOFOLLOW };
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY | follow;
@@ -76,20 +76,20 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 const IS_LINK: &str = "it is a symbolic link, which is not followed; name the file that it leads to";
 const IS_NOT_READ: &str = "it is a socket, or a named pipe that nobody reads; a regular file is expected";
 
-/// Whether a link of this name is the system's, such as `/dev/stdout`. In other folders below `/dev` everybody may make
-/// one.
+/// Whether a link of this name belongs to the system, such as `/dev/stdout`. In other folders below `/dev` all users
+/// may create links.
 fn is_systems(path: &Path) -> bool {
     let is_plain = !path.components().any(|part| part == Component::ParentDir);
     is_plain
         && (path.starts_with("/proc") || ["/dev", "/dev/fd"].iter().any(|dir| path.parent() == Some(Path::new(dir))))
 }
 
-/// Whether [`open_to_append`] could open a file there, as far as that can be told without making or opening anything: a
-/// pipe's reader would see its end. `soon` is a folder that is going to be made.
+/// Fails if [`open_to_append`] could not open the file, as far as is known without creating or opening anything: the
+/// reader of a pipe would see its end. `soon` is a folder that will be created.
 ///
 /// # Errors
 ///
-/// As [`open_to_append`].
+/// Those of [`open_to_append`].
 pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     let found = if is_systems(path) { fs::metadata(path) } else { fs::symlink_metadata(path) };
     match found {
@@ -102,12 +102,12 @@ pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Whether this process could make a file of this name, which is not there: its folder is one, and lets it. `soon` is a
-/// folder that is going to be made.
+/// Fails if this process could not create a file of this name in its folder. The file does not exist. `soon` is a
+/// folder that will be created.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The operating system's error.
 pub fn can_make(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if soon == Some(folder) {
@@ -119,26 +119,26 @@ pub fn can_make(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     Ok(eaccess(folder, AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
-/// Who may read and write a new file.
+/// Permissions of a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
-    /// A file that is there keeps its mode, a new one is for its owner alone.
+    /// An existing file keeps its mode; a new one is for its owner only.
     AsBefore,
-    /// Nobody but the owner, whatever it was: there are secrets in it.
+    /// The file contains secrets: only the owner may access it, whatever its mode was.
     OwnerOnly,
-    /// Everybody may read it, as far as the umask allows.
+    /// All users may read the file, as far as the umask allows.
     Everybody,
 }
 
-/// Puts `bytes` into the place of a file, whole or not at all, on disk when this returns.
+/// Replaces a file's content with `bytes`, all or nothing. The content is on disk when this returns.
 ///
-/// They go to a new file beside it, made exclusively, under a name that nobody can guess, which is renamed. The file
-/// keeps its owner where that is allowed. `path` itself is replaced, even if it is a link: [`fs::canonicalize`] is the
-/// caller's.
+/// The bytes go to a new file beside it, created exclusively under an unguessable name, which is then renamed. The file
+/// keeps its owner where that is allowed. `path` itself is replaced, even if it is a link: the caller may call
+/// [`fs::canonicalize`] first.
 ///
 /// # Errors
 ///
-/// The operating system's; then the file is as it was.
+/// The operating system's error; then the file is unchanged.
 pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -157,7 +157,7 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
         .open(&beside)?;
     let complete = |file: &mut File| {
         if let Some(old) = &old {
-            // Only root may give a file away. Before the mode, which a change of owner may cut.
+            // Only root may give a file away. The owner comes before the mode, because changing it may clear mode bits.
             let _ = std::os::unix::fs::fchown(&*file, Some(old.uid()), Some(old.gid()));
             if readers == Readers::AsBefore {
                 file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
@@ -168,40 +168,41 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     };
     let written = complete(&mut file).and_then(|()| fs::rename(&beside, &path));
     if written.is_err() {
-        // Ours, since it was made exclusively.
+        // The file is this process's, since it was created exclusively.
         let _ = fs::remove_file(&beside);
     }
     written?;
     File::open(folder)?.sync_all()
 }
 
-/// The regular file that a new one would take the place of; `None` without one. What a link leads to stays.
+/// Returns the regular file that a new one would replace; `None` if there is none. The target of a link is not
+/// replaced.
 fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::symlink_metadata(path) {
         Ok(old) if old.is_file() || old.is_symlink() => Ok(Some(old).filter(fs::Metadata::is_file)),
-        // A rename would take the place of a device or a socket that somebody uses.
+        // A rename would replace a device or a socket that is in use.
         Ok(other) => Err(not_regular(&other)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Whether [`replace`] could be done; nothing is made. `soon` is a folder that is going to be.
+/// Fails if [`replace`] could not replace the file; creates nothing. `soon` is a folder that will be created.
 ///
 /// # Errors
 ///
-/// As [`replace`].
+/// Those of [`replace`].
 pub fn can_replace(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     replaceable(path)?;
     can_make(path, soon)
 }
 
-/// Gives a file that is there another content, in its place: for a folder in which nothing may be made. It must be
-/// regular, and no link.
+/// Overwrites an existing file in place, for a folder in which no file may be created. The file must be regular and not
+/// a link.
 ///
 /// # Errors
 ///
-/// The operating system's, and a sentence for what is no regular file.
+/// The operating system's error, or a sentence for a file that is not regular.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let mut file = File::options().write(true).custom_flags(flags.bits()).open(path)?;
@@ -213,25 +214,26 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Whether [`overwrite`] could be done.
+/// Fails if [`overwrite`] could not write the file.
 ///
 /// # Errors
 ///
-/// As [`overwrite`].
+/// Those of [`overwrite`].
 pub fn can_overwrite(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_file() { Ok(eaccess(path, AccessFlags::W_OK)?) } else { Err(not_regular(&found)) }
 }
 
-/// How many links may follow each other, as in the kernel.
+/// The longest chain of links that is followed, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// The file that `path` leads to: a link that root or this process's user made is followed, so that a file that is
-/// managed elsewhere stays where it is. One of somebody else is not: it may lead to a file that they want overwritten.
+/// Returns the file that `path` leads to. Links of root or this process's user are followed, so that a file that is
+/// managed elsewhere stays there. Links of other users are refused: they may lead to a file that those users cannot
+/// write.
 ///
 /// # Errors
 ///
-/// The operating system's, and a sentence for a link of somebody else. A file that is not there is none.
+/// The operating system's error, or a sentence for a link of another user. A missing file is not an error.
 pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let own = nix::unistd::geteuid().as_raw();
     let mut path = std::path::absolute(path)?;
@@ -256,7 +258,7 @@ pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other(format!("{LINKS_MAX} symbolic links lead to one another")))
 }
 
-/// Which file it is, whatever its name says by then.
+/// Identity of a file, whatever its name is later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
     device: u64,
@@ -269,16 +271,16 @@ impl From<&fs::Metadata> for FileId {
     }
 }
 
-/// The file of this name, a link by itself; `None` when there is none.
+/// Returns the identity of the file or the link of this name; `None` if it does not exist.
 pub fn id_of(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().as_ref().map(FileId::from)
 }
 
-/// Removes a file if it is still that one.
+/// Removes the file if it still has this identity.
 ///
 /// # Errors
 ///
-/// The operating system's. A file that is gone, or that is another one now, is not an error.
+/// The operating system's error. A file that is gone or was replaced is not an error.
 pub fn remove_if(path: &Path, id: FileId) -> io::Result<()> {
     if id_of(path) != Some(id) {
         return Ok(());
@@ -330,7 +332,7 @@ mod tests {
         open_to_append(Path::new("/dev/null")).unwrap();
     }
 
-    /// Everybody may make a link in `/dev/shm`, and `/dev/..` leads anywhere.
+    /// All users may create a link in `/dev/shm`, and `/dev/..` leads anywhere.
     #[test]
     fn only_the_systems_own_links_are_followed_by_a_log() {
         for (path, is_own) in [
@@ -358,7 +360,7 @@ mod tests {
         assert_eq!((mode(&at("new")), fs::read(at("new")).unwrap()), (0o640, b"2".to_vec()));
         replace(&at("new"), b"3", Readers::OwnerOnly).unwrap();
         assert_eq!(mode(&at("new")), 0o600);
-        // What a link leads to is somebody else's.
+        // The target of a link belongs to another user.
         fs::write(at("victim"), "mine").unwrap();
         symlink("victim", at("link")).unwrap();
         replace(&at("link"), b"4", Readers::Everybody).unwrap();

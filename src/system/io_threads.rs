@@ -1,29 +1,28 @@
 //! Threads that serve connections (`io-threads`).
 //!
-//! A connection costs system calls and little else, and a wake-up of another thread costs more than answering. So each
-//! thread has a runtime of its own, a connection stays on one thread from its first byte to its last, and the threads
-//! share no queue: only a new connection is handed over, once. What they do share is the issuer, where a draw
-//! exchanges one word, so IDs stay strictly ordered over all of them.
+//! A connection costs system calls and little else, and waking another thread costs more than answering. So each thread
+//! has its own runtime, a connection stays on one thread, and the threads share no queue: only a new connection is
+//! handed over, once. The threads do share the issuer, where a draw exchanges one word, so IDs stay strictly ordered
+//! over all threads.
 //!
-//! A new connection goes to the thread that serves the fewest. In turn would not do: of clients that come in pairs and
-//! leave one by one, those that stay would all be on one thread.
+//! A new connection goes to the thread with the fewest. Round robin is not enough: of clients that connect in pairs and
+//! leave one by one, all that stay would be on one thread.
 //!
-//! # Why the threads have no listeners of their own
+//! # Why the threads have no listeners
 //!
-//! With `SO_REUSEPORT` each thread could accept for itself, and nothing would be handed over. But:
+//! With `SO_REUSEPORT` each thread could accept its own connections, without a hand-over. But:
 //!
-//! - The kernel chooses the thread by a hash of addresses and ports. Of the 10 or 50 connections of a pool, which stay
-//!   for days, one thread then has far more than another, and nobody can even that out.
-//! - A connection in the backlog of a thread that is busy waits for that thread, though others are free; and what is in
-//!   the backlog of one that is gone is lost.
-//! - A second server that is started on the same port by mistake would start, and take its share of the clients.
-//! - Unix sockets know no such thing.
+//! - The kernel chooses the thread by a hash of addresses and ports. A pool's 10 or 50 connections stay for days, and
+//!   would be spread unevenly without a remedy.
+//! - A connection in the backlog of a busy thread waits for that thread although others are free, and the backlog of a
+//!   thread that ends is lost.
+//! - A second server that is started on the same port by mistake would start and take a share of the clients.
+//! - Unix sockets do not support it.
 //!
-//! The gain would be the hand-over, which is paid once a connection. Measured, that is a tenth of the CPU time that the
-//! server takes to accept a client, answer one `PING` and close it (12 µs of 124).
+//! It would save the hand-over, which is paid once a connection. Measured, that is a tenth of the server's CPU time to
+//! accept a client, answer one `PING` and close it (12 µs of 124).
 //!
-//! The thread that starts the server is the first of them: with one, which is the default, nothing is handed over at
-//! all.
+//! The thread that starts the server is the first of them: with one thread, the default, nothing is handed over.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -41,37 +40,37 @@ thread_local! {
     static NUMBER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The number of the calling thread among those that serve connections; 0 for any other.
+/// Returns the number of the calling thread among those that serve connections; 0 for any other thread.
 pub fn current() -> usize {
     NUMBER.get()
 }
 
-/// Makes the calling thread the one of this number.
+/// Sets the number of the calling thread.
 pub fn set_current(number: usize) {
     NUMBER.set(number);
 }
 
-/// A runtime for one thread.
+/// Creates a runtime for one thread.
 ///
 /// # Errors
 ///
-/// When the system gives no descriptor for it.
+/// Fails if the system has no descriptor left for it.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Threads of the pool of [`blocking_runtime`] at most.
+/// The most threads in the pool of [`blocking_runtime`].
 const BLOCKING_THREADS: usize = 8;
 
-/// A runtime for one thread whose tasks open stores: files, certificates and names of hosts are read on threads of its
-/// pool.
+/// Creates a runtime for one thread whose tasks open stores. Files and certificates are read, and names of hosts are
+/// looked up, on threads of its pool.
 ///
-/// Tokio panics where a pool has no thread and the system gives none. Threads of this pool do not end, so that work
-/// waits for one of them instead. There are few: a disk that hangs may hold each for as long as it does.
+/// Tokio panics if a pool has no thread and the system refuses one. Threads of this pool do not end, so work waits for
+/// one of them instead. There are few: a disk that hangs may block each of them.
 ///
 /// # Errors
 ///
-/// When the system gives no thread for the pool, or no descriptor.
+/// Fails if the system has no thread for the pool or no descriptor left.
 pub fn blocking_runtime() -> io::Result<Runtime> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -83,25 +82,25 @@ pub fn blocking_runtime() -> io::Result<Runtime> {
     Ok(runtime)
 }
 
-/// All of them, and how much each has to do. Dropping it tells those that it has started to end, and with them whatever
-/// still runs there.
+/// All threads that serve connections, and the number of connections on each. Dropping it ends the threads that it
+/// started, and the tasks that still run there.
 #[derive(Debug)]
 pub struct IoThreads {
-    /// The runtimes of all but the first.
+    /// The runtimes of all threads but the first.
     others: Vec<Handle>,
-    /// How many connections each serves, by its number.
+    /// The number of connections on each thread, by thread number.
     live: Vec<Arc<AtomicUsize>>,
-    /// Where the last connection went.
+    /// The thread of the last connection.
     last: AtomicUsize,
     end: watch::Sender<()>,
 }
 
 impl IoThreads {
-    /// Starts `count - 1` threads; the caller's is the first.
+    /// Starts `count - 1` threads; the caller's thread is the first.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread, or no descriptor for its runtime.
+    /// Fails if the system has no thread left, or no descriptor for its runtime.
     pub fn start(count: usize) -> io::Result<IoThreads> {
         let (end, _) = watch::channel(());
         let live = (0..count.max(1)).map(|_| Arc::default()).collect();
@@ -112,16 +111,16 @@ impl IoThreads {
             let mut ended = started.end.subscribe();
             threads::spawn(format!("getid-io-{number}"), move || {
                 set_current(number);
-                // An error means that the sender is gone, which is the end as well.
+                // An error means that the sender was dropped, which also ends the thread.
                 let _ = runtime.block_on(ended.changed());
-                // Blocking work, such as a file that a command writes, must not keep the process alive.
+                // Blocking work, such as a command that writes a file, must not keep the process alive.
                 runtime.shutdown_background();
             })?;
         }
         Ok(started)
     }
 
-    /// How many threads serve connections.
+    /// Returns the number of threads that serve connections.
     pub fn count(&self) -> usize {
         self.others.len() + 1
     }
@@ -131,7 +130,7 @@ impl IoThreads {
         self.others.is_empty()
     }
 
-    /// Chooses a thread for a new connection, has `begin` run there, and then the task that it gives. Must be called on
+    /// Chooses a thread for a new connection, runs `begin` there, and then the task that it returns. Must be called on
     /// the first thread.
     pub fn spawn<F>(&self, begin: impl FnOnce() -> Option<F> + Send + 'static)
     where
@@ -139,7 +138,7 @@ impl IoThreads {
     {
         let number = self.with_fewest();
         let place = self.place(number);
-        // A task of its own, so that the memory of what begins it is not kept for as long as the connection stays.
+        // The connection is a task of its own, so that the memory of `begin` is freed before the connection ends.
         let begin = move || drop(begin().map(|task| tokio::spawn(place.hold(task))));
         match number.checked_sub(1).and_then(|at| self.others.get(at)) {
             Some(other) => drop(other.spawn(async move { begin() })),
@@ -147,17 +146,17 @@ impl IoThreads {
         }
     }
 
-    /// Runs a connection's task on the calling thread, which is to be one of these.
+    /// Runs a connection's task on the calling thread, which must be one of these.
     pub fn spawn_here(&self, task: impl Future<Output = ()> + Send + 'static) {
         if self.is_alone() {
-            // Nothing to count, and the task needs no more memory than its own.
+            // Nothing needs counting, and the task needs no memory beyond its own.
             drop(tokio::spawn(task));
         } else {
             drop(tokio::spawn(self.place(current()).hold(task)));
         }
     }
 
-    /// The thread with the fewest connections; of several, the next in turn.
+    /// Returns the thread with the fewest connections; of several, the next in turn.
     fn with_fewest(&self) -> usize {
         let (last, count) = (self.last.load(Relaxed), self.live.len());
         let in_turn = (1..=count).map(|step| (last + step) % count);
@@ -166,7 +165,7 @@ impl IoThreads {
         number
     }
 
-    /// One connection more for this thread.
+    /// Counts one more connection on this thread.
     fn place(&self, number: usize) -> Place {
         let live = self.live.get(number).map(Arc::clone).unwrap_or_default();
         live.fetch_add(1, Relaxed);
@@ -176,18 +175,18 @@ impl IoThreads {
 
 impl Drop for IoThreads {
     fn drop(&mut self) {
-        // Not joined: the last connection may be what drops this, and then a thread would wait for itself.
+        // Threads are not joined: the last connection may drop this, and then a thread would wait for itself.
         self.end.send_replace(());
     }
 }
 
-/// A connection's place on its thread. Dropping it gives the place back, after a panic too.
+/// A connection's place on its thread. Dropping it releases the place, also after a panic.
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    /// The task with its place, until it ends.
+    /// Runs the task, and holds its place until it ends.
     fn hold<F: Future<Output = ()>>(self, task: F) -> impl Future<Output = ()> + use<F> {
-        // Boxed: an `async` block that awaits what it has captured has room for it twice.
+        // Boxed, because an `async` block that awaits a captured future has room for it twice.
         let mut task = Box::pin(task);
         poll_fn(move |cx| {
             let _held = &self;
@@ -208,13 +207,13 @@ mod tests {
 
     use super::*;
 
-    /// Begins a task that says which thread it is on, and ends when the sender that is returned is dropped.
+    /// Begins a task that sends its thread's number, and ends when the returned sender is dropped.
     fn connect(threads: &IoThreads, tell: &mpsc::UnboundedSender<usize>) -> oneshot::Sender<()> {
         let (stay, left) = oneshot::channel();
         let tell = tell.clone();
         threads.spawn(move || {
             Some(async move {
-                tell.send(current()).expect("the test listens");
+                tell.send(current()).expect("the receiver lives");
                 let _ = left.await;
             })
         });
@@ -237,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn connections_spread_evenly_whoever_leaves() {
+    fn connections_spread_evenly_whichever_close() {
         on_two_threads(|threads| async move {
             let (tell, mut told) = mpsc::unbounded_channel();
             let mut all = Vec::new();
             for number in [1, 0, 1, 0, 1, 0, 1, 0] {
                 all.push(connect(&threads, &tell));
-                assert_eq!(told.recv().await, Some(number), "in turn, while none leaves");
+                assert_eq!(told.recv().await, Some(number), "in turn while all stay");
             }
             let mut number = 0;
             all.retain(|_| {
@@ -253,7 +252,7 @@ mod tests {
             until_live(&threads, &[4, 0]).await;
             for _ in 0..4 {
                 all.push(connect(&threads, &tell));
-                assert_eq!(told.recv().await, Some(1), "the thread that they left");
+                assert_eq!(told.recv().await, Some(1), "the thread that the closed connections left");
             }
             assert_eq!(live(&threads), [4, 4]);
             drop(all);

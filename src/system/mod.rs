@@ -1,5 +1,4 @@
-//! What the process asks of the system it runs on: clocks, files, threads, memory,
-//! random bits.
+//! Services of the operating system: clocks, files, threads, memory, random bits.
 
 pub(crate) mod allocator;
 pub mod clock;

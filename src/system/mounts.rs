@@ -1,4 +1,4 @@
-//! What is mounted where, as far as a folder's file system is concerned: `/proc/self/mountinfo`, see proc(5).
+//! The mount that a folder is on: `/proc/self/mountinfo`, see proc(5).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -6,35 +6,36 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// A host with thousands of containers has a few MB of mounts; a container has a few KB.
+/// The most that is read of the table, bytes. A host with thousands of containers has a few MB of mounts; a container
+/// has a few KB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A mount.
+/// A mount point and its file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is.
+    /// Where it is mounted.
     pub point: PathBuf,
-    /// What of its file system is there: `/` for all of it, else a folder, as of a volume of a container.
+    /// The part of the file system that is mounted: `/` for all of it, else a folder, such as a container's volume.
     pub root: PathBuf,
     /// The kind of its file system, such as `ext4`.
     pub kind: String,
 }
 
 impl Mount {
-    /// The mount that an absolute path without links is in; `None` where the system does not tell.
+    /// Returns the mount of an absolute path without links; `None` if the system does not report it.
     pub fn of(path: &Path) -> Option<Mount> {
         Mount::find(&Mount::table(Path::new("/proc/self/mountinfo"))?, path)
     }
 
-    /// The text of the table of mounts in this file, up to [`BYTES_MAX`].
+    /// Reads up to [`BYTES_MAX`] of the table of mounts in this file.
     pub(super) fn table(path: &Path) -> Option<Vec<u8>> {
         let mut table = Vec::new();
         File::open(path).ok()?.take(BYTES_MAX).read_to_end(&mut table).ok()?;
         Some(table)
     }
 
-    /// Where this table has control groups that limit memory: the one hierarchy of version 2 (`cgroup2`), and the one
-    /// of version 1 (`cgroup`) that has the controller `memory`.
+    /// Returns the mounts of control groups that limit memory: the one hierarchy of version 2 (`cgroup2`), and the
+    /// hierarchy of version 1 (`cgroup`) that has the controller `memory`.
     pub(super) fn control_groups(table: &[u8]) -> Vec<Mount> {
         let limits_memory = |line: &&[u8]| {
             let options = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
@@ -50,15 +51,15 @@ impl Mount {
         mounts.filter(is_one).map(|(mount, _)| mount).collect()
     }
 
-    /// The mount that `path` is in, by the text of a table of mounts.
+    /// Returns the mount of `path` by the text of a table of mounts.
     fn find(table: &[u8], path: &Path) -> Option<Mount> {
         let mounts = table.split(|byte| *byte == b'\n').filter_map(Mount::read);
-        // Of several at one place the last one hides the others.
+        // Of several mounts at one place the last one hides the others.
         mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.components().count())
     }
 
-    /// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/sda1 rw`: of the fields in the middle there may be any
-    /// number.
+    /// Parses a line such as `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/sda1 rw`. The number of fields
+    /// before the `-` varies.
     fn read(line: &[u8]) -> Option<Mount> {
         let mut fields = line.split(|byte| *byte == b' ');
         let root = path_of(fields.nth(3)?);
@@ -68,7 +69,7 @@ impl Mount {
     }
 }
 
-/// A path in which space, tab, newline and backslash are written in octal, as `\040`.
+/// Decodes a path in which space, tab, newline and backslash are written in octal, as `\040`.
 fn path_of(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -115,7 +116,7 @@ not a line\n\
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_reports_its_mounts() {
         assert!(Mount::of(Path::new("/")).is_some());
     }
 

@@ -1,21 +1,21 @@
-//! Random bits that nobody can guess, from the system's generator, for IDs that have noise.
+//! Unguessable random bits from the system's generator, for IDs that contain noise.
 //!
-//! Asking the system takes as long as many IDs do, so each thread asks for many at a time. What was given out is
-//! not kept.
+//! A system call takes as long as many IDs, so each thread requests many bits at a time. Bits that were returned are
+//! erased.
 
 use std::cell::RefCell;
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 
-/// What is asked for at a time, bytes: 64 IDs' worth.
+/// Bytes of one request: 64 IDs' worth.
 const BYTES: usize = 1024;
 
 const PIECE: usize = size_of::<u128>();
 
 struct Pool {
     bytes: [u8; BYTES],
-    /// How many are left, at the front.
+    /// Number of unused bytes, at the front of `bytes`.
     left: usize,
 }
 
@@ -23,7 +23,7 @@ thread_local! {
     static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; BYTES], left: 0 }) };
 }
 
-/// 128 fresh bits.
+/// Returns 128 fresh bits.
 pub fn bits() -> u128 {
     POOL.with_borrow_mut(|pool| {
         if pool.left == 0 {
@@ -41,7 +41,7 @@ pub fn bits() -> u128 {
 #[cold]
 fn fill(bytes: &mut [u8]) {
     if let Err(error) = SysRng.try_fill_bytes(bytes) {
-        // It never fails once the system has started. Bits that could be guessed, or repeat, must not go out.
+        // It never fails once the system has started. Bits that are guessable or repeat must not be used.
         panic!("the system gives no random bytes: {error}");
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     fn bits_are_fresh() {
         let mut all: Vec<u128> = (0..1000).map(|_| bits()).collect();
         let ones: u32 = all.iter().map(|bits| bits.count_ones()).sum();
-        // 64,000 on average, and farther off by chance less than once in 10^12 runs.
+        // 64,000 on average. Chance exceeds these bounds less than once in 10^12 runs.
         assert!((62_700..65_300).contains(&ones), "{ones}");
         all.sort_unstable();
         all.dedup();

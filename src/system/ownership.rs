@@ -1,7 +1,7 @@
-//! Why the system lets this process not at a file or folder, in words that name both sides: whose it is, who asks.
+//! Explains a refused file or folder with both sides: its owner and this process's user.
 //!
-//! A volume of another user is the most common mistake of a first start in a container, and "Permission denied" alone
-//! says neither who is wanted nor who was found.
+//! A volume of another user is the most common mistake of a first start in a container. "Permission denied" alone names
+//! neither the expected nor the actual user.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,24 +12,24 @@ use nix::unistd::{AccessFlags, eaccess, getegid, geteuid};
 
 use super::mounts::Mount;
 
-/// A user, and the group that counts for files.
+/// A user and a group of a file or a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
     uid: u32,
     gid: u32,
 }
 
-/// Whether this process may read what is in a folder and make files there.
+/// Fails if this process may not read a folder or create files in it.
 ///
 /// # Errors
 ///
-/// The operating system's.
+/// The operating system's error.
 pub fn may_write_in(folder: &Path) -> io::Result<()> {
     Ok(eaccess(folder, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 
-/// What helps against `error`, which this process got at `path` or at a file that it wanted to make there; `None`:
-/// nothing is known of it.
+/// Returns a remedy for `error`, which this process got at `path` or when it created a file there; `None` if no remedy
+/// is known.
 pub fn remedy(path: &Path, error: &io::Error) -> Option<String> {
     match error.raw_os_error().map(Errno::from_raw)? {
         Errno::EROFS => Some("mount a volume there that can be written".to_owned()),
@@ -45,15 +45,16 @@ pub fn remedy(path: &Path, error: &io::Error) -> Option<String> {
     }
 }
 
-/// Whether a path is there, and this process may not work with it.
+/// Whether a path exists and this process may not use it.
 fn is_closed(path: &Path) -> bool {
     let Ok(found) = std::fs::metadata(path) else { return false };
     let enters = if found.is_dir() { AccessFlags::X_OK } else { AccessFlags::empty() };
     eaccess(path, AccessFlags::R_OK | AccessFlags::W_OK | enters).is_err()
 }
 
-/// `closed` is `path`, or a folder above it. Then nobody is told to give that away: it may be the machine's. `mounted`:
-/// at `path` is a folder that has another path outside of this container, where there is no program `chown`.
+/// Returns the sentence for `closed`, which is `path` or a folder above it. A folder above may be the machine's, so the
+/// sentence does not suggest giving it away. `mounted`: the folder at `path` has another path outside of this
+/// container, where `chown` has to run.
 fn sentence(path: &Path, closed: &Path, mounted: bool, whose: Owner, mode: u32, who: Owner) -> String {
     let (uid, gid) = (who.uid, who.gid);
     let does = if closed == path && path.parent().is_some() {
@@ -89,7 +90,7 @@ mod tests {
             said.contains(": chown -R 999:998 /data (from outside: the folder that is mounted there), or"),
             "{said}"
         );
-        // Never that a folder of the machine is to be given away.
+        // The sentence never suggests giving away a folder of the machine.
         for (path, closed) in [("/srv/getid", "/srv"), ("/", "/")] {
             let said = sentence(Path::new(path), Path::new(closed), false, whose, 0o755, who);
             assert!(!said.contains("chown") && said.contains(&format!("make {path} for that user")), "{said}");

@@ -1,21 +1,21 @@
-//! Threads with a name, and what to do when the system gives none.
+//! Named threads, and errors that name the limit if the system refuses one.
 
 use std::time::Duration;
 use std::{fs, io, thread};
 
-/// How many times, 1 ms apart, a thread that has ended is looked for among those that count.
+/// How many times, 1 ms apart, to check whether Linux still lists an ended thread.
 const LOOKS_MAX: usize = 100;
 
 /// Starts a thread.
 ///
 /// # Errors
 ///
-/// When the system gives none. The error names the limit that was reached.
+/// Fails if the system refuses a thread. The error names the limit that was reached.
 pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name(name.into()).spawn(run).map(drop).map_err(|error| too_few(&error))
 }
 
-/// Whether there is room for one more thread, which is free again when this returns.
+/// Checks whether there is room for one more thread, by starting one. It has ended when this returns.
 ///
 /// # Errors
 ///

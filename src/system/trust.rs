@@ -1,5 +1,5 @@
-//! Whom this process trusts when it is the client of a TLS connection: the authorities of a file or of the system, or
-//! anybody.
+//! The certificate authorities that this process trusts as the client of a TLS connection: those of a file, those of
+//! the system, or none needed.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,21 +13,22 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{self, ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Bytes of a certificate or key file: all the authorities that Linux distributions trust are 230 KB.
+/// The most that is read of a certificate or key file, bytes: all authorities that Linux distributions trust are 230
+/// KB.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Who may be the server.
+/// Which servers a client trusts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trust<'a> {
-    /// Whoever has a certificate of those whom this system trusts, for its name.
+    /// Servers with a certificate for their name from an authority of this system.
     System,
-    /// Whoever has one that those in this PEM file have signed, for its name.
+    /// Servers with a certificate for their name from an authority in this PEM file.
     Authorities(&'a Path),
-    /// Anybody.
+    /// Any server.
     Anybody,
 }
 
-/// Why nobody can be trusted.
+/// Why a trust cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrustError {
     #[error("{}: {error}", .path.display())]
@@ -41,7 +42,7 @@ pub(crate) enum TrustError {
 }
 
 impl Trust<'_> {
-    /// The beginning of a configuration that trusts so. Reads files.
+    /// Returns the start of a client configuration with this trust. Reads files.
     pub(crate) fn builder(self) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, TrustError> {
         let provider = Arc::new(ring::default_provider());
         let builder =
@@ -53,7 +54,7 @@ impl Trust<'_> {
         })
     }
 
-    /// The certificates of the authorities, for a client that builds its own configuration. Reads files.
+    /// Returns the authorities' certificates, for a client that builds its own configuration. Reads files.
     #[cfg(feature = "mysql")]
     pub(crate) fn authorities(self) -> Result<Vec<CertificateDer<'static>>, TrustError> {
         let mut all = match self {
@@ -94,7 +95,7 @@ fn no_authority(path: &Path) -> TrustError {
     TrustError::Content { path: path.to_owned(), what: "certificate of an authority" }
 }
 
-/// The certificates of a PEM file, at least one.
+/// Returns the certificates of a PEM file, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let bytes = read_pem(path)?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>().unwrap_or_default();
@@ -104,7 +105,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     Ok(certificates)
 }
 
-/// A certificate or key file.
+/// Reads a certificate or key file.
 pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, TrustError> {
     let failed = |error| TrustError::Io { path: path.to_owned(), error };
     let mut bytes = Vec::new();
@@ -113,7 +114,7 @@ pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, TrustError> {
     Ok(bytes)
 }
 
-/// Takes every certificate. That the server has the certificate's key is still checked.
+/// A verifier that accepts every certificate. It still checks that the server has the certificate's key.
 #[derive(Debug)]
 struct Anybody {
     provider: Arc<CryptoProvider>,

@@ -1,4 +1,4 @@
-//! What the process uses of its machine, and what the machine is.
+//! Resources that the process uses, and the machine's description.
 
 use std::sync::OnceLock;
 
@@ -7,26 +7,26 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::control_group;
 
-/// CPU time, microseconds.
+/// CPU time in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In the kernel.
+    /// Time in the kernel.
     pub system_us: u64,
-    /// Outside of it.
+    /// Time in user mode.
     pub user_us: u64,
 }
 
-/// CPU time of this process.
+/// Returns the CPU time of this process.
 pub fn cpu() -> Option<CpuTime> {
     cpu_of(UsageWho::RUSAGE_SELF)
 }
 
-/// CPU time of the processes that this one started and waited for.
+/// Returns the CPU time of the child processes that this process waited for.
 pub fn cpu_of_children() -> Option<CpuTime> {
     cpu_of(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// CPU time of the calling thread; `None` where the system does not say.
+/// Returns the CPU time of the calling thread; `None` if the system does not report it.
 pub fn cpu_of_thread() -> Option<CpuTime> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return cpu_of(UsageWho::RUSAGE_THREAD);
@@ -40,7 +40,7 @@ fn cpu_of(who: UsageWho) -> Option<CpuTime> {
     Some(CpuTime { system_us: us(usage.system_time()), user_us: us(usage.user_time()) })
 }
 
-/// Resident memory of this process, bytes; 0 where the system does not say.
+/// Returns the resident memory of this process, bytes; 0 if the system does not report it.
 pub fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm")
         .ok()
@@ -49,21 +49,21 @@ pub fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * page_bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(4096)
 }
 
-/// The memory that this process may take, bytes: the machine's, or its control groups' if that is less; `None` where
-/// the system does not say. It is read once, so that all that is derived from it fits together.
+/// Returns the memory that this process may use, bytes: the machine's or its control groups', whichever is less; `None`
+/// if the system reports neither. It is read once, so that all limits derived from it are consistent.
 pub fn memory_limit_bytes() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(|| [machine_memory_bytes(), control_group::memory_limit_bytes()].into_iter().flatten().min())
 }
 
-/// The machine's memory, bytes; `None` where the system does not say.
+/// Returns the machine's memory, bytes; `None` if the system does not report it.
 pub fn machine_memory_bytes() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(kilobytes.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }
 
-/// The system's name, release and machine: `Linux 6.8.0 x86_64`.
+/// Returns the system's name, release and machine: `Linux 6.8.0 x86_64`.
 pub fn os() -> String {
     nix::sys::utsname::uname().map_or_else(
         |_| std::env::consts::OS.to_owned(),

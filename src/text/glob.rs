@@ -1,22 +1,21 @@
-//! Patterns as `KEYS`, `CONFIG GET` and `COMMAND LIST` of Redis have them: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash
-//! that takes a meaning away.
+//! Patterns of Redis's `KEYS`, `CONFIG GET` and `COMMAND LIST`: `*`, `?`, `[a-z]`, `[^a-z]`, and a backslash that makes
+//! the next character literal.
 //!
-//! The pattern comes from a client, so its cost is bounded, in one place for all who match: it is at most
-//! [`PATTERN_BYTES_MAX`] bytes long, is read once, and each of its elements then looks at a byte in one step, a set of
-//! a thousand bytes too. One place to go back to, the last `*`, makes a match at most as many steps as there are
-//! elements times bytes of text, where the usual recursion is exponential; and a pattern that needs more bytes than the
-//! text has is told by one comparison.
+//! A pattern comes from a client, so its cost is bounded here for all callers. It has at most [`PATTERN_BYTES_MAX`]
+//! bytes and is parsed once. Each element then tests a byte in one step, a set of a thousand bytes too. Backtracking
+//! goes to the last `*` only. So a match takes at most as many steps as elements times bytes of text, where the usual
+//! recursion is exponential. A pattern that requires more bytes than the text has fails after one comparison.
 
 /// The longest pattern, bytes. No directive, command or file name is longer than 255.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
-/// A pattern that was read, to be matched against many texts.
+/// A parsed pattern, to be matched against many texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     elements: Vec<Element>,
-    /// Bytes that a text needs: all elements but `*` take one each.
+    /// Bytes that a text requires: each element except `*` takes one.
     bytes_min: usize,
-    /// Whether a text may have more: there is a `*`.
+    /// Whether a text may be longer: the pattern has a `*`.
     has_star: bool,
     ignore_case: bool,
 }
@@ -25,24 +24,24 @@ pub struct Pattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a pattern has at most {PATTERN_BYTES_MAX} bytes, and this one has {bytes}")]
 pub struct TooLong {
-    /// How long it is.
+    /// The pattern's length.
     pub bytes: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Element {
-    /// `*`, or several.
+    /// `*`, or several in a row.
     Star,
-    /// `?`
+    /// `?`, any one byte.
     Any,
-    /// Itself.
+    /// A literal byte.
     Byte(u8),
-    /// `[...]`
+    /// `[...]`, one byte of a set.
     Set(Box<Set>),
 }
 
 impl Pattern {
-    /// Reads a pattern; ASCII letter case counts unless `ignore_case`.
+    /// Parses a pattern; ASCII letter case counts unless `ignore_case`.
     ///
     /// # Errors
     ///
@@ -75,7 +74,7 @@ impl Pattern {
         Ok(Pattern { bytes_min: elements.len() - stars, has_star: stars > 0, elements, ignore_case })
     }
 
-    /// Whether it matches one text only, and is compared in one step a byte.
+    /// Whether it matches exactly one text, in one step a byte.
     pub fn is_literal(&self) -> bool {
         self.elements.iter().all(|element| matches!(element, Element::Byte(_)))
     }
@@ -85,13 +84,13 @@ impl Pattern {
         self.matches_in_steps(text).0
     }
 
-    /// The same, and how many elements were held against a byte.
+    /// Returns whether all of `text` matches, and the number of elements that were compared with a byte.
     fn matches_in_steps(&self, text: &[u8]) -> (bool, usize) {
         if text.len() < self.bytes_min || (!self.has_star && text.len() > self.bytes_min) {
             return (false, 0);
         }
         let (mut at, mut rest, mut steps) = (0, 0, 0);
-        // After a `*`: the element behind it, and where the text begins that the `*` does not cover yet.
+        // After a `*`: the element after it, and the first byte of text that the `*` does not cover yet.
         let mut star: Option<(usize, usize)> = None;
         while rest < text.len() {
             let takes = match self.elements.get(at) {
@@ -131,18 +130,18 @@ impl Element {
     }
 }
 
-/// Whether a path or name has anything that makes it a pattern.
+/// Whether a path or a name contains a wildcard.
 pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// One bit for each byte.
+/// A set of bytes, one bit for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Set([u64; 4]);
 
 impl Set {
-    /// A set behind its `[`, and the bytes it used, its `]` included. One that never ends ends with the pattern, as in
-    /// Redis.
+    /// Parses a set after its `[`. Returns it and the bytes used, including its `]`. An unclosed set ends with the
+    /// pattern, as in Redis.
     fn read(text: &[u8], fold: impl Fn(u8) -> u8) -> (Set, usize) {
         let negated = text.first() == Some(&b'^');
         let mut at = usize::from(negated);

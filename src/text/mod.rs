@@ -1,5 +1,5 @@
-//! Text for people: patterns, numbers with what they count, text made safe to show, words
-//! that were probably meant, times, addresses of stores, names by their hash.
+//! Text for people: patterns, counted nouns, printable text, suggestions for misspelled words, times, store addresses,
+//! and name hashes.
 
 pub mod glob;
 pub mod name_hash;

@@ -1,7 +1,7 @@
-//! The hash of a name, computed once a request: the turn finds a sequence by it among those that it asks already, and
-//! the registry the sequence itself.
+//! The hash of a name, computed once a request. The turn finds its draw from a sequence by the hash, and the registry
+//! finds the sequence.
 //!
-//! Its seed is random for each process, so that nobody can send names that meet in one place.
+//! The seed is random for each process, so that a client cannot send names whose hashes collide.
 
 use std::hash::BuildHasher as _;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use hashbrown::DefaultHashBuilder;
 
 static HASHER: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
 
-/// The hash of this name in this process.
+/// Returns the hash of this name in this process.
 #[inline]
 pub fn hash_of(name: &[u8]) -> u64 {
     HASHER.hash_one(name)

@@ -1,21 +1,21 @@
-//! A number and what it counts, for people: `1 client`, `12,345 clients`.
+//! Numbers with a noun, for people: `1 client`, `12,345 clients`.
 
-/// `number` and the word that fits it.
+/// Returns `number` and the noun in singular or plural.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
-/// How many of many are named in a text.
+/// The most names that a text lists.
 const NAMED_MAX: usize = 10;
 
-/// `a, b, and 990 more`: the first ten, and how many more there are.
+/// Returns `a, b, and 990 more`: the first ten names and the number of the others.
 pub(crate) fn listed(names: &[String]) -> String {
     let (shown, others) = names.split_at(names.len().min(NAMED_MAX));
     let more = if others.is_empty() { String::new() } else { format!(", and {} more", others.len()) };
     format!("{}{more}", shown.join(", "))
 }
 
-/// `12,345,678`.
+/// Returns the number with commas: `12,345,678`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

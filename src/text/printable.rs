@@ -1,19 +1,18 @@
-//! Text from elsewhere (names, paths, a server's replies) made safe to show on one line.
+//! Text from outside (names, paths, a server's replies) made safe to show on one line.
 //!
-//! Whoever prints what somebody else chose prints it through here, in logs, in reports and in tools: so no name can
-//! begin a line of its own, control a terminal, or show its letters in another order. Error replies are escaped in the
-//! same way where they become bytes ([`crate::resp::write_error`]).
+//! Logs, reports and tools print outside text through this module. So no name can start a new line, control a terminal,
+//! or show its letters in another order. [`crate::resp::write_error`] escapes error replies in the same way.
 
 use std::borrow::Cow;
 
 pub(crate) use getid_core::is_unprintable;
 
-/// `text` with such characters escaped as in Rust: `\n`, `\u{1b}`.
+/// Returns `text` with unprintable characters escaped as in Rust: `\n`, `\u{1b}`.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(is_unprintable) { Cow::Owned(escape(text.chars())) } else { Cow::Borrowed(text) }
 }
 
-/// [`printable`] of the first `chars_max` characters, with `...` behind them where there are more.
+/// Returns [`printable`] of the first `chars_max` characters, followed by `...` if there are more.
 pub(crate) fn printable_up_to(text: &str, chars_max: usize) -> String {
     let mut out = escape(text.chars().take(chars_max));
     if text.chars().nth(chars_max).is_some() {

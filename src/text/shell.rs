@@ -1,6 +1,6 @@
-//! Words in commands that are shown to be run.
+//! Words of shell commands that are printed for users to run.
 
-/// `text` as one word for a shell.
+/// Returns `text` quoted as one shell word.
 pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,".contains(c);
     if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }

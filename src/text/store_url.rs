@@ -1,10 +1,10 @@
 //! Addresses of stores, such as `mysql://getid:secret@db.example:3306/ids?tls=verify`.
 //!
-//! They are written by hand and have passwords in them. So every mistake is named with what was expected in its place,
-//! and neither an error nor [`StoreUrl::shown`] has anything in it that may be a password: [`without_password`] hides
-//! it in a text that is no address, too.
+//! Operators write them by hand, with passwords in them. So every error names the expected form, and neither an error
+//! nor [`StoreUrl::shown`] contains anything that may be a password. [`without_password`] also hides it in a text that
+//! is not an address.
 //!
-//! Not here: reading the password's file, and opening anything.
+//! Not here: reading the password file, and opening a store.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub use etcd::EtcdAddress;
 /// The longest address, bytes.
 pub const STORE_URL_BYTES_MAX: usize = 2048;
 
-/// Where a store is. Two are the same if they are written the same.
+/// The address of a store. Two are equal if their texts are equal.
 #[derive(Clone)]
 pub struct StoreUrl {
     text: String,
@@ -28,56 +28,56 @@ pub struct StoreUrl {
     kind: StoreKind,
 }
 
-/// A kind of store, and where it is.
+/// A kind of store and its place.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoreKind {
-    /// `sqlite:PATH`: a file of this server's own. Without a path: the one in `dir` for its server-id.
+    /// `sqlite:PATH`: this server's own file. Without a path: the one in `dir` for its server-id.
     Sqlite {
-        /// As written: a relative one begins in `dir`.
+        /// The path as written: a relative one begins in `dir`.
         path: Option<PathBuf>,
     },
-    /// `mysql://`: MySQL or MariaDB.
+    /// `mysql://`: a database of MySQL or MariaDB.
     Mysql(ServerAddress),
-    /// `postgres://`: PostgreSQL.
+    /// `postgres://`: a database of PostgreSQL.
     Postgres(ServerAddress),
     /// `etcd://`: etcd, which keeps claims and no sequences.
     Etcd(EtcdAddress),
 }
 
-/// A database on a server, and how it is reached.
+/// A database on a server, and how to connect to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// The machine: a name, or an IP address without brackets. `localhost` with a socket.
+    /// Name of the machine, or an IP address without brackets. `localhost` with a socket.
     pub host: String,
-    /// 3306 or 5432 unless it is said.
+    /// The port; 3306 or 5432 by default.
     pub port: u16,
-    /// A Unix socket in the place of both (`socket=`). PostgreSQL's is named by its folder.
+    /// A Unix socket instead of host and port (`socket=`). PostgreSQL's is named by its folder.
     pub socket: Option<PathBuf>,
-    /// Who logs in.
+    /// Name of the user that logs in.
     pub user: String,
-    /// The password in the address, or the one that was read from its file.
+    /// The password from the address or from its file.
     pub password: Option<String>,
-    /// The file that has it (`password-file=`), relative to the folder of the start.
+    /// The file with the password (`password-file=`), relative to the folder of the start.
     pub password_file: Option<PathBuf>,
-    /// The database.
+    /// Name of the database.
     pub database: String,
     /// How the connection is encrypted (`tls=`).
     pub tls: StoreTls,
-    /// Who may have signed the server's certificate, PEM (`ca-file=`), relative to `dir`; `None`: whom this system
-    /// trusts.
+    /// Authorities that may have signed the server's certificate, PEM (`ca-file=`), relative to `dir`; `None`: the
+    /// authorities of this system.
     pub ca_file: Option<PathBuf>,
-    /// Which store it is (`uuid=`), 32 hexadecimal digits: another database that answers is refused. `None`: any.
+    /// UUID of the store (`uuid=`), 32 hexadecimal digits: another database is refused. `None`: any.
     pub uuid: Option<String>,
 }
 
 /// How a connection to a store is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreTls {
-    /// It is not. The default on this machine, and on a socket.
+    /// Not encrypted. The default on this machine, and on a socket.
     No,
-    /// It is, whoever answers.
+    /// Encrypted, without checking the server.
     Yes,
-    /// It is, and the server has a good certificate for its name. The default with another machine.
+    /// Encrypted, and the server must have a valid certificate for its name. The default with another machine.
     Verify,
 }
 
@@ -86,7 +86,7 @@ impl StoreTls {
         [("no", StoreTls::No), ("yes", StoreTls::Yes), ("verify", StoreTls::Verify)];
 }
 
-/// The schemes and what they mean; of those that mean the same, the first is the one that errors name.
+/// The schemes and their meanings. Of synonyms, errors name the first.
 const SCHEMES: [(&str, Scheme); 6] = [
     ("sqlite", Scheme::Sqlite),
     ("mysql", Scheme::Mysql),
@@ -104,31 +104,31 @@ enum Scheme {
     Etcd,
 }
 
-/// What may stand behind the `?` of a database's address.
+/// Options after the `?` of a database's address.
 const OPTIONS: [&str; 5] = ["password-file", "tls", "ca-file", "socket", "uuid"];
 
 impl StoreUrl {
-    /// The file in `dir`, which is the store where none is configured.
+    /// Returns the address of the file in `dir`, which is the store if none is configured.
     pub fn default_file() -> StoreUrl {
         let text = "sqlite:".to_owned();
         StoreUrl { shown: text.clone(), text, has_password: false, kind: StoreKind::Sqlite { path: None } }
     }
 
-    /// Reads `sqlite:PATH`, `mysql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, `postgres://...` or
+    /// Parses `sqlite:PATH`, `mysql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS`, `postgres://...` or
     /// `etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX?OPTIONS`.
     ///
     /// # Errors
     ///
-    /// [`StoreUrlError`]; no password is in it.
+    /// [`StoreUrlError`], which contains no password.
     pub fn parse(text: &str) -> Result<StoreUrl, StoreUrlError> {
         StoreUrl::parse_as(text, ALL)
     }
 
-    /// The address of a store that keeps sequences, which etcd does not.
+    /// Parses the address of a store of sequences. Refuses etcd, which keeps none.
     ///
     /// # Errors
     ///
-    /// [`StoreUrlError`]; no password is in it.
+    /// [`StoreUrlError`], which contains no password.
     pub fn parse_for_sequences(text: &str) -> Result<StoreUrl, StoreUrlError> {
         let url = StoreUrl::parse_as(text, OF_SEQUENCES)?;
         if matches!(url.kind, StoreKind::Etcd(_)) {
@@ -139,7 +139,7 @@ impl StoreUrl {
         Ok(url)
     }
 
-    /// `expected` is what errors name.
+    /// Parses an address; errors name the forms of `expected`.
     fn parse_as(text: &str, expected: Expected) -> Result<StoreUrl, StoreUrlError> {
         let Expected { schemes, forms } = expected;
         let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
@@ -175,27 +175,27 @@ impl StoreUrl {
         Ok(StoreUrl { text: text.to_owned(), shown: without_password(text), has_password, kind })
     }
 
-    /// What it names.
+    /// Returns the kind of the store and its place.
     pub fn kind(&self) -> &StoreKind {
         &self.kind
     }
 
-    /// As it may be shown to everybody: three asterisks stand for a password.
+    /// Returns the address as all users may see it: with three asterisks for a password.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// As it was written, with the password that is in it, for who may see that.
+    /// Returns the address as written, with its password, for readers who may see it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the password itself stands in the address.
+    /// Whether the address contains a password.
     pub fn has_password(&self) -> bool {
         self.has_password
     }
 
-    /// Whether what is said crosses a network as it is.
+    /// Whether the connection crosses a network unencrypted.
     pub fn is_in_clear(&self) -> bool {
         match &self.kind {
             StoreKind::Sqlite { .. } => false,
@@ -206,7 +206,7 @@ impl StoreUrl {
         }
     }
 
-    /// The file that has the password.
+    /// Returns the file with the password.
     pub fn password_file(&self) -> Option<&Path> {
         match &self.kind {
             StoreKind::Sqlite { .. } => None,
@@ -215,8 +215,8 @@ impl StoreUrl {
         }
     }
 
-    /// Makes the paths that begin in `dir` absolute, for a process that does not enter it: the file of SQLite, and
-    /// those of certificates.
+    /// Makes paths that are relative to `dir` absolute, for a process that does not enter it: SQLite's file and
+    /// certificate files.
     pub fn resolve_paths(&mut self, dir: &Path) {
         let paths = match &mut self.kind {
             StoreKind::Sqlite { path } => [Some(path), None, None],
@@ -228,7 +228,7 @@ impl StoreUrl {
         }
     }
 
-    /// Takes the password that was read from that file.
+    /// Sets the password that was read from the password file.
     pub fn set_password(&mut self, read: String) {
         match &mut self.kind {
             StoreKind::Sqlite { .. } => {}
@@ -246,14 +246,14 @@ impl PartialEq for StoreUrl {
 
 impl Eq for StoreUrl {}
 
-/// Without its password.
+/// Hides the password.
 impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("StoreUrl").field(&self.shown).finish()
     }
 }
 
-/// What an address is expected to be.
+/// The forms that an error lists as expected.
 #[derive(Clone, Copy)]
 struct Expected {
     schemes: &'static str,
@@ -270,7 +270,7 @@ const OF_SEQUENCES: Expected = Expected {
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
 };
 
-/// Why an address is none. `Display` has no password in it.
+/// Why a text is not a valid address. `Display` contains no password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{shown}' {what}")]
 pub struct StoreUrlError {
@@ -280,39 +280,39 @@ pub struct StoreUrlError {
 }
 
 impl StoreUrlError {
-    /// What was probably meant.
+    /// Returns a suggestion for a misspelled scheme.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }
 }
 
-/// The file that stands in printed commands for a password that must not be shown: whoever runs one puts its own there.
+/// Placeholder for a password file in printed commands: the user who runs one replaces it.
 const PASSWORD_FILE: &str = "PASSWORD_FILE";
 
-/// The address of a store in a command that is printed to be run. `shown` is as [`StoreUrl::shown`] has it: where it
-/// hides a password, `password-file=PASSWORD_FILE` stands in its place.
+/// Returns a store's address for a printed command. `shown` is from [`StoreUrl::shown`]: a hidden password is replaced
+/// with `password-file=PASSWORD_FILE`.
 pub fn for_command(shown: &str) -> String {
     let Some(mut text) = without_hidden(shown) else { return shown.to_owned() };
     text.push(if text.contains('?') { '&' } else { '?' });
     text + "password-file=" + PASSWORD_FILE
 }
 
-/// The same for a command that logs in nowhere.
+/// Returns a store's address for a printed command that does not log in.
 pub fn for_schema_command(shown: &str) -> String {
     without_hidden(shown).unwrap_or_else(|| shown.to_owned())
 }
 
-/// The address without its hidden password; `None`: it hides none.
+/// Returns the address without its hidden password; `None` if it hides none.
 fn without_hidden(shown: &str) -> Option<String> {
     let (user, place) = shown.split_once(&format!(":{HIDDEN}@")).filter(|_| !shown.starts_with("sqlite:"))?;
     Some(format!("{user}@{place}"))
 }
 
-/// Stands for a password where an address is shown.
+/// Text in place of a password in a shown address.
 const HIDDEN: &str = "***";
 
-/// A text that is an address or was meant as one, fit to be shown to everybody: what is, or may be, a password is three
-/// asterisks.
+/// Returns a text that is or was meant as an address, as all users may see it. Three asterisks replace anything that is
+/// or may be a password.
 pub fn without_password(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     let is_scheme = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -328,7 +328,7 @@ pub fn without_password(text: &str) -> String {
     }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
     let (slashes, rest) = rest.split_at(slashes);
-    // A password that was not written as it should be may have any of the characters that end it.
+    // A password that is not escaped may contain any of the characters that end it.
     let (login, place) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at));
     let login = match login.split_once(':') {
         Some((user, _)) => format!("{user}:{HIDDEN}"),
@@ -341,7 +341,8 @@ pub fn without_password(text: &str) -> String {
     for (index, place) in authority.splitn(commas, ',').enumerate() {
         hosts += if index == 0 { "" } else { "," };
         match port_of(place) {
-            // Where a port stands, and is none, somebody may have left the host out; and a password may have commas.
+            // A port that is not a number may be a password, if the host was left out; and a password may contain
+            // commas.
             Some(port) if !port.bytes().all(|byte| byte.is_ascii_digit()) => {
                 hosts = hosts + &place[..place.len() - port.len()] + HIDDEN;
                 break;
@@ -357,7 +358,7 @@ pub fn without_password(text: &str) -> String {
     printable_up_to(&format!("{scheme}{slashes}{login}{hosts}{behind}{}", options.unwrap_or_default()), CHARS_MAX)
 }
 
-/// What stands behind the colon of `HOST:PORT`, of which an IPv6 address in brackets has others.
+/// Returns the text after the colon of `HOST:PORT`. An IPv6 address in brackets has other colons.
 fn port_of(authority: &str) -> Option<&str> {
     let behind = match authority.rfind(']') {
         Some(bracket) => &authority[bracket..],
@@ -388,7 +389,7 @@ fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
     Ok((!path.is_empty()).then(|| PathBuf::from(path)))
 }
 
-/// What stands behind the scheme of a server's address.
+/// Parses a server's address after its scheme.
 fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
     let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
     let Divided { authority, path: database, options } = divided(rest, &form)?;
@@ -418,7 +419,7 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     Ok(address)
 }
 
-/// The checks between parts, and what follows from what was not said.
+/// Checks the parts against each other, and sets defaults.
 fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, form: &str) -> Result<(), String> {
     if address.host.is_empty() && address.socket.is_none() {
         return Err(format!("names no host, {form}"));
@@ -451,7 +452,7 @@ fn set_option(address: &mut ServerAddress, tls: &mut Option<StoreTls>, pair: &st
     }
 }
 
-/// A UUID as stores have it: with hyphens or without, in any case.
+/// Parses a UUID with or without hyphens, in any case, into the form of the stores.
 fn uuid_of(text: &str) -> Result<String, String> {
     let uuid = text.replace('-', "").to_ascii_lowercase();
     let is_uuid = uuid.len() == 32 && uuid.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -459,7 +460,7 @@ fn uuid_of(text: &str) -> Result<String, String> {
     if is_uuid { Ok(uuid) } else { Err(format!("has uuid={}, {expected}", printable_up_to(text, 60))) }
 }
 
-/// The parts of a server's address behind its scheme, as they are written.
+/// The undecoded parts of a server's address after its scheme.
 struct Divided<'a> {
     authority: &'a str,
     path: &'a str,
@@ -482,7 +483,7 @@ fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
     Ok(Divided { authority, path, options })
 }
 
-/// `NAME=VALUE` where the name is one of these.
+/// Parses `NAME=VALUE`, where the name is one of `names`.
 fn option(pair: &str, names: &[&'static str]) -> Result<(&'static str, String), String> {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     let Some(name) = names.iter().find(|known| **known == name) else {
@@ -525,7 +526,7 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
     }
     let port = match port {
         None | Some("") => default_port,
-        // Not shown: where the host was left out it may be the password.
+        // The text is not shown: if the host was left out, it may be the password.
         Some(digits) => digits
             .parse()
             .ok()
@@ -535,12 +536,12 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
     Ok((host, port))
 }
 
-/// Whether it is this machine, for a password that is sent in clear.
+/// Whether the host is this machine, where a password may be sent unencrypted.
 fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// `%2F` and the like as what they mean.
+/// Decodes percent escapes such as `%2F`.
 fn decoded(text: &str, what: &str) -> Result<String, String> {
     let wrong = || format!("has a '%' in its {what} that no two hexadecimal digits follow; a '%' is written %25");
     let mut bytes = Vec::with_capacity(text.len());
@@ -568,12 +569,12 @@ mod tests {
     fn server_of(text: &str) -> ServerAddress {
         match StoreUrl::parse(text).unwrap().kind {
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => server,
-            StoreKind::Sqlite { .. } | StoreKind::Etcd(_) => panic!("{text} is no database server"),
+            StoreKind::Sqlite { .. } | StoreKind::Etcd(_) => panic!("{text} is not a database server"),
         }
     }
 
     #[test]
-    fn files_and_servers_are_told_apart() {
+    fn files_and_servers_are_distinguished() {
         for (text, path) in [
             ("sqlite:", None),
             ("sqlite://", None),
@@ -623,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_what_was_meant() {
+    fn an_error_names_the_mistake_and_a_suggestion() {
         for (text, expected) in [
             ("", "'' is empty, must be sqlite:PATH"),
             ("orders.db", "'orders.db' has no scheme"),
@@ -685,7 +686,7 @@ mod tests {
         }
     }
 
-    /// However an address is mistyped, what may be its password is nowhere.
+    /// The password of a mistyped address is never shown.
     #[test]
     fn a_password_is_never_shown() {
         for (text, shown) in [

@@ -1,26 +1,27 @@
-//! Which word was probably meant by one that nobody knows.
+//! Suggestions for misspelled words.
 
-/// The most mistakes [`allowed_distance`] allows: words whose lengths differ by more are not compared.
+/// The largest value of [`allowed_distance`]: words whose lengths differ by more are not compared.
 const MISTAKES_MAX: usize = 3;
 
-/// The known word that was probably meant; of several that are equally near, the first.
+/// Returns the known word that is nearest to `typed`; of several, the first.
 pub fn did_you_mean<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.filter_map(|word| Some((distance(typed, word)?, word)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
-/// Whether `word` was probably meant.
+/// Whether `typed` is probably a misspelling of `word`.
 pub fn is_near(typed: &str, word: &str) -> bool {
     distance(typed, word).is_some()
 }
 
-/// Letters put in, left out, changed or swapped with their neighbour; `None` where there are too many for a slip.
+/// Returns the number of letters inserted, omitted, changed or swapped with a neighbour; `None` if they are too many
+/// for a misspelling.
 fn distance(typed: &str, word: &str) -> Option<usize> {
     let may_be_near = typed.len().abs_diff(word.len()) <= MISTAKES_MAX;
     may_be_near.then(|| strsim::osa_distance(typed, word)).filter(|distance| *distance <= allowed_distance(word))
 }
 
-/// Typing mistakes that are still taken for a mistyped `word`.
+/// Returns the most mistakes with which a text still counts as a misspelled `word`.
 fn allowed_distance(word: &str) -> usize {
     match word.len() {
         0..=2 => 0,

@@ -1,8 +1,7 @@
 //! Times as people write them: Unix milliseconds, RFC 3339, a date, a date with a time, `now`.
 //!
-//! `DECODEID`, `IDSPAN`, `id-epoch` and the tools all read and write times. They share this module so that what one of
-//! them prints another one reads, and that a time without a zone means the same everywhere: UTC. Pure: the current time
-//! is passed in.
+//! `DECODEID`, `IDSPAN`, `id-epoch` and the tools read and write times with this module. So each can read what another
+//! prints, and a time without a zone means UTC everywhere. Pure: the caller passes the current time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,11 +13,11 @@ use jiff::tz::Offset;
 
 use crate::text::printable::printable_up_to;
 
-/// A time that lies further ahead is no ID's: clocks are seldom wrong by a day.
+/// A time further ahead than this, ms, is implausible in an ID: clocks are seldom wrong by a day.
 pub const AHEAD_MAX_MS: i64 = 24 * 3600 * 1000;
 
-/// Sorts the times that one ID has as read by several generators, the most plausible first: past times and those up to
-/// [`AHEAD_MAX_MS`] ahead, the nearest to now first; then later times; then readings without a time.
+/// Returns a sort key for the times that several generators read from one ID, the most plausible first: past times and
+/// those up to [`AHEAD_MAX_MS`] ahead, the nearest to now first; then later times; then readings without a time.
 pub fn plausibility(unix_ms: Option<i64>, now_unix_ms: i64) -> (u8, u64) {
     match unix_ms {
         None => (2, 0),
@@ -29,30 +28,29 @@ pub fn plausibility(unix_ms: Option<i64>, now_unix_ms: i64) -> (u8, u64) {
     }
 }
 
-/// A time as it was given: fixed, or whatever the time is when it is asked for.
+/// A time as it was written: fixed, or the time of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// Unix milliseconds.
+    /// A fixed time, Unix milliseconds.
     At(i64),
-    /// `now`.
+    /// The time at which it is evaluated, written `now`.
     Now,
 }
 
 impl Time {
-    /// Reads a time in one of these forms:
+    /// Parses a time in one of these forms:
     ///
-    /// - `1488793021966`: Unix milliseconds, with or without a minus
-    /// - `2017-03-06T09:37:01.966+08:00`: RFC 3339; a blank may replace the `T`, one may precede the zone
-    /// - `2017-03-06 09:37:01`, `2017-03-06 09:37`: the same without a zone, which means UTC
+    /// - `1488793021966`: Unix milliseconds, optionally with a minus
+    /// - `2017-03-06T09:37:01.966+08:00`: RFC 3339; a blank may replace the `T`, and one may precede the zone
+    /// - `2017-03-06 09:37:01`, `2017-03-06 09:37`: a time without a zone, which means UTC
     /// - `2017-03-06`: the first millisecond of that day, in UTC or the zone that follows
     /// - `now`
     ///
-    /// A zone is `Z`, `UTC` or an offset such as `+08:00`. What is finer than a millisecond is cut off, towards the
-    /// past.
+    /// A zone is `Z`, `UTC` or an offset such as `+08:00`. Fractions of a millisecond are rounded towards the past.
     ///
     /// # Errors
     ///
-    /// [`TimeError`] when the text is none of these, or beyond the years -9999 to 9999.
+    /// [`TimeError`] if the text has none of these forms, or is beyond the years -9999 to 9999.
     pub fn parse(text: &str) -> Result<Time, TimeError> {
         if text.eq_ignore_ascii_case("now") {
             return Ok(Time::Now);
@@ -61,7 +59,7 @@ impl Time {
         unix_ms.map(Time::At)
     }
 
-    /// The time in Unix milliseconds, when it is now `now_unix_ms`.
+    /// Returns the time in Unix milliseconds; `now_unix_ms` is the current time.
     pub fn unix_ms(self, now_unix_ms: i64) -> i64 {
         match self {
             Time::At(unix_ms) => unix_ms,
@@ -70,11 +68,11 @@ impl Time {
     }
 }
 
-/// A fixed time, as [`Time::parse`] reads it, in Unix milliseconds.
+/// Parses a fixed time in a form of [`Time::parse`]. Returns Unix milliseconds.
 ///
 /// # Errors
 ///
-/// As [`Time::parse`]; [`TimeError::NotFixed`] for `now`.
+/// Those of [`Time::parse`]; [`TimeError::NotFixed`] for `now`.
 pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
     match Time::parse(text) {
         Ok(Time::At(unix_ms)) => Ok(unix_ms),
@@ -84,20 +82,20 @@ pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
     }
 }
 
-/// A date with a zone, in Unix milliseconds: what means the same to whoever reads it.
+/// Parses a date with a zone, which has the same meaning for all readers. Returns Unix milliseconds.
 ///
 /// # Errors
 ///
-/// As [`parse_unix_ms`]; [`TimeError::NoZone`].
+/// Those of [`parse_unix_ms`]; [`TimeError::NoZone`].
 pub fn parse_zoned(text: &str) -> Result<i64, TimeError> {
     parse_date(text, Zone::Needed)
 }
 
-/// What a date without a zone means.
+/// Treatment of a date without a zone.
 #[derive(Clone, Copy)]
 enum Zone {
     Utc,
-    /// Nothing.
+    /// A zone is required.
     Needed,
 }
 
@@ -113,13 +111,13 @@ fn parse_number(text: &str) -> Result<i64, TimeError> {
 
 fn parse_date(text: &str, zone: Zone) -> Result<i64, TimeError> {
     let syntax = || TimeError::Syntax { text: shortened(text), takes_now: true };
-    // Longer than any time; a parser need not see it.
+    // The text is longer than any time, so the parser need not see it.
     if text.len() > TEXT_BYTES_MAX {
         return Err(syntax());
     }
     let standard = with_standard_zone(text);
     let pieces = Pieces::parse(standard.as_ref()).map_err(|_| syntax())?;
-    // A named zone (`[Asia/Shanghai]`) would need a database of zones, which differs between machines.
+    // A named zone (`[Asia/Shanghai]`) would need a zone database, which differs between machines.
     if pieces.time_zone_annotation().is_some() {
         return Err(syntax());
     }
@@ -136,8 +134,8 @@ fn parse_date(text: &str, zone: Zone) -> Result<i64, TimeError> {
     i64::try_from(unix_ms).map_err(|_| TimeError::Range { text: shortened(text) })
 }
 
-/// Zones as programs print them, in the form of RFC 3339: `... UTC` is `...Z`, a blank before an offset is left out,
-/// and a date with a zone is its midnight.
+/// Converts printed zones to RFC 3339: ` UTC` becomes `Z`, a blank before an offset is removed, and a date with a zone
+/// becomes its midnight.
 fn with_standard_zone(text: &str) -> Cow<'_, str> {
     const DATE_BYTES: usize = "2017-03-06".len();
     let named = text.strip_suffix("UTC").map(|rest| format!("{}Z", rest.trim_end_matches(' ')));
@@ -152,12 +150,12 @@ fn with_standard_zone(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{before}{time}{zone}"))
 }
 
-/// The longest text that is read as a date, bytes. RFC 3339 with nanoseconds and an offset takes 35.
+/// The longest text that is parsed as a date, bytes. RFC 3339 with nanoseconds and an offset takes 35.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// Unix milliseconds as RFC 3339 in UTC, always with three digits of a second: `2017-03-06T09:37:01.966Z`.
+/// Formats Unix milliseconds as RFC 3339 in UTC, always with three digits of a second: `2017-03-06T09:37:01.966Z`.
 ///
-/// Beyond the years -9999 to 9999, which no ID can carry, the bare number.
+/// Beyond the years -9999 to 9999, which no ID can carry, it returns the bare number.
 pub fn format_rfc3339(unix_ms: i64) -> String {
     match Timestamp::from_millisecond(unix_ms) {
         Ok(timestamp) => format!("{timestamp:.3}"),
@@ -165,9 +163,9 @@ pub fn format_rfc3339(unix_ms: i64) -> String {
     }
 }
 
-/// Unix nanoseconds as RFC 3339 in UTC, with as many digits of a second as `step_ns` has, at least three.
+/// Formats Unix nanoseconds as RFC 3339 in UTC, with as many digits of a second as `step_ns` has, at least three.
 ///
-/// Beyond the years -9999 to 9999, Unix milliseconds as a bare number.
+/// Beyond the years -9999 to 9999, it returns Unix milliseconds as a bare number.
 pub fn format_rfc3339_ns(unix_ns: i128, step_ns: u64) -> String {
     let digits = if step_ns.is_multiple_of(1_000_000) {
         3
@@ -185,21 +183,21 @@ pub fn format_rfc3339_ns(unix_ns: i128, step_ns: u64) -> String {
 /// Why a text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeError {
-    /// None of the forms that [`Time::parse`] reads.
+    /// The text has none of the forms of [`Time::parse`].
     Syntax {
         /// The text, cut after 64 characters.
         text: String,
-        /// Whether `now` would have been one of them.
+        /// Whether `now` is accepted too.
         takes_now: bool,
     },
-    /// Beyond the years -9999 to 9999.
+    /// The time is beyond the years -9999 to 9999.
     Range {
         /// The text, cut after 64 characters.
         text: String,
     },
-    /// `now`, where the time must be the same tomorrow.
+    /// The text is `now`, where a fixed time is required.
     NotFixed,
-    /// A date without a zone, where it needs one.
+    /// The date has no zone, where one is required.
     NoZone {
         /// The text, cut after 64 characters.
         text: String,
@@ -228,7 +226,7 @@ impl fmt::Display for TimeError {
 
 impl std::error::Error for TimeError {}
 
-/// Error messages quote what a client sent; this keeps them to one short, printable line.
+/// Cuts a client's text to one short, printable line, for an error message.
 fn shortened(text: &str) -> String {
     const CHARS_MAX: usize = 64;
     printable_up_to(text, CHARS_MAX)
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn now_is_when_it_is_asked_for() {
+    fn now_is_the_time_of_evaluation() {
         assert_eq!((Time::parse("now"), Time::parse("NOW")), (Ok(Time::Now), Ok(Time::Now)));
         assert_eq!((Time::Now.unix_ms(7), Time::At(5).unix_ms(7)), (7, 5));
         assert_eq!(parse_unix_ms("now"), Err(TimeError::NotFixed));

@@ -1,6 +1,6 @@
-//! Time zones by their names, such as `Asia/Shanghai`, and what time it is there.
+//! Time zones by name, such as `Asia/Shanghai`, and civil times in them.
 //!
-//! The zones come with the program, so that the same name means the same on every server.
+//! The zone database is part of the program, so that a name has the same meaning on every server.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -10,16 +10,16 @@ use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
 
 use super::printable::printable_up_to;
 
-/// A time zone.
+/// A time zone of the built-in database.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// The zone of this name.
+    /// Returns the zone of this name.
     ///
     /// # Errors
     ///
-    /// What it must be.
+    /// Fails with the expected form if there is no such zone.
     pub fn named(name: &str) -> Result<Zone, String> {
         let unknown = || {
             format!(
@@ -33,7 +33,8 @@ impl Zone {
         TimeZone::get(name).map(Zone).map_err(|_| unknown())
     }
 
-    /// The civil time there. Years before 0 and after 9999, which no serial number shows, stop at these ends.
+    /// Returns the civil time in the zone. Years before 0 and after 9999, which no serial number shows, are clamped to
+    /// these ends.
     pub fn stamp(&self, unix_ms: i64) -> Stamp {
         let time = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::MAX);
         let there = self.0.to_datetime(time);
@@ -46,8 +47,8 @@ impl Zone {
         }
     }
 
-    /// When the period begins that a time is in, and when it ends (exclusive), Unix ms. Everything is in one
-    /// that never ends, or not before the calendar does.
+    /// Returns the begin and the end (exclusive) of the period that contains a time, Unix ms. Without resets, or beyond
+    /// the calendar, the period has no bounds.
     pub fn period(&self, reset: Reset, stamp: Stamp) -> (i64, i64) {
         let ends = || {
             let (first, span) = first_of(reset, stamp)?;
@@ -56,19 +57,19 @@ impl Zone {
         ends().unwrap_or((i64::MIN, i64::MAX))
     }
 
-    /// When the period begins that a time is in, Unix ms; `None` if it never begins, or outside of the calendar.
+    /// Returns the begin of the period that contains a time, Unix ms; `None` without resets or beyond the calendar.
     pub fn begins(&self, reset: Reset, stamp: Stamp) -> Option<i64> {
         self.unix_ms(first_of(reset, stamp)?.0)
     }
 
-    /// When it was, or would have been, that time for the first time.
+    /// Returns the first instant at which clocks in the zone showed, or would have shown, this time.
     fn unix_ms(&self, time: DateTime) -> Option<i64> {
         Some(self.0.to_ambiguous_timestamp(time).compatible().ok()?.as_millisecond())
     }
 }
 
-/// When the period begins that a serial number shows, Unix ms; `None` where it shows no year. One of two digits is the
-/// nearest to now.
+/// Returns the begin of the period in a serial number, Unix ms; `None` if the number shows no year. A year of two
+/// digits is the nearest to now.
 pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Option<i64> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
     let zone = Zone::named(serial.zone.as_deref()?).ok()?;
@@ -82,7 +83,7 @@ pub fn shown_unix_ms(counter: &CounterDeclaration, read: CounterReading, now_uni
     zone.begins(serial.template.finest(), stamp)
 }
 
-/// The first moment of the period that a time is in, by the clocks there, and how long it lasts.
+/// Returns the first civil time of the period that contains a time, and the length of the period.
 fn first_of(reset: Reset, stamp: Stamp) -> Option<(DateTime, Span)> {
     let small = |number: u8| i8::try_from(number).ok();
     let year = i16::try_from(stamp.year).ok()?;
@@ -118,7 +119,7 @@ mod tests {
         ] {
             assert_eq!(period("Asia/Shanghai", reset, "2026-11-21T16:30:00Z"), [from, until]);
         }
-        // A day of 25 hours, and an hour that comes twice.
+        // A day of 25 hours, and a repeated hour.
         let berlin = |reset| period("Europe/Berlin", reset, "2026-10-25T01:30:00Z");
         assert_eq!(berlin(Reset::Day), ["2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"]);
         assert_eq!(berlin(Reset::Hour), ["2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z"]);
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(at("UTC", "2026-11-21T16:30:00Z"), (2026, 11, 21, 16));
         assert_eq!(at("Asia/Shanghai", "2026-11-21T16:30:00Z"), (2026, 11, 22, 0));
         assert_eq!(at("America/New_York", "2026-11-22T04:59:59Z"), (2026, 11, 21, 23));
-        // Clocks go back at 01:00Z: the hour from 02:00 comes twice.
+        // Clocks are set back at 01:00Z: the hour from 02:00 repeats.
         assert_eq!(at("Europe/Berlin", "2026-10-25T00:30:00Z"), (2026, 10, 25, 2));
         assert_eq!(at("Europe/Berlin", "2026-10-25T01:30:00Z"), (2026, 10, 25, 2));
         assert!(Zone::named("Asia/Shanghai2").unwrap_err().contains("none called 'Asia/Shanghai2'"));

@@ -9,11 +9,11 @@ use super::super::schema::{AMOUNT, Field, Schema, TEXT, field, maybe};
 use super::details::CLAIMS_SHOWN_MAX;
 use crate::logging::LINES_MAX;
 
-/// Rows of the table of endpoints.
+/// The page's rows of the table of endpoints.
 pub(in crate::http) const ENDPOINTS: &[Endpoint] =
     &[PAGE, STATUS_ONCE, STATUS_STREAM, STATUS_DETAILS, STATUS_GENERATOR, STATUS_SEQUENCES];
 
-/// The right to INFO shows the status.
+/// The status requires the right to INFO.
 const ACCESS: Access = Access::Commands(&[("INFO", "always")]);
 
 const PAGE: Endpoint = Endpoint {
@@ -133,7 +133,7 @@ const INTEGER: Schema = Schema::Integer { min: i64::MIN, max: i64::MAX };
 const TEXT_OR_NULL: Schema = Schema::OrNull(&TEXT);
 const AMOUNT_OR_NULL: Schema = Schema::OrNull(&AMOUNT);
 
-/// RFC 3339 in UTC; past the year 9999, Unix milliseconds.
+/// A time of RFC 3339 in UTC; past the year 9999, Unix milliseconds.
 const FAR_TIME: Schema = TEXT;
 
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
-//! What was given: in the last ten minutes second by second, in the last day minute by minute, and by each generator.
+//! History of IDs and values: ten minutes by seconds, a day by minutes, and ten minutes of each generator.
 //!
-//! Everything here is lost with the process, and has a bound: 7 KB of seconds, 23 KB of minutes, and 300 bytes of steps
-//! for each of at most 1,001 generators.
+//! All of it is lost with the process, and bounded: 7 KB of seconds, 23 KB of minutes, and 300 bytes of steps for each
+//! of at most 1,001 generators.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,10 +18,10 @@ const SECONDS: usize = 600;
 /// Minutes that are kept: a day.
 const MINUTES: usize = 24 * 60;
 
-/// Points of a minute.
+/// Points in a minute.
 pub(super) const POINTS_OF_MINUTE: u32 = 60;
 
-/// Points of a step of a generator's chart.
+/// Points in a step of a generator's chart.
 pub(super) const POINTS_OF_STEP: u32 = 10;
 
 /// Steps of a generator's chart: ten minutes.
@@ -38,20 +38,20 @@ pub(super) struct Counts {
     refused: u64,
 }
 
-/// What the counters were, and when.
+/// The counters at a point in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     at: Instant,
     counts: Counts,
 }
 
-/// What was given in one second.
+/// Rates of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "a unit belongs to a number's name")]
 pub(super) struct Second {
-    /// IDs.
+    /// IDs given.
     pub(super) ids_per_s: u32,
-    /// Values of sequences.
+    /// Values of sequences given.
     pub(super) values_per_s: u32,
     /// Draws refused.
     pub(super) refused_per_s: u32,
@@ -66,7 +66,7 @@ pub(super) struct Rates {
     refused_per_s: Vec<u32>,
 }
 
-/// What was given in one minute.
+/// Rates and refusals of one minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Minute {
     ids_per_s: u32,
@@ -89,11 +89,11 @@ pub(super) struct Day {
 pub(super) struct History {
     before: Point,
     seconds: VecDeque<Second>,
-    /// Interval of points.
+    /// Interval between points.
     step: Duration,
-    /// The point at which the minute began that is not over.
+    /// The point at which the current minute began.
     minute_began: Point,
-    /// The most IDs a second since then.
+    /// The most IDs in a second of the current minute.
     minute_max: u32,
     minutes: VecDeque<Minute>,
 }
@@ -109,7 +109,7 @@ struct Chart {
 }
 
 impl Point {
-    /// What the counters are now: sums that others keep, so this costs them a lock or two a second.
+    /// Reads the counters. They are sums that the issuer and the sequences keep, so this takes a lock or two a second.
     pub(super) fn of(server: &Server) -> Point {
         let of_time = server.issuer().status();
         let sequences = server.generators.sequences().map(|sequences| sequences.totals()).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Point {
         Point { at: Instant::now(), counts }
     }
 
-    /// What was given a second since an earlier point.
+    /// Returns the rates since an earlier point.
     fn per_s_since(&self, before: &Point) -> Second {
         let ms = self.at.duration_since(before.at).as_millis().max(1);
         let per_s = |of: fn(&Counts) -> u64| {
@@ -136,7 +136,7 @@ impl Point {
     }
 }
 
-/// Appends, and drops the oldest beyond `len_max`.
+/// Appends an element, and drops the oldest beyond `len_max`.
 fn push<T>(all: &mut VecDeque<T>, newest: T, len_max: usize) {
     if all.len() == len_max {
         all.pop_front();
@@ -145,8 +145,7 @@ fn push<T>(all: &mut VecDeque<T>, newest: T, len_max: usize) {
 }
 
 impl Charts {
-    /// Takes a step of what each generator has given in this life. A generator that is not among them any more loses
-    /// its chart.
+    /// Adds a step from each generator's counter in this life. A generator that is missing loses its chart.
     pub(super) fn note(&mut self, given: BTreeMap<String, u64>) {
         self.0.retain(|name, _| given.contains_key(name));
         for (name, given) in given {
@@ -156,12 +155,12 @@ impl Charts {
         }
     }
 
-    /// The steps of a generator, the oldest first; empty for a name without a chart.
+    /// Returns the steps of a generator, the oldest first; empty for a name without a chart.
     pub(super) fn of(&self, name: &str) -> Vec<u32> {
         self.0.get(name).map(|chart| chart.steps.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// What each generator has given in this life.
+    /// Returns each generator's counter in this life.
     pub(super) fn given(server: &Server) -> BTreeMap<String, u64> {
         let mut given = BTreeMap::from([(UNNAMED.to_owned(), server.issuer().status().mint.ids_issued)]);
         let named = server.named_generators();
@@ -175,7 +174,7 @@ impl Charts {
 }
 
 impl History {
-    /// That of what is given from this point on.
+    /// Returns an empty history that begins at this point.
     pub(super) fn since(point: Point, step: Duration) -> History {
         History {
             before: point,
@@ -187,7 +186,7 @@ impl History {
         }
     }
 
-    /// Takes the next point; what was given a second since the one before.
+    /// Adds the next point; returns the rates since the point before.
     pub(super) fn note(&mut self, point: &Point) -> Second {
         let second = point.per_s_since(&std::mem::replace(&mut self.before, *point));
         push(&mut self.seconds, second, SECONDS);
@@ -207,7 +206,7 @@ impl History {
         second
     }
 
-    /// The minutes of the last day that are over.
+    /// Returns the complete minutes of the last day.
     pub(super) fn day(&self) -> Day {
         let all = |of: fn(&Minute) -> u32| self.minutes.iter().map(of).collect();
         Day {
@@ -218,7 +217,7 @@ impl History {
         }
     }
 
-    /// The last second.
+    /// Returns the last second.
     pub(super) fn last(&self) -> Second {
         self.seconds.back().copied().unwrap_or_default()
     }
@@ -250,7 +249,7 @@ mod tests {
         assert_eq!(history.rates(), Rates::default());
         let second = history.note(&point(2000, 5_001_000, 8));
         assert_eq!(second, Second { ids_per_s: 500, values_per_s: 1000, refused_per_s: 1 });
-        // A counter that fell, and more than a number holds.
+        // A counter that fell, and one beyond the bound of a number.
         assert_eq!(history.note(&point(3000, 0, 0)), Second::default());
         assert_eq!(history.note(&point(4000, u64::MAX / 4, 0)).ids_per_s, u32::MAX);
         for second in 5..1000 {

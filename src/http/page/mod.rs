@@ -1,20 +1,19 @@
-//! The page for people: `GET /`, and what it shows: `GET /v1/status` once, `GET /v1/status/stream` as it changes.
+//! The page for people (`GET /`) and its data: `GET /v1/status` once, `GET /v1/status/stream` continuously.
 //!
-//! The page itself is one file without any data, for every client that may connect. Its script requests the data, with
-//! the login that its reader gave; that takes the right to `INFO`. A generator, the log and the claims of a fleet take
-//! a right of their own.
+//! The page is one file without data, for every client that may connect. Its script requests the data with the reader's
+//! login, which requires the right to `INFO`. A generator, the log and the claims of a fleet require rights of their
+//! own.
 //!
 //! - `document` has the rows of the table of endpoints.
-//! - `history` is what was given in the last ten minutes and in the last day, noted once a second, with viewers or
-//!   without.
-//! - `details` are what changes more slowly, and what the reader may do: `GET /v1/status/details`.
-//! - `sequences` are the first sequences of the store, and what the reader may do with each.
-//! - `status` is what the page shows at one moment: gathered at most once a second, for all viewers together.
-//! - `notices` are the sentences on it: why no IDs are given, what to do, what needs attention soon.
+//! - `history` has the last ten minutes and the last day, noted once a second, with viewers or without.
+//! - `details` has data that changes more slowly, and the reader's rights: `GET /v1/status/details`.
+//! - `sequences` has the first sequences of the store, and the reader's rights to each.
+//! - `status` has the server's state at one moment, gathered at most once a second for all viewers.
+//! - `notices` has its sentences: why no IDs are given, remedies, and what needs attention soon.
 //! - `stream` sends each viewer the status once a second, as server-sent events.
 //!
-//! Invariant: text of others (names, addresses, what a database said) is in the JSON only, never in the HTML, and the
-//! script makes text nodes of it. The policy that the page is sent with forbids scripts all else.
+//! Invariant: outside text (names, addresses, a database's messages) is only in the JSON, never in the HTML, and the
+//! script makes text nodes of it. The page's content security policy forbids scripts everything else.
 
 mod details;
 mod document;
@@ -54,28 +53,28 @@ use super::reply;
 use crate::server::Server;
 use crate::text::printable::printable_up_to;
 
-/// The page.
+/// The page's file.
 const HTML: &str = include_str!("index.html");
 
-/// Viewers at a time.
+/// The most viewers at a time.
 const VIEWERS_MAX: usize = 32;
 
-/// What all viewers share.
+/// State that all viewers share.
 pub(super) struct Page {
     history: Mutex<History>,
     charts: Mutex<Charts>,
-    /// What was gathered last, and when.
+    /// The last status, and when it was gathered.
     latest: Mutex<Option<(Instant, Arc<Status>)>>,
-    /// The part of the details that is the same for all readers, and when it was gathered.
+    /// The details that are equal for all readers, and when they were gathered.
     common: Mutex<Option<(Instant, Arc<Common>)>>,
-    /// The event of this second, for all viewers.
+    /// The latest event, for all viewers.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
     /// Interval at which the history gets a point and viewers get an event.
     step: Duration,
 }
 
-/// The first event of a stream, and the answer of `/v1/status`.
+/// The first event of a stream, and the response of `/v1/status`.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]
@@ -84,7 +83,7 @@ struct Whole<'a> {
 }
 
 impl Page {
-    /// Counts what is given from now on: call it before the first client connects.
+    /// Creates it with the current counters. Must be called before the first client connects.
     pub(super) fn new(server: &Server, step: Duration) -> Page {
         Page {
             history: Mutex::new(History::since(Point::of(server), step)),
@@ -97,7 +96,7 @@ impl Page {
         }
     }
 
-    /// Notes what is given each second, and sends it to the viewers, until the server stops.
+    /// Notes the counters each second and sends the status to the viewers, until the server stops.
     pub(super) async fn run(http: Arc<Http>) {
         let (page, server) = (&http.page, &http.server);
         let mut ticks = tokio::time::interval_at(Instant::now() + page.step, page.step);
@@ -127,12 +126,12 @@ impl Page {
         }
     }
 
-    /// The minutes of the last day.
+    /// Returns the minutes of the last day.
     fn day(&self) -> Day {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).day()
     }
 
-    /// The steps of a generator's chart.
+    /// Returns the steps of a generator's chart.
     fn chart(&self, name: &str) -> Vec<u32> {
         self.charts.lock().unwrap_or_else(PoisonError::into_inner).of(name)
     }
@@ -141,7 +140,7 @@ impl Page {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
     }
 
-    /// Returns the part of the details that is the same for all readers: gathered by `gather`, at most once in a step.
+    /// Returns the details that are equal for all readers, gathered by `gather` at most once in a step.
     fn common(&self, gather: impl FnOnce() -> Common) -> Arc<Common> {
         let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
         match common.as_ref() {
@@ -154,7 +153,7 @@ impl Page {
         }
     }
 
-    /// The status now, with the last ten minutes, as JSON.
+    /// Returns the current status with the last ten minutes, as JSON.
     fn whole(&self, server: &Server) -> String {
         let (history, point) = {
             let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +172,7 @@ impl Page {
     }
 }
 
-/// `GET /`.
+/// Serves `GET /`.
 async fn page(request: HeaderMap) -> Response {
     static TEXT: LazyLock<StaticText> = LazyLock::new(|| StaticText::new("text/html; charset=utf-8", HTML));
     static POLICY: LazyLock<HeaderValue> = LazyLock::new(policy);
@@ -187,7 +186,8 @@ async fn page(request: HeaderMap) -> Response {
     (headers, TEXT.response(&request)).into_response()
 }
 
-/// The page's style and script are allowed by their hashes, requests to this server are allowed, and nothing else is.
+/// Returns the policy that allows the page's style and script by their hashes, requests to this server, and nothing
+/// else.
 fn policy() -> HeaderValue {
     let hash = |tag: &str| STANDARD.encode(digest(&SHA256, inside(HTML, tag).as_bytes()));
     let policy = format!(
@@ -200,13 +200,13 @@ fn policy() -> HeaderValue {
     HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
 }
 
-/// What is inside the first element of this name.
+/// Returns the content of the first element of this name.
 fn inside<'a>(html: &'a str, tag: &str) -> &'a str {
     let (_, from) = html.split_once(&format!("<{tag}>")).unwrap_or_default();
     from.split_once(&format!("</{tag}>")).unwrap_or_default().0
 }
 
-/// `GET /v1/status`.
+/// Serves `GET /v1/status`.
 async fn status(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -216,7 +216,7 @@ async fn status(
     Ok(reply::json_text(http.page.whole(&http.server).into_bytes()))
 }
 
-/// `GET /v1/status/details`.
+/// Serves `GET /v1/status/details`.
 async fn details(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -226,7 +226,7 @@ async fn details(
     Ok(reply::json_text(details_of(&http.page, &http.server, &caller, &headers).await?))
 }
 
-/// `GET /v1/status/generators/{name}`.
+/// Serves `GET /v1/status/generators/{name}`.
 async fn generator(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -243,9 +243,9 @@ async fn generator(
     Ok(reply::json_text(serde_json::to_vec(&details).unwrap_or_default()))
 }
 
-/// Fails without the right to `INFO`, of which the cheapest section is run.
+/// Fails without the right to `INFO`, by running its cheapest section.
 async fn may_look(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
-    // A page elsewhere cannot read the answer, but it could take all places of viewers.
+    // A foreign page cannot read the response, but it could take all places of viewers.
     let is_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
     if is_elsewhere {
         let detail = "another site's page asks for this: Sec-Fetch-Site must be same-origin or none".to_owned();
@@ -259,19 +259,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_one_style_and_one_script_and_asks_nobody_else() {
+    fn the_page_has_one_style_and_one_script_and_requests_only_this_server() {
         for tag in ["style", "script"] {
             assert_eq!(HTML.matches(&format!("<{tag}")).count(), 1, "{tag}");
             assert!(inside(HTML, tag).len() > 1000, "{tag}");
         }
-        // What the policy would forbid, or what would send a request elsewhere.
+        // Constructs that the policy forbids, or that would send a request elsewhere.
         for forbidden in
             [" style=\"", " onclick", "innerHTML", "insertAdjacent", "document.write", "eval(", "//cdn", "url(h"]
         {
             assert!(!HTML.contains(forbidden), "{forbidden}");
         }
         let addresses: Vec<_> = HTML.match_indices("://").map(|(at, _)| &HTML[at..(at + 40).min(HTML.len())]).collect();
-        // Beside a name of XML there is the address of a Redis port, to copy.
+        // Known addresses are a name of XML and the address of a Redis port, to copy.
         let is_known = |from: &&str| from.starts_with("://www.w3.org/2000/svg") || from.starts_with("://${user}");
         assert!(addresses.iter().all(is_known), "{addresses:?}");
     }

@@ -1,4 +1,4 @@
-//! The sentences on the page: whether IDs are given, why not and what to do, and what needs attention soon.
+//! Sentences on the page: whether IDs are given, reasons and remedies, and what needs attention soon.
 
 use getid_core::Refusal;
 use serde::Serialize;
@@ -8,19 +8,19 @@ use crate::metrics::Facts;
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
 
-/// A certificate with fewer days left than this is warned of.
+/// Days before the end of a certificate at which its notice begins.
 const CERTIFICATE_DAYS: i64 = 30;
 
-/// Characters of what a store, or another server, has said.
+/// The longest message of a store or another server, characters.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// Of why a standby gives no IDs: what to do about it stands at the end.
+/// The longest reason of a standby, characters: its remedy is at the end.
 const REASON_CHARS_MAX: usize = 1000;
 
-/// Stores that do not answer have a sentence each, up to so many.
+/// The most stores with a sentence each.
 const STORES_MAX: usize = 4;
 
-/// Whether IDs are given.
+/// Whether IDs are given, with a reason and a remedy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Giving {
     state: State,
@@ -29,10 +29,10 @@ pub(super) struct Giving {
     remedy: Option<&'static str>,
 }
 
-/// A reason, and behind it what is asked for and what would hold it, while more is asked for than the layout holds.
+/// Appends the demand and the layout that would hold it to a reason, while demand exceeds the layout.
 fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
     match facts.shortage() {
-        // A refusal may say it already.
+        // The refusal may contain it already.
         Some(shortage) if !reason.contains("the layout holds") => format!("{reason}; {shortage}"),
         _ => reason,
     }
@@ -44,13 +44,13 @@ fn with_shortage(reason: String, facts: &Facts<'_>) -> String {
 pub(super) enum State {
     /// All requests get IDs.
     Giving,
-    /// As many as the layout holds, and more are asked for.
+    /// The layout's capacity is given, and demand exceeds it.
     Busy,
     /// `CLIENT PAUSE` holds requests.
     Paused,
-    /// None are: another server has the claim, or no server has it yet.
+    /// No IDs are given: another server has the claim, or no server has it yet.
     Standby,
-    /// None are.
+    /// No IDs are given, for another reason.
     Refusing,
     /// The server stops.
     Stopping,
@@ -78,7 +78,7 @@ impl Giving {
             let reason = refusal.to_string();
             let reason = if refusal.is_overload() { with_shortage(reason, facts) } else { reason };
             let remedy = match refusal {
-                // The watermark is kept in the claim store, and no disk of this machine is in its way.
+                // The watermark is kept in the claim store, so no disk of this machine is the cause.
                 Refusal::Save { .. } if facts.claim.is_some() => remedy(&Refusal::StoreTimeout),
                 refusal => remedy(refusal),
             };
@@ -102,17 +102,17 @@ impl Giving {
     }
 }
 
-/// What there is to do about a standby.
+/// Remedies for a standby.
 const STANDBY: &str = "It takes over by itself. For IDs, ask the server that has the claim.";
 const NEEDS_OPERATOR: &str = "It does not take over by itself: follow the remedy in the reason.";
 const NOT_ELIGIBLE: &str = "It would not take over: see below. For IDs, ask the server that has the claim.";
 
-/// In one line, of bounded length.
+/// Returns the text in one line, of bounded length.
 fn shown(text: &str) -> String {
     printable_up_to(text, TEXT_CHARS_MAX)
 }
 
-/// What an operator does about a refusal, as docs/operating.md has it.
+/// Returns an operator's remedy for a refusal, as in docs/operating.md.
 fn remedy(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Clock(_) => {
@@ -145,14 +145,14 @@ fn remedy(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// What needs attention soon, although IDs are given.
+/// A condition that needs attention soon, although IDs are given.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Notice {
     text: String,
 }
 
 impl Notice {
-    /// All of them, the most urgent first.
+    /// Returns all notices, the most urgent first.
     pub(super) fn all(facts: &Facts<'_>) -> Vec<Notice> {
         let mut texts = Vec::new();
         of_saves_and_clock(facts, &mut texts);
@@ -186,7 +186,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
         ));
     }
     let limit_ms = facts.config.id_max_borrow_ms;
-    // A life begins ahead of the clock, past all that a lost one gave: that is nothing to do with demand.
+    // A life begins ahead of the clock, above all IDs of a life that was lost, whatever the demand.
     let is_asked = own.demanded_per_s > facts.layout.capacity_per_s() / 2;
     if mint.borrow_ms > limit_ms / 10 * 8 && is_asked && own.waiting == 0 && own.refusing.is_none() {
         texts.push(with_shortage("IDs are near the borrow limit".to_owned(), facts));
@@ -238,7 +238,7 @@ mod tests {
     use crate::metrics::Metrics;
 
     #[test]
-    fn a_save_that_a_claim_store_fails_is_no_matter_of_the_disk() {
+    fn a_save_that_fails_in_a_claim_store_has_the_stores_remedy() {
         let metrics = Metrics::default();
         let remedy = |claim: Option<ClaimStatus>| {
             let mut facts = Facts::of_tests(&metrics);

@@ -1,4 +1,4 @@
-//! What the page shows of a server at one moment, as it is written in JSON.
+//! The server's status at one moment, as JSON for the page.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,10 +14,10 @@ use crate::metrics::Facts;
 use crate::server::Server;
 use crate::text::timestamp;
 
-/// Generators that are shown: those that give most.
+/// The most generators that are listed: the busiest.
 pub(super) const GENERATORS_MAX: usize = 50;
 
-/// Characters of a store's words.
+/// The longest outside text, characters.
 const SAID_CHARS_MAX: usize = 500;
 
 /// A server at one moment. IDs and values of sequences are strings, times are RFC 3339 in UTC.
@@ -54,7 +54,7 @@ struct ServerStatus {
 
 #[derive(Debug, Serialize)]
 struct IdsStatus {
-    /// Of all generators.
+    /// IDs of all generators.
     issued: u64,
     issued_unnamed: u64,
     per_s_unnamed: u64,
@@ -84,7 +84,7 @@ struct ClockStatus {
 
 #[derive(Debug, Serialize)]
 struct WatermarkStatus {
-    /// How far what is saved is ahead of where IDs are.
+    /// How far the saved watermark is ahead of the position.
     lead_ms: u64,
     time: String,
     last_save: Option<String>,
@@ -105,12 +105,12 @@ struct LayoutStatus {
     days_left: i64,
 }
 
-/// Who has the server-id.
+/// The claim of the server-id.
 #[derive(Debug, Serialize)]
 struct ClaimStatus {
     state: &'static str,
     folder: String,
-    /// Where the claim is in a store that servers share.
+    /// The claim in a store that servers share.
     cluster: Option<ClusterClaimStatus>,
 }
 
@@ -172,7 +172,7 @@ struct MemoryStatus {
 #[derive(Debug, Serialize)]
 struct GeneratorsStatus {
     count: usize,
-    /// Those that give most.
+    /// The busiest generators.
     busiest: Vec<GeneratorStatus>,
 }
 
@@ -180,9 +180,9 @@ struct GeneratorsStatus {
 struct GeneratorStatus {
     name: String,
     kind: String,
-    /// Of a kind that a sequence counts: its template.
+    /// The template of a generator over a sequence.
     layout: Option<String>,
-    /// Of a kind that a sequence counts: the value that was given last.
+    /// The last value of a generator over a sequence.
     last: Option<String>,
     format: Option<String>,
     per_s: Option<f64>,
@@ -203,7 +203,7 @@ struct SequencesStatus {
     refused: u64,
     fetches: u64,
     fetches_failed: u64,
-    /// Those that give most.
+    /// The busiest sequences.
     busiest: Vec<OneSequence>,
     stores: Vec<OneStore>,
 }
@@ -234,7 +234,7 @@ struct OneStore {
 }
 
 impl Status {
-    /// As it is now; `rate` is what was given in the last second.
+    /// Gathers the status; `rate` has the rates of the last second.
     pub(super) fn of(server: &Server, rate: Second) -> Status {
         let facts = server.facts();
         Status {
@@ -284,7 +284,7 @@ impl Status {
     }
 }
 
-/// The time of a tick of the unnamed generator.
+/// Returns the time of a tick of the unnamed generator.
 fn time_of(facts: &Facts<'_>, tick: Tick) -> String {
     timestamp::format_rfc3339(tick.unix_ms(facts.layout.epoch()))
 }
@@ -360,12 +360,12 @@ impl ClusterClaimStatus {
     }
 }
 
-/// The beginning of a text that others have a part in.
+/// Returns the beginning of an outside text.
 pub(super) fn short(text: &str) -> String {
     text.chars().take(SAID_CHARS_MAX).collect()
 }
 
-/// A Unix time in ms, of which 0 is none.
+/// Returns a Unix time in ms as text; `None` for 0.
 fn time_at(unix_ms: u64) -> Option<String> {
     let unix_ms = i64::try_from(unix_ms).ok().filter(|&unix_ms| unix_ms > 0)?;
     Some(timestamp::format_rfc3339(unix_ms))
@@ -402,7 +402,7 @@ impl GeneratorsStatus {
     fn of(facts: &Facts<'_>, server: &Server) -> GeneratorsStatus {
         let named = &*facts.generators;
         let mut order: Vec<&NamedStatus> = named.iter().collect();
-        // By name among those that give about as much: or they would change places each second.
+        // Generators with about equal rates are sorted by name, or they would swap places each second.
         order.sort_by_key(|own| std::cmp::Reverse(own.asked_per_s.checked_ilog2()));
         let mut count = order.len();
         let mut busiest: Vec<_> =
@@ -437,7 +437,7 @@ impl GeneratorStatus {
         }
     }
 
-    /// Its figures are those of the sequence that it draws from.
+    /// Returns the status of a generator over a sequence, with the sequence's figures.
     fn of_counter(own: &CounterDeclaration, server: &Server) -> GeneratorStatus {
         let status = server.generators.counter_status(own.name()).map(|(_, status)| status);
         let (layout, format) = match own.kind() {
@@ -464,7 +464,7 @@ impl GeneratorStatus {
     }
 }
 
-/// A rate with two digits behind the point.
+/// Rounds a rate to two decimals.
 fn rounded(per_s: f64) -> f64 {
     (per_s * 100.0).round() / 100.0
 }
@@ -480,7 +480,7 @@ impl SequencesStatus {
         let mut busiest: Vec<_> =
             own.busiest.iter().map(|(name, status)| OneSequence::of(name, status, own.clock_ms)).collect();
         debug_assert!(busiest.len() <= BUSIEST_MAX);
-        // As generators are: they are in the order of their names already.
+        // Sorted like generators: they are already sorted by name.
         busiest.sort_by_key(|one| std::cmp::Reverse(one.magnitude()));
         Some(SequencesStatus {
             in_memory: own.totals.in_memory,
@@ -497,7 +497,7 @@ impl SequencesStatus {
 }
 
 impl OneSequence {
-    /// Of its rate, in powers of two of a hundredth.
+    /// Returns the magnitude of its rate, in powers of two of a hundredth.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

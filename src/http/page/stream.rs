@@ -1,4 +1,4 @@
-//! `GET /v1/status/stream`: the status once a second, as server-sent events, while its viewer has the right to it.
+//! `GET /v1/status/stream`: the status once a second, as server-sent events, while the viewer has the right to it.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::http::Http;
 use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 
-/// Time within which a viewer has to take an event.
+/// How long a viewer may take to read an event.
 const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an event waits for the answer whether its viewer may still look. `CLIENT PAUSE` holds the answer, and the
-/// page is to show that it does.
+/// How long an event waits for the check of its viewer's right. `CLIENT PAUSE` holds the check, and the page must show
+/// the pause.
 const PERMISSION_WAIT: Duration = Duration::from_millis(100);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// One open stream.
+/// An open stream.
 struct Viewer {
     http: Arc<Http>,
     caller: Arc<Caller>,
@@ -38,7 +38,7 @@ struct Viewer {
     _place: OwnedSemaphorePermit,
 }
 
-/// `GET /v1/status/stream`.
+/// Serves `GET /v1/status/stream`.
 pub(super) async fn stream(
     State(http): State<Arc<Http>>,
     Extension(caller): Extension<Arc<Caller>>,
@@ -55,20 +55,20 @@ pub(super) async fn stream(
     Ok(([(CONTENT_TYPE, EVENT_STREAM)], Body::new(Events(taken))).into_response())
 }
 
-/// An event with a status in it; JSON has no line ends.
+/// Returns an event with a status. JSON has no line ends.
 pub(super) fn event(json: &str) -> Arc<str> {
     format!("event: status\ndata: {json}\n\n").into()
 }
 
 impl Viewer {
-    /// Sends events until the viewer leaves, loses the right, or the server stops.
+    /// Sends events until the viewer disconnects or loses the right, or the server stops.
     async fn run(self) {
         let why = tokio::select! {
             why = self.tell() => why,
             () = self.events.closed() => return,
             () = self.http.server.stop_requested() => Problem::stopping(),
         };
-        // Without room for it the viewer is not reading, and the stream just ends.
+        // If there is no room, the viewer is not reading, and the stream just ends.
         let _ = self.events.try_send(format!("event: end\ndata: {}\n\n", why.to_json()).into());
     }
 
@@ -100,7 +100,7 @@ impl Viewer {
     }
 }
 
-/// Hands an event to the connection; false if it does not take it in time, or is gone.
+/// Passes an event to the connection; returns false if the viewer does not read it in time, or is gone.
 async fn hand(events: &mpsc::Sender<Bytes>, event: Bytes) -> bool {
     events.send_timeout(event, TAKE_TIMEOUT).await.is_ok()
 }
@@ -127,13 +127,13 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_viewer_that_takes_nothing_is_waited_for_so_long() {
+    async fn a_viewer_that_reads_nothing_is_dropped_after_the_timeout() {
         let (events, mut taken) = mpsc::channel(1);
         let begun = Instant::now();
         assert!(hand(&events, Bytes::from_static(b"first")).await);
         assert!(!hand(&events, Bytes::from_static(b"second")).await);
         assert_eq!(begun.elapsed().as_secs(), TAKE_TIMEOUT.as_secs());
-        // What was taken makes room for the next.
+        // An event that is read makes room for the next.
         assert_eq!(taken.recv().await.as_deref(), Some(&b"first"[..]));
         assert!(hand(&events, Bytes::from_static(b"third")).await);
         drop(taken);

@@ -1,67 +1,67 @@
-//! Addresses of etcd: several places that are one store, and keys below a prefix.
+//! Addresses of etcd clusters: several members that are one store, and a prefix for the keys.
 
 use std::path::PathBuf;
 
 use super::super::printable::printable_up_to;
 use super::{Divided, StoreTls, decoded, divided, host_and_port, is_loopback, option, set_once, tls_of};
 
-/// Members that one address names at most.
+/// The most members that one address names.
 const ENDPOINTS_MAX: usize = 16;
 
-/// Bytes of a prefix at most.
+/// The longest prefix, bytes.
 const PREFIX_BYTES_MAX: usize = 128;
 
-/// Where keys are that no prefix was said for.
+/// Prefix of the keys of an address without one.
 const PREFIX_DEFAULT: &str = "getid";
 
 const PORT: u16 = 2379;
 
-/// What may stand behind the `?`.
+/// Options after the `?`.
 pub(super) const OPTIONS: [&str; 6] = ["password-file", "tls", "ca-file", "cert-file", "key-file", COMPACT];
 
 const COMPACT: &str = "compact-every-s";
 
-/// How often a server compacts an etcd unless it is said, s: as the API server of Kubernetes does.
+/// How often a server compacts an etcd by default, s: as the API server of Kubernetes does.
 const COMPACT_EVERY_S: u64 = 300;
 
-/// The longest that may be said, s.
+/// The longest `compact-every-s`, s.
 const COMPACT_EVERY_S_MAX: u64 = 86_400;
 
-/// An etcd cluster, and how it is reached.
+/// An etcd cluster, and how to connect to it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EtcdAddress {
-    /// Its members, or some of them: a name, or an IP address without brackets, and a port, 2379 unless it is said. At
-    /// least one.
+    /// Some or all of its members, at least one: a name, or an IP address without brackets, and a port, by default
+    /// 2379.
     pub endpoints: Vec<(String, u16)>,
-    /// What every key begins with, before a `/`.
+    /// The begin of every key, before a `/`.
     pub prefix: String,
-    /// Who logs in, where etcd's users are switched on.
+    /// The user that logs in, if etcd's users are enabled.
     pub user: Option<String>,
-    /// The password in the address, or the one that was read from its file.
+    /// The password from the address or from its file.
     pub password: Option<String>,
-    /// The file that has it (`password-file=`), relative to the folder of the start.
+    /// The file with the password (`password-file=`), relative to the folder of the start.
     pub password_file: Option<PathBuf>,
     /// How connections are encrypted (`tls=`).
     pub tls: StoreTls,
-    /// Who may have signed the members' certificates, PEM (`ca-file=`), relative to `dir`; `None`: whom this system
-    /// trusts.
+    /// Authorities that may have signed the members' certificates, PEM (`ca-file=`), relative to `dir`; `None`: the
+    /// authorities of this system.
     pub ca_file: Option<PathBuf>,
-    /// The certificate that is shown to them, PEM (`cert-file=`), relative to `dir`.
+    /// The client certificate, PEM (`cert-file=`), relative to `dir`.
     pub cert_file: Option<PathBuf>,
-    /// Its key, PEM (`key-file=`), relative to `dir`.
+    /// The key of the client certificate, PEM (`key-file=`), relative to `dir`.
     pub key_file: Option<PathBuf>,
-    /// How often a server compacts the history of etcd, s; 0: never (`compact-every-s=`).
+    /// How often a server compacts etcd's history, s; 0: never (`compact-every-s=`).
     pub compact_every_s: u64,
 }
 
 impl EtcdAddress {
-    /// Whether all of its members are on this machine.
+    /// Whether all members are on this machine.
     pub(super) fn is_here(&self) -> bool {
         self.endpoints.iter().all(|(host, _)| is_loopback(host))
     }
 }
 
-/// What stands behind `etcd:`.
+/// Parses an address after `etcd:`.
 pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
     const FORM: &str = "must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
     let Divided { authority, path, options } = divided(rest, FORM)?;
@@ -121,7 +121,7 @@ fn seconds_of(value: &str) -> Result<u64, String> {
     })
 }
 
-/// What must hold between the parts.
+/// Checks the parts against each other.
 fn check(found: &EtcdAddress) -> Result<(), String> {
     let sentence = match found {
         EtcdAddress { password: Some(_), password_file: Some(_), .. } => {
@@ -168,7 +168,7 @@ mod tests {
     fn read(text: &str) -> EtcdAddress {
         match StoreUrl::parse(text).unwrap().kind {
             StoreKind::Etcd(found) => found,
-            _ => panic!("{text} is no etcd"),
+            _ => panic!("{text} is not an address of etcd"),
         }
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn an_error_names_the_mistake() {
         for (text, expected) in [
             ("etcd:a/b", "has no // behind the scheme, must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX"),
             ("etcd://", "names no host, must be"),
@@ -242,7 +242,7 @@ mod tests {
             ("etcd://a/p%20q", "has a prefix that is none"),
             ("etcd://a/p#q", "has a '#' in it"),
         ] {
-            let error = StoreUrl::parse(text).err().unwrap_or_else(|| panic!("{text} is taken")).to_string();
+            let error = StoreUrl::parse(text).err().unwrap_or_else(|| panic!("{text} is accepted")).to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
         let many = (0..=ENDPOINTS_MAX).map(|number| format!("h{number}")).collect::<Vec<_>>().join(",");
