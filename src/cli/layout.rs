@@ -1,4 +1,4 @@
-//! `getid layout`: what a layout holds, until when, and what it can't do; and which one to choose.
+//! `getid layout`: explains a layout's capacity, end and limits, or proposes a layout for a load.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -66,7 +66,7 @@ pub(super) struct ExplainArgs {
     subject: SubjectArgs,
 }
 
-/// Explains or proposes; exit code 1 when the declaration is wrong, or nothing can be proposed.
+/// Explains or proposes a layout. The exit code is 1 if the declaration is wrong, or if no layout fits.
 pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     let printed = if args.list {
         Ok(print_report(&List::new(), args.json))
@@ -93,7 +93,7 @@ fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
     explained(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
 }
 
-/// What is printed of a generator.
+/// Explanation of a generator.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LayoutExplanation {
@@ -130,7 +130,7 @@ struct List {
 #[derive(Serialize)]
 struct ListedKind {
     kind: &'static str,
-    /// 0: as declared.
+    /// 0 if the declaration sets the width.
     bits: u32,
     fields: String,
     about: &'static str,
@@ -170,7 +170,7 @@ struct ProposalReport {
     servers: u64,
     ids_per_s: u64,
     modulus: u64,
-    /// A line of a configuration; the name is an example.
+    /// A line of a configuration, with an example name.
     declaration: String,
     reasons: Vec<String>,
     layout: Explanation,

@@ -1,7 +1,7 @@
-//! `getid cluster`: what all servers of a fleet have in common, as their claim store says it.
+//! `getid cluster`: the properties that all servers of a fleet share, as their claim store records them.
 //!
-//! It is pinned once, and each server is compared with it at its start. Here it is made, shown, and told of a generator
-//! that nobody has any more.
+//! They are pinned once, and each server is compared with them at its start. The tool makes and shows the record, and
+//! removes a generator that no server declares any more.
 
 mod forget;
 mod init;

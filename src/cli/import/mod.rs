@@ -1,12 +1,12 @@
-//! `getid import`: takes over counters that were counted in Redis.
+//! `getid import`: takes over counters from a Redis.
 //!
-//! A counter becomes a sequence that goes on above it: what is there is raised, never lowered, so an import that is
-//! done again changes only what has grown. Whoever still counts in Redis while a counter is read gives values that
-//! nobody here knows of. Only its end is sure: writers are stopped, or its keys renamed, before they are read. A margin
-//! is a guess.
+//! A counter becomes a sequence that continues above it. An existing sequence is raised, never lowered, so a repeated
+//! import changes only what has grown. A client that still counts in Redis during the import gets values that getid
+//! does not see, and the sequence repeats them. Only stopped writers or renamed keys rule that out. A margin is a
+//! guess.
 //!
-//! Counters are read page by page, so that millions of them take no memory; one that does not fit is named with the
-//! reason and left out.
+//! Counters are read page by page, so memory does not grow with their number. A counter that does not fit is reported
+//! with the reason and left out.
 
 mod source;
 mod target;
@@ -110,7 +110,7 @@ fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(),
                     sums.add(&done);
                     tell(args, &fit, &done, out)?;
                 }
-                // It went away while it was looked at.
+                // The key was deleted while the page was read.
                 Ok(None) => {}
                 Err(unfit) => {
                     sums.left_out += 1;
@@ -123,11 +123,11 @@ fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-/// A counter that becomes a sequence.
+/// A counter that fits a sequence.
 struct Fit {
     key: Key,
     value: i64,
-    /// With the margin: what counts as given.
+    /// The value plus the margin: the last value that counts as given.
     last: i64,
 }
 
@@ -180,7 +180,7 @@ fn left_out(args: &ImportArgs, name: &[u8], unfit: &Unfit, out: &mut dyn Write) 
     writeln!(out, "{name}: LEFT OUT: {unfit}")
 }
 
-/// How many counters of each kind there were.
+/// Numbers of counters by result.
 #[derive(Default)]
 struct Sums {
     created: u64,

@@ -1,7 +1,7 @@
-//! `getid sequence`: sequences in their stores, without a server.
+//! `getid sequence`: works on sequences in their stores, without a server.
 //!
-//! It says and does what a server does with the same stores, by the same statements. A SQLite file that a server has
-//! open is locked; its sequences are the server's to tell, by its `SEQUENCE` commands.
+//! It shows and changes what a server does with the same stores, by the same statements. A SQLite file that a server
+//! has open is locked; that server's `SEQUENCE` commands do the same.
 
 mod change;
 mod prune;
@@ -69,13 +69,13 @@ struct SchemaArgs {
     at: StoreArgs,
 }
 
-/// Why a tool ends without having done what it was asked.
+/// Why a tool stops before it has done its work.
 pub(super) enum Stop {
-    /// The reader of its output has gone, or that cannot be written.
+    /// Its output cannot be written, or the reader has closed it.
     Print(io::Error),
     /// The answer is no.
     No(String),
-    /// A wrong command line, or a store that did not answer.
+    /// The command line is wrong, or a store did not answer.
     Failed(String),
 }
 
@@ -91,7 +91,7 @@ impl From<String> for Stop {
     }
 }
 
-/// Runs what prints, and says why it stopped.
+/// Runs a tool that prints, and reports why it stopped. Returns the exit code.
 pub(super) fn run_and_tell(work: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let printed = print(|out| {
@@ -131,7 +131,7 @@ fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A name, or why it is none.
+/// Parses the name of a sequence. Fails with the rule for names.
 fn key(name: &str) -> Result<Key, String> {
     Key::parse(name).ok_or_else(|| {
         format!(
