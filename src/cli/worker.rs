@@ -1,4 +1,4 @@
-//! `getid worker`: what an operator says of pools of worker ids, to a server that has them.
+//! `getid worker`: an operator's commands about pools of worker ids, sent to a server.
 
 use std::process::ExitCode;
 

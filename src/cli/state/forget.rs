@@ -1,4 +1,4 @@
-//! `getid state forget`: takes a generator's declaration out of a record.
+//! `getid state forget`: removes a generator's declaration from a record.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
   getid state forget trace /var/lib/getid --server-id 0 \\
     --past-id 019aa3b4-7c00-7000-8000-000000000000";
 
-/// How many generators an error names.
+/// Largest number of generators that an error names.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
@@ -64,7 +64,7 @@ pub(super) fn forget(args: &ForgetArgs, configured: &Configured) -> Result<Strin
     }
 }
 
-/// An ID of this generator as it writes it.
+/// Returns an ID of this generator as the generator writes it.
 pub(in crate::cli) fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
     let mut text = Vec::new();
     let is_written = declaration.write(declaration.read(id)?, &mut text);
