@@ -94,7 +94,7 @@ mod tests {
 
     fn warned(words: &str, limit_mib: u64) -> Option<String> {
         let words = words.split_whitespace().map(str::to_owned).collect();
-        let (config, _) = Config::load(&Sources { words, ..Sources::default() }, &RealFiles).expect("a valid configuration");
+        let (config, _) = Config::load(&Sources { words, ..Sources::default() }, &RealFiles).expect("valid");
         warning(&config, Some(limit_mib * MIB))
     }
 

@@ -138,7 +138,7 @@ mod tests {
     fn config(words: &str, host_name: &str) -> Config {
         let words = words.split_whitespace().map(str::to_owned).collect();
         let sources = Sources { words, host_name: Some(host_name.to_owned()), ..Sources::default() };
-        let (config, _) = Config::load(&sources, &RealFiles).expect("a valid configuration");
+        let (config, _) = Config::load(&sources, &RealFiles).expect("valid");
         Config { state_dir: "/data".into(), ..config }
     }
 
