@@ -1,12 +1,11 @@
 //! Parses replies of a server from bytes that are cut anywhere: the one reader of all tools.
 //!
 //! The content of a reply is passed to a [`Sink`] as it arrives and never kept. So a server that sends without end
-//! costs time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2.
-//!
-//! `getid bench` counts replies of servers that spend 50 ns on a request at best, so counting must take less. Its
-//! replies are all alike, so the last one is the guess for the next, and each guess is verified. After a wrong guess
-//! the reply is parsed line by line. No memory is allocated for a reply: only a line, or the beginning of a bulk
-//! string, that was cut between two reads is kept.
+//! costs time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2. `getid bench`
+//! counts replies of servers that spend 50 ns on a request at best, so counting must take less. Its replies are all
+//! alike, so the last one is the guess for the next, and each guess is verified. After a wrong guess the reply is
+//! parsed line by line. No memory is allocated for a reply: only a line, or the beginning of a bulk string, that was
+//! cut between two reads is kept.
 //!
 //! Invariant: between two scans, `skip_bytes` belong to a bulk string whose header was seen, `cut_line` is the
 //! beginning of an incomplete line, and at least one of the two is empty.
