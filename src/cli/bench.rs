@@ -102,10 +102,10 @@ pub(super) struct BenchArgs {
     /// Threads that share the connections; more than one only with processors to spare
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
-    /// The server's process, to tell its CPU time
+    /// The server's process, to measure its CPU time
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..=i64::from(PID_MAX)))]
     pid: Option<i32>,
-    /// Go on though every request gets an error
+    /// Continue although every request gets an error
     #[arg(long)]
     keep_going: bool,
     /// Write the latency curve to a file, as a table

@@ -54,7 +54,7 @@ const WATCHED_ONE_BY_ONE_MAX: usize = 8;
 /// Longest time-out accepted from a record, ms: the maximum of the directive.
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
 
-/// Flags that say which claim store.
+/// Flags that select a claim store.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Claim store")]
 pub(super) struct ClaimStoreArgs {

@@ -39,7 +39,7 @@ Examples:
   getid get lua --field shard=53 | getid decode --layout redis-lua
   order_id=$(getid get --unix /run/getid/getid.sock)"))]
 pub(super) struct GetArgs {
-    /// The server, whose IDs, and how many
+    /// The server, the generator, and the number of IDs
     #[arg(value_name = "SERVER|NAME|N", num_args = 0..=3, allow_negative_numbers = true)]
     words: Vec<String>,
     /// So many IDs [default: 1]

@@ -40,7 +40,7 @@ Examples:
   getid layout --list"
 )]
 pub(super) struct ExplainArgs {
-    /// A kind, and what is declared of it; or a generator of the configuration
+    /// A kind and its options, or a generator of the configuration
     #[arg(value_name = "WORD", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["words", "generator", "id_range", "shard_range", "random_range", "epoch"])]
     kind: Vec<String>,

@@ -38,13 +38,13 @@ pub(super) struct LayoutArgs {
     epoch: Option<String>,
 }
 
-/// Flags that select whose IDs a tool works on.
+/// Flags that select the IDs that a tool works on.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Layout (as the servers have it)")]
 pub(super) struct SubjectArgs {
     /// A kind or the words of a declaration, as in 'twitter epoch 2016-01-01T00:00:00Z'
     ///
-    /// `getid layout --list` shows the kinds. Constants need no values, for IDs say them.
+    /// `getid layout --list` shows the kinds. Constants need no values, because IDs contain them.
     #[arg(long = "layout", value_name = "WORDS", conflicts_with_all = UNNAMED)]
     #[arg(conflicts_with_all = ["generator", "config"])]
     words: Option<String>,

@@ -158,7 +158,7 @@ enum Command {
     /// hold: port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
     Serve(Words),
-    /// Check a configuration without starting: what would be said, and where it would listen
+    /// Check a configuration without starting: its warnings and errors, and where the server would listen
     ///
     /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
     /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
@@ -167,7 +167,7 @@ enum Command {
     /// missing; a store that cannot be used is an error. Without it nothing is opened.
     #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
     CheckConfig(Words),
-    /// Say what IDs mean: time, server-id, shard and random part
+    /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
@@ -179,13 +179,13 @@ enum Command {
     Get(Box<get::GetArgs>),
     /// Look at sequences in their stores, make and raise them, and print the SQL of their tables
     Sequence(Box<sequence::SequenceArgs>),
-    /// Take over counters of a Redis as sequences that go on above them
+    /// Take over counters of a Redis as sequences that continue above them
     ///
-    /// Says of each what was done with it, or why it was left out, and exits 1 if one was.
+    /// Prints for each what was done, or why it was left out, and exits 1 if one was.
     Import(Box<import::ImportArgs>),
     /// Look at claims of server-ids in a claim store, release them, or take them from their holder
     Claim(claim::ClaimArgs),
-    /// Make a claim store ready for a fleet, and say what its servers have in common
+    /// Make a claim store ready for a fleet, and show what its servers share
     Cluster(cluster::ClusterArgs),
     /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),

@@ -46,7 +46,7 @@ pub(super) struct ServerArgs {
     /// Speak TLS; any of the four flags that follow does too
     #[arg(long)]
     tls: bool,
-    /// Trust a server whose certificate one of these has signed (PEM) [default: whom this system trusts]
+    /// Trust a server whose certificate one of these has signed (PEM) [default: those that this system trusts]
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// This client's certificate (PEM)
@@ -55,7 +55,7 @@ pub(super) struct ServerArgs {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Take any certificate: whoever stands between may read and change everything, the password too
+    /// Accept any certificate: an attacker in between may read and change everything, the password too
     #[arg(long, conflicts_with = "cacert")]
     insecure: bool,
     /// The name in the server's certificate [default: the host]
@@ -64,7 +64,7 @@ pub(super) struct ServerArgs {
     /// User, where the server has users (ACL) [default: the default user]
     #[arg(long)]
     user: Option<String>,
-    /// Password; in `ps` everybody can read it
+    /// Password; every user can read it in `ps`
     #[arg(long, conflicts_with = "password_file")]
     password: Option<String>,
     /// File whose first line is the password

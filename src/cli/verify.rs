@@ -93,7 +93,7 @@ pub(super) struct VerifyArgs {
     #[arg(long = "mod", visible_alias = "modulus", value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
     modulus: u32,
-    /// Nobody else draws from these servers: evenness must hold to the letter
+    /// No other client draws from these servers, so evenness must hold exactly
     #[arg(long)]
     exclusive: bool,
     /// How far an ID's time may lie from this machine's clock

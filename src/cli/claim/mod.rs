@@ -36,10 +36,10 @@ pub(super) struct ClaimArgs {
 
 #[derive(Subcommand)]
 enum ClaimCommand {
-    /// Say who holds server-ids, since when, and how far their IDs may have come
+    /// Show the holders of server-ids, since when, and how far their IDs may have come
     ///
-    /// With --watch it looks on for a time-out and says who beats. Exits 1 when there is no record, or one that no
-    /// server would take.
+    /// With --watch it watches for a time-out and shows which holders beat. Exits 1 when there is no record, or one
+    /// that no server would take.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
     Show(ShowArgs),
     /// End the claim of a holder that has been silent for its whole time-out
@@ -54,7 +54,7 @@ enum ClaimCommand {
     /// its time-out if it cannot reach the store, which are smaller than those of the new one.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
     Take(TakeArgs),
-    /// Print the SQL that makes the table of a claim store, for who may do so; connects to nothing
+    /// Print the SQL that makes the table of a claim store, for a user with that right; connects to nothing
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SCHEMA_EXAMPLES}"))]
     Schema(SchemaArgs),
 }

@@ -28,7 +28,7 @@ pub(super) struct ShowArgs {
     /// The server-id [default: all]
     #[arg(value_name = "ID")]
     pub(super) server_id: Option<u32>,
-    /// Look on for a time-out and say which holders beat, and which are silent
+    /// Watch for a time-out, and show which holders beat, and which are silent
     #[arg(long)]
     pub(super) watch: bool,
     /// As JSON, an array with one object for each claim

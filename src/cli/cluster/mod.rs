@@ -36,12 +36,12 @@ enum ClusterCommand {
     /// refused at its start. Done again with the same it changes nothing; with others it is refused.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{INIT_EXAMPLES}"))]
     Init(InitArgs),
-    /// Say what the servers of a fleet have in common, and how many of its server-ids are held
+    /// Show what the servers of a fleet share, and how many of its server-ids are held
     ///
     /// Exits 1 when the claim store was never made ready.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
     Show(ShowArgs),
-    /// Let go of a generator's name, so that servers may declare it in another way
+    /// Forget a generator's name, so that servers may declare it in another way
     ///
     /// No server may hold a claim whose record has the generator: stop those first. Each record keeps the largest ID
     /// that was given: whatever gets the name later must begin past it.

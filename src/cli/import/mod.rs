@@ -54,13 +54,13 @@ pub(super) struct ImportArgs {
     /// The field of a hash that is the counter; without it, hashes are left out
     #[arg(long, value_name = "FIELD")]
     hash_field: Option<String>,
-    /// How far above the counter a sequence goes on: a guess at what is counted meanwhile [default: 0]
+    /// How far above the counter a sequence continues: a guess at what is counted meanwhile [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=VALUE_MAX))]
     margin: Option<i64>,
     /// The same as a percentage of the counter, rounded up; with both, the larger
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     margin_percent: Option<u32>,
-    /// Say what would be done, and change nothing
+    /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// A server that runs, in place of stores: the sequences are made and raised by its SET

@@ -32,28 +32,28 @@ enum SequenceCommand {
     /// List sequences, one a line, in the order of their names
     #[command(after_help = format!("{STORES_HELP}\n\n{LIST_EXAMPLES}"))]
     List(ListArgs),
-    /// Say all that a store has of one sequence
+    /// Show all that a store records about one sequence
     ///
     /// Exits 1 when there is no such sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{INFO_EXAMPLES}"))]
     Info(InfoArgs),
     /// Make a sequence, once; an error if it is there
     ///
-    /// One whose name was dropped goes on above it. With several stores it is made in each of them.
+    /// A name that was dropped continues above its last value. With several stores the sequence is made in each of them.
     #[command(after_help = format!("{STORES_HELP}\n\n{CREATE_EXAMPLES}"))]
     Create(CreateArgs),
-    /// Have a sequence go on past a value
+    /// Raise a sequence past a value
     ///
     /// It never goes back. A sequence that was marked because its store went back gives values again.
     #[command(after_help = format!("{STORES_HELP}\n\n{RAISE_EXAMPLES}"))]
     Raise(RaiseArgs),
-    /// Remove the counters of serial numbers' ended periods; first shows what goes
+    /// Remove the counters of serial numbers' ended periods; without --yes only show them
     ///
     /// Only this removes them: a server deletes no period by a clock. A period that is removed is never begun again.
     /// Sequences, counters that never begin again, the newest period of each generator, and a row that went back stay.
     #[command(after_help = format!("{STORES_HELP}\n\n{PRUNE_EXAMPLES}"))]
     Prune(PruneArgs),
-    /// Print the SQL that makes the tables, for who may do so; connects to nothing
+    /// Print the SQL that makes the tables, for a user with that right; connects to nothing
     #[command(after_help = format!("{STORES_HELP}\n\n{SCHEMA_EXAMPLES}"))]
     Schema(SchemaArgs),
 }

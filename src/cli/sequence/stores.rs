@@ -36,10 +36,10 @@ pub(in crate::cli) const LOCKED: &str = "is locked";
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Stores")]
 pub(in crate::cli) struct StoreArgs {
-    /// Address of a store; several times for several [default: what the configuration says]
+    /// Address of a store; may be given several times [default: the stores of the configuration]
     #[arg(long = "store", value_name = "URL")]
     stores: Vec<String>,
-    /// Which tables they have: native, leaf or tinyid [default: what the configuration says]
+    /// Tables in the stores: native, leaf or tinyid [default: as configured]
     #[arg(long, value_name = "WORD", value_parser = clap::builder::PossibleValuesParser::new(SequenceTable::WORDS))]
     table: Option<String>,
     /// The server's configuration file
@@ -48,7 +48,7 @@ pub(in crate::cli) struct StoreArgs {
     /// The folder of the server's state, for a store that is a file in it
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Whose file in that folder
+    /// The server whose file in that folder is meant
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     /// Milliseconds for a connection, and for a statement [default: 10000]

@@ -35,7 +35,7 @@ pub(super) struct AdvanceArgs {
     /// The folder, as the server has it in dir; without it, the one that the configuration names
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
-    /// Whose record; without it, the one that the configuration names
+    /// The server of the record [default: the one of the configuration]
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     #[command(flatten)]
@@ -48,8 +48,8 @@ pub(super) struct AdvanceArgs {
     /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it
     #[arg(long)]
     force: bool,
-    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's
-    /// own; and without a record the default.
+    /// Without a flag, the configuration's value holds; without a configured layout, the record's own; and without a
+    /// record the default.
     #[command(flatten)]
     pub(super) layout: LayoutArgs,
 }

@@ -30,7 +30,7 @@ pub(super) struct ForgetArgs {
     /// Its largest ID in any table, as it was written: a generator that gets the name again must begin past it
     #[arg(long, value_name = "ID")]
     past_id: String,
-    /// Whose record; without it, the one that the configuration names
+    /// The server of the record [default: the one of the configuration]
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     /// The server's configuration file

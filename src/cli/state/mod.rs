@@ -50,7 +50,7 @@ pub struct StateArgs {
 enum StateCommand {
     /// Print the records in a folder, or in a claim store
     ///
-    /// Says for each server-id how far its IDs may have come, how that stands to the clock, and which process holds it.
+    /// Shows for each server-id how far its IDs may have come, its distance to the clock, and which process holds it.
     /// Exits 1 when there is no record, or one that a server would not start with.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowArgs),

@@ -35,7 +35,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct MoveArgs {
-    /// Whose record
+    /// The server of the record
     #[arg(long, value_name = "N")]
     server_id: u32,
     /// Where it is
