@@ -117,7 +117,7 @@ pub struct Argument {
 
 /// The function of a command. The session has one match arm for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each is named as its command, and the table says what that does")]
+#[expect(missing_docs, reason = "each has the name of its command, and the table documents it")]
 pub enum Verb {
     GetId,
     MGetId,
@@ -539,9 +539,9 @@ impl Flags {
     pub const READONLY: Flags = Flags(1 << 1);
     /// Redis refuses it when its memory is full.
     pub const DENY_OOM: Flags = Flags(1 << 2);
-    /// For operators.
+    /// Meant for operators.
     pub const ADMIN: Flags = Flags(1 << 3);
-    /// About channels.
+    /// Concerns channels.
     pub const PUBSUB: Flags = Flags(1 << 4);
     /// Redis forbids it in scripts.
     pub const NOSCRIPT: Flags = Flags(1 << 5);
@@ -621,9 +621,9 @@ impl Categories {
     pub const STRING: Categories = Categories(1 << 3);
     /// About hashes, the other type of a sequence as a key.
     pub const HASH: Categories = Categories(1 << 4);
-    /// About channels.
+    /// Concerns channels.
     pub const PUBSUB: Categories = Categories(1 << 5);
-    /// For operators.
+    /// Meant for operators.
     pub const ADMIN: Categories = Categories(1 << 6);
     /// Takes constant time.
     pub const FAST: Categories = Categories(1 << 7);
@@ -635,7 +635,7 @@ impl Categories {
     pub const CONNECTION: Categories = Categories(1 << 10);
     /// `MULTI` and its related commands.
     pub const TRANSACTION: Categories = Categories(1 << 11);
-    /// About scripts.
+    /// Concerns scripts.
     pub const SCRIPTING: Categories = Categories(1 << 12);
 
     /// Names without their `@`, in Redis's order.
