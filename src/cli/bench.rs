@@ -89,14 +89,14 @@ pub(super) struct BenchArgs {
     /// Send MULTI, N times the command, EXEC
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transaction: Option<u32>,
-    /// Send for so many seconds [default: 5, unless -n is given]
+    /// Seconds to send [default: 5, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds, conflicts_with = "requests")]
     seconds: Option<f64>,
-    /// Send so many requests, or as many more as whole transactions take
+    /// Requests to send, rounded up to whole transactions
     #[arg(short = 'n', long = "count", visible_alias = "requests", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Send for so many seconds before anything is measured
+    /// Seconds to send before the measurement
     #[arg(long, value_name = "S", value_parser = seconds)]
     warm_up: Option<f64>,
     /// Threads that share the connections; more than one only with processors to spare

@@ -42,7 +42,7 @@ pub(super) struct GetArgs {
     /// The server, the generator, and the number of IDs
     #[arg(value_name = "SERVER|NAME|N", num_args = 0..=3, allow_negative_numbers = true)]
     words: Vec<String>,
-    /// So many IDs [default: 1]
+    /// Number of IDs [default: 1]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]

@@ -48,7 +48,7 @@ pub(super) struct ExplainArgs {
     #[arg(long, conflicts_with_all = ["kind", "words", "generator", "config", "servers", "rate", "modulus"])]
     #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]
     list: bool,
-    /// Propose a layout for so many servers
+    /// Number of servers to propose a layout for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SERVERS_MAX))]
     #[arg(requires = "rate", conflicts_with_all = ["kind", "words", "generator", "config"])]
     #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]

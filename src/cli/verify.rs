@@ -73,17 +73,17 @@ pub(super) struct VerifyArgs {
     /// Connections to each server
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
-    /// Draw for so many seconds [default: 10, unless -n is given]
+    /// Seconds to draw [default: 10, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Draw so many IDs, from all servers together
+    /// IDs to draw, from all servers together
     #[arg(short = 'n', long = "count", visible_alias = "ids", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     ids: Option<u64>,
     /// Requests in flight on each connection
     #[arg(short = 'P', long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pipeline: u32,
-    /// Draw by MGETID, so many IDs a request, instead of GETID
+    /// IDs of a request: draw by MGETID instead of GETID
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: Option<u32>,
     /// The server-ids to expect, one for each server

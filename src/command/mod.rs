@@ -631,7 +631,7 @@ impl Categories {
     pub const SLOW: Categories = Categories(1 << 8);
     /// Can do harm, or reveals much.
     pub const DANGEROUS: Categories = Categories(1 << 9);
-    /// About the connection itself.
+    /// Concerns the connection itself.
     pub const CONNECTION: Categories = Categories(1 << 10);
     /// `MULTI` and its related commands.
     pub const TRANSACTION: Categories = Categories(1 << 11);

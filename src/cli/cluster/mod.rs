@@ -33,7 +33,7 @@ enum ClusterCommand {
     /// Make a claim store ready for a fleet, or add server-ids to it
     ///
     /// Pins id-range, epoch and the declarations of generators, as the configuration has them: a server with others is
-    /// refused at its start. Done again with the same it changes nothing; with others it is refused.
+    /// refused at its start. A repetition with the same changes nothing, and one with others is refused.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{INIT_EXAMPLES}"))]
     Init(InitArgs),
     /// Show what the servers of a fleet share, and how many of its server-ids are held
@@ -44,7 +44,7 @@ enum ClusterCommand {
     /// Forget a generator's name, so that servers may declare it in another way
     ///
     /// No server may hold a claim whose record has the generator: stop those first. Each record keeps the largest ID
-    /// that was given: whatever gets the name later must begin past it.
+    /// that was given: a later generator of this name must begin past it.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{FORGET_EXAMPLES}"))]
     ForgetGenerator(ForgetArgs),
 }

@@ -48,7 +48,7 @@ pub(super) struct ImportArgs {
     /// The Redis that the counters are in
     #[arg(value_name = "REDIS")]
     redis: String,
-    /// Keys that are counters: * ? [ ] as SCAN has them
+    /// Keys that are counters: * ? [ ] as in SCAN
     #[arg(long, value_name = "PATTERN")]
     pattern: String,
     /// The field of a hash that is the counter; without it, hashes are left out
@@ -57,13 +57,13 @@ pub(super) struct ImportArgs {
     /// How far above the counter a sequence continues: a guess at what is counted meanwhile [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=VALUE_MAX))]
     margin: Option<i64>,
-    /// The same as a percentage of the counter, rounded up; with both, the larger
+    /// The margin as a percentage of the counter, rounded up; with both, the larger
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     margin_percent: Option<u32>,
     /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// A server that runs, in place of stores: the sequences are made and raised by its SET
+    /// A running server, in place of stores: its SET makes and raises the sequences
     #[arg(long, value_name = "SERVER", conflicts_with_all = ["stores", "table", "config", "dir", "server_id"])]
     to: Option<String>,
     /// As JSON, one object for each counter a line, and one with the sums

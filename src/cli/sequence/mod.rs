@@ -37,9 +37,9 @@ enum SequenceCommand {
     /// Exits 1 when there is no such sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{INFO_EXAMPLES}"))]
     Info(InfoArgs),
-    /// Make a sequence, once; an error if it is there
+    /// Make a sequence; an error if it exists
     ///
-    /// A name that was dropped continues above its last value. With several stores the sequence is made in each of them.
+    /// A name that was dropped continues above its last value. With several stores, each gets the sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{CREATE_EXAMPLES}"))]
     Create(CreateArgs),
     /// Raise a sequence past a value
@@ -49,7 +49,7 @@ enum SequenceCommand {
     Raise(RaiseArgs),
     /// Remove the counters of serial numbers' ended periods; without --yes only show them
     ///
-    /// Only this removes them: a server deletes no period by a clock. A period that is removed is never begun again.
+    /// Only this removes them: a server deletes no period by a clock. A removed period never begins again.
     /// Sequences, counters that never begin again, the newest period of each generator, and a row that went back stay.
     #[command(after_help = format!("{STORES_HELP}\n\n{PRUNE_EXAMPLES}"))]
     Prune(PruneArgs),

@@ -32,7 +32,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct AdvanceArgs {
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
     /// The server of the record [default: the one of the configuration]
@@ -42,7 +42,7 @@ pub(super) struct AdvanceArgs {
     pub(super) stored: StoredArgs,
     #[command(flatten)]
     target: TargetArgs,
-    /// The largest id-max-borrow-ms that the server has had; the record's and the configuration's count too
+    /// The largest id-max-borrow-ms that the server ever had; the record's and the configuration's count too
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=BORROW_MS_MAX))]
     max_borrow: Option<u64>,
     /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it

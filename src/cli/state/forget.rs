@@ -24,7 +24,7 @@ pub(super) struct ForgetArgs {
     /// The generator
     #[arg(value_name = "NAME")]
     name: String,
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Its largest ID in any table, as it was written: a generator that gets the name again must begin past it

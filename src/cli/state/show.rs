@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
     /// The server's configuration file
