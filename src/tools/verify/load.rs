@@ -65,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Returns a histogram of latencies from 1 µs to 1 hour, to 1 %.
+/// Returns a latency histogram from 1 µs to 1 hour, to 1 %.
 fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!("the bounds are constants"))
 }
