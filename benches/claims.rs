@@ -1,14 +1,15 @@
 //! How many beats does a claim store take, and how late are they?
 //!
-//! Each of so many servers has a claim and a connection of its own, and writes its record again and again, each time
-//! by a compare with what it wrote last: what a holder does. Beats are due at even distances, those of the servers
-//! spread over the time between; a beat counts from when it was due, whatever became of the one before. Without a rate
-//! each server writes as soon as the last answer is there.
+//! Each server has a claim and its own connection. Like a holder, it writes its record repeatedly, each time by a
+//! compare with its last write. Beats are due at equal distances, and those of the servers are spread over the
+//! interval. A beat counts from its due time, whatever the state of the previous one. Without a rate, each server
+//! writes as soon as it has the last answer.
 //!
-//! What it does not answer: what standbys' reads cost (ten a second each), and what a store does while it fails over.
+//! This does not measure the reads of standbys (ten a second each), or a store during a failover.
 //!
-//! `cargo build --profile dist --example claims`, then `claims URL SERVERS BEATS_PER_SECOND SECONDS`; 0 a second is as
-//! fast as it goes. It prints one line of JSON. `benches/claims` starts an etcd, does that, and measures its CPU time.
+//! `cargo build --profile dist --example claims`, then `claims URL SERVERS BEATS_PER_SECOND SECONDS`; 0 a second means
+//! as fast as possible. It prints one line of JSON. `benches/claims` starts an etcd, runs this, and measures its CPU
+//! time.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,18 +21,18 @@ use getid::text::store_url::{StoreKind, StoreUrl};
 use hdrhistogram::Histogram;
 use tokio::time::{Instant, sleep_until};
 
-/// As long as a claim's record with a few named generators.
+/// Length of a claim's record with a few named generators, bytes.
 const TEXT_BYTES: usize = 600;
 
-/// No beat of a measurement may end by its deadline.
+/// Deadline of a call: longer than any beat of a measurement takes.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is asked of each server.
+/// The load of each server.
 #[derive(Clone, Copy)]
 struct Load {
     begins: Instant,
     ends: Instant,
-    /// Between two beats of a server.
+    /// Time between two beats of a server.
     every: Option<Duration>,
 }
 
@@ -40,7 +41,7 @@ struct Tally {
     ended: Instant,
 }
 
-/// A histogram that takes every latency that a call may have.
+/// Returns a histogram for every possible latency of a call.
 fn histogram() -> Result<Histogram<u64>, String> {
     Histogram::new_with_max(10 * 60 * 1_000_000, 3).map_err(|error| error.to_string())
 }
@@ -70,7 +71,7 @@ fn measure(words: &[String]) -> Result<String, String> {
     let runtime = runtime.map_err(|error| error.to_string())?;
     let (begins, tallies) = runtime.block_on(async {
         let stores = (0..servers).map(|_| open(&url)).collect::<Result<Vec<_>, _>>()?;
-        // All are connected, and have their claims, before anything is measured.
+        // All servers are connected, and have their claims, before the measurement.
         let mut stamps = Vec::new();
         for (server, store) in (0..).zip(&stores) {
             stamps.push(take(store.as_ref(), server).await.map_err(|error| error.to_string())?);
@@ -90,7 +91,7 @@ fn measure(words: &[String]) -> Result<String, String> {
         }
         Ok::<_, String>((begins, tallies))
     })?;
-    // Beats that were late are done after the end.
+    // Late beats are done after the end.
     let ended = tallies.iter().map(|tally| tally.ended).max().unwrap_or(begins);
     let took = ended.saturating_duration_since(begins).as_secs_f64();
     let mut all = histogram()?;
@@ -117,7 +118,7 @@ fn row(server: u32, beat: u64) -> Row {
     Row { stamp: Stamp { writer: u128::from(server) + 1, beat }, text: "x".repeat(TEXT_BYTES) }
 }
 
-/// Writes the first record of a server, whatever is there.
+/// Writes the first record of a server, whatever the store contains.
 async fn take(store: &dyn RecordStore, server: u32) -> Result<Stamp, RecordStoreError> {
     let key = Key::of_claim(server);
     let mut found = store.read(&key).await?.map(|row| row.stamp);

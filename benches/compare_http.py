@@ -1,5 +1,5 @@
-"""What `compare` measures of the HTTP port: requests beside a bare axum handler (benches/null_http.rs), what a scrape
-and a viewer of the page cost, and whether GETID on the Redis port feels any of it. wrk makes the load."""
+"""What `compare` measures of the HTTP port: requests against a bare axum handler (benches/null_http.rs), the cost of a
+scrape and of a viewer of the page, and whether they affect GETID on the Redis port. wrk makes the load."""
 
 import base64
 import contextlib
@@ -14,7 +14,7 @@ import time
 
 from side_by_side import START_PATIENCE_S, Failure, Server, cpu_ns, encode, free_port, progress, spread, table, verdict
 
-# A request that is static, made once; wrk calls `done` at the end alone.
+# A static request, made once; wrk only calls `done` at the end.
 SCRIPT = """
 wrk.method = "%s"
 done = function(summary, latency)
@@ -27,8 +27,8 @@ CONNECTIONS = 50
 USER, PASSWORD = "shop", "secret"
 RATE_MIN = 60_000
 
-# Name; method and path; IDs in the null server's answer, 0: it has none; whether the client logs in; the upper bound for
-# CPU time per request as a multiple of the null server's.
+# Name; method and path; IDs in the null server's answer, 0: none; whether the client logs in; the upper bound for CPU
+# time per request as a multiple of the null server's.
 REQUESTS = [
     ("HTTP, POST /v1/ids/-?count=1", "POST", "/v1/ids/-?count=1", 1, False, 1.15),
     ("HTTP, POST /v1/ids/-?count=1, with a login", "POST", "/v1/ids/-?count=1", 1, True, None),
@@ -46,7 +46,7 @@ VIEWER_SECONDS = 10
 
 
 def measure(machine, wanted, results):
-    """All rows whose names are wanted, into `results`."""
+    """Measures all rows whose names are in `wanted`, into `results`."""
     # wrk counts in whole seconds.
     seconds = max(1, round(machine.options.seconds))
     rows = [row for row in REQUESTS if row[0] in wanted]
@@ -59,7 +59,7 @@ def measure(machine, wanted, results):
 
 
 def start(machine, kind, words=()):
-    """A server with the port open; the port of its HTTP side."""
+    """Starts a server with an HTTP port. Returns the server and that port."""
     port = free_port()
     login = ["--user", f"{USER} on >{PASSWORD} ~* +@all"]
     server = machine.start(kind, ["--http-port", str(port), "--http-bind", "127.0.0.1", *login, *words])
@@ -81,7 +81,7 @@ def authorization():
 
 
 def load(machine, server, port, method, path, seconds, logs_in):
-    """One run of wrk: what it counted, and the server's CPU time for each request, µs."""
+    """Runs wrk once. Returns its counts, and the server's CPU time for each request, µs."""
     script = os.path.join(machine.folder, f"{method}.lua")
     with open(script, "w") as file:
         file.write(SCRIPT % method)
@@ -127,7 +127,7 @@ def measure_requests(machine, rows, seconds, results):
 
 
 def scrape(connection):
-    """One scrape: how long it took, ms, and how long it is, bytes."""
+    """Scrapes once. Returns the time, ms, and the length, bytes."""
     began = time.perf_counter()
     connection.request("GET", "/metrics", headers={"Authorization": authorization()})
     response = connection.getresponse()
@@ -139,7 +139,7 @@ def scrape(connection):
 
 
 def measure_scrapes(machine, results):
-    """A scrape of a server with many sequences that are all in memory."""
+    """Measures scrapes of a server with many sequences, all in memory."""
     server, port = start(machine, "getid", ["--sequence-create", "on-first-use", "--sequence-wait-ms", "60000"])
     with socket.create_connection(("127.0.0.1", server.port), timeout=START_PATIENCE_S) as connection:
         connection.sendall("".join(encode(["INCR", f"orders:{number}"]) for number in range(SEQUENCES)).encode())
@@ -161,7 +161,7 @@ def measure_scrapes(machine, results):
 
 
 def view(port):
-    """A viewer of the page: the connection, behind the head of the stream."""
+    """Connects a viewer of the page. Returns the connection, after the head of the stream."""
     stream = socket.create_connection(("127.0.0.1", port), timeout=START_PATIENCE_S)
     stream.sendall(f"GET /v1/status/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization()}\r\n"
                    "Accept: text/event-stream\r\n\r\n".encode())
@@ -172,7 +172,7 @@ def view(port):
 
 
 def measure_viewers(machine, results):
-    """The server's share of a core for each viewer: with viewers, less without, on a server that gives IDs."""
+    """Measures the server's share of a core for each viewer: with viewers, less without, on a server that gives IDs."""
     server, port = start(machine, "getid")
     runs = results[VIEWERS] = {"calm": [], "viewed": [], "bytes": []}
     for _ in range(machine.options.rounds):
@@ -197,7 +197,7 @@ def measure_viewers(machine, results):
 
 @contextlib.contextmanager
 def scraped_each_second(port):
-    """Scrapes the server as Prometheus would, only more often, on a thread of this program."""
+    """Scrapes the server as Prometheus does, only more often, on a thread of this program."""
     ended = threading.Event()
 
     def scrape_all():
@@ -215,8 +215,8 @@ def scraped_each_second(port):
 
 
 def measure_getids(machine, workload, seconds, results):
-    """GETID on the Redis port: without an HTTP port, with one that nobody asks, with one that is scraped each second.
-    `workload` is what `compare` measures of GETID elsewhere."""
+    """Measures GETID on the Redis port: without an HTTP port, with an idle one, with one that is scraped each second.
+    `workload` is the one that `compare` uses for GETID."""
     servers = {"closed": (machine.start("getid"), 0), "open": start(machine, "getid"), "scraped": start(machine, "getid")}
     runs = results[GETIDS] = {name: [] for name in servers}
     names = list(servers)
@@ -238,7 +238,7 @@ def values(runs, field):
 
 
 def print_all(results):
-    """The tables."""
+    """Prints the tables."""
     rows = []
     for name, _, _, _, _, target in REQUESTS:
         runs = results.get(name)

@@ -1,5 +1,5 @@
-"""What `compare` measures of io-threads: what several cost beside one, how much more they serve where there are cores
-for it, and whether IDs stay in order."""
+"""What `compare` measures of io-threads: the cost of several against one, how much more they serve if there are cores
+for them, and whether IDs stay in order."""
 
 import contextlib
 import dataclasses
@@ -13,26 +13,26 @@ COUNTS = (1, 2, 4)
 CONNECTIONS = 50
 DEPTHS = (1, 16)
 
-# Lower bounds for requests a second by so many threads, as a multiple of one thread's.
+# Lower bounds for requests a second by a number of threads, as a multiple of one thread's.
 RATE_MIN = {2: 1.8, 4: 3.2}
-# Upper bounds for CPU time per request, as a multiple of one thread's: with more, so many threads that are never idle
-# could not reach those rates. (One thread serves 1 / c requests in a second of CPU time, n threads n / c'.)
+# Upper bounds for CPU time per request, as a multiple of one thread's. Above them, threads that are never idle could
+# not reach those rates. (One thread serves 1 / c requests in a second of CPU time, n threads n / c'.)
 CPU_MAX = {count: round(count / rate, 2) for count, rate in RATE_MIN.items()}
 
 
 @dataclasses.dataclass
 class Arrangement:
-    """Which threads of a server and of the load are on which cores."""
+    """The cores of a server's threads and of the load."""
     name: str
     counts: tuple
     server_cores: set
     load_cores: set
-    # Whether each server thread has a core that nothing else is on: then the rate says something.
+    # Whether each server thread has a core to itself: only then the rate is meaningful.
     has_cores: bool = False
 
 
 def arrangements(options):
-    """Those that this machine has cores for."""
+    """Returns the arrangements that this machine has cores for."""
     cores = sorted(os.sched_getaffinity(0))
     made = [Arrangement("on one core, load on another", COUNTS, options.server_cores, options.load_cores)]
     for count in COUNTS[1:]:
@@ -49,7 +49,7 @@ def name_of(depth):
 
 
 def measure(machine, workload_of, results):
-    """Each arrangement's rows, into `results`. `workload_of` makes what the load asks, of a name and a depth."""
+    """Measures each arrangement's rows, into `results`. `workload_of` makes a workload of a name and a depth."""
     for arrangement in arrangements(machine.options):
         rows = results[arrangement.name] = {}
         with on_cores(machine.options, arrangement):
@@ -64,7 +64,7 @@ def measure(machine, workload_of, results):
 
 @contextlib.contextmanager
 def on_cores(options, arrangement):
-    """Servers and load are on the arrangement's cores meanwhile."""
+    """Puts servers and load on the arrangement's cores meanwhile."""
     own = options.server_cores, options.load_cores
     options.server_cores, options.load_cores = arrangement.server_cores, arrangement.load_cores
     try:
@@ -78,7 +78,7 @@ def measure_depth(machine, workload, servers, rows):
     runs = rows[workload.name] = {"runs": {count: [] for count in servers}}
     counts = list(servers)
     for number in range(options.rounds):
-        # Another one first in each round.
+        # A different one is first in each round.
         turn = number % len(counts)
         for count in counts[turn:] + counts[:turn]:
             runs["runs"][count].append(machine.bench(servers[count], workload, workload.words, options.seconds,
@@ -88,7 +88,7 @@ def measure_depth(machine, workload, servers, rows):
 
 
 def verify(machine, server, depth):
-    """How many IDs `getid verify` looked at, and found all its promises kept."""
+    """Runs `getid verify`, which must find all promises kept. Returns the number of IDs."""
     options = machine.options
     command = [options.load, "verify", "--json", *LAYOUT, "--modulus", "2", "--port", str(server.port), "--connections",
                str(CONNECTIONS), "--pipeline", str(depth), "--seconds", str(max(1, round(options.seconds)))]
@@ -113,13 +113,13 @@ def rate(report):
 
 
 def ratios(runs, count, value):
-    """So many threads / one, in each round."""
+    """Returns the value of `count` threads / one thread, for each round."""
     return [value(many) / value(one) for many, one in zip(runs[count], runs[1]) if value(one)]
 
 
 def print_all(options, results):
     for arrangement in arrangements(options):
-        # An interrupted run has rows that are not whole.
+        # An interrupted run has incomplete rows.
         measured = results.get(arrangement.name, {})
         rows = {name: row["runs"] for name, row in measured.items() if all(row["runs"].values())}
         if rows:

@@ -1,8 +1,8 @@
 //! What does each layer of a request cost, without the kernel?
 //!
-//! Draw, a maker in process, encode, decode, a whole turn in memory, and a request of the HTTP port as far as it is a
-//! command. What this does not answer: what a request costs over a socket, where the system calls are nearly
-//! everything; nor how one machine compares with another. Compare only figures of one run.
+//! The layers are the draw, a maker in process, encoding, decoding, a whole turn in memory, and the command part of an
+//! HTTP request. This does not measure a request over a socket, where system calls are nearly the whole cost, and does
+//! not compare machines. Compare only figures of one run.
 //!
 //! `cargo bench --bench layers`; `cargo test` runs each once.
 
@@ -38,7 +38,7 @@ use {
 #[path = "../tests/support/roomy.rs"]
 mod roomy;
 
-/// Wide enough that no bench borrows.
+/// A layout so wide that no bench borrows.
 fn layout() -> Layout {
     Layout::new(getid_core::Epoch::DEFAULT, 1, 19, 1).expect("21 bits")
 }
@@ -52,7 +52,7 @@ fn reservation(len: u32) -> Reservation {
     Reservation { first: Slot::first_of(Tick(375_188_178_427), 19), count: 7, len }
 }
 
-/// The yardstick of a draw is the clock reading it contains.
+/// A draw is compared with the clock reading that it contains.
 fn draw(c: &mut Criterion) {
     let mut group = c.benchmark_group("draw");
     let clock = SystemClock::new();
@@ -60,7 +60,8 @@ fn draw(c: &mut Criterion) {
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let identity = Identity { server_id: 1, layout: layout() };
-    // Far ahead of anything the bench can use up before the keeper, which does not run meanwhile, would save again.
+    // The borrow limit is far beyond the IDs of the bench. The keeper, which does not run meanwhile, would save again
+    // at it.
     let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
     for n in [1, 128] {
         group.bench_function(format!("{n} ids"), |b| {
@@ -75,7 +76,7 @@ fn maker(c: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");
     let maker = FileMaker::options().layout(layout()).open(folder.path().join("ids"), 1).expect("it opens");
     let mut group = c.benchmark_group("maker");
-    // What notices a fork.
+    // The call that detects a fork.
     group.bench_function("bare process number", |b| b.iter(std::process::id));
     group.bench_function("1 id", |b| b.iter(|| maker.next().expect("an ID")));
     group.throughput(Throughput::Elements(128));
@@ -108,7 +109,7 @@ fn encode(c: &mut Criterion) {
     group.finish();
 }
 
-/// A hundred neighbours: what `MGETID 100` is answered with, beside what any numbers cost.
+/// A hundred neighbouring IDs, as in a reply to `MGETID 100`, compared with the cost of arbitrary numbers.
 fn encode_many(c: &mut Criterion) {
     let scheme = scheme();
     let mut output = Vec::with_capacity(4096);
@@ -229,13 +230,14 @@ fn turn(c: &mut Criterion) {
     group.finish();
 }
 
-/// Number of names in turn: 10,000 under `cargo bench`, 50 under `cargo test`, where each name costs a row of SQLite.
+/// Returns the number of names in turn: 10,000 under `cargo bench`, 50 under `cargo test`, where each name costs a row
+/// of SQLite.
 fn name_count() -> u32 {
     if std::env::args().any(|word| word == "--bench") { 10_000 } else { 50 }
 }
 
-/// One value of a sequence that is in memory: of one name, and of ten thousand in turn. The store is a SQLite file,
-/// which fetches beside it.
+/// One value of a sequence in memory: of one name, and of ten thousand in turn. The store is a SQLite file, which
+/// fetches concurrently.
 fn sequence(c: &mut Criterion) {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
     let url = StoreUrl::parse("sqlite:").expect("an address");
@@ -262,7 +264,7 @@ fn sequence(c: &mut Criterion) {
         }
         black_box(runs.len())
     };
-    // Each holds a million before: what is asked is what a draw costs, and not how fast a disk is.
+    // Each holds a million values beforehand: the bench measures the draw, and not the disk.
     let spec = Spec { cache: 1_000_000, ..Spec::default() };
     for named in &names {
         let key = Key::new(&named.1).expect("a name");
@@ -283,7 +285,7 @@ fn sequence(c: &mut Criterion) {
     group.finish();
 }
 
-/// What the HTTP port has a client in this process do: the same as a client's socket, without the socket.
+/// Requests of the HTTP port's client in this process, as over a client's socket, without the socket.
 #[cfg(feature = "http")]
 fn local_client(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

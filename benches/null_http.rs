@@ -1,15 +1,14 @@
-//! What does a request over HTTP cost where nothing is done for it?
+//! What does a request over HTTP cost if the server does no work for it?
 //!
 //! A bare axum handler that answers a constant: the system calls, the runtime, hyper, axum's router, and nothing else.
-//! It has the habits of getid's HTTP port: one thread, HTTP/1, hyper's timer set so that a slow head ends, and bounds
-//! on the head. So getid's cost divided by this one's is what getid adds: who asks, what they may, the command, the
-//! counting.
+//! It is built like getid's HTTP port: one thread, HTTP/1, hyper's timer set so that a slow head ends, and bounds on
+//! the head. So the quotient of both costs shows what getid adds: login, rights, the command, the statistics.
 //!
-//! What it does not answer: what a server could do without hyper or axum.
+//! This does not measure what a server could do without hyper or axum.
 //!
-//! `cargo build --profile dist --example null_http`, then
-//! `null_http --ids 100` prints the TCP port that the system picked, and answers `POST /v1/ids/{name}` with so many IDs
-//! until it is killed. `benches/compare --only HTTP` does all that.
+//! `cargo build --profile dist --example null_http`, then `null_http --ids 100` prints the TCP port that the system
+//! picked, and answers `POST /v1/ids/{name}` with that many IDs until it is killed. `benches/compare --only HTTP` does
+//! all that.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -33,12 +32,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 const USAGE: &str = "usage: null_http [--ids COUNT]";
 
-/// The constant.
+/// Answers with the constant.
 async fn answer(State(body): State<Bytes>) -> Response {
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
-/// As many IDs as a real answer has, none of them real.
+/// Returns as many IDs as a real answer has, none of them real.
 fn body(ids: usize) -> Bytes {
     Bytes::from(format!("{{\"ids\":[{}]}}", vec!["\"144182182078841378\""; ids].join(",")))
 }
@@ -48,7 +47,7 @@ async fn serve(stream: TcpStream, router: Router) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(10));
     builder.max_buf_size(16 * 1024).max_headers(64);
-    // A client that is gone is no news.
+    // A client that has disconnected is no error.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 

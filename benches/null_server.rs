@@ -1,12 +1,12 @@
-//! What does a request cost where nothing is done for it?
+//! What does a request cost if the server does no work for it?
 //!
-//! A server that gives a constant reply to each request: the system calls and the runtime, and nothing else. It does
-//! not look at what it reads; it only divides the number of bytes by those of a request. So getid's cost divided by
-//! this one's is what getid adds. It has getid's runtime (one thread) and habits: one read and one write per wake-up,
-//! and a buffer per thread rather than one per connection.
+//! A server that sends a constant reply to each request: the system calls and the runtime, and nothing else. It does
+//! not parse its input; it only divides the number of bytes by the length of a request. So the quotient of getid's cost
+//! and this one's shows what getid adds. It is built like getid: one thread, one read and one write per wake-up, and a
+//! buffer per thread rather than one per connection.
 //!
-//! What it does not answer: what a server could do by other means than a read and a write per wake-up (`io_uring`,
-//! busy polling, a kernel bypass).
+//! This does not measure what a server could do by other means than a read and a write per wake-up (`io_uring`, busy
+//! polling, a kernel bypass).
 //!
 //! `cargo build --profile dist --example null_server`, then
 //! `null_server --request '*1\r\n$5\r\nGETID\r\n' --reply ':144182182078841378\r\n' [--unixsocket PATH]`
@@ -24,13 +24,13 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, UnixListener};
 
-/// As getid's.
+/// Size of the read buffer, as in getid, bytes.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Replies are kept ready for so many bytes; more of them take more than one write.
+/// Size of the prepared replies, bytes; more replies take more than one write.
 const READY_BYTES: usize = 256 * 1024;
 
-/// A request's size and its reply, many times over.
+/// A request's size and its reply, repeated many times.
 pub struct Constant {
     request_bytes: usize,
     reply_bytes: usize,
@@ -38,7 +38,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// `None` without a request or a reply.
+    /// Prepares the replies; `None` without a request or a reply.
     pub fn new(request: &[u8], reply: &[u8]) -> Option<Constant> {
         if request.is_empty() || reply.is_empty() {
             return None;
@@ -52,7 +52,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; READ_BYTES]);
 }
 
-/// One read into the thread's buffer. Through `poll_read`, which does not ask a drained socket a second time, as
+/// Reads once into the thread's buffer. It uses `poll_read`, which does not read a drained socket a second time, as
 /// `try_read` does.
 async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
     poll_fn(|cx| {
@@ -64,7 +64,7 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
     .await
 }
 
-/// Answers one client until it goes.
+/// Answers one client until it disconnects.
 async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, constant: Arc<Constant>) -> io::Result<()> {
     let mut bytes = 0;
     loop {
@@ -86,7 +86,7 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, constant: Arc<C
 ///
 /// # Errors
 ///
-/// Of `accept`.
+/// Fails if `accept` does.
 pub async fn serve_tcp(listener: TcpListener, constant: Arc<Constant>) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -99,7 +99,7 @@ pub async fn serve_tcp(listener: TcpListener, constant: Arc<Constant>) -> io::Re
 ///
 /// # Errors
 ///
-/// Of `accept`.
+/// Fails if `accept` does.
 pub async fn serve_unix(listener: UnixListener, constant: Arc<Constant>) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
@@ -107,7 +107,7 @@ pub async fn serve_unix(listener: UnixListener, constant: Arc<Constant>) -> io::
     }
 }
 
-/// `\r` and `\n` as in a string literal.
+/// Replaces `\r` and `\n` as in a string literal.
 pub fn unescape(text: &str) -> Vec<u8> {
     text.replace("\\r", "\r").replace("\\n", "\n").into_bytes()
 }

@@ -1,5 +1,4 @@
-"""What the programs of this folder that run servers side by side have in common: starting and ending them, figures and
-tables."""
+"""Shared code of this folder's programs that compare servers: starting and ending them, figures and tables."""
 
 import contextlib
 import dataclasses
@@ -40,7 +39,7 @@ class Server:
 
 
 class Machine:
-    """Starts servers on their cores, and ends each of them.
+    """Starts servers on their cores, and ends them.
 
     `options` names the programs by the kinds of servers (`getid`, `redis`), and the cores that they run on (`server_cores`).
     """
@@ -55,7 +54,7 @@ class Machine:
         self.count = 0
 
     def spawn(self, command, cores, **more):
-        """Starts a program on these cores; nothing of the caller's environment configures it."""
+        """Starts a program on these cores, without the environment variables that would configure it."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GETID_") and k != "REDISCLI_AUTH"}
         own = os.sched_getaffinity(0)
         os.sched_setaffinity(0, cores)
@@ -102,7 +101,7 @@ class Machine:
             with open(os.path.join(folder, "log"), "wb") as log:
                 process = self.spawn(self.command(kind, port, folder, words), cores or self.options.server_cores,
                                      stdout=log, stderr=subprocess.STDOUT)
-            # Somebody else may take the port between its choice and its use: then another one is tried.
+            # Another program may take the port between its choice and its use: then another one is tried.
             if wait_ready(port, process):
                 return Server(process, port, os.path.join(folder, "s"))
             self.end(process)
@@ -117,7 +116,7 @@ def free_port():
 
 
 def ask(port, inline, connection=None):
-    """One inline command, the first line of its reply."""
+    """Sends one inline command, and returns the first line of its reply."""
     connection = connection or socket.create_connection(("127.0.0.1", port), timeout=START_PATIENCE_S)
     connection.sendall(inline + b"\r\n")
     reply = b""
@@ -133,9 +132,9 @@ def wait_ready(port, process):
     end = time.monotonic() + START_PATIENCE_S
     while time.monotonic() < end and process.poll() is None:
         with contextlib.suppress(OSError):
-            # One with a password has started, too.
+            # A server with a password has started, too.
             if ask(port, b"PING").startswith((b"+PONG", b"-NOAUTH")):
-                # Not somebody else's server on this port while ours is about to fail.
+                # Another program's server may be on this port while ours is about to fail.
                 time.sleep(0.05)
                 return process.poll() is None
         time.sleep(0.01)
@@ -147,7 +146,7 @@ def encode(words):
 
 
 def raise_open_files(needed):
-    """Whether this process, and those it starts, may have so many open files; if not, as many as there may be."""
+    """Raises the limit of open files. Returns whether this process, and those it starts, may have `needed` of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= needed:
         return True
@@ -164,7 +163,7 @@ def resident_mib(pid):
 
 
 def cpu_ns(pid):
-    """CPU time of a process until now, all its threads."""
+    """CPU time of all threads of a process until now, ns."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat") as file:
@@ -180,7 +179,7 @@ def figure(x):
 
 
 def spread(values):
-    """Median, and lowest and highest."""
+    """Formats median, lowest and highest value."""
     values = list(values)
     if not values:
         return "-"
@@ -189,7 +188,7 @@ def spread(values):
 
 
 def verdict(values, target, at_least=False):
-    """Whether a target, an upper bound or a lower one, is met: by the median, or by the interval over the rounds."""
+    """Formats whether a target, an upper or a lower bound, is met by the median, or by the interval over the rounds."""
     values = list(values)
     if target is None or not values:
         return "-"

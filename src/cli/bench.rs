@@ -1,14 +1,13 @@
 //! `getid bench`: a load generator for any server that speaks Redis's protocol.
 //!
-//! The question: how many requests a second does a server answer, how long does a batch of them take, and what does a
-//! request cost in CPU time? The last is the steady figure on a machine with other work: it hardly depends on how fast
-//! the other side was.
+//! The bench measures three figures: requests a second, the latency of a batch, and the CPU time of a request. CPU time
+//! is the steady figure on a machine with other work, because it hardly depends on the speed of the other side.
 //!
-//! The load is closed: each connection sends its next batch when the last reply of the one before is there. So the
-//! latency is measured under as much load as the server takes; it says nothing about a given rate.
+//! The load is closed: each connection sends its next batch when the last reply of the previous batch has arrived. So
+//! the latency is that of a saturated server, not of a given request rate.
 //!
-//! A run goes from idle to idle: nothing is in flight when it starts, and it ends with the last reply. So CPU time and
-//! replies belong together to the last one.
+//! A run goes from idle to idle: no request is in flight when it starts, and it ends with the last reply. So the CPU
+//! time belongs to exactly the replies that are counted.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -33,13 +32,13 @@ use crate::tools::bench::report::{self, Report, Shape};
 use crate::tools::bench::usage::{PID_MAX, ServerUsage};
 use crate::tools::bench::{Workload, csv, svg};
 
-/// How long a run is when nobody says.
+/// Duration of a run without `--seconds` and `--count`, s.
 const SECONDS_DEFAULT: f64 = 5.0;
 
-/// Descriptors for everything that is not a connection.
+/// Descriptors reserved for everything except connections.
 const RESERVED_FILES: u64 = 32;
 
-/// A process that has just answered goes to sleep, and its CPU time is counted up, within this.
+/// Time within which a process that has just answered sleeps, so that the kernel has added up its CPU time.
 const SETTLE: Duration = Duration::from_millis(2);
 
 /// Arguments of `getid bench`.
@@ -90,23 +89,23 @@ pub(super) struct BenchArgs {
     /// Send MULTI, N times the command, EXEC
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     transaction: Option<u32>,
-    /// Send for so many seconds [default: 5, unless -n is given]
+    /// Seconds to send [default: 5, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds, conflicts_with = "requests")]
     seconds: Option<f64>,
-    /// Send so many requests, or as many more as whole transactions take
+    /// Requests to send, rounded up to whole transactions
     #[arg(short = 'n', long = "count", visible_alias = "requests", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// Send for so many seconds before anything is measured
+    /// Seconds to send before the measurement
     #[arg(long, value_name = "S", value_parser = seconds)]
     warm_up: Option<f64>,
     /// Threads that share the connections; more than one only with processors to spare
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
-    /// The server's process, to tell its CPU time
+    /// The server's process, to measure its CPU time
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..=i64::from(PID_MAX)))]
     pid: Option<i32>,
-    /// Go on though every request gets an error
+    /// Continue although every request gets an error
     #[arg(long)]
     keep_going: bool,
     /// Write the latency curve to a file, as a table
@@ -125,7 +124,7 @@ pub(super) struct BenchArgs {
 }
 
 impl BenchArgs {
-    /// What is sent: these words, or GETID.
+    /// Returns the words of the command to send: the given words, or GETID.
     fn command(&self, words: &[String]) -> Result<Vec<String>, String> {
         let GeneratorArgs { generator, fields } = &self.generator;
         match (words, generator) {
@@ -167,7 +166,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Stop> {
     let endpoint = args.at.endpoint(server, TIMEOUT_MS_DEFAULT)?;
     let workload = Workload::new(&command, args.transaction, args.pipeline).map_err(|error| error.to_string())?;
     allow_open_files(u64::from(args.connections))?;
-    // Before minutes of load rather than behind them.
+    // Opens the files before minutes of load, so that a bad path fails at once.
     let csv_file = args.csv.as_deref().map(open_for_writing).transpose()?;
     let svg_file = args.svg.as_deref().map(open_for_writing).transpose()?;
     let server = args.pid.map(ServerUsage::of).transpose()?;
@@ -226,7 +225,7 @@ fn show_progress(bar: &ProgressBar, until: Until, elapsed: Duration, replies: u6
     bar.set_message(format!("{} requests, {rate} a second", thousands(replies)));
 }
 
-/// Whether a command asks for IDs of the unnamed generator, whose layout a server tells of.
+/// Whether a command draws IDs of the unnamed generator, whose layout the server reports.
 fn draws_unnamed(command: &[String]) -> bool {
     match command {
         [word] => word.eq_ignore_ascii_case("GETID"),
@@ -235,7 +234,7 @@ fn draws_unnamed(command: &[String]) -> bool {
     }
 }
 
-/// What was in the file stays there until there is something to replace it by.
+/// Opens a file without truncating it, so that its old content stays until the new text is written.
 fn open_for_writing(path: &Path) -> Result<File, String> {
     let opened = File::options().write(true).create(true).truncate(false).open(path);
     opened.map_err(|error| format!("{}: {error}", path.display()))
@@ -246,7 +245,7 @@ fn write_file(path: &Path, mut file: File, text: &str) -> Result<(), String> {
     emptied.and_then(|()| file.write_all(text.as_bytes())).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Raises the limit of open files, as far as the system lets a process do so itself.
+/// Raises the limit of open files, as far as the system permits it to an unprivileged process.
 fn allow_open_files(connections: u64) -> Result<(), String> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let wanted = connections + RESERVED_FILES;

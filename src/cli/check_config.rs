@@ -1,4 +1,4 @@
-//! `getid check-config`: the report of a start, without the start.
+//! `getid check-config`: the checks and the report of a start, without the start.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,10 +26,10 @@ use crate::text::printable::printable;
 use crate::text::store_url::StoreUrl;
 use crate::tools::paint::{bad_on_stderr, doubt, good};
 
-/// The word that has the stores of sequences opened.
+/// The option that opens the sequence stores.
 pub(super) const CONNECT: &str = "--connect";
 
-/// How long a store may take to be opened, and for each statement.
+/// Longest time for opening a store, and for each statement.
 const STORE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks the configuration that `getid serve` with the same words would use.
@@ -48,7 +48,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
             finish(printed, if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Err(report) => {
-            // The report is Redis's block, line by line; nothing is put before it.
+            // The report is in Redis's block format: no line is put before it.
             let _ = writeln!(io::stderr(), "{}", bad_on_stderr(report.to_string().trim_end()));
             ExitCode::FAILURE
         }
@@ -73,7 +73,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
         startup.warnings.extend(loaded.warnings(wall_unix_ms().div_euclid(1000)));
     }
     if let Some(path) = &config.pidfile {
-        // As at a start, no reason not to serve.
+        // As at a start, a pid file that cannot be written is only a warning.
         startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));
     }
     listen::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
@@ -126,12 +126,12 @@ fn describe(out: &mut dyn Write, startup: &Startup) -> io::Result<()> {
     }
 }
 
-/// Milliseconds as seconds.
+/// Formats milliseconds as seconds.
 fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000).trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Says where sequences are kept, and with `connects` what is found there; how many stores are of no use.
+/// Prints where sequences are kept, and with `connects` what is found there. Returns the number of unusable stores.
 fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<usize> {
     let config = &startup.config;
     let urls = config.sequence_stores();
@@ -166,7 +166,7 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
                     writeln!(out, "{line}")?;
                 }
             }
-            // Nobody else can have it: that is how it should be.
+            // The store is locked by its only user, a running server or tool: not a fault.
             Err(error) if !store.is_shared() && error.contains(LOCKED) => {
                 writeln!(out, "sequences in {}: in use, by a server that runs or another tool", store.shown())?;
             }
@@ -180,8 +180,8 @@ fn stores(out: &mut dyn Write, startup: &Startup, connects: bool) -> io::Result<
     Ok(faults)
 }
 
-/// What a store says of itself, and whether this user may do what a server does. Nothing is changed: what is asked for
-/// is a sequence that is not there.
+/// Describes an open store, and checks that its user has the rights that a server needs. Nothing is changed: the
+/// statements name a sequence that does not exist.
 fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, String> {
     let shown = opened.store.shown().to_owned();
     let about = opened.about().clone();
@@ -211,10 +211,10 @@ fn look_into(opened: &mut Opened<'_>, has_tokens: bool) -> Result<Vec<String>, S
     Ok(lines)
 }
 
-/// A name for a sequence that is not there.
+/// A name that no sequence has.
 const NOBODY: &str = "getid:check-config";
 
-/// Clocks that are so far apart are worth a word: a period of serial numbers is opened only within an hour.
+/// Difference of clocks above which a warning is printed, s. A period of serial numbers opens only within an hour.
 const CLOCK_APART_S: i64 = 60;
 
 fn listens_on(config: &Config) -> String {

@@ -1,9 +1,8 @@
-//! A claim store as tools use it: which one is meant, what is read and written there, and for how long a record is
-//! silent.
+//! Access of tools to a claim store: which store, its reads and writes, and how long a record is silent.
 //!
-//! A tool does one thing after the other, and each call of the store has a deadline of its own. A write whose answer
-//! was lost is sent again as it was: it names the record that it replaces, so it is done once at most, and what is
-//! there then tells whether it was.
+//! A tool works step by step, and each call of the store has a deadline of its own. A write whose answer was lost is
+//! sent again unchanged. It names the record that it replaces, so it takes effect at most once, and the record found
+//! afterwards shows whether it did.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,32 +28,33 @@ use crate::system::io_threads;
 use crate::text::printable::printable;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
-/// For the help of each tool.
+/// Help text about the options that name a claim store.
 pub(super) const CLAIM_STORE_HELP: &str = "\
 The claim store is named by --store: etcd://HOST,HOST/PREFIX, postgres://USER@HOST/DATABASE?password-file=PATH or
 mysql://... Without it, it is that of a server with the same configuration (--config FILE) and environment
 (GETID_CLAIM_STORE). A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
 
-/// How often a write is sent again whose answer was lost, and how long after.
+/// How often a write is sent again whose answer was lost, and the pause before it.
 const WRITES_MAX: u32 = 4;
 const WRITE_PAUSE: Duration = Duration::from_millis(300);
 
-/// How often records are looked at that are watched.
+/// Pause between two looks at watched records.
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// A record that is watched for longer than this is told of first, ms.
+/// Time-out above which a watch is announced on standard error first, ms.
 const WATCH_UNTOLD_MS: u64 = 3000;
 
-/// What a watch may take beside the time-outs, for a store that does not answer meanwhile: that time does not count.
+/// Time that a watch may take in addition to the time-outs. Time in which the store does not answer does not count as
+/// silence.
 const WATCH_GRACE: Duration = Duration::from_secs(15);
 
-/// As many records are watched one by one; more are listed.
+/// Largest number of watched records that are read one by one; more are listed.
 const WATCHED_ONE_BY_ONE_MAX: usize = 8;
 
-/// Longest time-out that is believed of a record, ms: that of the directive.
+/// Longest time-out accepted from a record, ms: the maximum of the directive.
 pub(super) const TIMEOUT_MS_MAX: u64 = 600_000;
 
-/// Flags that say which claim store.
+/// Flags that select a claim store.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Claim store")]
 pub(super) struct ClaimStoreArgs {
@@ -70,7 +70,7 @@ pub(super) struct ClaimStoreArgs {
 }
 
 impl ClaimStoreArgs {
-    /// What a server has that starts with the same file and environment, and this store.
+    /// Returns the configuration of a server that starts with the same file and environment, and this store.
     pub(super) fn config(&self) -> Result<Config, String> {
         if let Some(url) = &self.store {
             parse_url("--store", url)?;
@@ -78,11 +78,11 @@ impl ClaimStoreArgs {
         let words = self.store.iter().flat_map(|url| ["--claim-store".to_owned(), url.clone()]).collect();
         let sources =
             Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), words, host_name: None };
-        // Warnings are for who starts the server.
+        // Warnings are for the operator who starts the server.
         Config::load(&sources, &RealFiles).map(|(config, _)| config).map_err(|report| report.sentences())
     }
 
-    /// The store that is meant; nothing is asked of it yet.
+    /// Returns the selected store, without a request to it.
     pub(super) fn open(&self, config: &Config) -> Result<ClaimStore, String> {
         let url = config.claim.store.as_ref().ok_or(
             "there is no claim store here: claim-store is file; name one with --store etcd://..., postgres://... or \
@@ -96,7 +96,7 @@ impl ClaimStoreArgs {
     }
 }
 
-/// An address as it was given with a flag.
+/// Parses an address given with a flag.
 pub(super) fn parse_url(flag: &str, url: &str) -> Result<StoreUrl, String> {
     StoreUrl::parse(url).map_err(|error| {
         let help = error.help().map(|help| format!(" ({help})"));
@@ -104,7 +104,7 @@ pub(super) fn parse_url(flag: &str, url: &str) -> Result<StoreUrl, String> {
     })
 }
 
-/// The store of an address as a server with this configuration would open it.
+/// Opens the store of an address as a server with this configuration would.
 pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> Result<ClaimStore, String> {
     let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
     let environment: Vec<_> = std::env::vars_os().collect();
@@ -119,11 +119,11 @@ pub(super) fn open_url(url: &StoreUrl, config: &Config, deadline: Duration) -> R
     ClaimStore::new(open_record_store(&url, &dir, deadline)?, url.shown())
 }
 
-/// The records in the store of this address. Nothing is opened yet; each call ends within `deadline`.
+/// Returns the record store of this address, without a request to it. Each call ends within `deadline`.
 ///
 /// # Errors
 ///
-/// A sentence: this program was built without such stores.
+/// Fails if this program was built without support for such stores.
 pub(in crate::cli) fn open_record_store(
     url: &StoreUrl,
     dir: &Path,
@@ -142,49 +142,50 @@ pub(in crate::cli) fn open_record_store(
     }
 }
 
-/// A claim store, and what its calls run on.
+/// A claim store, and the runtime of its calls.
 pub(super) struct ClaimStore {
     runtime: Runtime,
     store: Arc<dyn RecordStore>,
-    /// Its address as servers are told it, without a password: of a file it is not that of the records in it.
+    /// The address in the servers' configuration, without a password. For a file it differs from the address of the
+    /// records.
     shown: String,
 }
 
-/// A claim's record, and what it says, or why it cannot be used.
+/// A claim's row, and its record or why it cannot be used.
 pub(super) type ReadClaim = (Row, Result<ClaimRecord, RecordError>);
 
-/// What a store has under the key of a claim.
+/// The state of a claim's key in a store.
 pub(super) enum Found {
-    /// Nothing.
+    /// There is no row.
     Nothing,
-    /// A record.
+    /// There is a record.
     Claim(Box<ReadClaim>),
-    /// A row that is no record.
+    /// There is a row that is no record.
     Bad(BadRow),
 }
 
 /// All claims of a store.
 #[derive(Default)]
 pub(super) struct Claims {
-    /// By their server-ids.
+    /// Rows by server-id.
     pub(super) rows: BTreeMap<u32, Row>,
-    /// Rows among them that are no records.
+    /// Rows that are no records.
     pub(super) bad: Vec<BadRow>,
 }
 
 impl Claims {
-    /// The server-ids that have a row, whatever it is.
+    /// Returns the server-ids that have a row, readable or not.
     pub(super) fn server_ids(&self) -> BTreeSet<u32> {
         self.rows.keys().copied().chain(self.bad.iter().filter_map(BadRow::server_id)).collect()
     }
 }
 
-/// What watching a record came to.
+/// Result of watching a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Watched {
-    /// It stayed as it was for its whole time-out, ms.
+    /// The record did not change for its whole time-out, ms.
     Silent(u64),
-    /// Somebody wrote it: it is this now.
+    /// The record was written; this is the new row.
     Written(Option<Row>),
 }
 
@@ -195,7 +196,7 @@ impl ClaimStore {
         Ok(ClaimStore { runtime, store, shown: shown.to_owned() })
     }
 
-    /// Its address without a password.
+    /// Returns the store's address without a password.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -208,13 +209,13 @@ impl ClaimStore {
         self.runtime.block_on(self.store.read(key)).map_err(|error| self.failed(&error))
     }
 
-    /// What is unsound about the store, a sentence each.
+    /// Returns a sentence for each unsound property of the store.
     pub(super) fn warnings(&self) -> Result<Vec<String>, String> {
         let about = self.runtime.block_on(self.store.about()).map_err(|error| self.failed(&error))?;
         Ok(about.warnings)
     }
 
-    /// What the claim store says of all servers; `None`: it was never made.
+    /// Returns the record that all servers share; `None` if it was never made.
     pub(super) fn cluster(&self) -> Result<Option<(Row, ClusterRecord)>, String> {
         let Some(row) = self.read(&Key::of_cluster())? else { return Ok(None) };
         let record = ClusterRecord::parse(row.text.as_bytes()).map_err(|error| {
@@ -227,7 +228,7 @@ impl ClaimStore {
         Ok(Some((row, record)))
     }
 
-    /// What is there of a server-id.
+    /// Reads the row of a server-id.
     pub(super) fn find(&self, server_id: u32) -> Result<Found, String> {
         match self.runtime.block_on(self.store.read(&Key::of_claim(server_id))) {
             Ok(None) => Ok(Found::Nothing),
@@ -240,7 +241,7 @@ impl ClaimStore {
         }
     }
 
-    /// The claim of a server-id, or why it cannot be used.
+    /// Returns the claim of a server-id. Fails if its row is no record.
     pub(super) fn claim(&self, server_id: u32) -> Result<Option<ReadClaim>, String> {
         match self.find(server_id)? {
             Found::Nothing => Ok(None),
@@ -249,7 +250,7 @@ impl ClaimStore {
         }
     }
 
-    /// All claims, ascending.
+    /// Returns all claims, ascending.
     pub(super) fn claims(&self) -> Result<Claims, String> {
         let mut claims = Claims::default();
         let mut after = String::new();
@@ -263,7 +264,7 @@ impl ClaimStore {
         }
     }
 
-    /// What a tool says of a row that it leaves out.
+    /// Returns the message about a row that is left out.
     pub(super) fn left_out(&self, bad: &BadRow) -> String {
         match bad.server_id() {
             Some(server_id) => unusable(self, server_id, bad),
@@ -271,7 +272,7 @@ impl ClaimStore {
         }
     }
 
-    /// Puts `new` in the place of a row that is no record. An unknown outcome is settled.
+    /// Replaces a row that is no record by `new`. An unknown outcome is settled.
     pub(super) fn mend(&self, key: &Key, bad: &BadRow, new: &Row) -> Result<bool, String> {
         let mended = self.runtime.block_on(self.store.mend(key, bad, new));
         match mended {
@@ -294,7 +295,7 @@ impl ClaimStore {
             match self.runtime.block_on(self.store.write(key, expect, new)) {
                 Ok(Written::Conflict(Some(found))) if found.stamp == new.stamp => return Ok(Written::Done),
                 Ok(Written::Conflict(found)) if unknown.is_some() => {
-                    // An answer was lost, and somebody has written since: before this write, or behind it.
+                    // The answer was lost, and another writer has written since: before this write, or after it.
                     let now = found.map_or_else(|| "gone".to_owned(), |found| format!("at {}", found.stamp));
                     return Err(format!(
                         "{}: somebody else has written {key} meanwhile, it is {now}; look at it, then run this again",
@@ -315,7 +316,7 @@ impl ClaimStore {
         ))
     }
 
-    /// Watches claims that somebody holds, each until it is written or was silent for its time-out, ms.
+    /// Watches held claims, each until it is written or was silent for its time-out, ms.
     pub(super) fn watch(&self, claims: &BTreeMap<u32, (Row, u64)>) -> Result<BTreeMap<u32, Watched>, String> {
         let longest_ms = claims.values().map(|(_, timeout_ms)| *timeout_ms).max().unwrap_or(0);
         if longest_ms > WATCH_UNTOLD_MS {
@@ -373,7 +374,7 @@ impl ClaimStore {
         Ok(done)
     }
 
-    /// The records of these claims as they are now.
+    /// Returns the current records of these claims.
     async fn look_at(&self, claims: &BTreeMap<u32, Watch>) -> Result<BTreeMap<u32, Row>, RecordStoreError> {
         let mut found = BTreeMap::new();
         if claims.len() <= WATCHED_ONE_BY_ONE_MAX {
@@ -397,7 +398,7 @@ impl ClaimStore {
     }
 }
 
-/// The stamp of a write that nobody else makes.
+/// Returns a stamp that no other write has.
 pub(super) fn new_stamp(beat: u64) -> Stamp {
     Stamp { writer: rand::random::<u128>().max(1), beat: beat.min(Stamp::BEAT_MAX) }
 }
@@ -406,13 +407,13 @@ fn clocks(clock: SystemClock) -> Clocks {
     Clocks { boot_ns: clock.boot_ns(), raw_ns: clock.raw_ns(), wall_ms: clock.wall_unix_ms() }
 }
 
-/// A record for a watch, which looks at stamp and time-out alone.
+/// Returns a record as a watch sees it: only its stamp and its time-out matter.
 fn seen(row: &Row, timeout_ms: u64) -> Seen {
     let (holder, point) = (Some(row.stamp.writer), getid_core::SavePoint::NOTHING);
     Seen { stamp: row.stamp, holder, timeout_ms, point, is_this_folder: false, is_moved: false }
 }
 
-/// What the tests of tools have in common: a store in memory with claims in it, and holders that beat.
+/// Helpers of the tools' tests: a store in memory with claims in it, and holders that beat.
 #[cfg(test)]
 pub(super) mod testing {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -433,14 +434,14 @@ pub(super) mod testing {
     /// The instance of the holder in [`held`].
     pub(in crate::cli) const HOLDER: u128 = 0x1234;
 
-    /// The arguments that these words are.
+    /// Parses these words as the arguments of a tool.
     pub(in crate::cli) fn parsed<A: Args + FromArgMatches>(words: &str) -> Result<A, String> {
         let command = A::augment_args(clap::Command::new("tool"));
         let matches = command.try_get_matches_from(std::iter::once("tool").chain(words.split_whitespace()));
         matches.and_then(|matches| A::from_arg_matches(&matches)).map_err(|error| error.to_string())
     }
 
-    /// A store with the record of a fleet of four server-ids, of which `auto` may take 3.
+    /// Returns a store with the record of a fleet of four server-ids, of which `auto` may take 3.
     pub(in crate::cli) fn fleet() -> (Arc<MemoryStore>, ClaimStore) {
         let (memory, store) = empty();
         let record = ClusterRecord::new(Layout::default(), IdRanges::parse("3").unwrap());
@@ -453,7 +454,7 @@ pub(super) mod testing {
         (Arc::clone(&memory), ClaimStore::new(memory, "memory").unwrap())
     }
 
-    /// A claim with a watermark 2.5 s ahead of [`NOW`], that nobody has.
+    /// Returns a free claim with a watermark 2.5 s ahead of [`NOW`].
     pub(in crate::cli) fn free(server_id: u32) -> ClaimRecord {
         let layout = Layout::default();
         let tick = |ms| layout.epoch().tick_at(NOW + ms).unwrap();
@@ -463,7 +464,7 @@ pub(super) mod testing {
         claim
     }
 
-    /// The same, held by host-a, with a time-out of 20 ms.
+    /// Returns a claim as of [`free`], held by host-a, with a time-out of 20 ms.
     pub(in crate::cli) fn held(server_id: u32) -> ClaimRecord {
         let holder = Holder {
             instance: HOLDER,
@@ -476,7 +477,7 @@ pub(super) mod testing {
         ClaimRecord { holding: Holding::Held(holder), ..free(server_id) }
     }
 
-    /// Puts it there.
+    /// Puts a claim into the store.
     pub(in crate::cli) fn put(memory: &MemoryStore, claim: &ClaimRecord) {
         memory.set(Key::of_claim(claim.record.identity.server_id), Some(row_of(claim)));
     }
@@ -486,19 +487,20 @@ pub(super) mod testing {
         claim.to_row(writer).unwrap()
     }
 
-    /// What is there.
+    /// Returns a server-id's claim in the store.
     #[track_caller]
     pub(in crate::cli) fn got(memory: &MemoryStore, server_id: u32) -> ClaimRecord {
         let row = memory.get(&Key::of_claim(server_id)).expect("a record");
-        ClaimRecord::of_row(&row, server_id).expect("a whole one")
+        ClaimRecord::of_row(&row, server_id).expect("a readable claim")
     }
 
-    /// A thread that beats as the holder does, as long as this lives.
+    /// A thread that beats as the claim's holder until this value is dropped.
     pub(in crate::cli) struct Beating(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
 
     impl Beating {
         pub(in crate::cli) fn of(memory: &Arc<MemoryStore>, mut claim: ClaimRecord) -> Beating {
-            // However late this thread comes, it is never taken for silent; and in no time once it has ended.
+            // With the longest time-out, a slow thread never counts as silent. After its end the short time-out applies
+            // again.
             let timeout_ms = std::mem::replace(&mut claim.timeout_ms, TIMEOUT_MS_MAX);
             put(memory, &claim);
             let ends = Arc::new(AtomicBool::new(false));
@@ -529,7 +531,7 @@ pub(super) mod testing {
         }
     }
 
-    /// What a tool printed, or the sentence with which it ended.
+    /// Returns what a tool printed, or the error with which it ended.
     pub(in crate::cli) fn told(
         work: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Stop>,
     ) -> Result<String, String> {
@@ -553,7 +555,7 @@ mod tests {
     use crate::records::memory::MemoryStore;
     use crate::records::{About, Answer};
 
-    /// A store that loses answers: of writes that it did, or did not.
+    /// A store that loses the answers of writes, both of writes that took effect and of writes that did not.
     struct Lossy {
         store: Arc<MemoryStore>,
         writes: AtomicU32,
@@ -595,12 +597,12 @@ mod tests {
         let store = Arc::new(MemoryStore::default());
         put(&store, &free(1));
         let lossy = Lossy { store: Arc::clone(&store), writes: AtomicU32::new(0), lost, does };
-        // Pauses between attempts take no time.
+        // Pauses between attempts take no real time.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         (store, ClaimStore { runtime, store: Arc::new(lossy), shown: "lossy".to_owned() })
     }
 
-    /// A write whose answer is lost is done once, whether it was done the first time or not.
+    /// A write whose answer is lost takes effect once, whether the first attempt did or not.
     #[test]
     fn a_lost_answer_is_settled() {
         let key = Key::of_claim(1);
@@ -622,7 +624,7 @@ mod tests {
         );
     }
 
-    /// Somebody else writes after an answer was lost: nobody can tell what became of it.
+    /// After a lost answer another writer's record makes the outcome unknown.
     #[test]
     fn a_lost_answer_that_cannot_be_settled() {
         let key = Key::of_claim(1);
@@ -639,7 +641,7 @@ mod tests {
         let (memory, store) = fleet();
         let beats = Beating::of(&memory, held(0));
         let mut watched = BTreeMap::from([(0, (memory.get(&Key::of_claim(0)).unwrap(), TIMEOUT_MS_MAX))]);
-        // More than are read one by one.
+        // More than are read one by one, so they are listed.
         for server_id in 1..30 {
             let layout = getid_core::Layout::new(getid_core::Epoch::DEFAULT, 5, 6, 10).unwrap();
             let mut claim = held(0);

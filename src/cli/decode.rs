@@ -1,12 +1,11 @@
-//! `getid decode`: what IDs mean, for people and for scripts.
+//! `getid decode`: decodes IDs into their fields, for people and for scripts.
 //!
-//! IDs are those of the generator or the layout that is named. Without one they are the unnamed generator's, those of
-//! the configuration's generators, or texts whose shape tells their kind; of several readings the one whose time is
-//! nearest to now counts, and one in the past before one that has not come.
+//! IDs belong to the named generator or layout. Without one they may be the unnamed generator's, those of the
+//! configuration's generators, or texts whose shape shows their kind. Of several readings the one whose time is nearest
+//! to now is taken, and one in the past before one in the future.
 //!
-//! They come as arguments or from standard input, and each is answered at once, so that a log can be piped through
-//! without end. A word that is not an ID is named and does not spoil the others; a line of a hundred wrong words is
-//! named once.
+//! IDs are arguments or lines of standard input. Each is answered at once, so that an endless log can be piped through.
+//! A word that is not an ID is reported and does not affect the others; a line with many wrong words is reported once.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
@@ -63,10 +62,10 @@ pub(super) struct DecodeArgs {
     subject: SubjectArgs,
 }
 
-/// Mistakes that are named; a file that is not a list of IDs at all need not fill a screen.
+/// Largest number of mistakes that are reported: a file that is not a list of IDs need not fill a screen.
 const NAMED_MAX: u64 = 20;
 
-/// Decodes all IDs; exit code 1 if one of them was none, or the layout is wrong.
+/// Decodes all IDs. The exit code is 1 if a word was no ID, or if the layout is wrong.
 pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     let subjects = match args.subject.subjects() {
         Ok(subjects) => subjects,
@@ -78,7 +77,7 @@ pub(super) fn run(args: &DecodeArgs) -> ExitCode {
     let mut bad = false;
     let printed = print(|out| {
         let now_unix_ms = wall_unix_ms();
-        // One that was named is the only one.
+        // A named generator or layout is the only subject.
         let is_named = subjects.len() == 1;
         let mut decoder = Decoder {
             out,
@@ -137,7 +136,7 @@ fn decode_stdin(subjects: &[Subject], decoder: &mut Decoder<'_>) -> io::Result<(
     let mut input = BufReader::new(stdin.lock());
     let mut scanner = Scanner::new(subjects, decoder.now_unix_ms);
     loop {
-        // Whoever types, or follows a log, sees each answer before the next question.
+        // Flush before a read that may block, so that each answer appears before the next question.
         if input.buffer().is_empty() {
             decoder.out.flush()?;
         }
@@ -173,10 +172,10 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// How numbers of a subject become rows.
+/// How a subject's numbers are formatted as rows.
 struct SubjectRows<'a> {
     format: RowFormat<'a>,
-    /// Said with its rows; `None`: the subject was named, or is the unnamed generator.
+    /// Printed with the rows; `None` if the subject was named, or is the unnamed generator.
     recognized: Option<Recognition>,
 }
 
@@ -199,21 +198,21 @@ impl<'a> SubjectRows<'a> {
 
 struct Decoder<'a> {
     out: &'a mut dyn Write,
-    /// One for each subject.
+    /// One entry for each subject.
     rows: Vec<SubjectRows<'a>>,
     json: bool,
-    /// The subject of the row before: a row of another one has a head of its own.
+    /// Subject of the previous row: a row of another subject gets a head of its own.
     last: usize,
-    /// Places with a mistake, and what went wrong besides.
+    /// Number of places with a mistake, and of other errors.
     mistakes: u64,
-    /// Where the last mistake was.
+    /// Place of the last mistake.
     place: Option<Place>,
     now_unix_ms: i64,
-    /// Whether nobody named a generator or a layout.
+    /// Whether neither a generator nor a layout was named.
     guesses: bool,
-    /// What else an ID may be was said once.
+    /// Whether a report of an unknown ID has already named the other forms of IDs.
     explained: bool,
-    /// What an ID could be besides was said once.
+    /// Whether other kinds were already suggested for an ID whose time is in the future.
     hinted: bool,
 }
 
@@ -234,7 +233,7 @@ impl Decoder<'_> {
                 } else {
                     ""
                 };
-                // In the order of the input, also when both go to one terminal.
+                // Output stays in the order of the input, also when both streams go to one terminal.
                 self.out.flush()?;
                 complain(&printable(&format!("{place}: {mistake}{more}")));
                 Ok(())
@@ -246,7 +245,7 @@ impl Decoder<'_> {
         let is_first = self.last == usize::MAX;
         let header_due = !self.json && std::mem::replace(&mut self.last, subject) != subject;
         let Decoder { out, rows, now_unix_ms, .. } = self;
-        // One that nobody named is introduced.
+        // A recognized subject is introduced by a line.
         let whose = rows[subject].recognized.as_ref();
         if let Some(whose) = whose.filter(|_| header_due) {
             writeln!(out, "{}{}", if is_first { "" } else { "\n" }, whose.about)?;
@@ -282,7 +281,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Says once what else an ID could be whose time has not come.
+    /// Suggests once the other kinds of an ID whose time is in the future.
     fn hint(&mut self, id: Id, layout: Layout) -> io::Result<()> {
         if self.hinted || !self.guesses {
             return Ok(());
@@ -303,7 +302,7 @@ impl Decoder<'_> {
     }
 }
 
-/// One object a line; of a subject that nobody named it says which it is.
+/// Writes one object a line. For a recognized subject it includes the generator and the kind.
 fn write_json(out: &mut dyn Write, whose: Option<&Recognition>, row: &impl Serialize) -> io::Result<()> {
     match whose {
         None => serde_json::to_writer(&mut *out, row)?,
@@ -320,10 +319,10 @@ struct Recognized<'a, R: Serialize> {
     row: &'a R,
 }
 
-/// Recognition IDs were recognized.
+/// A generator or a kind by which IDs were recognized.
 #[derive(Serialize)]
 struct Recognition {
-    /// `None`: a kind, and no generator of the configuration.
+    /// The generator's name; `None` for a kind that no generator of the configuration declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     generator: Option<String>,
     kind: &'static str,

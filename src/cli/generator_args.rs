@@ -1,8 +1,8 @@
-//! Which generator a tool asks for IDs.
+//! Flags of the generator that a tool draws from.
 
 use clap::Args;
 
-/// Flags that name a generator, and what comes with a request to it.
+/// Flags that name a generator, and the fields of its requests.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Generator")]
 pub(super) struct GeneratorArgs {
@@ -33,7 +33,7 @@ impl FieldArgs {
         self.fields.iter().any(|(known, _)| known == name)
     }
 
-    /// What follows the command in a request to this generator.
+    /// Returns the words after the command in a request to this generator.
     pub(super) fn words(&self, generator: Option<&str>) -> Result<Vec<String>, String> {
         let Some(generator) = generator else {
             return match self.fields.first() {

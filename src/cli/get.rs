@@ -15,7 +15,8 @@ use crate::tools::address::names_server;
 use crate::tools::client::Endpoint;
 use crate::tools::replies::{Reply, push_request};
 
-/// Requests in flight. GETID, not MGETID: how many IDs that may give is the server's affair (`id-mgetid-max`).
+/// Requests in flight. They are GETID, because only the server decides how many IDs an MGETID may draw
+/// (`id-mgetid-max`).
 const PIPELINE: u64 = 1000;
 
 /// Arguments of `getid get`.
@@ -38,10 +39,10 @@ Examples:
   getid get lua --field shard=53 | getid decode --layout redis-lua
   order_id=$(getid get --unix /run/getid/getid.sock)"))]
 pub(super) struct GetArgs {
-    /// The server, whose IDs, and how many
+    /// The server, the generator, and the number of IDs
     #[arg(value_name = "SERVER|NAME|N", num_args = 0..=3, allow_negative_numbers = true)]
     words: Vec<String>,
-    /// So many IDs [default: 1]
+    /// Number of IDs [default: 1]
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
@@ -77,12 +78,12 @@ pub(super) fn run(args: &GetArgs) -> ExitCode {
     finish(printed, code)
 }
 
-/// What is asked for.
+/// The requests to send.
 struct Request {
     /// One GETID.
     bytes: Vec<u8>,
     count: u64,
-    /// IDs of a named generator may be texts.
+    /// Whether a named generator is asked, whose IDs may be texts.
     is_named: bool,
 }
 
@@ -161,7 +162,7 @@ fn draw(endpoint: &Endpoint, request: &Request, drawn: &mut u64, out: &mut dyn W
             }
             *drawn += 1;
         }
-        // Whoever reads along sees them as they come.
+        // Flush, so that a reader of the pipe gets the IDs as they arrive.
         out.flush().map_err(Stop::Print)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `getid layout`: what a layout holds, until when, and what it can't do; and which one to choose.
+//! `getid layout`: explains a layout's capacity, end and limits, or proposes a layout for a load.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ Examples:
   getid layout --list"
 )]
 pub(super) struct ExplainArgs {
-    /// A kind, and what is declared of it; or a generator of the configuration
+    /// A kind and its options, or a generator of the configuration
     #[arg(value_name = "WORD", allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["words", "generator", "id_range", "shard_range", "random_range", "epoch"])]
     kind: Vec<String>,
@@ -48,7 +48,7 @@ pub(super) struct ExplainArgs {
     #[arg(long, conflicts_with_all = ["kind", "words", "generator", "config", "servers", "rate", "modulus"])]
     #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]
     list: bool,
-    /// Propose a layout for so many servers
+    /// Number of servers to propose a layout for
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SERVERS_MAX))]
     #[arg(requires = "rate", conflicts_with_all = ["kind", "words", "generator", "config"])]
     #[arg(conflicts_with_all = ["id_range", "shard_range", "random_range", "epoch"])]
@@ -66,7 +66,7 @@ pub(super) struct ExplainArgs {
     subject: SubjectArgs,
 }
 
-/// Explains or proposes; exit code 1 when the declaration is wrong, or nothing can be proposed.
+/// Explains or proposes a layout. The exit code is 1 if the declaration is wrong, or if no layout fits.
 pub(super) fn run(args: &ExplainArgs) -> ExitCode {
     let printed = if args.list {
         Ok(print_report(&List::new(), args.json))
@@ -93,7 +93,7 @@ fn explain(args: &ExplainArgs) -> Result<LayoutExplanation, String> {
     explained(&subject, Load { modulus: args.modulus, ids_per_s: args.rate })
 }
 
-/// What is printed of a generator.
+/// Explanation of a generator.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum LayoutExplanation {
@@ -130,7 +130,7 @@ struct List {
 #[derive(Serialize)]
 struct ListedKind {
     kind: &'static str,
-    /// 0: as declared.
+    /// 0 if the declaration sets the width.
     bits: u32,
     fields: String,
     about: &'static str,
@@ -170,7 +170,7 @@ struct ProposalReport {
     servers: u64,
     ids_per_s: u64,
     modulus: u64,
-    /// A line of a configuration; the name is an example.
+    /// A line of a configuration, with an example name.
     declaration: String,
     reasons: Vec<String>,
     layout: Explanation,

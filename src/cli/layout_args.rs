@@ -1,4 +1,4 @@
-//! Whose IDs a tool is about: which layout to read them with, or which generator's they are.
+//! Options that select the IDs a tool works on: by their layout, or by their generator.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::text::zone::Zone;
 use crate::tools::recognition::shaped;
 use crate::tools::subject::{Subject, SubjectError};
 
-/// Flags that say how the bits of IDs are divided.
+/// Flags that divide the bits of IDs.
 ///
-/// What they leave open is as a server has it that starts here with this file: environment over file over defaults. So
-/// in a server's container no flag is needed.
+/// What they leave open is as for a server that starts here with this file: environment over file over defaults. So in
+/// a server's container no flag is needed.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Layout (as the servers have it)")]
 pub(super) struct LayoutArgs {
@@ -38,13 +38,13 @@ pub(super) struct LayoutArgs {
     epoch: Option<String>,
 }
 
-/// Flags that say whose IDs a tool is about.
+/// Flags that select the IDs that a tool works on.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Layout (as the servers have it)")]
 pub(super) struct SubjectArgs {
     /// A kind or the words of a declaration, as in 'twitter epoch 2016-01-01T00:00:00Z'
     ///
-    /// `getid layout --list` shows the kinds. Constants need no values, for IDs say them.
+    /// `getid layout --list` shows the kinds. Constants need no values, because IDs contain them.
     #[arg(long = "layout", value_name = "WORDS", conflicts_with_all = UNNAMED)]
     #[arg(conflicts_with_all = ["generator", "config"])]
     words: Option<String>,
@@ -55,17 +55,17 @@ pub(super) struct SubjectArgs {
     unnamed: LayoutArgs,
 }
 
-/// The unnamed generator among the others: no generator may have this name.
+/// Name by which `--generator` selects the unnamed generator. No generator may have this name.
 const UNNAMED_NAME: &str = "-";
 
-/// Generators that an error names.
+/// Largest number of generators that an error names.
 const NAMED_MAX: usize = 10;
 
-/// The flags of the unnamed generator's layout.
+/// Names of the flags for the unnamed generator's layout.
 const UNNAMED: [&str; 4] = ["id_range", "shard_range", "random_range", "epoch"];
 
 impl SubjectArgs {
-    /// Whose IDs the flags say, or all that is wrong with them.
+    /// Returns the subject that the flags select, or all errors in them.
     pub(super) fn subject(&self) -> Result<Subject, String> {
         match (&self.words, &self.generator) {
             (Some(words), _) => declared("--layout", words),
@@ -75,8 +75,8 @@ impl SubjectArgs {
         }
     }
 
-    /// Whose IDs it could be: the one that the flags name, else the unnamed generator first, those of the
-    /// configuration, and kinds that an ID's shape tells.
+    /// Returns the possible subjects. If the flags name one, it is the only one. Otherwise the unnamed generator comes
+    /// first, then the configuration's generators, then the kinds that an ID's shape shows.
     pub(super) fn subjects(&self) -> Result<Vec<Subject>, String> {
         if self.words.is_some() || self.generator.is_some() || self.unnamed.has_layout() {
             return Ok(vec![self.subject()?]);
@@ -88,11 +88,11 @@ impl SubjectArgs {
         Ok(subjects)
     }
 
-    /// What one word means: the generator of the configuration that has this name, or a kind.
+    /// Returns the configured generator of this name, or the kind.
     pub(super) fn generator_or_kind(&self, word: &str) -> Result<Subject, String> {
         let config = match self.unnamed.load() {
             Ok(config) => Some(config),
-            // A kind needs no configuration; one that was named must be there.
+            // A kind needs no configuration, but a configuration that was named must be readable.
             Err(_) if self.unnamed.config.is_none() => None,
             Err(error) => return Err(error),
         };
@@ -108,13 +108,13 @@ impl SubjectArgs {
     }
 }
 
-/// All that a configuration declares.
+/// Returns all generators of a configuration.
 fn all_generators(config: &Config) -> impl Iterator<Item = Subject> {
     let clocks = config.generators.iter().map(|declaration| Subject::Declared(Box::new((**declaration).clone())));
     clocks.chain(config.counters.iter().map(|counter| Subject::Counted(Box::new((**counter).clone()))))
 }
 
-/// The generator of this name, or which there are.
+/// Returns the generator of this name. Fails with the names that exist.
 fn generator(config: &Config, name: &str) -> Result<Subject, String> {
     let subjects: Vec<Subject> = all_generators(config).collect();
     if let Some(subject) = subjects.iter().find(|subject| subject.name() == Some(name)) {
@@ -132,7 +132,7 @@ fn generator(config: &Config, name: &str) -> Result<Subject, String> {
     Err(format!("--generator {}: the configuration has no such generator; {meant}", printable_up_to(name, 64)))
 }
 
-/// What `words` declare, or all that is wrong with them; `place` is where they are from.
+/// Parses the declaration `words`. Fails with all errors; `place` is where the words come from.
 pub(super) fn declared(place: &str, words: &str) -> Result<Subject, String> {
     Subject::parse(words, epoch, |zone| Zone::named(zone).map(|_| ())).map_err(|errors| match errors.as_slice() {
         [error] => format!("{place}: {}", sentence(error)),
@@ -144,12 +144,12 @@ pub(super) fn declared(place: &str, words: &str) -> Result<Subject, String> {
 }
 
 impl LayoutArgs {
-    /// The layout that the flags say, or what is wrong with them.
+    /// Returns the layout that the flags set. Fails if they do not fit together.
     pub(super) fn layout(&self) -> Result<Layout, String> {
         self.layout_over(self.load()?.layout)
     }
 
-    /// Whether a flag says a part of the unnamed generator's layout.
+    /// Whether a flag sets a part of the unnamed generator's layout.
     fn has_layout(&self) -> bool {
         self.id_range.is_some() || self.shard_range.is_some() || self.random_range.is_some() || self.epoch.is_some()
     }
@@ -157,17 +157,17 @@ impl LayoutArgs {
     fn load(&self) -> Result<Config, String> {
         let sources =
             Sources { file: self.config.clone(), environment: std::env::vars_os().collect(), ..Sources::default() };
-        // Warnings are for who starts the server.
+        // Warnings are for the operator who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
         Ok(config)
     }
 
-    /// The servers' configuration file, if it was named.
+    /// Returns the path of the servers' configuration file, if it was given.
     pub(super) fn config(&self) -> Option<PathBuf> {
         self.config.clone()
     }
 
-    /// As `base`, but for the flags that were given.
+    /// Returns `base` with the given flags applied.
     pub(super) fn layout_over(&self, base: Layout) -> Result<Layout, String> {
         let epoch = match &self.epoch {
             None => base.epoch(),
@@ -189,7 +189,7 @@ impl LayoutArgs {
     }
 }
 
-/// A mistake, and the way out of it where the sentence does not show it.
+/// Formats an error, with its remedy where the error does not show it.
 fn sentence(error: &SubjectError) -> String {
     let help = match error {
         SubjectError::Declaration(DeclarationError::Kind { word }) => {

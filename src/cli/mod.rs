@@ -1,8 +1,8 @@
-//! The command line: one subcommand, one file.
+//! The command line: one file for each subcommand.
 //!
-//! Arguments are checked here, before anything is opened or started. What is printed goes through `output`, so that
-//! `getid decode ... | head` ends quietly, and only complaints go to standard error. Exit codes: 0 as asked, 1 the
-//! answer is no (a bad ID, no PONG, a violation), 2 the command line itself is wrong.
+//! Arguments are checked here, before anything is opened or started. Output goes through `output`, so that `getid
+//! decode ... | head` ends quietly. Only errors and remarks go to standard error. Exit codes: 0 is success, 1 a
+//! negative answer (a bad ID, no PONG, a violation), 2 a wrong command line.
 
 mod bench;
 mod check_config;
@@ -37,7 +37,7 @@ use crate::config::ordinal;
 use crate::system::{host, names};
 use crate::text::printable::{is_unprintable, printable};
 
-/// Reads the command line of this process and does what it says.
+/// Parses the command line of this process and runs the subcommand.
 pub fn run() -> ExitCode {
     names::look_up_without_libraries();
     if let Some(words) = words_of_serve(std::env::args_os().skip(1)) {
@@ -63,7 +63,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The name of this host if a server here could get its number from it (`server-id auto-ordinal`): tools do without.
+/// Returns this host's name if it can give a server its number (`server-id auto-ordinal`). Tools need none.
 fn host_name_with_ordinal() -> Option<String> {
     Some(host::name()).filter(|name| ordinal(name).is_some())
 }
@@ -73,7 +73,7 @@ fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// What people call subcommands, and the one that is meant.
+/// Words that people try as subcommands, and the subcommand that they mean.
 const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
     (&["start", "run", "server", "daemon"], "serve"),
     (&["check", "test", "validate", "lint", "config"], "check-config"),
@@ -86,7 +86,7 @@ const SUBCOMMAND_SYNONYMS: [(&[&str], &str); 9] = [
     (&["seq", "count", "incr", "counter", "counters"], "sequence"),
 ];
 
-/// `error` with the subcommand that is probably meant by one that there is not.
+/// Returns `error` with a suggestion for an unknown subcommand.
 fn proposed(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
@@ -99,7 +99,7 @@ fn proposed(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// `error` without what a terminal would obey in the arguments that it quotes.
+/// Returns `error` with control characters escaped in the arguments that it quotes.
 fn escaped(mut error: clap::Error) -> clap::Error {
     let quoted = |(kind, value): (ContextKind, &ContextValue)| match value {
         ContextValue::String(text) if text.contains(is_unprintable) => Some((kind, printable(text).into_owned())),
@@ -108,22 +108,22 @@ fn escaped(mut error: clap::Error) -> clap::Error {
     let quoted: Vec<_> = error.context().filter_map(quoted).collect();
     for (kind, text) in quoted {
         error.insert(kind, ContextValue::String(text));
-        // What it proposes instead quotes the same argument.
+        // clap's suggestion quotes the same argument.
         error.remove(ContextKind::Suggested);
     }
     error
 }
 
-/// The definition: what `--help` prints and the manual is made of.
+/// Returns the definition of the command line, from which `--help` and the manual are made.
 ///
-/// The version of a subcommand is that of the program, under its name.
+/// A subcommand shows the version of the program, under the program's name.
 pub fn command() -> clap::Command {
     help::arranged(Cli::command().mut_subcommands(|command| command.display_name("getid")))
 }
 
-/// The words behind `serve`, where clap would only pass them on.
+/// Returns the words after `serve`, where clap would only pass them on.
 ///
-/// A server that never touches clap has some 300 KB less in memory for all its life, and starts sooner.
+/// A server that never runs clap needs some 300 KB less memory for its whole life, and starts sooner.
 fn words_of_serve(mut args: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
     if args.next()? != "serve" {
         return None;
@@ -158,7 +158,7 @@ enum Command {
     /// hold: port 7890, loopback only, server-id 0, state in /var/lib/getid for root, else in ~/.local/state/getid.
     #[command(override_usage = "getid serve [FILE] [--DIRECTIVE VALUE]...", after_help = SERVE_EXAMPLES)]
     Serve(Words),
-    /// Check a configuration without starting: what would be said, and where it would listen
+    /// Check a configuration without starting: its warnings and errors, and where the server would listen
     ///
     /// Takes the same words as `getid serve`, the environment included; without a file it checks what a start without
     /// one would use. Prints warnings and OK and exits 0, or prints every error with its place and exits 1.
@@ -167,7 +167,7 @@ enum Command {
     /// missing; a store that cannot be used is an error. Without it nothing is opened.
     #[command(override_usage = "getid check-config [FILE] [--connect] [--DIRECTIVE VALUE]...", after_help = CHECK_CONFIG_EXAMPLES)]
     CheckConfig(Words),
-    /// Say what IDs mean: time, server-id, shard and random part
+    /// Decode IDs: time, server-id, shard and random part
     Decode(decode::DecodeArgs),
     /// The lowest and the highest ID of a time span, for WHERE id BETWEEN
     Span(span::SpanArgs),
@@ -179,13 +179,13 @@ enum Command {
     Get(Box<get::GetArgs>),
     /// Look at sequences in their stores, make and raise them, and print the SQL of their tables
     Sequence(Box<sequence::SequenceArgs>),
-    /// Take over counters of a Redis as sequences that go on above them
+    /// Take over counters of a Redis as sequences that continue above them
     ///
-    /// Says of each what was done with it, or why it was left out, and exits 1 if one was.
+    /// Prints for each what was done, or why it was left out, and exits 1 if one was.
     Import(Box<import::ImportArgs>),
     /// Look at claims of server-ids in a claim store, release them, or take them from their holder
     Claim(claim::ClaimArgs),
-    /// Make a claim store ready for a fleet, and say what its servers have in common
+    /// Make a claim store ready for a fleet, and show what its servers share
     Cluster(cluster::ClusterArgs),
     /// Show, advance or move the state a server keeps on disk or in a claim store
     State(state::StateArgs),
@@ -218,8 +218,8 @@ Examples:
   getid check-config /etc/getid/getid.conf --connect
   GETID_PORT=7000 getid check-config          # no file: the environment and the defaults";
 
-/// The words of `getid serve` and `getid check-config`, left as they are: which of them are directives is for the
-/// configuration to say.
+/// The words of `getid serve` and `getid check-config`, passed on unchanged: the configuration decides which of them
+/// are directives.
 #[derive(Args)]
 struct Words {
     /// Configuration file (.conf or .toml), then directives

@@ -1,7 +1,7 @@
-//! Printing that survives a closed pipe.
+//! Output that survives a closed pipe.
 //!
-//! `println!` panics when the reader has gone, and `getid decode < ids | head` is an everyday command. Here a closed
-//! pipe means that nobody wants to hear more, and every other error is said.
+//! `println!` panics when the reader has closed the pipe, and `getid decode < ids | head` is an everyday command. Here
+//! a closed pipe ends the output quietly, and every other error is reported.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::text::printable::printable;
 use crate::tools::paint::{Colored, bad_on_stderr, doubt_on_stderr};
 
-/// Exit code of a tool whose command line is wrong, or that could not do what it was asked.
+/// Exit code of a wrong command line, or of a request that could not be carried out.
 pub(super) const EXIT_FAILED: u8 = 2;
 
 /// Runs `write` on a buffered standard output and flushes it.
@@ -24,7 +24,7 @@ pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
     out.flush()
 }
 
-/// Prints a report, as one line of JSON or for people.
+/// Prints a report, as one line of JSON or as text.
 pub(super) fn print_report(report: &(impl Serialize + Display), json: bool) -> io::Result<()> {
     print(|out| {
         if json {
@@ -36,7 +36,7 @@ pub(super) fn print_report(report: &(impl Serialize + Display), json: bool) -> i
     })
 }
 
-/// The exit code after printing: `code`, unless what was to be printed got lost on a real error.
+/// Returns the exit code after printing: `code`, unless output was lost by an error other than a closed pipe.
 pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
     match printed {
         Ok(()) => code,
@@ -48,31 +48,31 @@ pub(super) fn finish(printed: io::Result<()>, code: ExitCode) -> ExitCode {
     }
 }
 
-/// A message on standard error, mostly one line. Where that is closed too, there is nobody left to tell.
+/// Prints an error on standard error, mostly one line. If that is closed too, the message is lost.
 ///
-/// Escaped here, whatever the message quotes: an argument, a path, or what a server answered.
+/// Everything that the message quotes is escaped here: an argument, a path, or a server's reply.
 pub(super) fn complain(message: &str) {
     write_line(&bad_on_stderr("getid:"), message);
 }
 
-/// The same of what is no failure.
+/// Prints a remark, which is no error, on standard error. It is escaped.
 pub(super) fn remark(message: &str) {
     write_line(&doubt_on_stderr("getid:"), message);
 }
 
-/// One write, so that lines of several programs do not mix.
+/// Writes a line by one write call, so that lines of several programs do not mix.
 fn write_line(name: &Colored<&str>, message: &str) {
     let line = format!("{name} {}\n", escaped(message));
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// `message` with everything in its lines escaped that a terminal would obey.
+/// Returns `message` with control characters escaped in each of its lines.
 fn escaped(message: &str) -> String {
     message.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
-/// A bar over `count` of something, or else over so many seconds. On standard error, and only when that is a terminal:
-/// indicatif sees to it.
+/// Returns a progress bar over `count` items, or else over so many seconds. indicatif draws it on standard error, and
+/// only on a terminal.
 pub(super) fn progress_bar(count: Option<u64>, seconds: f64) -> ProgressBar {
     let ms = || u64::try_from(Duration::from_secs_f64(seconds).as_millis()).unwrap_or(u64::MAX);
     let template = if count.is_some() { "{bar:30} {percent:>3} %  {msg}" } else { "{bar:30} {elapsed:>4}  {msg}" };

@@ -1,11 +1,11 @@
-//! `getid ping`: a health check that needs nothing but this binary.
+//! `getid ping`: a health check that needs only this binary.
 //!
-//! It really asks and really waits for the answer: a port that accepts while the server hangs is not healthy. A server
-//! that answers "who are you" is: it has read a request and replied, and no restart would bring it a password. So
-//! NOAUTH and NOPERM count as alive, while a password that was given and is wrong does not.
+//! It sends a request and waits for the reply: a port that accepts while the server hangs is not healthy. A server that
+//! asks for a password is healthy: it has read a request and replied, and no restart would give it a password. So
+//! NOAUTH and NOPERM count as alive, and a password that was given and is wrong does not.
 //!
-//! A server can be alive and give no IDs: its disk is full, its clock absurd. `--ids` asks for that, by IDREADY, which
-//! takes no ID and needs no password.
+//! A live server may still give no IDs: its disk is full, or its clock is absurd. `--ids` checks that with IDREADY,
+//! which draws no ID and needs no password.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::text::printable::printable;
 use crate::tools::paint::good;
 use crate::tools::replies::{Reply, push_request};
 
-/// How long it may take when nobody says, ms.
+/// Time-out without `--timeout-ms`, ms.
 const TIMEOUT_MS_DEFAULT: u64 = 1000;
 
 /// Arguments of `getid ping`.
@@ -47,7 +47,7 @@ pub(super) struct PingArgs {
     at: ServerArgs,
 }
 
-/// Asks once. Docker reserves exit code 2 of a health check, so everything that is not alive is 1.
+/// Sends one request. Docker reserves exit code 2 of a health check, so every failure is 1.
 pub(super) fn run(args: &PingArgs) -> ExitCode {
     let endpoint = match args.at.endpoint(args.server.as_deref(), TIMEOUT_MS_DEFAULT) {
         Ok(endpoint) => endpoint,

@@ -1,4 +1,4 @@
-//! How every tool names a server, is sure of it, and logs in: one set of flags.
+//! The flags by which every tool selects a server, verifies it, and logs in.
 
 use std::env;
 use std::fs::File;
@@ -12,16 +12,16 @@ use clap::Args;
 use crate::tools::address::{Address, Place};
 use crate::tools::client::{Endpoint, Login, Tls, TlsFiles};
 
-/// The port when nobody says one, as the server has it.
+/// Default port of a server.
 const PORT_DEFAULT: u16 = 7890;
 
-/// How long to wait for a connection, and for a reply, when nobody says, ms.
+/// Default time-out for a connection, and for a reply, ms.
 pub(super) const TIMEOUT_MS_DEFAULT: u64 = 10_000;
 
-/// Bytes of a password file that are read.
+/// Largest part of a password file that is read, bytes.
 const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
 
-/// For the help of each tool.
+/// Help text about the options that name a server.
 pub(super) const SERVER_HELP: &str = "\
 A server is named by a word or by flags: HOST:PORT, the path of a Unix socket (with a / in it), redis://[USER:PASSWORD@]HOST[:PORT],
 rediss:// (TLS), unix://PATH; or -p, --host, --unix. Without any, it is where `getid serve` in the same environment listens:
@@ -30,7 +30,7 @@ GETID_PORT (7890), or GETID_UNIXSOCKET when GETID_PORT is 0.
 The password comes from the first of --password-file, --password, the URL, REDISCLI_AUTH (as with redis-cli),
 GETID_REQUIREPASS_FILE (a file's name) and GETID_REQUIREPASS. A command line shows in `ps`; files and the environment do not.";
 
-/// Flags that say which server, and how to come in.
+/// Flags that select a server, and the login.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Server")]
 pub(super) struct ServerArgs {
@@ -46,7 +46,7 @@ pub(super) struct ServerArgs {
     /// Speak TLS; any of the four flags that follow does too
     #[arg(long)]
     tls: bool,
-    /// Trust a server whose certificate one of these has signed (PEM) [default: whom this system trusts]
+    /// Trust a server whose certificate one of these has signed (PEM) [default: those that this system trusts]
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// This client's certificate (PEM)
@@ -55,7 +55,7 @@ pub(super) struct ServerArgs {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Take any certificate: whoever stands between may read and change everything, the password too
+    /// Accept any certificate: an attacker in between may read and change everything, the password too
     #[arg(long, conflicts_with = "cacert")]
     insecure: bool,
     /// The name in the server's certificate [default: the host]
@@ -64,7 +64,7 @@ pub(super) struct ServerArgs {
     /// User, where the server has users (ACL) [default: the default user]
     #[arg(long)]
     user: Option<String>,
-    /// Password; in `ps` everybody can read it
+    /// Password; every user can read it in `ps`
     #[arg(long, conflicts_with = "password_file")]
     password: Option<String>,
     /// File whose first line is the password
@@ -76,14 +76,14 @@ pub(super) struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// The server that `word`, or else the flags, or else the environment name.
+    /// Returns the server that `word`, or else the flags, or else the environment name.
     pub(super) fn endpoint(&self, word: Option<&str>, timeout_ms: u64) -> Result<Endpoint, String> {
         let words: Vec<String> = word.into_iter().map(str::to_owned).collect();
         let mut endpoints = self.endpoints(&words, timeout_ms)?;
         endpoints.pop().ok_or_else(|| "no server was named".to_owned())
     }
 
-    /// The servers that `words` name; without any, the one of the flags or of the environment.
+    /// Returns the servers that `words` name; without any, the one of the flags or of the environment.
     pub(super) fn endpoints(&self, words: &[String], timeout_ms: u64) -> Result<Vec<Endpoint>, String> {
         let by_flags = self.host.is_some() || self.port.is_some() || self.unix.is_some();
         if let (Some(word), true) = (words.first(), by_flags) {
@@ -120,7 +120,8 @@ impl ServerArgs {
         endpoints.collect()
     }
 
-    /// Those for another server, which has another login. What is said of TLS holds for both, if `word` wants any.
+    /// Returns the flags for another server, which has another login. The TLS flags apply to both, if `word` asks for
+    /// TLS.
     pub(super) fn of_another(&self, word: &str) -> ServerArgs {
         let ServerArgs { cacert, cert, key, insecure, timeout_ms, .. } = self.clone();
         if word.starts_with("rediss://") {
@@ -135,7 +136,7 @@ impl ServerArgs {
             return Ok(Address::Unix(path.clone()));
         }
         let host = self.host.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
-        // As people copy them from URLs.
+        // With brackets, as copied from a URL.
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).map_or(host.clone(), str::to_owned);
         if host.is_empty() || host.contains(|char: char| char.is_whitespace() || char.is_control() || char == '/') {
             return Err(format!("--host: '{host}' is no host; HOST:PORT and URLs are words of their own"));
@@ -148,10 +149,10 @@ impl ServerArgs {
         }
     }
 
-    /// The port that a server in this environment listens on.
+    /// Returns the port that a server in this environment listens on.
     ///
-    /// In Kubernetes, a service named getid gives every pod a `GETID_PORT` such as `tcp://10.0.0.7:7890`, which the
-    /// server does not take for its directive either.
+    /// In Kubernetes, a service named getid sets `GETID_PORT` in every pod, such as `tcp://10.0.0.7:7890`. The server
+    /// ignores such a value too.
     #[expect(clippy::unused_self, reason = "reads as what it is of")]
     fn port_of_environment(&self) -> Result<u16, String> {
         match variable("GETID_PORT").filter(|text| !text.contains("://")) {
@@ -173,7 +174,7 @@ impl ServerArgs {
         }
     }
 
-    /// What was said about the password for all servers alike.
+    /// Returns the password of the flags, which is the same for all servers.
     fn given_password(&self) -> Result<Option<String>, String> {
         match &self.password_file {
             Some(path) => read_password("--password-file", path).map(Some),
@@ -196,7 +197,7 @@ impl ServerArgs {
     }
 }
 
-/// redis-cli's variable, or those that give the server its own.
+/// Returns the password from redis-cli's variable, or from those that set the server's own.
 fn password_of_environment() -> Result<Option<String>, String> {
     if let Some(password) = variable("REDISCLI_AUTH") {
         return Ok(Some(password));
@@ -219,7 +220,7 @@ fn read_password(name: &str, path: &Path) -> Result<String, String> {
     }
 }
 
-/// An environment variable that says something.
+/// Returns an environment variable that is not empty.
 fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }

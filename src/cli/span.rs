@@ -1,4 +1,4 @@
-//! `getid span`: from times to the IDs of that time, whatever server gave them.
+//! `getid span`: from times to the range of IDs with these times, whichever server gave them.
 
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub(super) struct SpanArgs {
     subject: SubjectArgs,
 }
 
-/// Prints the span; exit code 1 if there is none.
+/// Prints the span. The exit code is 1 if there is none.
 pub(super) fn run(args: &SpanArgs) -> ExitCode {
     let span = match args.subject.subject().and_then(|subject| Span::new(args, &subject, wall_unix_ms())) {
         Ok(span) => span,
@@ -98,7 +98,7 @@ fn span(layout: Layout, from_unix_ms: i64, to_unix_ms: i64) -> (String, String) 
     (lowest.to_string(), highest.to_string())
 }
 
-/// All IDs whose unit has a part of the span: those of a second that began before FROM too.
+/// Returns the range of all IDs whose unit overlaps the span, such as those of a second that began before FROM.
 fn declared_span(declaration: &Declaration, from_unix_ms: i64, to_unix_ms: i64) -> Result<(String, String), String> {
     let (layout, name) = (declaration.layout(), declaration.name());
     if !declaration.is_ordered() {
@@ -124,7 +124,7 @@ fn no_span(name: &str) -> String {
 
 const NS_PER_MS: i128 = 1_000_000;
 
-/// Which times there are IDs for, Unix ms.
+/// The range of times that IDs can carry, Unix ms.
 struct Bounds {
     first: i64,
     last: i64,
@@ -153,7 +153,7 @@ impl Bounds {
         let time = timestamp::format_rfc3339(unix_ms);
         Err(if unix_ms < self.first {
             let epoch = timestamp::format_rfc3339(self.first);
-            // What was meant, when it is not milliseconds.
+            // A number of seconds may have been meant.
             let seconds = unix_ms.checked_mul(1000).filter(|_| text.parse::<i64>().is_ok());
             let help = match seconds.filter(|&meant| meant > 0 && is_inside(meant)) {
                 Some(meant) => format!("; as seconds it would be {}", timestamp::format_rfc3339(meant)),

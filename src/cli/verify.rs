@@ -1,7 +1,7 @@
 //! `getid verify`: draws IDs as clients do, and judges them.
 //!
-//! Here are the arguments and the order of the steps: connect, draw, judge, report. The load, the checks and the report
-//! are in [`crate::tools::verify`].
+//! This file has the arguments and the order of the steps: connect, draw, judge, report. The load, the checks and the
+//! report are in [`crate::tools::verify`].
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -29,7 +29,7 @@ use crate::tools::verify::{
     Earlier, JudgeError, JudgeOptions, MODULUS_MAX, Promises, ServerWatch, Watch, WatchOptions, judge, layout_text,
 };
 
-/// How long a run is when nobody says.
+/// Duration of a run without `--seconds` and `--count`, s.
 const SECONDS_DEFAULT: f64 = 10.0;
 
 /// Arguments of `getid verify`.
@@ -73,17 +73,17 @@ pub(super) struct VerifyArgs {
     /// Connections to each server
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
-    /// Draw for so many seconds [default: 10, unless -n is given]
+    /// Seconds to draw [default: 10, unless -n is given]
     #[arg(short, long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Draw so many IDs, from all servers together
+    /// IDs to draw, from all servers together
     #[arg(short = 'n', long = "count", visible_alias = "ids", value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     ids: Option<u64>,
     /// Requests in flight on each connection
     #[arg(short = 'P', long, value_name = "DEPTH", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pipeline: u32,
-    /// Draw by MGETID, so many IDs a request, instead of GETID
+    /// IDs of a request: draw by MGETID instead of GETID
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     batch: Option<u32>,
     /// The server-ids to expect, one for each server
@@ -93,7 +93,7 @@ pub(super) struct VerifyArgs {
     #[arg(long = "mod", visible_alias = "modulus", value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MODULUS_MAX)))]
     modulus: u32,
-    /// Nobody else draws from these servers: evenness must hold to the letter
+    /// No other client draws from these servers, so evenness must hold exactly
     #[arg(long)]
     exclusive: bool,
     /// How far an ID's time may lie from this machine's clock
@@ -122,7 +122,7 @@ pub(super) struct VerifyArgs {
     subject: SubjectArgs,
 }
 
-/// Seconds as an argument says them.
+/// Parses an argument in seconds.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e7 => Ok(seconds),
@@ -144,7 +144,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     let promises = Arc::new(Promises::of(args.subject.subject()?).ok_or("the layout can't be judged")?);
     let words = words(args, &promises)?;
     let targets = targets(args)?;
-    // Before an hour of drawing rather than behind it.
+    // Opens the files before an hour of drawing, so that a bad path fails at once.
     let earlier = args.against.iter().map(|path| open_earlier(path, &promises)).collect::<Result<Vec<_>, _>>()?;
     let mut record = args.record.as_deref().map(|path| RecordFile::create(path, promises.subject())).transpose()?;
 
@@ -161,7 +161,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     let mut drawn = draw(args, &plan, &promises, &targets, &bar)?;
 
     bar.set_message("checking");
-    // Replies that were lost on the way are gaps in what the run saw.
+    // Replies that were lost are gaps in what the run saw.
     let exclusive = args.exclusive && drawn.disconnects.is_empty();
     let (modulus, after) = (args.modulus, args.after);
     let options = JudgeOptions { promises: Arc::clone(&promises), modulus, exclusive, after };
@@ -195,7 +195,7 @@ fn verify(args: &VerifyArgs) -> Result<(Report, ExitCode), String> {
     Ok((report, code))
 }
 
-/// What follows GETID: the generator's name, and every field that comes with a request.
+/// Returns the words after GETID: the generator's name, and every field that comes with a request.
 fn words(args: &VerifyArgs, promises: &Promises) -> Result<Vec<String>, String> {
     if args.after && !promises.ordered() {
         return Err("--after: these IDs do not ascend, so none is known to be later than others".to_owned());
@@ -231,7 +231,7 @@ fn draw(
     bar: &ProgressBar,
 ) -> Result<Drawn, String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| format!("starting threads: {error}"))?;
-    // A named generator has a layout of its own.
+    // A named generator has its own layout.
     let watched: Vec<&Endpoint> =
         targets.iter().map(|target| &**target).filter(|_| promises.generator().is_none()).collect();
     let (drawn, at_limit) =
@@ -249,7 +249,7 @@ async fn draw_all(
     let tolerance = i64::try_from(args.clock_tolerance_ms).unwrap_or(i64::MAX);
     let watch_options = WatchOptions { promises: Arc::clone(promises), clock_tolerance_ms: tolerance };
 
-    // All connections are open before the first ID is drawn, so that they meet.
+    // All connections are open before the first ID is drawn, so that they draw at the same time.
     let mut servers = Vec::new();
     let mut loads = Vec::new();
     for (index, target) in targets.iter().enumerate() {
@@ -279,7 +279,7 @@ async fn draw_all(
                 Some(Ok(outcome)) => drawn.absorb(outcome),
                 Some(Err(error)) => return Err(format!("a connection's task failed: {error}")),
             },
-            // Who stops a run still wants to know what it found.
+            // An interrupted run still reports what it found.
             Ok(()) = tokio::signal::ctrl_c() => plan.stop.store(true, Ordering::Relaxed),
             () = sleep_until(until) => plan.stop.store(true, Ordering::Relaxed),
             _ = tick.tick() => {
@@ -315,8 +315,8 @@ fn open_earlier(path: &Path, promises: &Promises) -> Result<Earlier<'static>, St
     Ok(Earlier { name, ids: Box::new(reader) })
 }
 
-/// The record under a temporary name until it is whole, so that an earlier one of that name outlives a failed run, and
-/// may even be read by this one.
+/// A record file with a temporary name until it is complete. So an earlier file of the final name survives a failed
+/// run, and this run may read it.
 struct RecordFile {
     path: PathBuf,
     unfinished: PathBuf,

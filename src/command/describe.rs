@@ -1,4 +1,4 @@
-//! `COMMAND` and its subcommands, and every `HELP`: the table told in the shapes of Redis 7.
+//! `COMMAND` and its subcommands, and every `HELP`: describes the table in the formats of Redis 7.
 
 use std::collections::HashSet;
 
@@ -6,16 +6,16 @@ use super::{Argument, Categories, Command, Vocabulary, keys};
 use crate::resp::{Args, Value};
 use crate::text::glob::Pattern;
 
-/// `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each, null for a name that is unknown.
-/// Of more names than there are commands, those that come again are left out.
+/// Replies to `COMMAND` (no names) and `COMMAND INFO name ...`: an array of ten fields for each command, null for an
+/// unknown name. If there are more names than commands, repeated names are left out.
 ///
-/// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries can't parse. Only sets of
-/// plain strings are given here; the other two are arrays.
+/// Redis puts key specifications and subcommands in RESP3 sets, which two client libraries cannot parse. Here only sets
+/// of plain strings are sets; the other two are arrays.
 pub fn command_info<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<Item = &'a [u8]>) -> Value {
     if names.len() == 0 {
         return Value::Array(vocabulary.commands().iter().map(|command| info(command)).collect());
     }
-    // Else a request of 200 KB would have a reply of 40 MB.
+    // Otherwise a request of 200 KB would get a reply of 40 MB.
     let may_repeat = names.len() <= super::rows().count();
     let mut described = HashSet::new();
     let found = names.map(|name| vocabulary.find_full(name)).filter(|found| match found {
@@ -41,14 +41,14 @@ fn info(command: &'static Command) -> Value {
     ])
 }
 
-/// `COMMAND DOCS [name ...]`: a map from names to maps. Names that are unknown are left out.
+/// Replies to `COMMAND DOCS [name ...]`: a map from names to maps. Unknown names are left out.
 pub fn command_docs<'a>(vocabulary: &Vocabulary, names: impl ExactSizeIterator<Item = &'a [u8]>) -> Value {
     let mut commands: Vec<&'static Command> = Vec::new();
     if names.len() == 0 {
         commands.extend(vocabulary.commands());
     } else {
         for command in names.filter_map(|name| vocabulary.find_full(name)) {
-            // A map has each field once. The table is short, so is this list.
+            // A map has each key once. The table is short, and so is this list.
             if !commands.iter().any(|known| known.verb == command.verb) {
                 commands.push(command);
             }
@@ -100,7 +100,8 @@ fn argument_docs(argument: &'static Argument, command: &'static Command) -> Valu
     Value::map(fields)
 }
 
-/// `COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]`: names, those of subcommands included.
+/// Replies to `COMMAND LIST [FILTERBY (MODULE name | ACLCAT category | PATTERN pattern)]` with names, including those
+/// of subcommands.
 pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     let admits: Box<dyn Fn(&Command) -> bool> = match (args.len(), args.get(2), args.get(3), args.get(4)) {
         (2, ..) => Box::new(|_| true),
@@ -125,13 +126,14 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     Value::Array(all.filter(|command| admits(command)).map(|command| Value::from(command.full_name)).collect())
 }
 
-/// `COMMAND GETKEYS`, or with `flags` `COMMAND GETKEYSANDFLAGS`: the generators and sequences that a command names.
+/// Replies to `COMMAND GETKEYS`, or with `flags` to `COMMAND GETKEYSANDFLAGS`: the generators and sequences that a
+/// command names.
 ///
-/// `WATCH` does not count: it is refused whatever it names.
+/// `WATCH` has no keys here: it is refused whatever it names.
 ///
 /// # Errors
 ///
-/// The reply's text for a command that is not here, has no place for a key, or has too few arguments.
+/// Returns the reply's text for an unknown command, for one without keys, or for too few arguments.
 pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
     let asked = args.behind(2);
     let command = vocabulary.resolve(asked).map_err(|_| "ERR Invalid command specified")?;
@@ -144,7 +146,7 @@ pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) ->
     Ok(keys::keys_value(command, asked, flags))
 }
 
-/// The `HELP` of the container called `full_name`: lines as Redis formats them.
+/// Replies to the `HELP` of a container, in lines as Redis formats them.
 pub fn command_help(container: &Command) -> Value {
     let title = format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",

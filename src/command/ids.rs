@@ -1,4 +1,4 @@
-//! `DECODEID` and `IDSPAN`: what an ID says, and which IDs a span of time has.
+//! `DECODEID` and `IDSPAN`: decode an ID, and find the IDs of a span of time.
 
 use std::str;
 
@@ -9,14 +9,14 @@ use crate::resp::{Value, parse_integer};
 use crate::text::printable::printable;
 use crate::text::timestamp::{Time, format_rfc3339};
 
-/// How much of an argument an error text quotes, bytes.
+/// Largest part of an argument that an error text quotes, bytes.
 const QUOTED_BYTES_MAX: usize = 64;
 
-/// An ID as a client writes it: digits as an integer of Redis, 0 to 2^63 - 1.
+/// Parses an ID as a client writes it: the digits of a Redis integer, 0 to 2^63 - 1.
 ///
 /// # Errors
 ///
-/// [`IdArgumentError`], whose `Display` is the reply's text.
+/// Returns [`IdArgumentError`], whose `Display` is the reply's text.
 pub fn parse_id(text: &[u8]) -> Result<Id, IdArgumentError> {
     if let Some(number) = parse_integer(text) {
         let number = u64::try_from(number).map_err(|_| IdArgumentError::Negative { number })?;
@@ -33,28 +33,28 @@ pub fn parse_id(text: &[u8]) -> Result<Id, IdArgumentError> {
 /// Why an argument is not an ID. `Display` is the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdArgumentError {
-    /// It is not an integer, or one below -2^63.
+    /// The argument is no integer, or is below -2^63.
     #[error("ERR '{text}' is not an id: an id is an integer of 0 to 9223372036854775807")]
     NotAnInteger {
-        /// Its beginning.
+        /// The beginning of the argument.
         text: String,
     },
-    /// It is below 0.
+    /// The argument is below 0.
     #[error("ERR {number} is not an id: an id is never negative")]
     Negative {
-        /// The number.
+        /// The number of the argument.
         number: i64,
     },
-    /// It is 2^63 or above.
+    /// The argument is 2^63 or above.
     #[error("ERR {text} is not an id: an id has 63 bits, so it is at most 9223372036854775807")]
     TooLarge {
-        /// Its beginning.
+        /// The beginning of the argument.
         text: String,
     },
 }
 
-/// The reply to `DECODEID`: what `id` says under this layout. `ahead_ms` is how far its time lies ahead of
-/// `now_unix_ms`, negative for one of the past.
+/// Replies to `DECODEID` with the fields of `id` under this layout. `ahead_ms` is the time by which it lies ahead of
+/// `now_unix_ms`, negative for an ID of the past.
 pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
     let parts = layout.split(id);
     let unix_ms = parts.tick.unix_ms(layout.epoch());
@@ -68,11 +68,11 @@ pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
     ])
 }
 
-/// The two times of `IDSPAN`, each as [`Time::parse`] reads it.
+/// Parses the two times of `IDSPAN`, each as [`Time::parse`] does.
 ///
 /// # Errors
 ///
-/// [`SpanError`], whose `Display` is the reply's text.
+/// Returns [`SpanError`], whose `Display` is the reply's text.
 pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[Time; 2], SpanError> {
     let time = |text: &[u8]| {
         let text = String::from_utf8_lossy(quote(text, TIME_BYTES_MAX));
@@ -81,8 +81,8 @@ pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[Time; 2], SpanError> {
     Ok([time(from)?, time(to)?])
 }
 
-/// The reply to `IDSPAN`: the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive, when
-/// it is now `now_unix_ms`; or an error that says why there is none.
+/// Replies to `IDSPAN` with the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive,
+/// where `now` is `now_unix_ms`. The reply is an error if there is none.
 pub fn describe_span(layout: Layout, times: [Time; 2], now_unix_ms: i64) -> Value {
     match span(layout, times, now_unix_ms) {
         Ok((lowest, highest)) => {
@@ -112,36 +112,36 @@ fn span(layout: Layout, [from, to]: [Time; 2], now_unix_ms: i64) -> Result<(Id, 
     Ok(layout.span(from, to))
 }
 
-/// The longest text that is looked at as a time, bytes: more than any time has, so that what is cut off is none.
+/// Largest part of an argument that is parsed as a time, bytes: longer than any time, so a cut text is no time.
 const TIME_BYTES_MAX: usize = 300;
 
 /// Why two arguments are no span of time. `Display` is the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// One of them is not a time.
+    /// One of the arguments is no time.
     #[error("ERR {0}")]
     Time(String),
-    /// No ID can carry one of them.
+    /// No ID can carry one of the times.
     #[error("ERR {time} is {relation} time an id can carry, {bound}")]
     OutOfRange {
-        /// The time.
+        /// The time out of range.
         time: String,
-        /// Which end it is beyond.
+        /// Whether the time is before the first or after the last one.
         relation: &'static str,
-        /// That end.
+        /// The limit that the time exceeds.
         bound: String,
     },
-    /// The first is after the second.
+    /// The first time is after the second.
     #[error("ERR the span ends before it begins: from {from} to {to}")]
     Backwards {
-        /// The first.
+        /// The first time.
         from: String,
-        /// The second.
+        /// The second time.
         to: String,
     },
 }
 
-/// The beginning of what a client sent, made fit for a sentence.
+/// Returns the beginning of a client's argument, escaped for an error text.
 pub fn quoted(text: &[u8]) -> String {
     let text = quote(text, QUOTED_BYTES_MAX);
     str::from_utf8(text).map_or_else(|_| text.escape_ascii().to_string(), |text| printable(text).into_owned())

@@ -1,74 +1,73 @@
-//! Where keys and channels are among a command's arguments, and what is done with them.
+//! Where keys and channels are among a command's arguments, and how the command uses them.
 //!
-//! A key, in Redis's rules, is the name of a generator or of a sequence here. Where it is and what is done with it is
-//! data of the command's row, so that ACL rules, `COMMAND GETKEYS`, `COMMAND INFO` and hints cannot disagree.
-//!
-//! Not here: what a name means, and whose it is.
+//! A key in Redis's sense is the name of a generator or of a sequence here. Its place and its access are data of the
+//! command's row, so that ACL rules, `COMMAND GETKEYS`, `COMMAND INFO` and hints cannot disagree. The meaning and the
+//! owner of a name are not decided here.
 
 use super::Command;
 use crate::resp::{Args, Value, parse_integer};
 
-/// The longest name of a generator or of a sequence, bytes.
+/// Longest name of a generator or of a sequence, bytes.
 pub const KEY_BYTES_MAX: usize = 128;
 
 /// Keys among the arguments of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
-    /// The argument with the first of them, or with their number.
+    /// Index of the first key, or of the number of keys.
     pub first: u8,
-    /// Which of those from there on.
+    /// Which arguments from there on are keys.
     pub places: Places,
-    /// What is done with each.
+    /// How the command uses each key.
     pub access: Access,
 }
 
 /// Which arguments are keys, from a first one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// That one, if it is there.
+    /// The first argument, if it is present.
     One,
-    /// That one and every `step`-th behind it.
+    /// The first argument and every `step`-th one after it.
     Rest {
-        /// 1: all of them; 2: each has a value behind it.
+        /// 1 if all of them are keys, 2 if a value follows each.
         step: u8,
     },
-    /// So many behind it as it says.
+    /// As many arguments after the first as its number states.
     Counted,
 }
 
-/// What is done with a key: a set of the flags of Redis's key specifications.
+/// How a command uses a key: a set of the flags of Redis's key specifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u16);
 
 impl Access {
-    /// Nothing of it changes.
+    /// The key is not changed.
     pub const RO: Access = Access(1);
-    /// Something of it changes.
+    /// A part of the key is changed.
     pub const RW: Access = Access(1 << 1);
-    /// It is replaced whole.
+    /// The key is replaced as a whole.
     pub const OW: Access = Access(1 << 2);
-    /// It is removed.
+    /// The key is removed.
     pub const RM: Access = Access(1 << 3);
-    /// Its value comes out.
+    /// The reply contains the key's value.
     pub const ACCESS: Access = Access(1 << 4);
-    /// Its value changes.
+    /// The key's value is changed.
     pub const UPDATE: Access = Access(1 << 5);
-    /// It gets a value without a look at the one before.
+    /// The key gets a value regardless of the previous one.
     pub const INSERT: Access = Access(1 << 6);
-    /// It is removed, whatever it was.
+    /// The key is removed, whatever its value.
     pub const DELETE: Access = Access(1 << 7);
-    /// The other flags depend on the arguments: `SET` has a value come out only with `GET`.
+    /// The other flags depend on the arguments: `SET` returns a value only with `GET`.
     pub const VARIABLE_FLAGS: Access = Access(1 << 8);
 
     const NAMES: [&'static str; 9] = ["RO", "RW", "OW", "RM", "access", "update", "insert", "delete", "variable_flags"];
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn and(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in.
+    /// Whether the set contains all of `other`.
     pub const fn has(self, other: Access) -> bool {
         self.0 & other.0 == other.0
     }
@@ -83,7 +82,7 @@ impl Access {
         self.0 & (Access::UPDATE.0 | Access::INSERT.0 | Access::DELETE.0) != 0
     }
 
-    /// As `COMMAND` gives it.
+    /// Returns the set as `COMMAND` replies it.
     fn to_value(self) -> Value {
         let names = Self::NAMES.into_iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 == 1);
         Value::Set(names.map(|(_, name)| Value::Simple(name.into())).collect())
@@ -93,30 +92,30 @@ impl Access {
 /// A key among the arguments of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyArg<'a> {
-    /// Which argument it is.
+    /// Index of the argument.
     pub at: usize,
-    /// Of one that is too long to be a name, the beginning: so the answer to a large request is the same however much
-    /// of it is there.
+    /// The name; the beginning of one that is too long for a name. So the answer to a large request does not depend on
+    /// how much of it has arrived.
     pub name: &'a [u8],
-    /// What is done with it.
+    /// How the command uses the key.
     pub access: Access,
 }
 
 /// Channels among the arguments of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channels {
-    /// None, or none that anybody is asked about: who may leave a channel.
+    /// No channels, or channels without access checks: leaving a channel needs no right.
     None,
-    /// The first argument.
+    /// The first argument is a channel.
     One,
-    /// All arguments.
+    /// All arguments are channels.
     All,
-    /// All arguments, and they are patterns.
+    /// All arguments are patterns of channels.
     Patterns,
 }
 
 impl Command {
-    /// The keys among its arguments.
+    /// Returns the keys among the command's arguments.
     pub fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = KeyArg<'a>> {
         self.keys.iter().flat_map(move |spec| {
             let access = spec.access_in(args);
@@ -127,7 +126,7 @@ impl Command {
         })
     }
 
-    /// The channels among its arguments, and where they are.
+    /// Returns the channels among the command's arguments, with their indices.
     pub fn channels_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = (usize, &'a [u8])> {
         let count = match self.channels {
             Channels::None => 0,
@@ -139,7 +138,7 @@ impl Command {
 }
 
 impl KeySpec {
-    /// The indices of keys; some may be past the arguments.
+    /// Returns the indices of keys; some may be past the arguments.
     fn places_in(self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
         let first = usize::from(self.first);
         let (first, end, step) = match self.places {
@@ -147,7 +146,7 @@ impl KeySpec {
             Places::Rest { step } => (first, args.len(), usize::from(step)),
             Places::Counted => {
                 let count = args.get(first).and_then(parse_integer).and_then(|count| usize::try_from(count).ok());
-                // A number that cannot be is an error of the command itself.
+                // An impossible number is an error of the command itself.
                 let count = count.filter(|&count| count < args.len().saturating_sub(first)).unwrap_or(0);
                 (first + 1, first + 1 + count, 1)
             }
@@ -155,7 +154,7 @@ impl KeySpec {
         (first..end).step_by(step)
     }
 
-    /// What is done with them by these arguments.
+    /// Returns how the command uses the keys with these arguments.
     fn access_in(self, args: Args<'_>) -> Access {
         if !self.access.has(Access::VARIABLE_FLAGS) {
             return self.access;
@@ -166,7 +165,7 @@ impl KeySpec {
         Access::OW.and(Access::UPDATE)
     }
 
-    /// As `COMMAND INFO` gives it.
+    /// Returns the specification as `COMMAND INFO` replies it.
     pub(super) fn to_value(self) -> Value {
         let kind = |name: &'static str, fields: Value| Value::map([("type", Value::from(name)), ("spec", fields)]);
         let range = |last, step| Value::map([("lastkey", last), ("keystep", step), ("limit", 0)].map(of_number));
@@ -189,8 +188,8 @@ fn of_number((name, number): (&'static str, i64)) -> (&'static str, Value) {
     (name, Value::Integer(number))
 }
 
-/// First key, last key and step, as Redis's older clients look at them: of all specifications together, and only as far
-/// as such numbers can say it.
+/// Returns first key, last key and step, as Redis's older clients read them: for all specifications together, as far as
+/// three numbers can express them.
 pub(super) fn range_of(keys: &[KeySpec]) -> [i64; 3] {
     let ranges = keys.iter().filter_map(|spec| match spec.places {
         Places::One => Some((i64::from(spec.first), i64::from(spec.first), 1)),
@@ -201,7 +200,7 @@ pub(super) fn range_of(keys: &[KeySpec]) -> [i64; 3] {
     joined.map_or([0; 3], |(first, last, step)| [first, last, step])
 }
 
-/// `COMMAND GETKEYS`: the names, and `COMMAND GETKEYSANDFLAGS`: each with what is done with it.
+/// Replies to `COMMAND GETKEYS` with the names, and to `COMMAND GETKEYSANDFLAGS` with each name and its access.
 pub(super) fn keys_value(command: &Command, asked: Args<'_>, flags: bool) -> Value {
     let told = |key: KeyArg<'_>| {
         let name = Value::bulk(key.name.to_vec());

@@ -1,10 +1,11 @@
-//! The command table: what each command is called, how many arguments it takes, and what is said about it.
+//! The command table: the names, arguments, rights and documentation of each command.
 //!
-//! Clients learn about commands from four places: `COMMAND` and its subcommands, the hints of redis-cli, error texts,
-//! and later the rules of access lists. All of them are made from one row per command, so they cannot disagree. What a
-//! command does is not here: a row carries a [`Verb`], and the session knows what to do with it.
+//! Clients learn about commands from `COMMAND` and its subcommands, redis-cli's hints, error texts, and ACL rules. All
+//! of them are derived from one row per command, so they cannot disagree. The code of a command is not here: a row
+//! carries a [`Verb`], which the session executes.
 //!
-//! Pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row (tested).
+//! The module is pure, and no part of it changes while a server runs. Invariant: every [`Verb`] has exactly one row
+//! (tested).
 
 mod describe;
 mod ids;
@@ -25,99 +26,98 @@ pub use table::{NAMING, TABLE};
 
 use crate::resp::Args;
 
-/// The Redis version that `HELLO` and `INFO` name: clients that look at it choose what they send by it.
+/// The Redis version in `HELLO` and `INFO`, by which some clients choose their commands.
 ///
-/// 7.2 is the first with `CLIENT SETINFO` and `CLIENT NO-TOUCH`, which are here; what came later is not.
+/// 7.2 is the first with `CLIENT SETINFO` and `CLIENT NO-TOUCH`, which exist here; later commands do not.
 pub const REDIS_VERSION: &str = "7.2.5";
 
 /// One row of the table: a command, a container of subcommands, or a subcommand.
 #[derive(Debug)]
 pub struct Command {
-    /// What it does.
+    /// The function of the command.
     pub verb: Verb,
-    /// Lower case; of a subcommand without its container.
+    /// Name in lower case; for a subcommand without its container.
     pub name: &'static str,
-    /// Lower case; of a subcommand as `container|name`.
+    /// Name in lower case; for a subcommand `container|name`.
     pub full_name: &'static str,
-    /// How many arguments it takes, names included; negative: at least that many.
+    /// Number of arguments, names included; a negative one is a minimum.
     pub arity: i32,
-    /// What it needs and what it may do.
+    /// Conditions and effects of the command.
     pub flags: Flags,
-    /// The ACL categories it is in, those that follow from its flags included.
+    /// ACL categories of the command, including those that follow from its flags.
     pub categories: Categories,
-    /// The version of Redis, or of getid, that had it first.
+    /// The first version of Redis, or of getid, with the command.
     pub since: &'static str,
-    /// The heading redis-cli's help puts it under.
+    /// Heading of the command in redis-cli's help.
     pub group: &'static str,
     /// One sentence, without a full stop, as Redis writes them.
     pub summary: &'static str,
-    /// What its time depends on; empty when nobody asks.
+    /// Complexity of the command; empty if it is not documented.
     pub complexity: &'static str,
-    /// What it takes, for hints.
+    /// Arguments of the command, for hints.
     pub arguments: &'static [Argument],
-    /// Where the names of generators and sequences are among its arguments, and what is done with them: keys, in
-    /// Redis's rules.
+    /// Names of generators and sequences among the arguments, and their use: keys in Redis's sense.
     pub keys: &'static [KeySpec],
-    /// Where channels are among its arguments, if anybody is asked for leave to use them.
+    /// Channels among the arguments, if their use needs a right.
     pub channels: Channels,
-    /// Its subcommands.
+    /// Subcommands of a container.
     pub subcommands: &'static [Command],
-    /// Its lines in the container's `HELP`: the usage, then its explanation indented.
+    /// Lines in the container's `HELP`: the usage, then its indented explanation.
     pub help: &'static [&'static str],
-    /// Whether it changes the server or reaches other clients: other machines need a login for it (`protected-mode`).
-    /// What libraries and exporters send by themselves is not guarded: INFO, CONFIG GET (without secrets), ROLE, CLIENT
-    /// SETINFO.
+    /// Whether the command changes the server or affects other clients, so that other machines need a login for it
+    /// (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO, CONFIG GET
+    /// (without secrets), ROLE, CLIENT SETINFO.
     pub is_guarded: bool,
-    /// Whether it goes on while `CLIENT PAUSE ALL` holds requests; as do commands with [`Flags::NO_AUTH`].
+    /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`Flags::NO_AUTH`] do.
     pub is_unpaused: bool,
-    /// Whether it runs at once between `MULTI` and `EXEC`, where others are queued.
+    /// Whether the command runs at once between `MULTI` and `EXEC`, where others are queued.
     pub runs_at_once: bool,
-    /// Whether its reply is what was sent, however large that is.
+    /// Whether the reply repeats an argument, whatever its size.
     pub sends_back: bool,
-    /// Which of its arguments monitors and the slow log are not shown.
+    /// Arguments that are hidden from monitors and the slow log.
     pub secrets: Secrets,
 }
 
 /// Which arguments of a command are secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
-    /// None.
+    /// No argument is secret.
     None,
-    /// All from this index on.
+    /// All arguments from this index on.
     From(usize),
     /// Values of secret directives among the pairs of `CONFIG SET`.
     Directives,
-    /// The two behind `AUTH`, in `HELLO`.
+    /// The two arguments after `AUTH`, in `HELLO`.
     Login,
-    /// Those of the command that `ACL DRYRUN` tries.
+    /// The secret arguments of the command that `ACL DRYRUN` tries.
     Tried,
 }
 
-/// Every row, each container before its subcommands.
+/// Returns every row, each container before its subcommands.
 pub fn rows() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// What a command takes, as `COMMAND DOCS` describes it.
+/// An argument of a command, as `COMMAND DOCS` describes it.
 #[derive(Debug)]
 pub struct Argument {
-    /// What hints call it.
+    /// Name of the argument in hints.
     pub name: &'static str,
-    /// `string`, `integer`, `key`, `pattern`, `pure-token`, `oneof` or `block`.
+    /// One of `string`, `integer`, `key`, `pattern`, `pure-token`, `oneof` and `block`.
     pub kind: &'static str,
-    /// The word in front of it, or that it is.
+    /// The word before the argument, or the argument itself for a `pure-token`.
     pub token: Option<&'static str>,
-    /// Whether it may be left out.
+    /// Whether the argument may be left out.
     pub optional: bool,
-    /// Whether it may be repeated.
+    /// Whether the argument may be repeated.
     pub multiple: bool,
     /// The parts of a `oneof` or a `block`.
     pub parts: &'static [Argument],
 }
 
-/// What a command does. The session has one arm for each.
+/// The function of a command. The session has one match arm for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "each is named as its command, and the table says what that does")]
+#[expect(missing_docs, reason = "each has the name of its command, and the table documents it")]
 pub enum Verb {
     GetId,
     MGetId,
@@ -316,13 +316,13 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// How many there are; `verb as usize` is below.
+    /// Number of verbs; `verb as usize` is below it.
     pub const COUNT: usize = Verb::WorkerIdRevoke as usize + 1;
 
-    /// Those whose replies are IDs, or values of sequences.
+    /// Verbs whose replies are IDs, or values of sequences.
     pub const DRAWING_IDS: [Verb; 5] = [Verb::GetId, Verb::MGetId, Verb::Incr, Verb::IncrBy, Verb::HIncrBy];
 
-    /// Whether its reply is IDs, or a value of a sequence.
+    /// Whether the reply is IDs, or a value of a sequence.
     #[inline]
     pub const fn draws_ids(self) -> bool {
         matches!(self, Verb::GetId | Verb::MGetId | Verb::Incr | Verb::IncrBy | Verb::HIncrBy)
@@ -330,34 +330,34 @@ impl Verb {
 }
 
 impl Command {
-    /// Whether `CLIENT PAUSE WRITE` holds it: it gives IDs, or changes a sequence.
+    /// Whether `CLIENT PAUSE WRITE` holds the command: it gives IDs, or changes a sequence.
     #[inline]
     pub const fn writes(&self) -> bool {
         self.verb.draws_ids() || self.flags.has(Flags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
     }
 
-    /// Whether it takes `len` arguments, names included.
+    /// Whether the command accepts `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
         let wanted = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { len >= wanted } else { len == wanted }
     }
 
-    /// The subcommand of this name, in any letter case.
+    /// Returns the subcommand of this name, in any letter case.
     pub fn subcommand(&self, name: &[u8]) -> Option<&'static Command> {
         self.subcommands.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The error for a wrong number of arguments.
+    /// Returns the error for a wrong number of arguments.
     pub fn arity_error(&self) -> String {
         format!("ERR wrong number of arguments for '{}' command", self.full_name)
     }
 }
 
-/// The commands by the names they have on this server: the table with `rename-command` applied.
+/// The commands by their names on this server: the table with `rename-command` applied.
 ///
-/// A name is looked up for every request. There are a few dozen of them, at most six of a length, so a list for each
-/// length is as fast as anything; and comparing whole names needs no copy in lower case.
+/// Every request looks up a name. There are a few dozen names, at most six of one length, so a list for each length is
+/// as fast as any map. Comparing whole names needs no copy in lower case.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     /// `by_len[n]` has the names of `n` bytes, in the table's order.
@@ -380,15 +380,15 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
-    /// All commands, with `rename-command` applied in order: a command's name, and its new name or `""` to take it
-    /// away.
+    /// Returns the vocabulary of all commands, with `rename-command` applied in order. Each rename is a command's name,
+    /// and its new name or `""` to remove it.
     ///
-    /// Names that no command here has are passed over, for a configuration that renames `FLUSHALL` must not keep this
-    /// server from starting; [`Vocabulary::names_command`] tells them apart.
+    /// Unknown names are ignored, because a configuration that renames `FLUSHALL` must not prevent this server's start.
+    /// [`Vocabulary::names_command`] recognizes them.
     ///
     /// # Errors
     ///
-    /// [`RenameError`] when the new name is another command's.
+    /// Returns [`RenameError`] if the new name is another command's.
     pub fn new(renames: &[(String, String)]) -> Result<Vocabulary, RenameError> {
         let mut words: Vec<Word> =
             TABLE.iter().map(|command| Word { name: command.name.as_bytes().into(), command }).collect();
@@ -409,8 +409,8 @@ impl Vocabulary {
         Ok(Vocabulary::of(words))
     }
 
-    /// The same for a server that has named generators, where commands about IDs take a generator's name, or for one
-    /// that has none: there they are what they are in the fork, to the text of their errors.
+    /// Returns the vocabulary for a server with named generators, where commands about IDs accept a generator's name,
+    /// or for one without. Without them the commands are those of the fork, including their error texts.
     #[must_use]
     pub fn naming_generators(mut self, names: bool) -> Vocabulary {
         let choose = |command: &mut &'static Command| {
@@ -425,7 +425,7 @@ impl Vocabulary {
         self
     }
 
-    /// Whether commands take the names of generators.
+    /// Whether commands accept the names of generators.
     #[inline]
     pub fn names_generators(&self) -> bool {
         self.names_generators
@@ -450,25 +450,25 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// The command of this name, in any letter case.
+    /// Returns the command of this name, in any letter case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&'static Command> {
         let words = self.by_len.get(name.len())?;
         words.iter().find(|word| word.name.eq_ignore_ascii_case(name)).map(|word| word.command)
     }
 
-    /// The command of a name as `COMMAND INFO` takes it: `client`, or `client|list`.
+    /// Returns the command of a name as `COMMAND INFO` accepts it: `client`, or `client|list`.
     pub fn find_full(&self, name: &[u8]) -> Option<&'static Command> {
         let mut parts = name.splitn(2, |&byte| byte == b'|');
         let command = self.find(parts.next()?)?;
         parts.next().map_or(Some(command), |sub| command.subcommand(sub))
     }
 
-    /// The command, or the subcommand, that a request asks for.
+    /// Returns the command, or the subcommand, that a request names.
     ///
     /// # Errors
     ///
-    /// The reply's text when there is none.
+    /// Returns the reply's text if there is none.
     #[inline]
     pub fn resolve(&self, args: Args<'_>) -> Result<&'static Command, Vec<u8>> {
         let Some(command) = self.find(args.name()) else { return Err(unknown_command(args)) };
@@ -480,26 +480,26 @@ impl Vocabulary {
         }
     }
 
-    /// Every command that has a name here, containers but not their subcommands, in the table's order.
+    /// Returns every command that has a name here, containers but not their subcommands, in the table's order.
     pub fn commands(&self) -> &[&'static Command] {
         &self.commands
     }
 }
 
-/// A `rename-command` whose new name is taken.
+/// A `rename-command` whose new name is in use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rename-command {from} {to}: there is a command '{to}' already")]
 pub struct RenameError {
-    /// The command.
+    /// The command to rename.
     pub from: String,
-    /// The name it should get.
+    /// The new name.
     pub to: String,
 }
 
-/// How much of a name or of all arguments an error text quotes, bytes, as in Redis.
+/// Largest part of a name or of all arguments that an error text quotes, bytes, as in Redis.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// Redis 7.0's text, to the letter: libraries parse it.
+/// Returns Redis 7.0's text to the letter, because libraries parse it.
 fn unknown_command(args: Args<'_>) -> Vec<u8> {
     let mut quoted = Vec::new();
     for arg in args.iter().skip(1) {
@@ -520,53 +520,53 @@ fn unknown_subcommand(container: &Command, name: &[u8]) -> Vec<u8> {
     [b"ERR unknown subcommand '", quote(name, QUOTED_BYTES_MAX), help.as_bytes()].concat()
 }
 
-/// The beginning of what a client sent, as an error text of Redis has it: up to the first zero byte.
+/// Returns the beginning of a client's argument as Redis's error texts quote it: up to the first zero byte.
 pub(crate) fn quote(text: &[u8], bytes_max: usize) -> &[u8] {
     let end = text.iter().take(bytes_max).position(|&byte| byte == 0).unwrap_or(text.len().min(bytes_max));
     &text[..end]
 }
 
-/// Flags of a command, a set of bits.
+/// Flags of a command, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
 impl Flags {
-    /// None.
+    /// The empty set.
     pub const NONE: Flags = Flags(0);
-    /// Changes what a replica would have to know.
+    /// Changes data that a replica would have to replicate.
     pub const WRITE: Flags = Flags(1);
-    /// Changes nothing that a replica would have to know.
+    /// Changes no data that a replica would have to replicate.
     pub const READONLY: Flags = Flags(1 << 1);
     /// Redis refuses it when its memory is full.
     pub const DENY_OOM: Flags = Flags(1 << 2);
-    /// For operators.
+    /// Meant for operators.
     pub const ADMIN: Flags = Flags(1 << 3);
-    /// About channels.
+    /// Concerns channels.
     pub const PUBSUB: Flags = Flags(1 << 4);
-    /// Redis keeps it out of scripts.
+    /// Redis forbids it in scripts.
     pub const NOSCRIPT: Flags = Flags(1 << 5);
     /// Works while Redis loads its data.
     pub const LOADING: Flags = Flags(1 << 6);
     /// Works on a replica that lost its primary.
     pub const STALE: Flags = Flags(1 << 7);
-    /// Redis does not show it to monitors: it shows what the script does.
+    /// Redis does not show it to monitors, because it shows the script's commands.
     pub const SKIP_MONITOR: Flags = Flags(1 << 8);
-    /// Stays out of the slow log.
+    /// Excluded from the slow log.
     pub const SKIP_SLOWLOG: Flags = Flags(1 << 9);
-    /// Its time depends on nothing.
+    /// Takes constant time.
     pub const FAST: Flags = Flags(1 << 10);
     /// Works before authentication.
     pub const NO_AUTH: Flags = Flags(1 << 11);
-    /// May have no keys, though it has a place for one.
+    /// May have no keys, although it accepts some.
     pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 12);
     /// Is refused between `MULTI` and `EXEC`.
     pub const NO_MULTI: Flags = Flags(1 << 13);
-    /// Where its keys are depends on its arguments.
+    /// The places of its keys depend on its arguments.
     pub const MOVABLEKEYS: Flags = Flags(1 << 14);
     /// Works while a script blocks Redis.
     pub const ALLOW_BUSY: Flags = Flags(1 << 15);
 
-    /// Names as `COMMAND` gives them, in Redis's order.
+    /// Names as `COMMAND` replies them, in Redis's order.
     const NAMES: [&'static str; 16] = [
         "write",
         "readonly",
@@ -586,56 +586,56 @@ impl Flags {
         "allow_busy",
     ];
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in.
+    /// Whether the set contains all of `other`.
     #[inline]
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The names.
+    /// Returns the names of the flags in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
     }
 }
 
-/// ACL categories of a command, a set of bits: those of Redis that a command here is in.
+/// ACL categories of a command, as a set of bits: those of Redis that contain a command of getid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Categories(u32);
 
 impl Categories {
-    /// None.
+    /// The empty set.
     pub const NONE: Categories = Categories(0);
-    /// About keys, whatever is in them.
+    /// About keys, whatever their type.
     pub const KEYSPACE: Categories = Categories(1);
-    /// Reads.
+    /// Reads data.
     pub const READ: Categories = Categories(1 << 1);
-    /// Writes.
+    /// Writes data.
     pub const WRITE: Categories = Categories(1 << 2);
-    /// About strings, which is what a sequence looks like.
+    /// About strings, the type of a sequence as a key.
     pub const STRING: Categories = Categories(1 << 3);
-    /// About hashes, which is the other way to look at one.
+    /// About hashes, the other type of a sequence as a key.
     pub const HASH: Categories = Categories(1 << 4);
-    /// About channels.
+    /// Concerns channels.
     pub const PUBSUB: Categories = Categories(1 << 5);
-    /// For operators.
+    /// Meant for operators.
     pub const ADMIN: Categories = Categories(1 << 6);
-    /// Its time depends on nothing.
+    /// Takes constant time.
     pub const FAST: Categories = Categories(1 << 7);
-    /// All others.
+    /// All commands that are not `FAST`.
     pub const SLOW: Categories = Categories(1 << 8);
-    /// Can do harm, or tells much.
+    /// Can do harm, or reveals much.
     pub const DANGEROUS: Categories = Categories(1 << 9);
-    /// About the connection itself.
+    /// Concerns the connection itself.
     pub const CONNECTION: Categories = Categories(1 << 10);
-    /// `MULTI` and what belongs to it.
+    /// `MULTI` and its related commands.
     pub const TRANSACTION: Categories = Categories(1 << 11);
-    /// About scripts.
+    /// Concerns scripts.
     pub const SCRIPTING: Categories = Categories(1 << 12);
 
     /// Names without their `@`, in Redis's order.
@@ -655,29 +655,29 @@ impl Categories {
         "scripting",
     ];
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn and(self, other: Categories) -> Categories {
         Categories(self.0 | other.0)
     }
 
-    /// Whether all of `other` are in.
+    /// Whether the set contains all of `other`.
     pub const fn has(self, other: Categories) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The names, without their `@`.
+    /// Returns the names of the categories in the set, without their `@`.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().enumerate().filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name)
     }
 
-    /// The category of this name, without its `@`, in any letter case.
+    /// Returns the category of this name, without its `@`, in any letter case.
     pub fn named(name: &[u8]) -> Option<Categories> {
         let bit = Self::NAMES.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some(Categories(1 << bit))
     }
 
-    /// Those that Redis gives a command for its flags.
+    /// Returns the categories that Redis derives from a command's flags.
     const fn implied_by(flags: Flags) -> Categories {
         let mut categories = if flags.has(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
         if flags.has(Flags::READONLY) {

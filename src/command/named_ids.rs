@@ -1,4 +1,4 @@
-//! `DECODEID` and `IDSPAN` of named generators: an ID as their fields, and the IDs of a span of time.
+//! `DECODEID` and `IDSPAN` of named generators: the fields of an ID, and the IDs of a span of time.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::text::zone::shown_unix_ms;
 
 const NS_PER_MS: i128 = 1_000_000;
 
-/// In how many generators `DECODEID` without a name tells what an ID could be.
+/// Largest number of generators in which `DECODEID` without a name shows a reading.
 const READINGS_MAX: usize = 100;
 
-/// An ID as a named generator has read it.
+/// An ID as a named generator reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedId {
-    /// Its number, of a generator that goes by the clock.
+    /// The number of an ID of a generator by the clock.
     Number(Arc<NamedGenerator>, u128),
-    /// What was counted, of a generator over a sequence.
+    /// The counted value of an ID of a generator over a sequence.
     Counted(Arc<CounterDeclaration>, CounterReading),
 }
 
@@ -34,7 +34,7 @@ impl NamedId {
         }
     }
 
-    /// The time that it holds, Unix ms.
+    /// Returns the time that the ID holds, Unix ms.
     fn unix_ms(&self, now_unix_ms: i64) -> Option<i64> {
         match self {
             NamedId::Number(generator, number) => {
@@ -46,14 +46,14 @@ impl NamedId {
     }
 }
 
-/// What `DECODEID` of a named generator says beside its fields. A field of one of these names is told with `_` behind.
+/// Keys in `DECODEID` of a named generator that are not fields. A field of one of these names gets a `_` appended.
 const OWN_NAMES: [&str; 7] = ["generator", "kind", "time", "unix_ms", "tick", "ahead_ms", "note"];
 
-/// The number of an ID as a client writes it.
+/// Parses the number of an ID as a client writes it.
 ///
 /// # Errors
 ///
-/// The reply's text, if it is not an ID of this generator.
+/// Returns the reply's text if it is not an ID of this generator.
 pub fn parse_named_id(generator: &NamedGenerator, text: &[u8]) -> Result<u128, String> {
     let declaration = generator.declaration();
     str::from_utf8(text).ok().and_then(|text| declaration.read(text)).ok_or_else(|| {
@@ -73,8 +73,8 @@ fn expected(declaration: &Declaration) -> String {
     }
 }
 
-/// The reply to `DECODEID id name`: what the ID says by its generator. `ahead_ms` is how far its time lies ahead of
-/// `now_unix_ms`, negative for one of the past.
+/// Replies to `DECODEID id name` with the fields of the ID. `ahead_ms` is the time by which it lies ahead of
+/// `now_unix_ms`, negative for an ID of the past.
 pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
     match id {
         NamedId::Number(generator, number) => describe_number(generator.declaration(), *number, now_unix_ms),
@@ -110,11 +110,11 @@ fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) ->
     Value::Map(told)
 }
 
-/// The ID of a generator that counts by a sequence, as a client writes it.
+/// Parses an ID of a generator over a sequence, as a client writes it.
 ///
 /// # Errors
 ///
-/// The reply's text, if it is not an ID of this generator.
+/// Returns the reply's text if it is not an ID of this generator.
 pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<CounterReading, String> {
     str::from_utf8(text).ok().and_then(|text| counter.read(text)).ok_or_else(|| {
         let expected = match counter.kind() {
@@ -126,8 +126,8 @@ pub fn parse_counter_id(counter: &CounterDeclaration, text: &[u8]) -> Result<Cou
     })
 }
 
-/// The reply to `DECODEID id name` of a generator that counts by a sequence. The time of a serial number is when the
-/// period that it shows begins, in its zone.
+/// Replies to `DECODEID id name` of a generator over a sequence. The time of a serial number is the begin of the period
+/// that it shows, in its zone.
 fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_unix_ms: i64) -> Value {
     let begins_unix_ms = shown_unix_ms(counter, read, now_unix_ms);
     let time = begins_unix_ms.map_or(Value::Null, |unix_ms| Value::from(format_rfc3339(unix_ms).as_str()));
@@ -153,9 +153,9 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     Value::map(told)
 }
 
-/// The reply to `DECODEID id` where there are named generators: what it says under the unnamed one's layout, if it is
-/// an ID of it, and what it could be in at most `READINGS_MAX` of the others. Those whose time is nearest to now come
-/// first, then those whose time has not come, then those without time.
+/// Replies to `DECODEID id` on a server with named generators. The reply has the fields under the unnamed generator's
+/// layout, if the ID is one of it, and readings in at most `READINGS_MAX` of the others. Readings with times nearest to
+/// now come first, then those in the future, then those without time.
 pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
     let mut told = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
@@ -169,11 +169,11 @@ pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_un
     Value::Map(told)
 }
 
-/// Whether a span of time has a span of IDs.
+/// Checks whether a generator has a span of IDs for a span of time.
 ///
 /// # Errors
 ///
-/// The reply's text, if it has none: the kind holds no time, or its IDs are not in the order of their times.
+/// Returns the reply's text if it has none: the kind holds no time, or its IDs are not in the order of their times.
 pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
     let declaration = generator.declaration();
     let (name, kind) = (declaration.name(), declaration.kind().word);
@@ -188,8 +188,8 @@ pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
     Ok(())
 }
 
-/// The reply to `IDSPAN from to name`: the lowest and the highest ID that can carry a time of `from` to `to`, both
-/// inclusive, when it is now `now_unix_ms`; or an error that says why there is none.
+/// Replies to `IDSPAN from to name` with the lowest and the highest ID that can carry a time of `from` to `to`, both
+/// inclusive, where `now` is `now_unix_ms`. The reply is an error if there is none.
 pub fn describe_named_span(generator: &NamedGenerator, times: [Time; 2], now_unix_ms: i64) -> Value {
     let ids = span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| error.to_string());
     let shown = |number: u128| {
@@ -204,7 +204,7 @@ pub fn describe_named_span(generator: &NamedGenerator, times: [Time; 2], now_uni
     ids.map_or_else(Value::error, Value::Array)
 }
 
-/// The reply when a number has more digits than its generator's format may have.
+/// Returns the error for a number with more digits than its generator's format permits.
 #[cold]
 pub fn too_wide(generator: &NamedGenerator, number: u128) -> String {
     let declaration = generator.declaration();
@@ -232,18 +232,18 @@ fn span(layout: &FieldLayout, times: [Time; 2], now_unix_ms: i64) -> Result<(u12
         let [from, to] = [from, to].map(format_rfc3339);
         return Err(SpanError::Backwards { from, to });
     }
-    // All ticks that begin in the last millisecond are in.
+    // All ticks that begin in the last millisecond are included.
     let ticks = (tick(from, first_ns(from))?, tick(to, first_ns(to) + NS_PER_MS - 1)?);
-    // It was looked for before: a layout with time has spans.
+    // The caller has checked that the layout has time, so there is a span.
     Ok(layout.span(ticks.0, ticks.1).unwrap_or_default())
 }
 
-/// The ms that a tick begins in; times that an `i64` can't hold stop at its ends.
+/// Returns the ms in which a tick begins; times that an `i64` cannot hold are clamped.
 fn unix_ms_of(layout: &FieldLayout, tick: u64) -> i64 {
     i64::try_from(layout.unix_ns(tick).div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
 }
 
-/// An integer, or its digits where that has not room for it.
+/// Returns an integer, or its digits if an `i64` cannot hold it.
 fn number_value(number: u128) -> Value {
     i64::try_from(number).map_or_else(|_| Value::bulk(number.to_string()), Value::Integer)
 }
@@ -252,12 +252,12 @@ fn number_value(number: u128) -> Value {
 mod tests {
     use super::*;
 
-    /// 2026-11-26T20:00:00Z, when it is the 27th in Shanghai.
+    /// 2026-11-26T20:00:00Z, which is the 27th in Shanghai.
     const NOW: i64 = 1_795_723_200_000;
 
     fn counted(words: &str, id: &str) -> NamedId {
         let words: Vec<_> = words.split(' ').collect();
-        let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("it is right");
+        let counter = CounterDeclaration::parse(&words, |_| Ok(())).expect("a counter").expect("valid");
         let read = parse_counter_id(&counter, id.as_bytes()).expect("its ID");
         NamedId::Counted(Arc::new(counter), read)
     }
@@ -268,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_number_says_its_period_and_what_was_counted() {
+    fn a_serial_number_shows_its_period_and_its_value() {
         for (words, id, time, value) in [
             ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD20261125-000001", Some("2026-11-25T00:00:00.000Z"), 1),
             ("s serial {yyyyMMddHH}{n:2} zone Asia/Shanghai", "202611270400", Some("2026-11-26T20:00:00.000Z"), 0),
             ("s serial T{yy}{n:7}{luhn} zone UTC reset year", "T2600000018", Some("2026-01-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "771201", Some("1977-12-01T00:00:00.000Z"), 1),
             ("s serial {yyMM}{n:2} zone UTC", "751201", Some("2075-12-01T00:00:00.000Z"), 1),
-            // The calendar ends in the last hours of the day before, so that it has them in every zone.
+            // The last hours of the calendar have no time, because they do not exist in every zone.
             ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991230-000001", Some("9999-12-30T00:00:00.000Z"), 1),
             ("s serial ORD{yyyyMMdd}-{n:6} zone UTC", "ORD99991231-000001", None, 1),
             ("s serial {MM}{n:2} zone UTC reset never", "1207", None, 7),

@@ -1,7 +1,7 @@
-//! The rows. A flag or a category that Redis 7.0 gives a command of the same name, it has here too (tested against a
-//! real `redis-server` in `tests/protocol/session.rs`).
+//! The rows of the command table. Flags and categories are those of Redis 7.0's command of the same name (tested
+//! against a real `redis-server` in `tests/protocol/session.rs`).
 //!
-//! A new command is a row here, a [`Verb`], and its arm in the session.
+//! A new command needs a row here, a [`Verb`], and its match arm in the session.
 
 mod cluster;
 mod hashes;
@@ -16,23 +16,24 @@ use super::{Access, Argument, Categories, Channels, Command, Flags, KeySpec, Pla
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
 const SLOW: Flags = Flags::LOADING.and(Flags::STALE);
-/// What one client does to its own connection.
+/// Flags of commands that concern only the client's own connection.
 const OWN: Flags = SLOW.and(Flags::NOSCRIPT);
 const ADMIN: Flags = OWN.and(Flags::ADMIN);
 const LOGIN: Flags = FAST.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
 
-/// What a sequence is counted by, as Redis has it.
+/// Flags of commands that count by a sequence, as in Redis.
 const COUNTING: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
 
 const NONE: Categories = Categories::NONE;
 const CONNECTION: Categories = Categories::CONNECTION;
 const TRANSACTION: Categories = Categories::TRANSACTION;
 
-/// What is done with the name of a generator: an ID comes out, and nothing that anybody reads by that name changes.
+/// Access to the name of a generator: an ID is returned, and nothing that can be read by that name changes.
 const READ: Access = Access::RO.and(Access::ACCESS);
 const READ_UPDATE: Access = Access::RW.and(Access::ACCESS).and(Access::UPDATE);
 
-/// Every command. Those that give IDs or values come first of their lengths, so a lookup meets them first.
+/// Every command. Commands that give IDs or values come first among names of their length, so a look-up finds them
+/// first.
 pub static TABLE: &[Command] = &[
     GETID,
     MGETID,
@@ -52,7 +53,7 @@ pub static TABLE: &[Command] = &[
     row(Verb::Generators, "generators", 1, SLOW.and(Flags::READONLY), NONE)
         .docs("0.2.0", "generic", "Tell the named generators: kinds, layouts, capacities, ends, and where each is")
         .costs("O(N) where N is the number of generators"),
-    // Before a login too: health checks have no password, and it tells them nothing else.
+    // Also before a login: health checks have no password, and the reply reveals nothing else.
     row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
         "0.1.0",
         "generic",
@@ -207,7 +208,7 @@ pub static TABLE: &[Command] = &[
         "transactions",
         "Mark the start of a transaction block",
     ),
-    // Redis 7.0 refuses PING while it loads; there is nothing to load here.
+    // Redis 7.0 refuses PING while it loads; getid has nothing to load.
     row(Verb::Ping, "ping", -1, Flags::FAST, CONNECTION)
         .sends_back()
         .docs("1.0.0", "connection", "Ping the server")
@@ -263,7 +264,7 @@ const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
     .takes(&[FROM, TO]);
 
-/// The rows of commands that take a generator's name, where there are named generators.
+/// Rows of commands that accept a generator's name, for servers with named generators.
 pub static NAMING: &[Command] = &[
     GETID.naming(&[one(1, READ)]).takes(&[NAME_AND_FIELDS]),
     MGETID.naming(&[one(2, READ)]).takes(&[COUNT, NAME_AND_FIELDS]),
@@ -634,7 +635,7 @@ const MEMORY: &[Command] = &[
     help_row(Verb::MemoryHelp, "memory|help", NONE, "4.0.0", "server"),
 ];
 
-/// Redis lets scripts use them.
+/// Redis permits them in scripts.
 const SLOWLOG_FLAGS: Flags = SLOW.and(Flags::ADMIN);
 
 const SLOWLOG: &[Command] = &[
@@ -689,7 +690,8 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
     }
 }
 
-/// What ends a pause goes on in one, and what an operator who connects to do so needs first.
+/// Returns a row that works during a pause: the commands that end a pause, and those that an operator's connection
+/// needs first.
 const fn client_row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
     row(verb, full_name, arity, flags, categories).unpaused()
 }
@@ -711,7 +713,7 @@ impl Command {
         Command { is_guarded: true, ..self }
     }
 
-    /// With a generator's name as an argument, behind all that it takes without one.
+    /// Adds a generator's name as an argument after all others.
     const fn naming(self, keys: &'static [KeySpec]) -> Command {
         let flags = self.flags.and(Flags::NO_MANDATORY_KEYS);
         Command { keys, arity: -self.arity, flags, ..self }
@@ -762,12 +764,12 @@ impl Command {
     }
 }
 
-/// The argument at `first` is a key.
+/// Returns the specification of a key at `first`.
 const fn one(first: u8, access: Access) -> KeySpec {
     KeySpec { first, places: Places::One, access }
 }
 
-/// So are that one and every `step`-th behind it.
+/// Returns the specification of keys at `first` and at every `step`-th argument after it.
 const fn rest(first: u8, step: u8, access: Access) -> KeySpec {
     KeySpec { first, places: Places::Rest { step }, access }
 }
@@ -776,7 +778,7 @@ const fn argument(name: &'static str, kind: &'static str) -> Argument {
     Argument { name, kind, token: None, optional: false, multiple: false, parts: &[] }
 }
 
-/// A word that stands for itself. Redis's hints have the argument's name in lower case; they show the word.
+/// Returns a literal word as an argument. Redis's hints show the word; its name is that word in lower case there.
 const fn token(word: &'static str) -> Argument {
     argument(word, "pure-token").after(word)
 }
@@ -795,7 +797,7 @@ impl Argument {
     }
 }
 
-/// `list` of `client|list`; a name without a bar as it is.
+/// Returns `list` of `client|list`, and a name without a bar unchanged.
 const fn behind_bar(full_name: &'static str) -> &'static str {
     let bytes = full_name.as_bytes();
     let mut at = 0;

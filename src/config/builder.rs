@@ -1,4 +1,5 @@
-//! A configuration while it is being read: values one by one, in any order, and the checks between them at the end.
+//! A configuration while it is read: sets values one by one, in any order, and checks them against each other at the
+//! end.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -25,11 +26,11 @@ use crate::text::suggest::did_you_mean;
 /// One line of any source: a directive and its words.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
-    /// In lower case.
+    /// Name of the directive, in lower case.
     pub(super) name: String,
     pub(super) words: Vec<String>,
     pub(super) place: Place,
-    /// Where options have places of their own, by their names.
+    /// Places of options that have their own, by their names.
     pub(super) options: Vec<(String, Place)>,
 }
 
@@ -38,7 +39,7 @@ impl Setting {
         Setting { name, words, place, options: Vec::new() }
     }
 
-    /// Where a mistake is.
+    /// Returns the place of an error.
     fn place_of(&self, error: &ValueError) -> &Place {
         let option = match error {
             ValueError::Declaration(error) => error.option(),
@@ -50,41 +51,42 @@ impl Setting {
     }
 }
 
-/// What has been read so far, and what was wrong with it.
+/// The values read so far, and the errors in them.
 pub(super) struct Builder {
     pub(super) values: Values,
-    /// Where each directive was set last.
+    /// Place where each directive was last set.
     set_at: HashMap<&'static str, Place>,
-    /// The lines of files that a stronger source may override, by directive: the last one, or all of a table.
+    /// Lines of files that a stronger source may override, by directive: the last line, or all lines of a table.
     file_lines: HashMap<&'static str, Vec<(Vec<String>, Place)>>,
-    /// Where each named thing was declared: a directive, and the first word of its line.
+    /// Place where each named item was declared, by the directive and the first word of the line.
     declared_at: HashMap<(&'static str, String), Place>,
-    /// The last line that set several directives, with its own.
+    /// The last line that set several directives, with the name of its own directive.
     parts_at: Option<(&'static str, Place)>,
-    /// Directives that were refused: no check builds on them.
+    /// Directives with a refused value: no check uses them.
     refused: HashSet<&'static str>,
     problems: Vec<Problem>,
     warnings: Vec<Warning>,
-    /// Their subjects.
+    /// Subjects of the warnings.
     warned: HashSet<String>,
-    /// Directives of Redis without a meaning, by the reason, with the place of the first.
+    /// Directives of Redis without a meaning here, by reason, with the place of the first one.
     ignored: Vec<(Because, Place, Vec<String>)>,
-    /// Lines of files that hold a password.
+    /// Lines of files that contain a password.
     secrets: Vec<(String, Place)>,
-    /// Where the number of the server comes from, if that is the name of the host.
+    /// The host's name, if it gives the server its number.
     host_name: Option<String>,
 }
 
-/// Mistakes after which reading stops. Looking for what each unknown word may have meant takes some 100 us.
+/// Number of errors after which reading stops. Finding a suggestion for an unknown word takes some 100 us.
 const PROBLEMS_MAX: usize = 1000;
 
-/// Bytes of the names of directives without an effect in one warning: all of one reason in Debian's redis.conf fit.
+/// Largest length of directive names without an effect in one warning, bytes: all of one reason in Debian's redis.conf
+/// fit.
 const IGNORED_BYTES_MAX: usize = 360;
 
 /// The directives that make the layout.
 const WIDTHS: [&str; 3] = ["id-range", "shard-range", "random-range"];
 
-/// Generators that are warned of one by one.
+/// Largest number of generators with a warning of their own.
 const DOUBTS_MAX: usize = 10;
 
 impl Builder {
@@ -92,7 +94,7 @@ impl Builder {
         Builder::of(&Config::default())
     }
 
-    /// One that begins with what is in force, for changes of it.
+    /// Returns a builder that begins with the configuration in force, for changes of it.
     pub(super) fn of(config: &Config) -> Builder {
         Builder {
             values: Values::of(config),
@@ -115,27 +117,27 @@ impl Builder {
         self.set_at.insert(name, place.clone());
     }
 
-    /// The directives that were set; the four of an `id-generator` line by their own names.
+    /// Returns the directives that were set, with the four of an `id-generator` line under their own names.
     pub(super) fn names_set(&self) -> HashSet<&'static str> {
         self.set_at.keys().copied().collect()
     }
 
-    /// A line of each file that holds a password, with its directive.
+    /// Returns a line of each file that contains a password, with its directive.
     pub(super) fn secrets(&self) -> &[(String, Place)] {
         &self.secrets
     }
 
-    /// Where a directive was set last.
+    /// Returns the place where a directive was last set.
     pub(super) fn place_of(&self, name: &str) -> Option<&Place> {
         self.set_at.get(name)
     }
 
-    /// What was wrong with the lines by themselves.
+    /// Returns the errors in single lines.
     pub(super) fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Takes the number at the end of the host's name, where that is to be the server's.
+    /// Takes the number at the end of the host's name, if it is configured to be the server's number.
     pub(super) fn take_ordinal(&mut self, host_name: &str) {
         let config = &mut self.values.config;
         if config.server_id_from != ServerIdFrom::UnknownHostName {
@@ -152,14 +154,14 @@ impl Builder {
         self.refused.insert("server-id");
     }
 
-    /// Takes the generators of another one in place of its own.
+    /// Replaces the generators by those of another builder.
     pub(super) fn take_generators(&mut self, other: &Builder) {
         self.values.config.generators.clone_from(&other.values.config.generators);
         self.values.config.counters.clone_from(&other.values.config.counters);
         self.declared_at.clone_from(&other.declared_at);
     }
 
-    /// Takes one line in; a mistake is kept for the report.
+    /// Applies one line; an error is kept for the report.
     pub(super) fn apply(&mut self, setting: &Setting) {
         if let Some(directive) = Directive::find(&setting.name) {
             if directive.parts().is_empty() {
@@ -181,7 +183,7 @@ impl Builder {
         }
     }
 
-    /// Whether there is so much wrong that reading on says nothing new, as with a log file given by mistake.
+    /// Whether there are so many errors that further ones are no help, as in a log file given by mistake.
     pub(super) fn is_hopeless(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
@@ -196,7 +198,7 @@ impl Builder {
         }
     }
 
-    /// The checks between values, and the result.
+    /// Checks the values against each other, and returns the configuration.
     pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<Problem>> {
         let ignored = std::mem::take(&mut self.ignored);
         self.warnings.extend(ignored.into_iter().map(|(because, place, names)| without_effect(because, place, &names)));
@@ -218,14 +220,14 @@ impl Builder {
     fn set(&mut self, directive: &'static Directive, subject: &str, words: &[String], setting: &Setting) {
         let place = &setting.place;
         self.note_secret(directive.name, words, place);
-        // What was refused in one line is right again in a later one.
+        // A directive that was refused in one line may be valid in a later one.
         self.refused.remove(directive.name);
         if self.is_declared_twice(directive, words, place) {
             return;
         }
         let is_stronger = |before: &Place| !before.is_of_same_source(place);
         if directive.has_values() && self.set_at.get(directive.name).is_some_and(is_stronger) {
-            // An empty value takes back those before, and cannot be refused.
+            // An empty value removes the previous ones, and cannot be refused.
             let _ = directive.set(&mut self.values, &[String::new()]);
         }
         if let Err(errors) = directive.set(&mut self.values, words) {
@@ -242,7 +244,7 @@ impl Builder {
         self.set_at.insert(directive.name, place.clone());
     }
 
-    /// Lines of files that would change what the environment or the command line have set.
+    /// Returns lines of files that would change a value set by the environment or the command line.
     pub(super) fn overridden(&self) -> Vec<Warning> {
         let found = Directive::ALL.iter().filter_map(|directive| {
             let by = self.place_of(directive.name).filter(|place| !place.is_in_file())?;
@@ -261,7 +263,7 @@ impl Builder {
         found.collect()
     }
 
-    /// One of Redis's directives that has no meaning here.
+    /// Notes a directive of Redis that has no meaning here.
     fn note_ignored(&mut self, because: Because, setting: &Setting) {
         match self.ignored.iter_mut().find(|(other, ..)| *other == because) {
             Some((.., names)) => names.push(setting.name.clone()),
@@ -269,7 +271,7 @@ impl Builder {
         }
     }
 
-    /// Whether a line before has the same name, where each names something of its own; the first one counts.
+    /// Whether an earlier line of a declaring directive has the same name; the first one counts.
     fn is_declared_twice(&mut self, directive: &'static Directive, words: &[String], place: &Place) -> bool {
         let (Some(_), Some(name)) = (directive.canonical(), words.first()) else { return false };
         match self.declared_at.entry((directive.name, name.clone())) {
@@ -286,7 +288,7 @@ impl Builder {
         }
     }
 
-    /// A secret must not stand where others see it.
+    /// Notes a secret, and warns if other users of the machine can see it.
     fn note_secret(&mut self, name: &str, words: &[String], place: &Place) {
         if !secrets::is_in(name, words) {
             return;
@@ -298,8 +300,8 @@ impl Builder {
         }
     }
 
-    /// `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A word that is left out keeps
-    /// the value it has. Each wrong pair is a problem of its own.
+    /// Applies `id-generator server-id 0 id-range 2 shard-range 9 random-range 10`, in any order. A name that is left
+    /// out keeps its value. Each wrong pair is an error of its own.
     fn apply_parts(&mut self, directive: &'static Directive, setting: &Setting) {
         self.parts_at = Some((directive.name, setting.place.clone()));
         let parts = directive.parts();
@@ -317,7 +319,7 @@ impl Builder {
             let Some(name) = parts.iter().copied().find(|name| *name == word) else {
                 let error = ValueError::Word { found: pair[0].clone(), words: parts };
                 self.problems.push(refusal(directive.name, &error, &setting.words, &setting.place));
-                // What follows may be out of step: no second complaint about the same slip.
+                // The rest may be shifted by a word: the same slip is not reported twice.
                 if pair.get(1).is_none_or(|value| value.parse::<i64>().is_err()) {
                     self.refused.extend(parts);
                     return;
@@ -395,7 +397,8 @@ impl Builder {
         }
     }
 
-    /// Advice to write a line with this id-range whose widths make a layout; what was set stays as it is, if that fits.
+    /// Returns advice for a line with this id-range and widths that make a layout. Widths that were set are kept if
+    /// they fit.
     fn fitting_layout(&self, id_range: u32) -> String {
         let Values { shard_range, random_range, .. } = self.values;
         let low = LOW_BITS.saturating_sub(id_range);
@@ -403,7 +406,7 @@ impl Builder {
         let shard_range = if keeps_shard && shard_range <= low {
             shard_range
         } else {
-            // At least one bit counts within a millisecond, where there is one.
+            // At least one bit counts within a millisecond, if there is one.
             low - random_range.min(low.saturating_sub(1))
         };
         let random_range = low - shard_range;
@@ -411,12 +414,13 @@ impl Builder {
         self.place_for_layout(&words)
     }
 
-    /// Where to write these words of an `id-generator` line for them to be in force: the strongest source that sets a
-    /// width wins over every line of a file.
+    /// Returns where to write these words of an `id-generator` line to put them in force. The strongest source that
+    /// sets a width wins over every line of a file.
     fn place_for_layout(&self, words: &str) -> String {
         let set = |names: &[&'static str]| names.iter().filter_map(|name| self.set_at.get(name)).collect::<Vec<_>>();
         let (widths, server_id) = (set(&WIDTHS), set(&["server-id"]));
-        // Where a line that goes has the server's number too, the new one keeps it: without one, all servers are 0.
+        // If a replaced line also sets the server's number, the new one keeps it. Without a number, all servers would
+        // be 0.
         let kept = |is_replaced: &dyn Fn(&Place) -> bool| {
             let Values { config: Config { server_id: number, server_id_from: from, .. }, .. } = self.values;
             let own = if from == ServerIdFrom::Number { ", each with its own server-id" } else { "" };
@@ -467,8 +471,8 @@ impl Builder {
         self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
-    /// What `tls-port` and `http-tls` need. Without them, the other directives wait for the day on which somebody sets
-    /// one.
+    /// Checks the requirements of `tls-port` and `http-tls`. Without those two, the other TLS directives have no
+    /// effect.
     fn check_tls(&mut self) {
         let tls_port = self.values.config.tls_port;
         if !self.values.config.has_tls() || self.any_refused(&["tls-port", "http-port", "http-tls"]) {
@@ -520,7 +524,7 @@ impl Builder {
         }
     }
 
-    /// As in Redis, users stand in one place.
+    /// Checks that users are defined in one place, as in Redis.
     fn check_access(&mut self) {
         if self.values.config.aclfile.is_none() || self.values.config.users.is_empty() {
             return;
@@ -659,7 +663,7 @@ impl Builder {
         names.iter().any(|name| self.refused.contains(name))
     }
 
-    /// Where these were set, each place once.
+    /// Returns the places of these directives, without repetition.
     fn places(&self, names: &[&'static str]) -> Vec<Place> {
         let mut places: Vec<Place> = Vec::new();
         for place in names.iter().filter_map(|name| self.set_at.get(name)) {
@@ -670,14 +674,14 @@ impl Builder {
         places
     }
 
-    /// The directive to blame: the one of a line that set all of it.
+    /// Returns the directive to name in an error: the one of a line that set all of them.
     fn subject_of(&self, places: &[Place]) -> &'static str {
         let [place] = places else { return "" };
         self.parts_at.as_ref().filter(|(_, parts_at)| parts_at == place).map_or("", |(name, _)| name)
     }
 }
 
-/// Directives of Redis that one reason leaves without an effect, in one line.
+/// Returns one warning about all directives of Redis without an effect for the same reason.
 fn without_effect(because: Because, place: Place, names: &[String]) -> Warning {
     let mut shown = String::new();
     let mut others = names.len();
@@ -698,12 +702,12 @@ fn without_effect(because: Because, place: Place, names: &[String]) -> Warning {
     Warning { place, subject: shown, sentence: format!("accepted, but {has} no effect: {}", because.reason()) }
 }
 
-/// The environment's name of a directive.
+/// Returns the environment variable of a directive.
 fn variable_of(directive: &str) -> String {
     format!("GETID_{}", directive.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// What is said of a secret on a command line.
+/// Returns the warning about a secret on a command line.
 fn seen_by_all(directive: &str) -> String {
     let (file, variable) = match Directive::find(directive).map(|row| row.secrecy) {
         Some(Secrecy::Addresses) => ("the file that password-file= names", variable_of(directive)),
@@ -715,7 +719,7 @@ fn seen_by_all(directive: &str) -> String {
     )
 }
 
-/// A line with a value that its directive cannot have.
+/// Returns the error about a line whose directive cannot have its value.
 fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -> Problem {
     let habit = match words {
         _ if !place.is_in_file() => None,
@@ -727,7 +731,7 @@ fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -
         [first, ..] if first == "=" || first == ":" => {
             Some(format!("this syntax has no '{first}' between name and value"))
         }
-        // Where it may be a password's digest.
+        // Unless the word may be a password's digest.
         words if !may_have_digests(subject) && words.iter().any(|word| word.starts_with('#')) => {
             Some("a comment needs a line of its own".to_owned())
         }
@@ -741,13 +745,13 @@ fn may_have_digests(directive: &str) -> bool {
     Directive::find(directive).is_some_and(|row| row.secrecy == Secrecy::Passwords)
 }
 
-/// A line that starts with a word nobody knows.
+/// Returns the error about a line with an unknown directive.
 fn unknown(setting: &Setting) -> Problem {
     let name = setting.name.as_str();
     let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
     if let Some((before, value)) = joined {
-        // The words hold what follows `port:`.
+        // The words contain the text after `port:`.
         let words = setting.words.iter().map(String::as_str);
         let value: Vec<_> = [value].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
         let value = if is_secret(before) { "...".to_owned() } else { value.join(" ") };

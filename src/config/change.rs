@@ -1,8 +1,8 @@
-//! `CONFIG SET`: some values of a configuration replaced, by the checks that a file goes through.
+//! `CONFIG SET`: replaces some values of a configuration, with the checks of a file.
 //!
-//! All or nothing: a builder begins with the configuration in force and takes the pairs in; only when all of it is
-//! right does it become a configuration. Error texts and the order of checks are Redis 7.0's; where Redis has no such
-//! rule, the text is that of a mistake in a file.
+//! All values are set or none. A builder begins with the configuration in force and applies the pairs, and the result
+//! replaces the configuration only if all of it is valid. Error texts and the order of checks are Redis 7.0's. For
+//! rules that Redis does not have, the text is that of an error in a file.
 
 use super::builder::Builder;
 use super::conf_syntax::words_of;
@@ -14,20 +14,20 @@ use super::row::Shape;
 use super::value_error::ValueError;
 use super::values::Config;
 
-/// A directive that `CONFIG SET` names, and its value, as a client sent them.
+/// A directive and its value, as a client sent them to `CONFIG SET`.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What `CONFIG SET` made of a configuration.
+/// Result of a `CONFIG SET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The whole, right as one that was loaded.
+    /// The whole new configuration, as valid as a loaded one.
     pub config: Config,
-    /// The directives that were named, in their order; those of Redis without a meaning here are left out.
+    /// The directives of the pairs, in their order; Redis's without a meaning here are left out.
     pub names: Vec<&'static str>,
 }
 
 impl Changed {
-    /// The first of the directives that were named that changes in this way.
+    /// Returns the first of the directives with this way of changing.
     pub fn first(&self, change: Change) -> Option<&'static str> {
         self.names.iter().copied().find(|name| Directive::find(name).is_some_and(|row| row.change == change))
     }
@@ -36,24 +36,24 @@ impl Changed {
 /// Why `CONFIG SET` changed nothing. `Display` is the error reply without its `-`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetError {
-    /// A name that is no directive, or one that no `CONFIG SET` takes.
+    /// The name is no directive, or none that `CONFIG SET` accepts.
     #[error("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")]
     Unknown {
-        /// As sent.
+        /// The name as sent.
         name: String,
     },
-    /// A value that cannot be.
+    /// The value is not valid.
     #[error("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")]
     Refused {
-        /// The directive.
+        /// The directive of the value.
         name: String,
-        /// What is wrong.
+        /// The reason of the refusal.
         reason: String,
     },
 }
 
 impl SetError {
-    /// A refusal of this directive.
+    /// Returns a refusal of this directive's value.
     pub fn refused(name: &str, reason: impl Into<String>) -> SetError {
         SetError::Refused { name: name.to_owned(), reason: reason.into() }
     }
@@ -63,10 +63,10 @@ const RELOADED: &str = "is changed in the configuration file; SIGHUP has the ser
 
 const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
 
-/// Bytes of a name that an error quotes.
+/// Largest part of a name that an error quotes, bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Whose value a pair gives.
+/// The directive of a pair.
 #[derive(Clone, Copy)]
 enum Target {
     Own(&'static Directive),
@@ -74,7 +74,7 @@ enum Target {
 }
 
 impl Target {
-    /// `None`: no directive that `CONFIG GET` shows, so none that can be set.
+    /// Returns the directive of this name; `None` if `CONFIG GET` does not show it, so that it cannot be set.
     fn find(name: &str, config: &Config) -> Option<Target> {
         match Directive::find(name) {
             Some(row) => row.get(config).map(|_| Target::Own(row)),
@@ -91,11 +91,11 @@ impl Target {
 }
 
 impl Config {
-    /// This configuration with other values, as `CONFIG SET` asks for.
+    /// Returns this configuration with the values of a `CONFIG SET`.
     ///
     /// # Errors
     ///
-    /// [`SetError`] for the first pair that is wrong, in Redis's order: all names before any value, and the checks
+    /// Returns [`SetError`] for the first wrong pair, in Redis's order: all names before any value, and the checks
     /// between values last.
     pub fn set(&self, pairs: &[Pair]) -> Result<Changed, SetError> {
         let targets = self.targets(pairs)?;
@@ -125,7 +125,7 @@ impl Config {
         }
     }
 
-    /// The directives that are named: all there, all changeable, each once.
+    /// Returns the directives of the pairs. Fails if one is unknown, cannot be changed, or is repeated.
     fn targets(&self, pairs: &[Pair]) -> Result<Vec<Target>, SetError> {
         let mut targets: Vec<Target> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
@@ -149,16 +149,16 @@ impl Config {
     }
 }
 
-/// The words of a value; `None` for none where Redis takes that for nothing to change.
+/// Returns the words of a value; `None` if Redis treats an empty value as no change.
 fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, String> {
     if row.takes_words() {
         let words = words_of(value)?;
-        // An empty list is its default, as in Redis; in a table it changes no key.
+        // An empty list means the default, as in Redis; in a table it changes no key.
         let empty = row.keys().is_empty().then(|| vec![String::new()]);
         return Ok(if words.is_empty() { empty } else { Some(words) });
     }
     let word = String::from_utf8(value.to_vec()).map_err(|_| ValueError::NotUtf8.to_string())?;
-    // A file may have 05, and always could. Redis's CONFIG SET may not.
+    // Files may contain 05, and always could. Redis's CONFIG SET refuses it.
     let digits = word.strip_prefix('-').unwrap_or(&word);
     if row.is_integer() && digits.len() > 1 && digits.starts_with('0') {
         return Err(NOT_AN_INTEGER.to_owned());
@@ -166,8 +166,8 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
     Ok(Some(vec![word]))
 }
 
-/// An ignored directive has one value: a tool that sets what is so already (`appendonly no`) gets `OK`, and one that
-/// asks for more is told that it cannot have it.
+/// Checks that an ignored directive keeps its only value. A tool that sets that value (`appendonly no`) gets `OK`, and
+/// one that sets another gets an error.
 fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);
@@ -179,7 +179,7 @@ fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     Err(SetError::refused(row.name, reason))
 }
 
-/// A mistake in the words that Redis has for it; clients and tools know them.
+/// Returns the text of an error as Redis words it, because clients and tools match it.
 fn redis_text(row: &Directive, errors: &[ValueError]) -> String {
     let Some(error) = errors.first() else { return String::new() };
     if let Shape::Table { redis_error, .. } = row.shape {

@@ -1,6 +1,6 @@
-//! The directives of claims: where they are kept, whose they may become, and what must hold beside other directives.
+//! The directives of claims: the store, the rules of a takeover, and the checks against other directives.
 //!
-//! What an address may say is decided in [`StoreUrl`].
+//! [`StoreUrl`] defines the syntax of an address.
 
 use super::enums::StateKind;
 use super::report::Mistake;
@@ -8,44 +8,45 @@ use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
-/// What is configured of claims.
+/// Configuration of claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimConfig {
-    /// The store that servers share; `None`: the folder of the state (`claim-store`).
+    /// The store that servers share; `None` for the folder of the state (`claim-store`).
     pub store: Option<StoreUrl>,
     /// Silence after which another server takes a claim, ms (`claim-timeout-ms`).
     pub timeout_ms: u64,
-    /// How far a standby's clock may be ahead of the claim's time, ms; 0: however far (`claim-max-clock-ahead-ms`).
+    /// Largest time by which a standby's clock may be ahead of the claim's time, ms; 0: any
+    /// (`claim-max-clock-ahead-ms`).
     pub max_clock_ahead_ms: u64,
-    /// Whether a claim is taken whatever the clocks say (`claim-takeover any`).
+    /// Whether a standby takes a claim without a check of its clock (`claim-takeover any`).
     pub takes_any: bool,
-    /// This server's name; `None`: the host's (`instance-name`).
+    /// This server's name; `None` for the host's (`instance-name`).
     pub instance_name: Option<String>,
 }
 
-/// The word in place of an address: claims are kept in the folder of the state.
+/// The word that replaces an address to keep claims in the folder of the state.
 const FILE: &str = "file";
 
-/// What `claim-takeover` may be.
+/// The words of `claim-takeover`.
 pub(super) const TAKEOVER_WORDS: &[&str] = &["checked", "any"];
 
-/// Bytes of a name: RFC 1035's bound of a host name.
+/// Longest name of a server, bytes: RFC 1035's limit of a host name.
 pub const INSTANCE_NAME_BYTES_MAX: usize = 253;
 
-/// Of a time-out, IDs are given for three quarters after a beat was sent.
+/// Quarters of a time-out for which IDs are given after a beat was sent.
 const HOLD_QUARTERS: u64 = 3;
 
 pub(super) fn set_store(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueError> {
     claim.store = match word {
         "" => return Err(ValueError::Empty),
         word if word.eq_ignore_ascii_case(FILE) => None,
-        // `/var/lib/getid` and the like are addresses of nothing.
+        // A path such as `/var/lib/getid` is no address.
         word => Some(StoreUrl::parse(word).map_err(ValueError::ClaimStore)?),
     };
     Ok(())
 }
 
-/// As it was written.
+/// Returns the address as it was written.
 pub(super) fn store_text(claim: &ClaimConfig) -> String {
     claim.store.as_ref().map_or(FILE, StoreUrl::text).to_owned()
 }
@@ -59,7 +60,7 @@ pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueE
     Ok(())
 }
 
-/// What of claims does not go with the rest of a configuration.
+/// Returns conflicts of the claim directives with the rest of a configuration.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     let Some(store) = &config.claim.store else {
         return config.server_id_auto().then(auto_without_store).into_iter().collect();
@@ -96,7 +97,7 @@ fn auto_without_store() -> Mistake {
     }
 }
 
-/// What may not be meant, each with its directive.
+/// Returns warnings about settings that may not be intended, each with its directive.
 pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
     let claim = &config.claim;
     let Some(store) = &claim.store else {
@@ -140,7 +141,7 @@ pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
     found
 }
 
-/// What is said of an address on another machine that is spoken with in clear.
+/// Returns the warning about an unencrypted connection to another machine.
 pub(super) fn in_clear(url: &StoreUrl) -> String {
     format!(
         "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; \

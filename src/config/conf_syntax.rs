@@ -1,9 +1,9 @@
-//! A line of redis.conf and its words, in both directions.
+//! Splits a line of redis.conf into words, and quotes words for such a line.
 //!
-//! The rules are those of Redis: blanks part the words; `"..."` knows `\n \r \t \b \a \xHH` and a backslash before
-//! anything else; `'...'` knows only `\'`; what follows a closing quote must be a blank.
+//! The rules are Redis's. Blanks separate words. `"..."` supports `\n \r \t \b \a \xHH` and a backslash before any
+//! other character, and `'...'` only supports `\'`. A blank must follow a closing quote.
 
-/// The words of a line, or what is wrong with it.
+/// Returns the words of a line, or the error in it.
 pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
     if line.contains(&0) {
         return Err("has a NUL byte in it; is it a text file?".to_owned());
@@ -18,9 +18,9 @@ pub(super) fn words_of(line: &[u8]) -> Result<Vec<String>, String> {
 
 pub(super) const NOT_UTF8: &str = "is not UTF-8; save the file as UTF-8";
 
-/// Splits a line into words; `None` when its quotes don't balance.
+/// Splits a line into words; `None` if its quotes don't balance.
 ///
-/// Words are bytes, for `"\xff"` is one.
+/// Words are bytes, because `"\xff"` is one.
 pub(super) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
     let mut rest = line;
@@ -39,7 +39,7 @@ pub(super) fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// The lines of a value that has several: a line feed parts them, and so does a `;` that is not in quotes.
+/// Returns the lines of a value: a line feed separates them, and so does a `;` outside of quotes.
 pub(super) fn lines_in(value: &str) -> impl Iterator<Item = &str> {
     let mut quote = None;
     let mut is_escaped = false;
@@ -67,7 +67,7 @@ pub(super) fn lines_in(value: &str) -> impl Iterator<Item = &str> {
     parts.map(|line| line.trim_matches([' ', '\t', '\r'])).filter(|line| !line.is_empty())
 }
 
-/// A word as `split` reads it back: bare where it can be, else in double quotes.
+/// Returns a word in the form that `split` reads back: bare if possible, else in double quotes.
 pub fn quote(word: &[u8]) -> String {
     let bare = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\' | b'#');
     if !word.is_empty() && word.iter().all(bare) {
@@ -98,7 +98,7 @@ fn push_hex(text: &mut String, byte: u8) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// The first word of a line that starts with one, and what follows.
+/// Returns the first word of a line without leading blanks, and the rest.
 ///
 /// A quote may open inside a word (`a"b c"` is one word), as in Redis.
 fn take_word(line: &[u8]) -> Option<(Vec<u8>, &[u8])> {
@@ -163,7 +163,7 @@ fn take_single_quoted(mut word: Vec<u8>, mut rest: &[u8]) -> Option<(Vec<u8>, &[
     }
 }
 
-/// After a closing quote: a blank or the end, or the quotes don't balance.
+/// Checks that a blank or the end follows a closing quote; otherwise the quotes don't balance.
 fn closed(word: Vec<u8>, rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     rest.first().is_none_or(|next| is_blank(*next)).then_some((word, rest))
 }
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Words are parted by `|` in the expectation; `None` is an unbalanced line.
+    /// Checks the words of a line. `|` separates them in the expectation; `None` means an unbalanced line.
     fn check(line: &str, expected: Option<&str>) {
         let found = split(line.as_bytes())
             .map(|words| words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join("|"));
@@ -224,7 +224,7 @@ mod tests {
         check("a b; c d ;e\r\nf", &["a b", "c d", "e", "f"]);
         check(r#"a "x;y" 'z;' ;b"#, &[r#"a "x;y" 'z;'"#, "b"]);
         check(r#"a "x\";" ;b"#, &[r#"a "x\";""#, "b"]);
-        // A quote that is open is open no longer in the next line.
+        // An open quote ends with its line.
         check("a \"b\nc;d", &["a \"b", "c", "d"]);
     }
 

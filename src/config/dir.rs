@@ -1,9 +1,8 @@
-//! The folder of the state: which it is, also where nobody names one, and how it is made and entered.
+//! The folder of the state: its path, with or without the directive `dir`, and how it is made and entered.
 //!
-//! A server that kept its state wherever it was started would find no record after a start from another folder, and
-//! could then give IDs again that it gave before a clock was set back. So the folder depends on who runs it and on
-//! nothing else: root has one for the machine, everybody else the one for programs' state that the XDG Base Directory
-//! Specification names.
+//! A server that kept its state in its working folder would find no record after a start from another folder. It could
+//! then repeat IDs that were given before a clock was set back. So the default folder depends only on the user: root
+//! has one for the machine, other users the folder for programs' state of the XDG Base Directory Specification.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -18,24 +17,24 @@ use super::report::Report;
 use super::values::Config;
 use crate::system::ownership;
 
-/// The folder that `dir` is at a start.
+/// The folder of `dir` at a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// Whether it is still to be made.
+    /// Whether the folder must still be made.
     pub is_missing: bool,
-    /// A record of this server in the folder the process was started in, where it was kept by default once.
+    /// A record of this server in the working folder of the start, which was the default once.
     pub left_behind: Option<PathBuf>,
 }
 
 impl Dir {
-    /// Looks where it is, and makes nothing: what `dir` says, else the default folder of the user. Without a state to
-    /// keep, nobody needs a folder of their own: then it is where the process was started.
+    /// Finds the folder, and makes nothing: the one of `dir`, else the default folder of the user. Without state no
+    /// folder is needed, so it is the working folder of the start.
     ///
     /// # Errors
     ///
-    /// A report with the folder's name, the operating system's reason, and what to do.
+    /// Returns a report with the folder's name, the operating system's reason, and the remedy.
     pub fn find(config: &Config, environment: &[(OsString, OsString)], started_in: &Path) -> Result<Dir, Report> {
         let found = |path: PathBuf| Dir { path, is_missing: false, left_behind: None };
         let path = match &config.dir {
@@ -53,7 +52,7 @@ impl Dir {
             Ok(metadata) if metadata.is_dir() => false,
             Ok(_) => return Err(Report::from_sentence(format!("dir: '{shown}' is not a folder"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // One level is made where somebody named a folder: more of it missing is rather a slip.
+                // One level is made for a configured folder: if more is missing, the path is probably wrong.
                 let parent = path.parent().unwrap_or(Path::new("/"));
                 if config.dir.is_some() && !parent.is_dir() {
                     return Err(Report::from_sentence(format!(
@@ -71,23 +70,23 @@ impl Dir {
         Ok(Dir { path, is_missing, left_behind })
     }
 
-    /// Makes it, for its owner alone, if it is missing; enters it, for relative paths are relative to it as in Redis;
-    /// and gives its name without links.
+    /// Makes a missing folder, for its owner alone, and enters it, because relative paths begin there as in Redis.
+    /// Returns its path without links.
     ///
     /// # Errors
     ///
-    /// A report with the folder's name and the operating system's reason.
+    /// Returns a report with the folder's name and the operating system's reason.
     pub fn enter(&self) -> Result<PathBuf, Report> {
         self.make()?;
         let entered = std::env::set_current_dir(&self.path).and_then(|()| std::env::current_dir());
         entered.map_err(|error| self.report("entered", &error))
     }
 
-    /// Makes it, for its owner alone, if it is missing.
+    /// Makes a missing folder, for its owner alone.
     ///
     /// # Errors
     ///
-    /// As [`Dir::enter`].
+    /// Fails as [`Dir::enter`] does.
     pub fn make(&self) -> Result<(), Report> {
         if self.is_missing {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
@@ -96,11 +95,11 @@ impl Dir {
         Ok(())
     }
 
-    /// Whether it could be made, if it is missing; nothing is.
+    /// Checks whether a missing folder could be made, and makes nothing.
     ///
     /// # Errors
     ///
-    /// As [`Dir::make`].
+    /// Fails as [`Dir::make`] does.
     pub fn can_make(&self) -> Result<(), Report> {
         let is_there = |folder: &&Path| fs::symlink_metadata(folder).is_ok();
         match self.path.ancestors().skip(1).find(is_there) {
@@ -110,12 +109,13 @@ impl Dir {
         }
     }
 
-    /// Whether files can be made in it. For who keeps some there: a start that fails at the first of them would only
-    /// say which.
+    /// Checks whether files can be made in the folder, for a server that keeps some there. A start that failed at its
+    /// first file would only name that file.
     ///
     /// # Errors
     ///
-    /// A report with the folder's name, the operating system's reason, whose the folder is, and who asks.
+    /// Returns a report with the folder's name, the operating system's reason, the folder's owner, and this process's
+    /// user.
     pub fn can_write(&self) -> Result<(), Report> {
         ownership::may_write_in(&self.path).map_err(|error| self.report("written", &error))
     }
@@ -127,12 +127,12 @@ impl Dir {
     }
 }
 
-/// Root's.
+/// The default folder of root.
 const OF_ROOT: &str = "/var/lib/getid";
 
-/// The folder of the user who has this environment; `None` when it names no home.
+/// Returns the default folder of the user with this environment; `None` if it names no home.
 ///
-/// As the specification says, a relative path in `XDG_STATE_HOME` does not count.
+/// As the specification requires, a relative path in `XDG_STATE_HOME` is ignored.
 fn default_dir(is_root: bool, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     if is_root {
         return Some(PathBuf::from(OF_ROOT));

@@ -1,7 +1,7 @@
-//! The table of directives: one row each, and everything about a directive in its row.
+//! The table of directives: one row each, with all properties of the directive.
 //!
-//! The readers check values by it, `CONFIG GET`, `SET` and `REWRITE` go through it, the tests hold `config/getid.conf`
-//! against it. A range is told once: it is in the row, is checked before the setter runs, and goes into the error text.
+//! The readers check values by it, `CONFIG GET`, `SET` and `REWRITE` use it, and tests compare `config/getid.conf` with
+//! it. A range is defined once, in the row: it is checked before the setter runs, and appears in the error text.
 //!
 //! To add a directive: a field in [`Config`], a row here, and a few lines in `config/getid.conf`.
 
@@ -32,12 +32,12 @@ impl Directive {
     /// Every directive, in the order of `config/getid.conf`.
     pub const ALL: &'static [Directive] = DIRECTIVES;
 
-    /// The directive of this name, in lower case.
+    /// Returns the directive of this name, in lower case.
     pub fn find(name: &str) -> Option<&'static Directive> {
         Directive::ALL.iter().find(|row| row.name == name)
     }
 
-    /// The directive whose lines can set this one among others.
+    /// Returns the directive whose lines can set this one along with others.
     pub(super) fn whole(&self) -> Option<&'static Directive> {
         Directive::ALL.iter().find(|row| row.parts().contains(&self.name))
     }
@@ -59,40 +59,40 @@ impl Directive {
     }
 }
 
-/// Names getid knows, its own first: the nearest of equals is then one that has an effect.
+/// Returns all known names, getid's own first: among equally near suggestions the first one then has an effect.
 pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
     let own = Directive::ALL.iter().map(|row| row.name);
     own.chain(ignored::IGNORED_DIRECTIVES.iter().map(|row| row.name))
 }
 
-/// IDs of one MGETID at most. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260
-/// KB, which is what one client that doesn't read may cost.
+/// Largest `id-mgetid-max`. An ID takes up to 26 bytes (`$19`, CR LF, 19 digits, CR LF), so a reply stays below 260 KB,
+/// which is the cost of a client that does not read.
 const MGETID_MAX: i64 = 10_000;
 
-/// Entries of a log that is held in memory: at a few KB each, some 100 MB.
+/// Largest number of entries of a log in memory: at a few KB each, some 100 MB.
 const LOG_ENTRIES_MAX: i64 = 10_000;
 
-/// Redis counts with an int.
+/// Redis stores these values in an int.
 const INT_MAX: i64 = i32::MAX as i64;
 
 const MB: u64 = 1024 * 1024;
 
-/// 400 days: farther ahead the clock is never followed, whatever is configured.
+/// Largest clock jump, ms: 400 days. The clock is never followed farther, whatever is configured.
 const CLOCK_JUMP_MS_MAX: i64 = 400 * 24 * 3600 * 1000;
 
-/// Ten minutes: as long as a claim may be silent, so that IDs can go on for all of it.
+/// Ten minutes, the longest time-out of a claim, so that IDs can be given for all of it, ms.
 const LEAD_MS_MAX: i64 = 600_000;
 
-/// Ten minutes. So long a claim that is lost stays without a holder.
+/// Ten minutes, ms. A lost claim stays without a holder for this time.
 const CLAIM_TIMEOUT_MS_MAX: i64 = 600_000;
 
-/// An hour. Without a record a server starts this far ahead of the clock.
+/// An hour, ms. Without a record a server starts this far ahead of the clock.
 const BORROW_MS_MAX: i64 = 3_600_000;
 
-/// An hour. What is queued is bounded by it, some hundred bytes a draw.
+/// An hour, ms. It bounds the queue, at some hundred bytes a draw.
 const WAIT_MS_MAX: i64 = 3_600_000;
 
-/// A row of a directive that `CONFIG SET` changes at once, and that everybody may see.
+/// Returns a row of a directive that `CONFIG SET` changes at once, and whose value is no secret.
 const fn row(name: &'static str, default: &'static str, shape: Shape, doc: &'static str) -> Directive {
     Directive { name, default, doc, change: Change::AtOnce, secrecy: Secrecy::Open, shape, written: None }
 }
@@ -149,7 +149,7 @@ macro_rules! word {
     };
 }
 
-/// The path of a file in `dir`, unless something else is said, and what secret it holds.
+/// A path, relative to `dir` by default, with the kind of secret in the file.
 macro_rules! path {
     ($field:ident) => {
         path!($field, in_dir: true, holds: None)
@@ -164,7 +164,7 @@ macro_rules! path {
     };
 }
 
-// A table: at most two lines a row, the second with its meaning.
+// The table has at most two lines a row, the second with its meaning.
 #[rustfmt::skip]
 const DIRECTIVES: &[Directive] = &[
     row("include", "", Shape::Include,
@@ -323,7 +323,7 @@ const DIRECTIVES: &[Directive] = &[
     row("http-api", "", HTTP_API, "Paths of other servers that are answered: leaf, tinyid.").at_start(),
 ];
 
-/// Each has a descriptor and some 20 KiB while a request is under way.
+/// Largest `http-max-clients`: each connection has a descriptor, and some 20 KiB during a request.
 const HTTP_CLIENTS_MAX: i64 = 65_535;
 
 const HTTP_BIND: Shape = Shape::Words {
@@ -373,7 +373,7 @@ fn shown_address(address: &BindAddr) -> String {
     format!("{}{}", if address.optional { "-" } else { "" }, address.ip)
 }
 
-/// Rows that a table of names may have.
+/// Largest number of rows in a table of names.
 const SEQUENCES_MAX: i64 = 1_000_000_000;
 
 const SEQUENCE_STORE: Shape = Shape::Lines {
@@ -390,7 +390,7 @@ const BIND: Shape = Shape::Words {
     expected: "one or more IP addresses",
     quoted: false,
     set: |values, words| {
-        // As in Redis, one empty word is no address at all.
+        // As in Redis, one empty word means no address.
         let words = if words == [""] { &[] } else { words };
         if words.len() > BIND_ADDRESSES_MAX {
             return Err(ValueError::Addresses { found: words.len(), max: BIND_ADDRESSES_MAX });
@@ -437,7 +437,7 @@ const REQUIREPASS: Shape = Shape::Text {
     get: |values| values.config.requirepass.as_deref().unwrap_or_default(),
 };
 
-/// Sessions of TLS: each takes at most 4 KiB.
+/// Largest number of TLS sessions; each takes at most 4 KiB.
 const TLS_SESSIONS_MAX: i64 = 100_000;
 
 const TLS_PROTOCOLS: Shape = Shape::Words {
@@ -486,8 +486,8 @@ const USER: Shape = Shape::Lines {
     },
 };
 
-/// A user's line as `ACL LIST` has it: the same rights are the same words. (Passwords are digests by then, as in
-/// Redis.)
+/// Returns a user's line as `ACL LIST` prints it, so that equal rights have equal words. (Passwords are digests by
+/// then, as in Redis.)
 fn user_line(line: &[String]) -> Line {
     let [name, rules @ ..] = line else { return Line::new() };
     let mut users = Users::default();
@@ -533,7 +533,7 @@ const RENAME_COMMAND: Shape = Shape::Lines {
     get: |values| values.config.rename_commands.iter().map(|(from, to)| vec![from.clone(), to.clone()]).collect(),
 };
 
-/// Only the last line of it counts, as in Redis: `--daemonize no` is right whatever the file says.
+/// Only the last line counts, as in Redis: `--daemonize no` is valid whatever the file contains.
 const DAEMONIZE: Shape = Shape::YesNo { set: |values, yes| values.daemonize = yes, get: |values| values.daemonize };
 
 const DIR: Shape = Shape::Custom {
@@ -556,7 +556,7 @@ const SYSLOG_IDENT: Shape = Shape::Text {
     get: |values| &values.config.syslog_ident,
 };
 
-/// One or more classes in a line, each with its three limits; classes that are not named keep theirs.
+/// One or more classes in a line, each with its three limits; other classes keep theirs.
 const CLIENT_OUTPUT_BUFFER_LIMIT: Shape = Shape::Table {
     count: (4, 12),
     expected: BUFFER_LIMIT,
@@ -646,7 +646,7 @@ const ID_EPOCH: Shape = Shape::Custom {
     get: |values| values.epoch.unix_ms().to_string(),
 };
 
-/// A number that its row's range has made fit.
+/// Converts a number that its row's range has limited.
 fn fit<N, F: TryFrom<N>>(value: N) -> F {
     F::try_from(value).unwrap_or_else(|_| unreachable!("the row's range is wider than its field"))
 }

@@ -1,4 +1,4 @@
-//! Values that are one word of a few.
+//! Values that are one of a few words.
 
 /// An enum whose variants are words of a configuration file.
 macro_rules! word_enum {
@@ -13,12 +13,12 @@ macro_rules! word_enum {
             /// Every word, in the order of the variants.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
 
-            /// The word of this variant.
+            /// Returns the word of this variant.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
 
-            /// The variant of a word, in any letter case.
+            /// Returns the variant of a word, in any letter case.
             pub fn from_word(word: &str) -> Option<$name> {
                 $(if word.eq_ignore_ascii_case($word) { return Some($name::$variant); })+
                 None
@@ -28,47 +28,47 @@ macro_rules! word_enum {
 }
 
 word_enum! {
-    /// What happens to requests at the borrow limit (`id-borrow-policy`).
+    /// Handling of requests at the borrow limit (`id-borrow-policy`).
     BorrowPolicy {
-        /// They wait, in order, until time catches up.
+        /// Requests wait, in order, until the clock catches up.
         #[default]
         Wait = "wait",
-        /// They get `-BUSY`.
+        /// Requests get `-BUSY`.
         Error = "error",
     }
 }
 
 word_enum! {
-    /// Which tables the stores of sequences have (`sequence-table`).
+    /// Tables in the stores of sequences (`sequence-table`).
     SequenceTable {
-        /// getid's own.
+        /// getid's own tables.
         #[default]
         Native = "native",
-        /// `leaf_alloc`, as Leaf has it.
+        /// `leaf_alloc`, the table of Leaf.
         Leaf = "leaf",
-        /// `tiny_id_info`, as Tinyid has it.
+        /// `tiny_id_info`, the table of Tinyid.
         Tinyid = "tinyid",
     }
 }
 
 word_enum! {
-    /// Who makes a sequence (`sequence-create`).
+    /// How sequences are created (`sequence-create`).
     SequenceCreate {
-        /// Who says so: `SEQUENCE CREATE`, `SET`.
+        /// Only explicitly, by `SEQUENCE CREATE` or `SET`.
         #[default]
         Explicit = "explicit",
-        /// `INCR` of a name that is new, too.
+        /// Also by `INCR` of a new name.
         OnFirstUse = "on-first-use",
     }
 }
 
 word_enum! {
-    /// What happens to requests for values that are not in memory (`sequence-policy`).
+    /// Handling of requests for values that are not in memory (`sequence-policy`).
     SequencePolicy {
-        /// They wait for the store.
+        /// Requests wait for the store.
         #[default]
         Wait = "wait",
-        /// They get `-BUSY`.
+        /// Requests get `-BUSY`.
         Error = "error",
     }
 }
@@ -87,24 +87,24 @@ word_enum! {
 word_enum! {
     /// The least serious event that is logged (`loglevel`).
     LogLevel {
-        /// Everything.
+        /// All events.
         Debug = "debug",
-        /// A little less.
+        /// All events except details for debugging.
         Verbose = "verbose",
-        /// What an operator wants to know.
+        /// Events of interest to an operator.
         #[default]
         Notice = "notice",
-        /// Only what needs an operator.
+        /// Only events that need an operator.
         Warning = "warning",
-        /// Nothing at all, as from Redis 7.2 on.
+        /// No events, as in Redis from 7.2 on.
         Nothing = "nothing",
     }
 }
 
 word_enum! {
-    /// How a log line is written (`log-format`).
+    /// Format of log lines (`log-format`).
     LogFormat {
-        /// For people.
+        /// Text for people.
         #[default]
         Text = "text",
         /// One JSON object a line.
@@ -113,42 +113,42 @@ word_enum! {
 }
 
 word_enum! {
-    /// Who watches over the process (`supervised`).
+    /// The supervisor of the process (`supervised`).
     Supervised {
-        /// Nobody is told anything, as in Redis. Under `Type=notify` a server that says nothing is killed as never
-        /// ready: the unit file says `systemd`.
+        /// No supervisor is notified, as in Redis. Under `Type=notify` such a server is killed as never ready, so the
+        /// unit file sets `systemd`.
         #[default]
         No = "no",
-        /// systemd is told through `NOTIFY_SOCKET`; worth a warning when it is not set.
+        /// systemd is notified through `NOTIFY_SOCKET`; there is a warning if it is not set.
         Systemd = "systemd",
-        /// Upstart, which waits for the process to stop itself by SIGSTOP. It is gone, and a SIGSTOP with nobody there
-        /// to send SIGCONT is an outage: it means nobody, and a warning.
+        /// Upstart, which waits for the process to stop itself by SIGSTOP. It no longer exists, and a SIGSTOP without a
+        /// SIGCONT is an outage. So no supervisor is notified, and there is a warning.
         Upstart = "upstart",
-        /// systemd if `NOTIFY_SOCKET` is set, else nobody.
+        /// systemd if `NOTIFY_SOCKET` is set, else no supervisor.
         Auto = "auto",
     }
 }
 
 word_enum! {
-    /// Whether TLS clients show a certificate (`tls-auth-clients`).
+    /// Whether TLS clients present a certificate (`tls-auth-clients`).
     TlsAuthClients {
-        /// They must, as in Redis.
+        /// Clients must present one, as in Redis.
         #[default]
         Yes = "yes",
-        /// They are not asked.
+        /// Clients are not asked for one.
         No = "no",
-        /// They may; one that is shown must be good.
+        /// Clients may present one; it must be valid.
         Optional = "optional",
     }
 }
 
 word_enum! {
-    /// Whose name a client's certificate gives the user (`tls-auth-clients-user`).
+    /// Whether a client's certificate selects its user (`tls-auth-clients-user`).
     TlsAuthClientsUser {
-        /// Nobody's: a certificate lets a client in, no more.
+        /// The certificate permits the connection, and selects no user.
         #[default]
         Off = "off",
-        /// That of its subject's common name.
+        /// The user is the subject's common name.
         CommonName = "CN",
     }
 }
@@ -179,7 +179,7 @@ word_enum! {
 }
 
 impl SyslogFacility {
-    /// The facility's number in RFC 5424, section 6.2.1: user 1, local0 to local7 16 to 23.
+    /// Returns the facility's number in RFC 5424, section 6.2.1: user 1, local0 to local7 16 to 23.
     pub const fn number(self) -> u8 {
         match self {
             SyslogFacility::User => 1,

@@ -1,4 +1,4 @@
-//! How the configuration reaches files.
+//! Access of the configuration to files.
 
 use std::fs;
 use std::io;
@@ -8,23 +8,23 @@ use std::path::{Component, Path, PathBuf};
 use crate::system::files;
 use crate::text::glob;
 
-/// How the configuration reaches files; paths are relative to the folder the server was started in, as in Redis.
+/// Access of the configuration to files; paths are relative to the working folder of the start, as in Redis.
 pub trait Files {
-    /// The first `bytes_max + 1` bytes of a file: one more than allowed shows that it is too large.
+    /// Returns the first `bytes_max + 1` bytes of a file: one more than permitted shows that it is too large.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// Fails if the file cannot be read.
     fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>>;
 
-    /// The files that match a pattern, sorted; none is no error.
+    /// Returns the files that match a pattern, sorted; no match is no error.
     ///
     /// # Errors
     ///
-    /// When a folder of the pattern cannot be listed.
+    /// Fails if a folder of the pattern cannot be listed.
     fn matching(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
 
-    /// Who may do what with a file, as chmod has it; `None` where that is not known.
+    /// Returns the permission bits of a file as for chmod; `None` if unknown.
     fn mode(&self, _path: &Path) -> Option<u32> {
         None
     }
@@ -39,7 +39,7 @@ pub(super) fn is_toml(path: &Path) -> bool {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
-/// Files of this machine, relative paths from this folder: what [`RealFiles`] are to a process that has left it since.
+/// Files of this machine, with relative paths from this folder, for a process that has left its first working folder.
 #[derive(Clone, Debug)]
 pub struct FilesFrom(pub PathBuf);
 
@@ -71,7 +71,7 @@ impl Files for RealFiles {
     }
 }
 
-/// As glob(3): each part of the path is matched by itself, names that begin with a dot only by a dot.
+/// Finds paths as glob(3) does: each part of the path is matched alone, and only a dot matches a leading dot.
 fn matching_from(folder: PathBuf, pattern: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![folder];
     for part in Path::new(pattern).components() {
@@ -98,7 +98,7 @@ fn matching_from(folder: PathBuf, pattern: &str) -> io::Result<Vec<PathBuf>> {
 fn matching_in(folder: &Path, pattern: &[u8]) -> io::Result<Vec<PathBuf>> {
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let entries = match fs::read_dir(listed) {
-        // conf.d/*/x.conf passes over the files in conf.d.
+        // conf.d/*/x.conf ignores the files in conf.d.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::NotFound) => {
             return Ok(Vec::new());
         }

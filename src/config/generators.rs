@@ -1,7 +1,7 @@
-//! The directive `generator`: declarations of named generators, and what must hold between them and other directives.
+//! The directive `generator`: declarations of named generators, and their checks against other directives.
 //!
-//! What a declaration may say is decided in [`getid_core::Declaration`]. Here are the bound on their number
-//! and the checks for which several directives count.
+//! [`getid_core::Declaration`] defines the syntax of a declaration. This module has the bound on their number, and the
+//! checks that involve several directives.
 
 use std::sync::Arc;
 
@@ -15,20 +15,21 @@ use crate::text::plural::counted;
 use crate::text::timestamp::parse_zoned;
 use crate::text::zone::Zone;
 
-/// Named generators of one server at most. Each takes some KB; the record has a line for each.
+/// Largest number of named generators of one server. Each takes some KB, and a line of the record.
 pub const GENERATORS_MAX: usize = 1000;
 
-/// Values of the random cycles of all generators together: 64 MiB at 4 bytes each, as eight with `random:21` have.
+/// Largest number of values in the random cycles of all generators: 64 MiB at 4 bytes each, as eight with `random:21`
+/// have.
 pub(super) const RANDOM_VALUES_MAX: u64 = 1 << 24;
 
-/// Reads a line, the name first, and adds it to those before.
+/// Parses a line, the name first, and adds the generator.
 pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<ValueError>> {
-    // As CONFIG GET shows none.
+    // `CONFIG GET` shows an empty line for no generator.
     if words == [""] {
         return Ok(());
     }
     let words: Vec<_> = words.iter().map(String::as_str).collect();
-    // One too many is enough to say so.
+    // One too many is enough for the error.
     let has_room = config.generators.len() + config.counters.len() <= GENERATORS_MAX;
     if let Some(counter) = CounterDeclaration::parse(&words, zone) {
         let wrong = |errors: Vec<_>| errors.into_iter().map(ValueError::Counter).collect::<Vec<_>>();
@@ -46,49 +47,49 @@ pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<Value
     Ok(())
 }
 
-/// Whether there is a time zone of this name.
+/// Checks that there is a time zone of this name.
 fn zone(name: &str) -> Result<(), String> {
     Zone::named(name).map(|_| ())
 }
 
-/// The lines that declare all of them.
+/// Returns the lines that declare all generators.
 pub(super) fn lines(config: &Config) -> Vec<Line> {
     let generators = config.generators.iter().map(|declaration| words(declaration));
     generators.chain(config.counters.iter().map(|counter| counter.words())).collect()
 }
 
-/// The name of one of those that are too many.
+/// Returns the name of a generator above the limit.
 pub(super) fn past_bound(config: &Config) -> Option<&str> {
     let names = config.generators.iter().map(|declaration| declaration.name());
     names.chain(config.counters.iter().map(|counter| counter.name())).nth(GENERATORS_MAX)
 }
 
-/// When a generator's time starts to count: a date needs a zone, for the same IDs must mean the same everywhere.
+/// Parses the epoch of a generator. A date needs a zone, because the same IDs must mean the same everywhere.
 ///
 /// # Errors
 ///
-/// What it must be.
+/// Returns the expected form.
 pub fn epoch(text: &str) -> Result<i64, String> {
     parse_zoned(text)
         .map_err(|_| "must be a time with a zone, such as 2016-01-01T00:00:00+08:00, or Unix milliseconds".to_owned())
 }
 
-/// A declaration as a line says it, its name first.
+/// Returns a declaration as the words of a line, its name first.
 pub(super) fn words(declaration: &Declaration) -> Line {
     declaration.declared_text().split(' ').map(str::to_owned).collect()
 }
 
-/// The line of which all that mean the same are forms.
+/// Returns the canonical form of a line, which all lines of the same meaning share.
 pub(super) fn canonical(line: &[String]) -> Line {
     let borrowed: Vec<_> = line.iter().map(String::as_str).collect();
     if let Some(Ok(counter)) = CounterDeclaration::parse(&borrowed, zone) {
         return counter.words();
     }
-    // No server starts with a line that is wrong.
+    // No server starts with an invalid line.
     Declaration::parse(&borrowed, epoch).map_or_else(|_| line.to_vec(), |declaration| words(&declaration))
 }
 
-/// The first generator whose random cycle is too much for the memory that all may have together.
+/// Returns the first generator whose random cycle exceeds the memory for all cycles.
 pub(super) fn past_random_bound(generators: &[Arc<Declaration>]) -> Option<&Declaration> {
     let mut values = 0;
     generators.iter().map(Arc::as_ref).find(|declaration| {
@@ -98,18 +99,18 @@ pub(super) fn past_random_bound(generators: &[Arc<Declaration>]) -> Option<&Decl
     })
 }
 
-/// A declaration that is right by itself, but not beside another directive.
+/// A declaration that is valid alone, but conflicts with another directive.
 pub(super) struct Misfit {
-    /// The declaration's.
+    /// Name of the generator.
     pub(super) name: String,
-    /// The other one.
+    /// The other directive.
     pub(super) directive: &'static str,
-    /// Both are named in it.
+    /// Error text with both names.
     pub(super) sentence: String,
     pub(super) help: String,
 }
 
-/// All of them.
+/// Returns all conflicts of declarations with other directives.
 pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
     let mut found = Vec::new();
     for declaration in &config.generators {
@@ -169,9 +170,10 @@ pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
     found
 }
 
-/// What a wider id-range means for the named generators, as the end of a sentence that advises it; `None` without any.
+/// Returns the effect of a wider id-range on the named generators, as the end of a sentence that advises it; `None`
+/// without any.
 ///
-/// A named layout has widths of its own, but must hold each server-id that id-range allows.
+/// A named layout has its own widths, but must hold each server-id that id-range permits.
 pub(super) fn effect_of_id_range(generators: &[Arc<Declaration>], id_range: u32) -> Option<String> {
     let needs_width = |declaration: &&Arc<Declaration>| {
         declaration.one_server().is_none() && declaration.is_same_on_servers(id_range)
@@ -208,7 +210,7 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
     }
 }
 
-/// What may not be meant by a serial.
+/// Returns a warning about a serial that may not be intended.
 pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
     if let Some(shown) = serial.template.finest_in_part().filter(|shown| *shown > serial.reset) {
@@ -226,7 +228,7 @@ pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
     repeats.then(|| "shows years by two digits: its texts come again after a hundred years".to_owned())
 }
 
-/// What may not be meant by a declaration.
+/// Returns a warning about a declaration that may not be intended.
 pub(super) fn doubt(declaration: &Declaration) -> Option<String> {
     let drawn = declaration.drawn_fields().map(|(name, _)| name).filter(|name| declaration.drawn_value(name).is_some());
     let given: Vec<_> = declaration.by_hand().iter().map(String::as_str).chain(drawn).collect();

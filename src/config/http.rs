@@ -1,4 +1,4 @@
-//! The directives of the HTTP port that have words of their own.
+//! The directives of the HTTP port with words of their own.
 
 use super::parse::address;
 use super::report::Mistake;
@@ -7,30 +7,30 @@ use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
 use crate::acl::DEFAULT_USER;
 use crate::text::suggest::did_you_mean;
 
-/// What is configured of the HTTP port (`http-...`).
+/// Configuration of the HTTP port (`http-...`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpConfig {
     /// The port; 0: none (`http-port`).
     pub port: u16,
     /// Addresses to listen on; empty: those of `bind` (`http-bind`).
     pub bind: Vec<BindAddr>,
-    /// Whether it speaks TLS, with the files of `tls-...` (`http-tls`).
+    /// Whether the port speaks TLS, with the files of `tls-...` (`http-tls`).
     pub tls: bool,
-    /// Connections at a time (`http-max-clients`).
+    /// Largest number of connections at a time (`http-max-clients`).
     pub clients_max: u32,
     /// Seconds after which a connection without a request is closed (`http-timeout`).
     pub timeout_s: u64,
-    /// What is answered without a login (`http-open`).
+    /// Paths that need no login (`http-open`).
     pub open: HttpOpen,
-    /// The named generators that `/readyz` looks at; empty: the unnamed one (`http-ready`).
+    /// The named generators that `/readyz` checks; empty: the unnamed one (`http-ready`).
     pub ready: Vec<String>,
-    /// Names of this server in the header `Host`, beside addresses and `localhost` (`http-host`).
+    /// Names of this server in the header `Host`, in addition to addresses and `localhost` (`http-host`).
     pub hosts: Vec<String>,
-    /// The paths of other servers that are answered here (`http-api`).
+    /// APIs of other servers on this port (`http-api`).
     pub apis: HttpApis,
 }
 
-/// What is answered without a login, wherever the request comes from.
+/// Paths that need no login, wherever the request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HttpOpen {
     /// `/livez` and `/readyz`.
@@ -39,40 +39,40 @@ pub struct HttpOpen {
     pub metrics: bool,
 }
 
-/// The paths of other servers that are answered here.
+/// APIs of other servers on the HTTP port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpApis {
-    /// Leaf's.
+    /// The API of Leaf.
     pub leaf: Option<HttpApi>,
-    /// Tinyid's.
+    /// The API of Tinyid.
     pub tinyid: Option<HttpApi>,
 }
 
 impl HttpApis {
-    /// The users that they name.
+    /// Returns the users that the APIs name.
     pub fn users(&self) -> impl Iterator<Item = &str> {
         [&self.leaf, &self.tinyid].into_iter().flatten().filter_map(|api| api.user.as_deref())
     }
 }
 
-/// One of them.
+/// The API of another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpApi {
-    /// The ACL user that its requests are of; `None`: whoever logs in, or the default user.
+    /// The ACL user of its requests; `None`: the user who logs in, or the default user.
     pub user: Option<String>,
 }
 
-/// Words of `http-ready` and `http-host` at most.
+/// Largest number of words in `http-ready` and `http-host`.
 pub(super) const NAMES_MAX: usize = 64;
 
-/// Bytes of a name in `http-host`: RFC 1035's bound of a host name.
+/// Longest name in `http-host`, bytes: RFC 1035's limit of a host name.
 const HOST_BYTES_MAX: usize = 253;
 
 const OPEN_WORDS: &[&str] = &["probes", "metrics"];
 
 const API_WORDS: &[&str] = &["leaf", "tinyid", "user"];
 
-/// A lone empty word is no word.
+/// Returns the words; a lone empty word means none.
 fn listed(words: &[String]) -> &[String] {
     if words == [""] { &[] } else { words }
 }
@@ -120,7 +120,7 @@ pub(super) fn set_hosts(http: &mut HttpConfig, words: &[String]) -> Result<(), V
     Ok(())
 }
 
-/// `leaf user shop tinyid`: a user counts for the API in front of it.
+/// Parses `leaf user shop tinyid`: a user belongs to the API before it.
 pub(super) fn set_apis(http: &mut HttpConfig, words: &[String]) -> Result<(), ValueError> {
     let mut apis = HttpApis::default();
     let mut words = listed(words).iter().peekable();
@@ -151,13 +151,13 @@ pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
     words
 }
 
-/// What of the HTTP port does not go with the rest of a configuration.
+/// Returns conflicts of the HTTP directives with the rest of a configuration.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     let mut found = Vec::new();
     found.extend(missing_feature(config));
     found.extend(taken_port(config));
     found.extend(config.http.ready.iter().filter_map(|name| unready(config, name)));
-    // Those of an ACL file are known to the start alone.
+    // Users of an ACL file are only known at the start.
     if config.aclfile.is_none() {
         found.extend(config.http.apis.users().filter_map(|user| unknown_user(config, user)));
     }
@@ -193,7 +193,7 @@ fn taken_port(config: &Config) -> Option<Mistake> {
     })
 }
 
-/// Why `/readyz` cannot look at a generator.
+/// Returns the error about a generator that `/readyz` cannot check.
 fn unready(config: &Config, name: &str) -> Option<Mistake> {
     let names = config.generators.iter().map(|declaration| declaration.name());
     if names.clone().any(|known| known == name) {
@@ -204,7 +204,7 @@ fn unready(config: &Config, name: &str) -> Option<Mistake> {
         let why = "a database that is down must not take this server out of service";
         (format!("http-ready names '{name}', which is a counter: {why}"), "take it out of http-ready".to_owned())
     } else if name == "-" {
-        // As paths have it, but a directive has no word for it.
+        // Paths use `-` for the unnamed generator; the directive has no word for it.
         let help = "write 'http-ready \"\"' for the unnamed generator".to_owned();
         (format!("http-ready names '{name}', which no generator line declares"), help)
     } else {
@@ -225,12 +225,12 @@ fn unknown_user(config: &Config, user: &str) -> Option<Mistake> {
     Some(Mistake {
         directives: &["http-api", "user"],
         sentence: format!("http-api names the user '{user}', which no user line defines"),
-        // Without a password and without nopass nobody can log in as it.
+        // A user without a password and without nopass cannot log in.
         help: help.unwrap_or_else(|| format!("define it ('user {user} on ~PATTERN +incr ...')")),
     })
 }
 
-/// The directives that say something for a port that is not there.
+/// Returns the directives that are set although there is no HTTP port.
 pub(super) fn idle(config: &Config) -> Vec<&'static str> {
     let (own, built_in) = (&config.http, Config::default().http);
     let said = [

@@ -1,49 +1,50 @@
-//! Directives that Redis knows and that mean nothing here.
+//! Directives of Redis that have no meaning here.
 //!
-//! A team's redis.conf must start getid unchanged, so each of these is accepted, with one warning that says why it
-//! has no effect. `CONFIG GET` answers for them with Redis's defaults, whatever the file said: it tells what is in
-//! force, and a monitoring agent that asks for `save` or `maxmemory` gets an answer that is true.
+//! A team's redis.conf must start getid unchanged, so each of these is accepted, with one warning that states why it
+//! has no effect. `CONFIG GET` replies with Redis's defaults, whatever the file sets. That is the value in force, so a
+//! monitoring agent that reads `save` or `maxmemory` gets a true answer.
 //!
-//! The names are those of redis 2.8.21 to 8: all that its config.c reads, aliases and names since dropped among them.
+//! The names are those of Redis 2.8.21 to 8: all that its config.c reads, including aliases and names that were
+//! dropped.
 
 use self::Because::{Cluster, Keys, Modules, Other, Persistence, Replication, Scripts, Tls};
 
 /// A directive of Redis without a meaning here.
 #[derive(Clone, Copy, Debug)]
 pub struct IgnoredDirective {
-    /// Its name.
+    /// Name of the directive.
     pub name: &'static str,
-    /// What `CONFIG GET` says; `None`: the name is not shown, as one that only a file knows.
+    /// Value in `CONFIG GET`; `None` for a name that only files have.
     pub default: Option<&'static str>,
-    /// Why it means nothing.
+    /// Why the directive has no meaning.
     pub because: Because,
-    /// Whether its value is a secret, as Redis marks them (`SENSITIVE_CONFIG`).
+    /// Whether the value is a secret, as Redis marks it (`SENSITIVE_CONFIG`).
     pub is_secret: bool,
 }
 
-/// Why a directive means nothing here.
+/// Why a directive has no meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// Snapshots and append-only files.
+    /// About snapshots and append-only files.
     Persistence,
-    /// Replicas.
+    /// About replicas.
     Replication,
-    /// The keyspace, its memory and its types.
+    /// About the keyspace, its memory and its types.
     Keys,
-    /// Redis Cluster.
+    /// About Redis Cluster.
     Cluster,
-    /// Lua.
+    /// About Lua.
     Scripts,
-    /// Modules.
+    /// About modules.
     Modules,
-    /// TLS settings of OpenSSL.
+    /// About TLS settings of OpenSSL.
     Tls,
-    /// Details of Redis's process.
+    /// About details of Redis's process.
     Other,
 }
 
 impl Because {
-    /// The reason, for a warning.
+    /// Returns the reason, for a warning.
     pub const fn reason(self) -> &'static str {
         match self {
             Persistence => "getid writes no snapshots and no append-only file",
@@ -58,7 +59,7 @@ impl Because {
     }
 }
 
-/// The Redis directive of this name, in lower case.
+/// Returns the Redis directive of this name, in lower case.
 pub fn find(name: &str) -> Option<IgnoredDirective> {
     let listed = IGNORED_DIRECTIVES.iter().find(|row| row.name == name).copied();
     listed.or_else(|| MODULE_PREFIXES.iter().find(|module| name.starts_with(module.name)).copied())
@@ -253,7 +254,7 @@ pub const IGNORED_DIRECTIVES: &[IgnoredDirective] = &[
     row("watchdog-period", None, Other),
 ];
 
-/// The modules that come with Redis 8 have a few dozen directives each, known by their beginnings.
+/// Prefixes of the modules of Redis 8, each with a few dozen directives.
 const MODULE_PREFIXES: &[IgnoredDirective] =
     &[row("search-", None, Modules), row("ts-", None, Modules), row("bf-", None, Modules), row("cf-", None, Modules)];
 
@@ -281,7 +282,7 @@ mod tests {
         assert!(twice.is_empty(), "{twice:?}");
     }
 
-    /// What is always off here must not look as if it were on, whatever Redis's own default is.
+    /// Functions that are always off here are reported as off, whatever Redis's own default.
     #[test]
     fn what_is_never_done_reads_as_off() {
         for name in ["appendonly", "cluster-enabled", "tls-replication", "activedefrag"] {

@@ -1,8 +1,8 @@
-//! What an operator can say to the server, and what it says when they say nothing.
+//! The configuration of the server, and its default values.
 //!
-//! A [`Config`] that exists is right: every value in its range, and all of them fit each other. Nothing downstream
-//! checks again. Whether the world fits the configuration (a folder that exists, a port that is free, a command that
-//! `rename-command` names) is for the shell to find out.
+//! A [`Config`] is always valid: every value is in its range, and all of them fit together. Downstream code does not
+//! check again. Only the shell checks whether the surroundings fit the configuration: an existing folder, a free port,
+//! a command that `rename-command` names.
 
 mod builder;
 mod change;
@@ -69,16 +69,17 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A [`Report`] of everything that is wrong, in all of them.
+    /// Returns a [`Report`] of all errors in all sources.
     pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
         Config::load_and_compare(sources, files).map(|(config, warnings, _)| (config, warnings))
     }
 
-    /// [`Config::load`], and the lines of files that the environment or the command line override.
+    /// Reads all sources as [`Config::load`] does. Also returns the lines of files that the environment or the command
+    /// line override.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::load`].
+    /// Fails as [`Config::load`] does.
     pub fn load_and_compare(
         sources: &Sources,
         files: &dyn Files,
@@ -94,11 +95,10 @@ impl Config {
         Ok((config, warnings, overridden))
     }
 
-    /// What is in force, for `CONFIG GET`: directives whose name matches one of the patterns, in any letter case, with
-    /// their values, each once.
+    /// Returns the values in force, for `CONFIG GET`: the directives whose name matches one of the patterns, in any
+    /// letter case, each once.
     ///
-    /// Redis's directives without a meaning here are among them, with Redis's defaults: `save` is empty, `appendonly`
-    /// no.
+    /// Redis's directives without a meaning here are included, with Redis's defaults: `save` is empty, `appendonly` no.
     pub fn get(&self, patterns: &[Pattern]) -> Vec<(&'static str, String)> {
         let wanted = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
         let own = Directive::ALL.iter().filter(|row| wanted(row.name));
@@ -108,7 +108,7 @@ impl Config {
         own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
     }
 
-    /// Makes the paths that begin in `dir` absolute, for a process that does not enter it.
+    /// Makes paths that begin in `dir` absolute, for a process that does not enter it.
     pub fn resolve_paths(&mut self, dir: &Path) {
         let mut values = Values::of(self);
         for row in Directive::ALL {
@@ -125,7 +125,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The built-in values, as the rows of the directives have them.
+    /// Returns the built-in values, which are in the rows of the directives.
     fn default() -> Self {
         let mut values = Values::of(&Config::unset());
         for row in Directive::ALL.iter().filter(|row| !row.default.is_empty() && row.parts().is_empty()) {
@@ -139,7 +139,7 @@ impl Default for Config {
     }
 }
 
-/// As the directives have it, but for passwords.
+/// Shows the directives, except for secrets.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open);

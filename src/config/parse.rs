@@ -1,4 +1,4 @@
-//! One word of a line, and the value it stands for.
+//! Parses single words of a line into values.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use crate::text::timestamp::{self, TimeError};
 
 pub(super) const YES_NO: &[&str] = &["yes", "no"];
 
-/// Bytes that a size can name, as in Redis; no machine has so many.
+/// Largest size in bytes, as in Redis; no machine has as much memory.
 pub(super) const MEMORY_MAX: u64 = i64::MAX as u64;
 
 pub(super) fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Result<i64, ValueError> {
@@ -25,7 +25,7 @@ pub(super) fn number(word: &str, min: i64, max: i64, unit: &'static str) -> Resu
     }
 }
 
-/// A size as Redis writes it: k is 1000, kb is 1024.
+/// Parses a size as Redis writes it: k is 1000, kb is 1024.
 pub(super) fn memory(word: &str, min: u64) -> Result<u64, ValueError> {
     let wrong = || ValueError::Memory { found: word.to_owned() };
     let unit_at = word.find(|character: char| !character.is_ascii_digit()).unwrap_or(word.len());
@@ -63,8 +63,8 @@ pub(super) fn mode(word: &str) -> Result<Option<u32>, ValueError> {
     Ok((mode != 0).then_some(mode))
 }
 
-/// `127.0.0.1`, `-::1`, and for all addresses of a kind `*` and `::*`. The name localhost is the address that Redis
-/// binds for it.
+/// Parses `127.0.0.1`, `-::1`, and `*` and `::*` for all addresses of a kind. The name localhost is the address that
+/// Redis binds for it.
 pub(super) fn address(word: &str) -> Result<BindAddr, ValueError> {
     let (optional, text) = match word.strip_prefix('-') {
         Some(text) => (true, text),

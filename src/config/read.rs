@@ -1,7 +1,7 @@
-//! From the sources to settings: files in either syntax and what they include, the environment, the command line.
+//! Reads the sources into settings: files in either syntax with their includes, the environment, the command line.
 //!
-//! Nothing here opens a file: [`Files`] does, and the caller gives it. Every source is bounded, and whatever is wrong
-//! with one line, the next is read all the same.
+//! No function here opens a file: the caller's [`Files`] does. Every source is bounded, and an error in one line does
+//! not stop the reading of the next.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -19,26 +19,26 @@ use super::{ignored, toml};
 use crate::text::glob;
 use crate::text::suggest::did_you_mean;
 
-/// Where settings come from, the strongest last.
+/// Sources of settings, the strongest last.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The configuration file; TOML when its name ends in `.toml`, else redis.conf syntax.
+    /// The configuration file; TOML if its name ends in `.toml`, else redis.conf syntax.
     pub file: Option<PathBuf>,
     /// All variables of the environment; those that start with `GETID_` count.
     pub environment: Vec<(OsString, OsString)>,
-    /// The words behind `serve [FILE]`: `--port 7000 --bind 127.0.0.1 ::1`.
+    /// The words after `serve [FILE]`: `--port 7000 --bind 127.0.0.1 ::1`.
     pub words: Vec<String>,
-    /// The name of the host, from which `server-id auto-ordinal` gets its number; `None`: nobody needs that.
+    /// The name of the host, which gives `server-id auto-ordinal` its number; `None` if no number is needed.
     pub host_name: Option<String>,
 }
 
-/// Bytes of one file. The documented example has 20 KB.
+/// Largest size of one file, bytes. The documented example has 20 KB.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Files that include each other: `a` includes `b` includes `c`.
+/// Largest depth of includes: `a` includes `b` includes `c`.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Files of one configuration: at most 256 MiB are read, however files include each other.
+/// Largest number of files of one configuration, so at most 256 MiB are read.
 pub const FILES_MAX: usize = 256;
 
 /// Reads all sources into a builder, in the order of their precedence.
@@ -95,7 +95,7 @@ impl Reader<'_> {
         self.open.pop();
     }
 
-    /// Why a file must not be read now.
+    /// Returns why a file must not be read now.
     fn not_readable(&self, path: &Path) -> Option<String> {
         if self.open.iter().any(|open| open == path) {
             return Some("includes itself".to_owned());
@@ -177,7 +177,7 @@ impl Reader<'_> {
             return;
         };
         if Directive::find(&name).is_none() && ignored::find(&name).is_none() {
-            // It may be anybody's, and what it holds a secret.
+            // The variable may belong to another program, and contain a secret.
             let place = Place::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";
             let meant = did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
@@ -216,7 +216,7 @@ impl Reader<'_> {
                 return;
             };
             if option.split(['=', ' ']).next() == Some("config") {
-                // The first one was taken for the file.
+                // The first one was taken as the file.
                 let sentence = "names the configuration file, and needs one that is named once";
                 let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
                 let place = Place::on_command_line(&quote(first.as_bytes()));
@@ -250,7 +250,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A line of redis.conf, parted into words.
+    /// Applies the words of a redis.conf line.
     fn line(&mut self, words: Vec<String>, place: Place) {
         let mut words = words.into_iter();
         if let Some(name) = words.next() {
@@ -259,7 +259,7 @@ impl Reader<'_> {
     }
 
     fn setting(&mut self, mut setting: Setting) {
-        // As in Redis, one value that holds several words stands for them: --bind "127.0.0.1 ::1", or a variable.
+        // As in Redis, one value may contain several words: --bind "127.0.0.1 ::1", or a variable.
         let directive = Directive::find(&setting.name);
         if let Some(directive) = directive
             && let Some(words) = directive.words_in(&setting.words)
@@ -290,7 +290,7 @@ impl Reader<'_> {
             self.file(Path::new(path), Some(&included_from));
             return;
         }
-        // A pattern that matches nothing is an empty conf.d, not a mistake.
+        // A pattern without matches is an empty conf.d, and no error.
         match self.files.matching(path) {
             Ok(paths) => paths.iter().for_each(|path| self.file_unless_full(path, &included_from)),
             Err(error) => {
@@ -300,7 +300,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One of many files: the first too many is reported, the others are not.
+    /// Reads one of many files. Only the first file above the limit is reported.
     fn file_unless_full(&mut self, path: &Path, included_from: &Arc<Place>) {
         if self.files_read <= FILES_MAX {
             self.file(path, Some(included_from));
@@ -310,18 +310,18 @@ impl Reader<'_> {
 
 const ENVIRONMENT_PREFIX: &str = "GETID_";
 
-/// The variable of a directive: `GETID_ID_MGETID_MAX`.
+/// Returns the variable of a directive: `GETID_ID_MGETID_MAX`.
 fn variable_of(directive: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}", directive.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Variables that start with `GETID_` and are not meant for the server.
+/// Whether a variable that starts with `GETID_` is not meant for the server.
 ///
-/// - Kubernetes and Docker describe every service to every container: next to a service named `getid` there are
-///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890`, `GETID_PORT_7890_TCP_ADDR`, and `GETID_ORDERS_...` for one
-///   named `getid-orders`. A server must not fail to start, or listen on port "tcp", because of them.
-/// - Images carry `GETID_VERSION`.
-/// - `GETID_TEST_*` and `GETID_BENCH_*` steer this project's own tests and benches.
+/// - Kubernetes and Docker describe every service to every container. For a service named `getid` there are
+///   `GETID_SERVICE_HOST`, `GETID_PORT=tcp://10.0.0.7:7890` and `GETID_PORT_7890_TCP_ADDR`, and for `getid-orders`
+///   there is `GETID_ORDERS_...`. They must not make a start fail, or the server listen on port "tcp".
+/// - Images set `GETID_VERSION`.
+/// - `GETID_TEST_*` and `GETID_BENCH_*` control this project's own tests and benches.
 fn is_of_others(variable: &str, value: &OsStr) -> bool {
     let described = |scheme: &str| value.as_encoded_bytes().starts_with(scheme.as_bytes());
     let name = &variable[ENVIRONMENT_PREFIX.len()..];

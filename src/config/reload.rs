@@ -1,7 +1,7 @@
-//! What SIGHUP makes of a configuration: directives that change in their files are taken from there, others stay.
+//! SIGHUP reloads a configuration: directives that change in their files are read from there, others stay.
 //!
-//! All or nothing: sources that no start would take change nothing, and neither does a value that does not go together
-//! with those in force.
+//! The reload applies all changes or none: sources that no start would accept change nothing, and neither does a value
+//! that conflicts with those in force.
 
 use super::builder::Builder;
 use super::directive::{Change, Directive};
@@ -10,23 +10,24 @@ use super::read::{Sources, read_all};
 use super::report::{Report, Warning};
 use super::values::{Config, Values};
 
-/// A configuration that was read again.
+/// A reloaded configuration.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
-    /// All of it, right as one that was loaded.
+    /// The whole configuration, as valid as a loaded one.
     pub config: Config,
-    /// What may not be meant in it.
+    /// Warnings about settings that may not be intended.
     pub warnings: Vec<Warning>,
-    /// Directives that have other values in the sources, and keep those that are in force.
+    /// Directives with other values in the sources, which keep the values in force.
     pub kept: Vec<&'static Directive>,
 }
 
 impl Config {
-    /// This configuration, in force, with what the sources say by now of directives that are [`Change::Reload`].
+    /// Returns this configuration, which is in force, with the current values of the sources for [`Change::Reload`]
+    /// directives.
     ///
     /// # Errors
     ///
-    /// A [`Report`] of all that is wrong with the sources, or between them and what is in force.
+    /// Returns a [`Report`] of all errors in the sources, and of conflicts with the configuration in force.
     pub fn reloaded(&self, sources: &Sources, files: &dyn Files) -> Result<Reloaded, Report> {
         let mut read = Builder::new();
         read_all(sources, files, &mut read);
@@ -36,7 +37,7 @@ impl Config {
         let (config, warnings) = next.finish().map_err(Report::new)?;
         let (in_force, read) = (Values::of(self), Values::of(&read));
         let is_kept = |row: &&Directive| {
-            // A password that has a file of its own is read from there.
+            // A password from a file of its own is reloaded from there.
             let is_elsewhere = row.change == Change::Password && self.password_file.is_some();
             row.change != Change::Reload && !is_elsewhere && row.lines(&in_force) != row.lines(&read)
         };

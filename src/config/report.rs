@@ -1,7 +1,7 @@
-//! What is wrong with a configuration, said so that the reader can put it right at once.
+//! Reports of errors in a configuration, with their remedies.
 //!
-//! All mistakes stand in one report. The first lines of each block are those of Redis, because people grep for them;
-//! the line behind them says where, what, and what was expected:
+//! One report has all errors. The first lines of each block are those of Redis, because people search for them. The
+//! next line has the place, the error and the expected value:
 //!
 //! ```text
 //! *** FATAL CONFIG FILE ERROR ***
@@ -10,8 +10,8 @@
 //! getid.conf:57: id-generator: id-range + shard-range + random-range is 22, must be 21
 //! ```
 //!
-//! Where no file has to do with it, the first line says `CONFIGURATION` for `CONFIG FILE`; where no line of anything
-//! has, the sentence follows in the first line. No password is ever in it.
+//! If no file is involved, the first line has `CONFIGURATION` in place of `CONFIG FILE`. If no line of any source is,
+//! the sentence follows in the first line. A report never contains a password.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,27 +19,27 @@ use std::sync::Arc;
 
 use crate::text::printable::printable_up_to;
 
-/// Errors shown in one report. A log file given by mistake has thousands of bad lines; after a screenful nobody reads
-/// on.
+/// Largest number of errors shown in one report. A log file given by mistake has thousands of bad lines, and a
+/// screenful is enough.
 const PROBLEMS_SHOWN_MAX: usize = 50;
 
-/// Characters of a line that are shown.
+/// Largest part of a line that is shown, characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// Characters of a reason: ours are shorter, but a value may stand in them.
+/// Largest part of a reason, characters: getid's texts are shorter, but may contain a value.
 const SENTENCE_CHARS_MAX: usize = 400;
 
-/// Characters of a path: Linux has no longer ones.
+/// Longest path that is shown, characters: Linux has no longer ones.
 const PATH_CHARS_MAX: usize = 4096;
 
-/// Directives that do not go together.
+/// A conflict between directives.
 pub(super) struct Mistake {
     pub(super) directives: &'static [&'static str],
     pub(super) sentence: String,
     pub(super) help: String,
 }
 
-/// Everything that is wrong; never empty.
+/// All errors of a configuration; never empty.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Report {
     problems: Vec<Problem>,
@@ -51,27 +51,29 @@ impl Report {
         Report { problems }
     }
 
-    /// A mistake that only the shell can see: a folder that is missing, a command that `rename-command` names twice.
+    /// Returns a report of an error that only the shell finds: a missing folder, a command that `rename-command` names
+    /// twice.
     pub fn from_sentence(sentence: impl Into<String>) -> Report {
         Report::new(vec![Problem::new(Vec::new(), "", sentence)])
     }
 
-    /// Mistakes in an ACL file, or in any other that is no configuration file: by line, from 1, with a sentence each.
+    /// Returns a report of errors in an ACL file, or in another file that is no configuration file. Each error has a
+    /// line, from 1, and a sentence.
     ///
     /// # Panics
     ///
-    /// Without a mistake, which would be the caller's.
+    /// Panics without an error.
     pub fn from_lines(path: &Path, subject: &str, mistakes: impl Iterator<Item = (usize, String)>) -> Report {
         let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
         Report::new(mistakes.map(problem).collect())
     }
 
-    /// What is wrong in one line, without places and heads: for tools.
+    /// Returns the errors in one line, without places and heads, for tools.
     pub fn sentences(&self) -> String {
         self.problems.iter().map(Problem::one_line).collect::<Vec<_>>().join("; ")
     }
 
-    /// The first `max` mistakes in one line, with places and what to do, and how many more there are: for the log.
+    /// Returns the first `max` errors in one line, with places and remedies, and the number of others, for the log.
     pub fn in_a_line(&self, max: usize) -> String {
         let told = self.problems.iter().take(max).map(|problem| {
             let help = problem.help.as_ref().map(|help| format!(" ({help})"));
@@ -84,7 +86,7 @@ impl Report {
         }
     }
 
-    /// One entry for each mistake.
+    /// Returns one entry for each error.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -92,15 +94,15 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Redis's words, where a file is to blame.
+        // Redis's words, if the error is in a file.
         let is_in_file = self.problems.iter().any(|problem| problem.places.iter().any(Place::is_in_file));
         let what = if is_in_file { "CONFIG FILE" } else { "CONFIGURATION" };
         write!(f, "*** FATAL {what} ERROR ***")?;
-        // Without places it is one line: collectors of logs show the first one, and may show no other.
+        // Without places it is one line, because collectors of logs may show only the first one.
         f.write_str(if self.problems[0].places.is_empty() { " " } else { "\n" })?;
         let shown = &self.problems[..self.problems.len().min(PROBLEMS_SHOWN_MAX)];
         for (index, problem) in shown.iter().enumerate() {
-            // The mistakes of one line stand under it together.
+            // The errors of one line have a common head.
             let before = index.checked_sub(1).map(|before| shown[before].places.as_slice());
             if before.is_none_or(|places| places.is_empty() || places != problem.places) {
                 f.write_str(if index > 0 { "\n" } else { "" })?;
@@ -124,7 +126,7 @@ impl fmt::Debug for Report {
 
 impl std::error::Error for Report {}
 
-/// One mistake: where it is, what it is, what to do.
+/// One error, with its place and its remedy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Problem {
     places: Vec<Place>,
@@ -142,19 +144,19 @@ impl Problem {
         Problem { places, subject, sentence, help: None }
     }
 
-    /// What is wrong, without place and help.
+    /// Returns the error, without place and remedy.
     pub(super) fn sentence(&self) -> &str {
         &self.sentence
     }
 
-    /// Where and what, in one line.
+    /// Returns the place and the error, in one line.
     pub(super) fn one_line(&self) -> String {
         let places = self.places.iter().map(ToString::to_string);
         let subject = Some(self.subject.clone()).filter(|subject| !subject.is_empty());
         places.chain(subject).chain([self.sentence.clone()]).collect::<Vec<_>>().join(": ")
     }
 
-    /// The pair of a `CONFIG SET` that it is about, from 0.
+    /// Returns the index of the `CONFIG SET` pair with the error, from 0.
     pub(super) fn config_set_index(&self) -> Option<usize> {
         let places = self.places.iter().filter(|place| place.source == Source::ConfigSet);
         places.map(|place| place.line).next()
@@ -164,7 +166,7 @@ impl Problem {
         Problem { help: help.map(|help| printable_up_to(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
 
-    /// The lines it is about.
+    /// Writes the lines with the error.
     fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for place in &self.places {
             match (&place.source, place.line) {
@@ -181,11 +183,11 @@ impl Problem {
         Ok(())
     }
 
-    /// Where, what, and what to do.
+    /// Writes the place, the error and the remedy.
     fn write_sentence(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut named = Vec::new();
         for place in self.places.iter().map(ToString::to_string) {
-            // Two variables are both the environment.
+            // Two variables have the same place, the environment.
             if !named.contains(&place) {
                 write!(f, "{}{place}", if named.is_empty() { "" } else { ", " })?;
                 named.push(place);
@@ -219,14 +221,14 @@ impl fmt::Debug for Problem {
     }
 }
 
-/// Something that was accepted and has no effect, or may not be meant.
+/// A warning about a setting that was accepted, but has no effect or may not be intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The line, variable or option.
     pub place: Place,
-    /// The directive, or those that share the sentence.
+    /// The directive, or those with the same sentence.
     pub subject: String,
-    /// Why it has no effect, or what to look at.
+    /// Why it has no effect, or what to check.
     pub sentence: String,
 }
 
@@ -236,19 +238,19 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Where a setting came from.
+/// Place of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     source: Source,
-    /// From 1; 0: the file as a whole.
+    /// Line number from 1; 0 for the file as a whole.
     line: usize,
-    /// The line, without what must not be shown.
+    /// The line, without its secrets.
     text: String,
     included_from: Option<Arc<Place>>,
 }
 
 impl Place {
-    /// A line of a file, or with line 0 the whole of it.
+    /// Returns the place of a line of a file, or with line 0 of the whole file.
     pub(super) fn in_file(path: &Path, line: usize, text: &str, included_from: Option<Arc<Place>>) -> Place {
         Place { source: Source::File(path.to_owned()), line, text: shown(text), included_from }
     }
@@ -261,7 +263,7 @@ impl Place {
         Place { source: Source::CommandLine, line: 0, text: shown(text), included_from: None }
     }
 
-    /// A pair of a `CONFIG SET`, from 0.
+    /// Returns the place of a pair of a `CONFIG SET`, from 0.
     pub(super) fn in_config_set(index: usize) -> Place {
         Place { source: Source::ConfigSet, line: index, text: String::new(), included_from: None }
     }
@@ -279,7 +281,7 @@ impl Place {
         std::mem::discriminant(&self.source) == std::mem::discriminant(&other.source)
     }
 
-    /// The file the place is in.
+    /// Returns the file of the place.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
             Source::File(path) => Some(path),
@@ -287,12 +289,12 @@ impl Place {
         }
     }
 
-    /// The source and the text that it has.
+    /// Returns the source with the text.
     pub(super) fn with_text(&self) -> String {
         format!("{self} ({})", self.text)
     }
 
-    /// The line in [`Place::file`], from 1; 0 for the file as a whole.
+    /// Returns the line in [`Place::file`], from 1; 0 for the file as a whole.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -320,7 +322,7 @@ enum Source {
     ConfigSet,
 }
 
-/// A line fit to be printed, without the blanks around it.
+/// Returns a line without surrounding blanks, with control characters escaped.
 fn shown(line: &str) -> String {
     printable_up_to(line.trim_matches([' ', '\t', '\r', '\n']), LINE_CHARS_MAX)
 }

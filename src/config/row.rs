@@ -1,7 +1,7 @@
-//! A row of the table of directives: all that is said of one directive, and what follows from it.
+//! A row of the table of directives: all properties of one directive, and what is derived from them.
 //!
-//! The readers, `CONFIG GET`, `SET` and `REWRITE`, the server and the tests look at these properties and never at a
-//! directive's name. A property that only one directive has is a property all the same.
+//! The readers, `CONFIG GET`, `SET` and `REWRITE`, the server and the tests use these properties and never a
+//! directive's name. That holds even for a property that only one directive has.
 
 use std::path::{Path, PathBuf};
 
@@ -13,58 +13,60 @@ use super::values::{Config, Values};
 /// One directive.
 #[derive(Debug)]
 pub struct Directive {
-    /// As it is written, in lower case.
+    /// Name, in lower case.
     pub name: &'static str,
     /// The built-in value as text; empty for none.
     pub default: &'static str,
-    /// What it does, in one line.
+    /// Meaning of the directive, in one line.
     pub doc: &'static str,
-    /// Whether and how it changes while the server runs.
+    /// Whether and how the directive changes while the server runs.
     pub change: Change,
-    /// What of its value must not be shown.
+    /// Which part of the value is secret.
     pub secrecy: Secrecy,
-    /// What values it takes, and where they go.
+    /// The values that the directive accepts, and where they are stored.
     pub(super) shape: Shape,
-    /// What `CONFIG REWRITE` writes for one word where that is not what `CONFIG GET` shows; `None` from it: no line.
+    /// The word that `CONFIG REWRITE` writes, if that differs from `CONFIG GET`. If it returns `None`, no line is
+    /// written.
     pub(super) written: Option<fn(&Config) -> Option<String>>,
 }
 
 /// How a directive takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// At the start only.
+    /// Only at the start.
     AtStart,
     /// By `CONFIG SET`, at once.
     AtOnce,
-    /// By `CONFIG SET`: it becomes the password of the default user, unless that is in a file of its own.
+    /// By `CONFIG SET`: the value becomes the password of the default user, unless that is in a file of its own.
     Password,
-    /// By `CONFIG SET`: certificates are loaded first, even when the value is the one in force.
+    /// By `CONFIG SET`: certificates are loaded first, even if the value is already in force.
     Certificates,
-    /// By `CONFIG SET`, as far as the limit of open files allows.
+    /// By `CONFIG SET`, as far as the limit of open files permits.
     OpenFiles,
     /// By `CONFIG SET`, as far as the next start can rely on it.
     BorrowLimit,
-    /// In the configuration's files, which SIGHUP has read again.
+    /// In the configuration's files, which SIGHUP reloads.
     Reload,
 }
 
-/// What of a directive's value is shown only to those who may set it, and in no log, report or `MONITOR`.
+/// Which part of a directive's value is secret: only users who may set it can read it, and no log, report or `MONITOR`
+/// shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrecy {
-    /// Nothing: everybody may see all of it.
+    /// No part is secret.
     Open,
-    /// All of it.
+    /// The whole value is secret.
     Secret,
-    /// Rules of a user, of which some are passwords or their digests.
+    /// Rules of a user, some of which are passwords or their digests.
     Passwords,
-    /// Addresses of stores, which may have passwords in them.
+    /// Addresses of stores, which may contain passwords.
     Addresses,
 }
 
 /// A directive's words in one line, without its name.
 pub(super) type Line = Vec<String>;
 
-/// What stands for a number.
+/// A number, or a word in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberOrWord {
     Number(i64),
@@ -72,7 +74,7 @@ pub(super) enum NumberOrWord {
     Word(&'static str),
 }
 
-/// What values a directive takes. A setter of the first seven gets a value that was checked, so that it cannot refuse.
+/// The values that a directive accepts. A setter of the first seven gets a checked value, so it cannot refuse.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     Number {
@@ -115,9 +117,9 @@ pub(super) enum Shape {
         get: fn(&Values) -> &str,
     },
     Path {
-        /// Whether a relative one begins in `dir`, and not where the server was started.
+        /// Whether a relative path begins in `dir`, and not in the working folder of the start.
         in_dir: bool,
-        /// The secret in the file, if there is one.
+        /// The kind of secret in the file, if there is one.
         holds: Option<&'static str>,
         set: fn(&mut Values, Option<PathBuf>),
         get: fn(&Values) -> Option<&Path>,
@@ -132,7 +134,7 @@ pub(super) enum Shape {
     Words {
         count: (usize, usize),
         expected: &'static str,
-        /// Written back as one word in quotes, as Redis does.
+        /// Whether it is written back as one word in quotes, as Redis does.
         quoted: bool,
         set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
         get: fn(&Values) -> Vec<String>,
@@ -141,26 +143,26 @@ pub(super) enum Shape {
     Lines {
         count: (usize, usize),
         expected: &'static str,
-        /// Where no two lines may have the same first word: one form for all lines that mean the same.
+        /// The canonical form of a line, if no two lines may have the same first word.
         canonical: Option<fn(&[String]) -> Line>,
         style: LineStyle,
-        /// Its errors are all that is wrong with a line.
+        /// The setter returns all errors in a line.
         set: fn(&mut Values, &[String]) -> Result<(), Vec<ValueError>>,
         get: fn(&Values) -> Vec<Line>,
     },
-    /// A value for each of some keys. A line names one or more; a key that it does not name keeps its value.
+    /// A value for each of some keys. A line names one or more; other keys keep their values.
     Table {
         count: (usize, usize),
         expected: &'static str,
-        /// All names of each key: files are written with the first, `CONFIG GET` answers with the last.
+        /// All names of each key: files are written with the first, `CONFIG GET` replies with the last.
         keys: &'static [&'static [&'static str]],
-        /// What Redis says of a wrong value.
+        /// Redis's text for a wrong value.
         redis_error: fn(&ValueError) -> &'static str,
         set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
-        /// A line for each key, in their order.
+        /// Returns a line for each key, in their order.
         get: fn(&Values) -> Vec<Line>,
     },
-    /// Other directives in one line, each name with its value behind it.
+    /// Other directives in one line, each name followed by its value.
     Parts {
         names: &'static [&'static str],
         expected: &'static str,
@@ -170,25 +172,25 @@ pub(super) enum Shape {
     Include,
 }
 
-/// How lines that add up are written elsewhere than in a line each.
+/// How lines that add up are written in forms other than one line each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineStyle {
-    /// Nowhere.
+    /// In no other form.
     LinesOnly,
     /// In a TOML table whose keys are the first words.
     Pairs,
-    /// Declarations of named things: in TOML tables named by the first words, whose keys are options; several in one
-    /// variable. `CONFIG GET` shows them, which it does with no others.
+    /// Declarations of named items: TOML tables named by the first words, whose keys are options, or several in one
+    /// variable. `CONFIG GET` shows them, unlike other lines.
     Declarations,
-    /// In an array: named things, each in a line of its own. `CONFIG GET` shows them.
+    /// In an array: named items, each in a line of its own. `CONFIG GET` shows them.
     Named,
-    /// In an array, or several in one variable. `CONFIG GET` shows them. They add up within a source only: the lines of
-    /// a stronger one take the place of those of a weaker one.
+    /// In an array, or several in one variable. `CONFIG GET` shows them. They add up only within a source: the lines of
+    /// a stronger source replace those of a weaker one.
     Values,
 }
 
 impl Directive {
-    /// How many words a line of it has.
+    /// Returns the least and the largest number of words in a line.
     pub fn words(&self) -> (usize, usize) {
         match self.shape {
             Shape::Words { count, .. } | Shape::Lines { count, .. } | Shape::Table { count, .. } => count,
@@ -197,7 +199,7 @@ impl Directive {
         }
     }
 
-    /// Range and unit, for people.
+    /// Returns range and unit, for people.
     pub fn range(&self) -> String {
         match self.shape {
             Shape::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
@@ -213,7 +215,7 @@ impl Directive {
         }
     }
 
-    /// The words of which its value is one; empty where there are others.
+    /// Returns the words that the value is one of; empty if other values are accepted.
     pub fn choices(&self) -> &'static [&'static str] {
         match self.shape {
             Shape::YesNo { .. } => YES_NO,
@@ -222,17 +224,17 @@ impl Directive {
         }
     }
 
-    /// Whether its value is a path.
+    /// Whether the value is a path.
     pub fn is_path(&self) -> bool {
         matches!(self.shape, Shape::Path { .. })
     }
 
-    /// The value that is in force, as `CONFIG GET` shows it; `None` for directives it doesn't show.
+    /// Returns the value in force, as `CONFIG GET` shows it; `None` for directives that it doesn't show.
     pub fn get(&self, config: &Config) -> Option<String> {
         self.shown(&Values::of(config))
     }
 
-    /// [`Directive::get`] while values are being set.
+    /// Returns the value as [`Directive::get`] does, while values are being set.
     pub(super) fn shown(&self, values: &Values) -> Option<String> {
         Some(match self.shape {
             Shape::Number { get, .. } => get(values).to_string(),
@@ -264,7 +266,7 @@ impl Directive {
         })
     }
 
-    /// The lines that give it the value it has.
+    /// Returns the lines that set the present value.
     pub(super) fn lines(&self, values: &Values) -> Vec<Line> {
         let word = match (self.shape, self.written) {
             (Shape::Words { get, quoted: false, .. }, _) => {
@@ -272,7 +274,7 @@ impl Directive {
                 return vec![if words.is_empty() { vec![String::new()] } else { words }];
             }
             (Shape::Lines { get, canonical: Some(canonical), .. }, _) => {
-                // Their order means nothing.
+                // Their order has no meaning.
                 let mut lines: Vec<_> = get(values).iter().map(|line| canonical(line)).collect();
                 lines.sort();
                 return lines;
@@ -285,7 +287,7 @@ impl Directive {
         word.map(|word| vec![word]).into_iter().collect()
     }
 
-    /// Checks the words of a line and puts them where they belong; else all that is wrong with them.
+    /// Checks the words of a line and stores them. Fails with all errors in them.
     pub(super) fn set(&self, values: &mut Values, words: &[String]) -> Result<(), Vec<ValueError>> {
         let (least, most) = self.words();
         if !(least..=most).contains(&words.len()) {
@@ -318,7 +320,7 @@ impl Directive {
         Ok(())
     }
 
-    /// What a line has to have, where its length is wrong.
+    /// Returns the expected form of a line, for an error about its length.
     fn expected(&self) -> &'static str {
         match self.shape {
             Shape::Custom { expected, .. }
@@ -331,12 +333,13 @@ impl Directive {
         }
     }
 
-    /// Whether a line of it may have several words.
+    /// Whether a line may have several words.
     pub(super) fn takes_words(&self) -> bool {
         self.words().1 > 1
     }
 
-    /// The words that the single word of a line stands for, as in `bind "127.0.0.1 ::1"`; `None`: the line is as it is.
+    /// Returns the words inside the single word of a line, as in `bind "127.0.0.1 ::1"`; `None` if the line stays
+    /// unchanged.
     pub(super) fn words_in(&self, line: &[String]) -> Option<Result<Line, String>> {
         match line {
             [word] if self.takes_words() && !word.is_empty() => Some(words_of(word.as_bytes())),
@@ -344,22 +347,22 @@ impl Directive {
         }
     }
 
-    /// Whether each line adds to those before, instead of replacing them.
+    /// Whether each line adds to the previous ones, instead of replacing them.
     pub(super) fn adds_up(&self) -> bool {
         matches!(self.shape, Shape::Lines { .. } | Shape::Include)
     }
 
-    /// Whether they do over all sources, and not within one only.
+    /// Whether lines add up over all sources, and not only within one.
     pub(super) fn adds_up_over_sources(&self) -> bool {
         self.adds_up() && !self.has_values()
     }
 
-    /// Whether its lines are values of which there may be several.
+    /// Whether the lines are values, of which there may be several.
     pub(super) fn has_values(&self) -> bool {
         matches!(self.shape, Shape::Lines { style: LineStyle::Values, .. })
     }
 
-    /// Whether a TOML file may have a table for it.
+    /// Whether a TOML file may have a table for the directive.
     pub(super) fn takes_table(&self) -> bool {
         match self.shape {
             Shape::Lines { style, .. } => !matches!(style, LineStyle::LinesOnly | LineStyle::Values | LineStyle::Named),
@@ -367,17 +370,17 @@ impl Directive {
         }
     }
 
-    /// Whether its lines declare named things.
+    /// Whether the lines declare named items.
     pub(super) fn declares(&self) -> bool {
         matches!(self.shape, Shape::Lines { style: LineStyle::Declarations, .. })
     }
 
-    /// Whether one variable may have several lines.
+    /// Whether one variable may contain several lines.
     pub(super) fn has_lines_in_variable(&self) -> bool {
         matches!(self.shape, Shape::Lines { style: LineStyle::Declarations | LineStyle::Named, .. })
     }
 
-    /// One form for all lines that mean the same, where no two may have the same first word.
+    /// Returns the canonical form of lines, for a directive that forbids two lines with the same first word.
     pub(super) fn canonical(&self) -> Option<fn(&[String]) -> Line> {
         match self.shape {
             Shape::Lines { canonical, .. } => canonical,
@@ -385,7 +388,7 @@ impl Directive {
         }
     }
 
-    /// All names of each key of a table.
+    /// Returns all names of each key of a table.
     pub(super) fn keys(&self) -> &'static [&'static [&'static str]] {
         match self.shape {
             Shape::Table { keys, .. } => keys,
@@ -393,7 +396,7 @@ impl Directive {
         }
     }
 
-    /// The directives that a line of it sets.
+    /// Returns the directives that a line sets.
     pub(super) fn parts(&self) -> &'static [&'static str] {
         match self.shape {
             Shape::Parts { names, .. } => names,
@@ -401,12 +404,12 @@ impl Directive {
         }
     }
 
-    /// Whether its value is a whole number.
+    /// Whether the value is a whole number.
     pub(super) fn is_integer(&self) -> bool {
         matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. })
     }
 
-    /// Whether its value is a number, or a size.
+    /// Whether the value is a number, or a size.
     pub(super) fn is_number(&self) -> bool {
         matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. } | Shape::Memory { .. } | Shape::Mode { .. })
     }

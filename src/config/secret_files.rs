@@ -1,7 +1,7 @@
-//! Files that hold secrets: the one that a password may be in, and those that everybody can read.
+//! Files with secrets: the password file, and files that every user can read.
 //!
-//! A password has four places that others don't see: a configuration file for its owner alone, a file of its own
-//! (`requirepass-file`), a credential of systemd's, the environment. On a command line everybody sees it.
+//! A password can be in four places that other users don't see: a configuration file readable only by its owner, a file
+//! of its own (`requirepass-file`), a credential of systemd, the environment. A command line is visible to every user.
 
 use std::ffi::OsStr;
 use std::io;
@@ -21,38 +21,38 @@ use crate::text::store_url::StoreUrl;
 const SEQUENCES: &str = "sequence-store";
 const CLAIMS: &str = "claim-store";
 
-/// The name of systemd's credential (`LoadCredential=`, `SetCredentialEncrypted=`) that holds the password.
+/// The name of systemd's credential (`LoadCredential=`, `SetCredentialEncrypted=`) with the password.
 const CREDENTIAL: &str = "getid.requirepass";
 
-/// The folder that systemd puts credentials into, by this variable.
+/// The variable with the folder of systemd's credentials.
 const CREDENTIALS_DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
 
 /// Why a password file gives no password.
 #[derive(Debug, thiserror::Error)]
 pub enum PasswordFileError {
-    /// It can't be read.
+    /// The file cannot be read.
     #[error("'{}' cannot be read: {error}. It must be a file that getid's user may read", .path.display())]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
-    /// It is no password.
+    /// The content is no password.
     #[error("'{}' {found}, must have one line with a password of 1 to {PASSWORD_BYTES_MAX} bytes", .path.display())]
     Content {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is in it.
+        /// Description of the content.
         found: &'static str,
     },
 }
 
-/// The password in a file: its one line. The line feed at its end is no part of it.
+/// Returns the password in a file, which is its only line. The line feed at its end is not part of it.
 ///
 /// # Errors
 ///
-/// [`PasswordFileError`]; never with what is in the file.
+/// Returns [`PasswordFileError`], which never quotes the content of the file.
 pub fn read_password_file(path: &Path, files: &dyn Files) -> Result<String, PasswordFileError> {
     let fail = |found| PasswordFileError::Content { path: path.to_owned(), found };
     // With a line end of two bytes.
@@ -74,14 +74,14 @@ pub fn read_password_file(path: &Path, files: &dyn Files) -> Result<String, Pass
     Ok(text.to_owned())
 }
 
-/// Reads the password from the file that the sources name, or from systemd's credential when nothing else gives one.
+/// Reads the password from the file of the sources, or from systemd's credential if no source sets one.
 pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut Builder) {
     let named = builder.values.config.requirepass_file.clone();
     let path = match (named, builder.values.config.requirepass.is_some()) {
         (None, true) => return,
         (None, false) => {
             let Some(path) = credential(sources) else { return };
-            // Systemd gives other credentials too.
+            // systemd may provide other credentials only.
             if files.read(&path, 0).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
                 return;
             }
@@ -108,11 +108,11 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
     }
 }
 
-/// Reads the password of an address that names it by its file.
+/// Reads the password of an address with `password-file`.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or has no password in it.
+/// Fails if the file cannot be read, or contains no password.
 pub fn read_store_password(url: &mut StoreUrl, files: &dyn Files) -> Result<(), PasswordFileError> {
     let Some(path) = url.password_file() else { return Ok(()) };
     let password = read_password_file(path, files)?;
@@ -120,7 +120,7 @@ pub fn read_store_password(url: &mut StoreUrl, files: &dyn Files) -> Result<(), 
     Ok(())
 }
 
-/// Reads the passwords that addresses of stores name by their files.
+/// Reads the passwords of all addresses of stores with `password-file`.
 pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
     let [sequences, claims] = [SEQUENCES, CLAIMS].map(|name| (name, builder.place_of(name).cloned()));
     let Config { sequences: SequenceConfig { stores, .. }, claim, .. } = &mut builder.values.config;
@@ -143,7 +143,7 @@ fn credential(sources: &Sources) -> Option<PathBuf> {
     Some(Path::new(folder).join(CREDENTIAL))
 }
 
-/// Lines with a password, and password files, that everybody on the machine can read.
+/// Returns warnings about lines with a password, and password files, that every user of the machine can read.
 pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for (name, place) in builder.secrets() {
@@ -168,7 +168,8 @@ pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
     warnings
 }
 
-/// The same of the files whose paths are relative to `dir`: to be asked once that has been entered.
+/// Returns warnings about files with secrets whose paths are relative to `dir`. To be called after that folder was
+/// entered.
 pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
     let values = Values::of(config);
     let is_used = |row: &&Directive| row.change != Change::Certificates || config.tls_port != 0;
@@ -179,7 +180,7 @@ pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
         _ => None,
     });
     let mut warnings: Vec<_> = open.collect();
-    // Whoever may write to the state's folder may take the lock file away from under the server.
+    // A user who can write to the state's folder can remove the server's lock file.
     if let Some(mode) = files.mode(&config.state_dir).filter(|mode| mode & 0o002 != 0) {
         let shown = config.state_dir.display();
         warnings.push(format!(

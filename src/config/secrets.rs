@@ -1,4 +1,4 @@
-//! Which directives hold a secret, and how their values are kept out of what is shown.
+//! Which directives hold a secret, and how their values are hidden in output.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,14 @@ use crate::text::store_url::{StoreUrl, without_password};
 use crate::text::suggest::is_near;
 
 /// Directives that are not [`Secrecy::Open`], by their rows: getid's own, and those of Redis without a meaning here,
-/// which may be the password of another server.
+/// which may contain the password of another server.
 static SECRETS: LazyLock<Vec<(&str, Secrecy)>> = LazyLock::new(|| {
     let own = Directive::ALL.iter().map(|row| (row.name, row.secrecy));
     let known = IGNORED_DIRECTIVES.iter().filter(|row| row.is_secret).map(|row| (row.name, Secrecy::Secret));
     own.filter(|(_, secrecy)| *secrecy != Secrecy::Open).chain(known).collect()
 });
 
-/// The names of directives that hold a secret.
+/// Returns the names of directives that hold a secret.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     SECRETS.iter().map(|(name, _)| *name)
 }
@@ -26,12 +26,12 @@ pub fn is_secret_directive(name: &[u8]) -> bool {
     names().any(|secret| secret.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Whether a word may be meant to be such a name: who mistypes it has sent the secret all the same.
+/// Whether a word may be such a name with a typing error: then the secret was sent all the same.
 pub fn may_be_secret_directive(word: &[u8]) -> bool {
     str::from_utf8(word).is_ok_and(is_secret)
 }
 
-/// Whether these words of a directive have a password in them, or a digest of one.
+/// Whether these words of a directive contain a password, or a digest of one.
 pub(super) fn is_in(directive: &str, words: &[String]) -> bool {
     match SECRETS.iter().find(|(name, _)| *name == directive) {
         Some((_, Secrecy::Secret)) => words.iter().any(|word| !word.is_empty()),
@@ -46,7 +46,7 @@ pub(super) fn is_in(directive: &str, words: &[String]) -> bool {
     }
 }
 
-/// The value of a directive as it is shown to those who may not see its secrets.
+/// Returns the value of a directive as users without the right to its secrets see it.
 pub fn hidden(name: &[u8], value: String) -> String {
     let is_name = |(secret, _): &&(&str, Secrecy)| secret.as_bytes().eq_ignore_ascii_case(name);
     match SECRETS.iter().find(is_name) {
@@ -56,7 +56,7 @@ pub fn hidden(name: &[u8], value: String) -> String {
     }
 }
 
-/// A line of a redis.conf, its values hidden where they may be secret.
+/// Returns a line of a redis.conf with its values hidden if they may be secret.
 pub(super) fn without_secrets(line: &str) -> String {
     let trimmed = line.trim_start();
     let start = trimmed.trim_start_matches(['"', '\'', '-']);
@@ -70,12 +70,12 @@ pub(super) fn without_secrets(line: &str) -> String {
 
 /// Whether a line of a TOML file may show a secret.
 ///
-/// Stricter than [`without_secrets`]: a value may go on over lines, and stand in a table on one line.
+/// It is stricter than [`without_secrets`], because a value may continue over lines, and a table may be on one line.
 pub(super) fn may_show_secret(line: &str) -> bool {
     line.split(|character: char| !is_of_name(character)).any(is_secret)
 }
 
-/// Whether this is the name of a directive with a secret, or may be meant to be.
+/// Whether this is the name of a directive with a secret, or may be one with a typing error.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('_', "-");
     let name = name.strip_prefix("getid-").unwrap_or(&name);
@@ -92,10 +92,10 @@ mod tests {
     use super::super::row::Shape;
     use super::*;
 
-    /// Words in names of what may be a secret.
+    /// Words in names of possible secrets.
     const SUSPICIOUS: [&str; 7] = ["pass", "auth", "secret", "key", "token", "user", "acl"];
 
-    /// Suspicious, and shown all the same: paths, words to choose from, numbers.
+    /// Suspicious names that are shown all the same: paths, words to choose from, numbers.
     const SHOWN: [&str; 9] = [
         "requirepass-file",
         "aclfile",

@@ -1,42 +1,42 @@
-//! Where a server's number comes from (`server-id`): from nobody, a number, the host's name, or the claim store.
+//! Where a server's number comes from (`server-id`): the default, a number, the host's name, or the claim store.
 //!
-//! Kubernetes calls the pods of a `StatefulSet` `NAME-0`, `NAME-1` and so on, and the host of a pod has its name. So
-//! one text of a configuration gives each of them a number of its own, without a store that servers share.
+//! Kubernetes names the pods of a `StatefulSet` `NAME-0`, `NAME-1` and so on, and the host of a pod has the pod's name.
+//! So one configuration text gives each of them its own number, without a store that servers share.
 
 use super::row::NumberOrWord;
 use super::values::Values;
 use crate::text::printable::printable_up_to;
 
-/// Who says which number it is.
+/// The source of the server's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerIdFrom {
-    /// Nobody: it is 0. A start warns of it.
+    /// No source: the number is 0, and a start warns about it.
     #[default]
     Nobody,
     /// The configuration.
     Number,
     /// The number at the end of the host's name (`auto-ordinal`).
     HostName,
-    /// The host's name, which was not asked for: a tool that needs no number. It is 0 meanwhile.
+    /// The host's name, which was not read, for a tool that needs no number. The number is 0 meanwhile.
     UnknownHostName,
-    /// The claim store, which knows the numbers that are free (`auto`). It is 0 meanwhile.
+    /// The claim store, which records the free numbers (`auto`). The number is 0 meanwhile.
     ClaimStore,
 }
 
 /// The words in place of a number.
 pub(super) const WORDS: &[&str] = &[AUTO, AUTO_ORDINAL];
 
-/// The claim store has one that is free.
+/// The number is a free one of the claim store.
 const AUTO: &str = "auto";
 
-/// The host's name ends in it.
+/// The number is at the end of the host's name.
 const AUTO_ORDINAL: &str = "auto-ordinal";
 
-/// Characters of a host's name that are shown; Linux has no longer ones.
+/// Longest part of a host's name that is shown, characters; Linux has no longer ones.
 const HOST_NAME_CHARS_MAX: usize = 64;
 
 impl ServerIdFrom {
-    /// Whether a start knows the number, and did not make it up.
+    /// Whether the number is known at a start, and no default.
     pub fn is_known(self) -> bool {
         matches!(self, ServerIdFrom::Number | ServerIdFrom::HostName)
     }
@@ -62,7 +62,7 @@ pub(super) fn get(values: &Values) -> NumberOrWord {
     }
 }
 
-/// What a file says for it to be so again.
+/// Returns the text of the directive with this meaning, for a file.
 pub(super) fn written(from: ServerIdFrom, number: u32) -> String {
     match from {
         ServerIdFrom::ClaimStore => AUTO.to_owned(),
@@ -71,17 +71,17 @@ pub(super) fn written(from: ServerIdFrom, number: u32) -> String {
     }
 }
 
-/// The number behind the last dash of a host's name, up to the first dot, as in `getid-3.getid.default.svc`; `None`
-/// where there is none. A number that is too large for any layout is the largest of its type.
+/// Returns the number after the last dash of a host's name, up to the first dot, as in `getid-3.getid.default.svc`;
+/// `None` without one. A number that is too large for any layout is the largest of its type.
 ///
-/// Without a dash digits are no ordinal: names of machines and of a Deployment's pods end in digits by chance.
+/// Digits without a dash are no ordinal: names of machines and of a Deployment's pods end in digits by chance.
 pub fn ordinal(host_name: &str) -> Option<u32> {
     let (_, digits) = host_name.split('.').next()?.rsplit_once('-')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u32::MAX))
 }
 
-/// What is wrong with a host's name without a number at its end, and what helps.
+/// Returns the error about a host's name without a number at its end, and the remedy.
 pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
     let sentence = format!(
         "server-id is auto-ordinal, but the host name is '{}'; must end in a dash and a number, as in getid-3",
@@ -92,7 +92,7 @@ pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
     (sentence, help)
 }
 
-/// What is wrong with a number that the layout has no room for, and what helps.
+/// Returns the error about a number that does not fit the layout, and the remedy.
 pub(super) fn misfit(host_name: &str, id_range: u32) -> (String, &'static str) {
     let sentence = format!(
         "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is {id_range}",

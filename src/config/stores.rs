@@ -1,17 +1,17 @@
-//! The directive `sequence-store`: addresses of stores, a line each, and the passwords that are in files of their own.
+//! The directive `sequence-store`: addresses of stores, one a line.
 //!
-//! What an address may say is decided in [`StoreUrl`]. Here is what must hold between the lines. An empty value takes
-//! back those before.
+//! [`StoreUrl`] defines the syntax of an address. This module has the checks between the lines. An empty value removes
+//! the previous ones.
 
 use super::row::Line;
 use super::value_error::ValueError;
 use super::values::{STORES_MAX, SequenceConfig};
 use crate::text::store_url::StoreUrl;
 
-/// The word in place of an address: there are no sequences.
+/// The word that replaces an address for no sequences.
 const NONE: &str = "none";
 
-/// Reads a line and adds it to those before.
+/// Parses a line and adds the store.
 pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), Vec<ValueError>> {
     let word = words.first().map_or("", String::as_str);
     if word.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn set(config: &mut SequenceConfig, words: &[String]) -> Result<(), V
     Ok(())
 }
 
-/// The lines that say so.
+/// Returns the lines that set the stores.
 pub(super) fn lines(config: &SequenceConfig) -> Vec<Line> {
     let none = config.is_off.then(|| vec![NONE.to_owned()]);
     none.into_iter().chain(config.stores.iter().map(|url| vec![url.text().to_owned()])).collect()

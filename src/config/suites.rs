@@ -1,7 +1,6 @@
-//! What TLS may speak: versions and cipher suites, by the names that OpenSSL and so a redis.conf has for them.
+//! Versions and cipher suites of TLS, by their OpenSSL names, which redis.conf uses.
 //!
-//! Only names here. Which of them the library has is in [`crate::server::tls`], and a test holds both against each
-//! other.
+//! This module only has names. [`crate::server::tls`] has the suites of the library, and a test compares both.
 
 use super::value_error::ValueError;
 
@@ -21,17 +20,17 @@ pub const SUITES_12: &[&str] = &[
     "ECDHE-RSA-CHACHA20-POLY1305",
 ];
 
-/// Words of OpenSSL's for all suites that are good enough, as all of [`SUITES_12`] are.
+/// OpenSSL's words for all suites that are strong enough, as all of [`SUITES_12`] are.
 const ALL_12: &[&str] = &["DEFAULT", "ALL", "HIGH"];
 
-/// Words of OpenSSL's for suites of which none is in [`SUITES_12`]: to leave them out is no change.
+/// OpenSSL's words for suites outside of [`SUITES_12`]: their exclusion changes nothing.
 const NONE_12: &[&str] = &[
     "aNULL", "eNULL", "NULL", "EXPORT", "EXP", "LOW", "MEDIUM", "MD5", "SHA1", "SHA", "RC4", "RC2", "DES", "3DES",
     "IDEA", "SEED", "CAMELLIA", "ARIA", "PSK", "SRP", "DSS", "DH", "EDH", "DHE", "kDHE", "ADH", "AECDH", "kRSA",
     "SSLv2", "SSLv3",
 ];
 
-/// The names of a list, each once, in their order; none for an empty one, which means all.
+/// Returns the names of a list, each once, in their order. An empty list means all names.
 fn names(
     text: &str,
     is_between: fn(char) -> bool,
@@ -48,17 +47,17 @@ fn names(
     Ok(found)
 }
 
-/// `tls-protocols`: parted by blanks.
+/// Parses `tls-protocols`, separated by blanks.
 pub(super) fn protocols(text: &str) -> Result<Vec<&'static str>, ValueError> {
     names(text, |character| character.is_ascii_whitespace(), PROTOCOLS)
 }
 
-/// `tls-ciphersuites`: parted by colons.
+/// Parses `tls-ciphersuites`, separated by colons.
 pub(super) fn suites_13(text: &str) -> Result<Vec<&'static str>, ValueError> {
     names(text, |character| character == ':', SUITES_13)
 }
 
-/// `tls-ciphers`: parted by colons, with those of OpenSSL's words that come to the same here.
+/// Parses `tls-ciphers`, separated by colons, including OpenSSL's words with the same effect here.
 pub(super) fn suites_12(text: &str) -> Result<Vec<&'static str>, ValueError> {
     let is_in = |words: &[&str], word: &str| words.iter().any(|known| known.eq_ignore_ascii_case(word));
     let (mut named, mut is_all) = (Vec::new(), false);

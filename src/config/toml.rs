@@ -1,4 +1,4 @@
-//! The same model in TOML: a key is a directive, a value its words.
+//! The configuration in TOML: a key is a directive, a value its words.
 //!
 //! ```toml
 //! bind = ["127.0.0.1", "-::1"]
@@ -9,8 +9,7 @@
 //! kind = "twitter"
 //! ```
 //!
-//! Whatever a value looks like, it becomes the words of a redis.conf line, so that both syntaxes have one meaning and
-//! one set of errors.
+//! Every value becomes the words of a redis.conf line, so both syntaxes have one meaning and one set of errors.
 
 use std::borrow::Cow;
 
@@ -22,16 +21,16 @@ use super::directive::{Directive, known_names};
 use super::parse::yes_no;
 use super::secrets::may_show_secret;
 
-/// One setting of a TOML document, or what is wrong with it.
+/// One setting of a TOML document, or an error.
 pub(super) struct Item {
-    /// From 1.
+    /// Line number from 1.
     pub(super) line: usize,
     /// The line, without secrets.
     pub(super) text: String,
     pub(super) subject: String,
-    /// A directive and its words, or a sentence.
+    /// A directive and its words, or an error.
     pub(super) found: Result<(String, Vec<String>), String>,
-    /// Where options have lines of their own: the name of each, its line and its text.
+    /// Options with lines of their own: the name, the line number and the text of each.
     pub(super) options: Vec<(String, usize, String)>,
 }
 
@@ -41,11 +40,11 @@ impl Item {
     }
 }
 
-/// Syntax errors that are looked at: one slip makes many, and each costs a look at its line, which may be the whole
-/// file.
+/// Largest number of syntax errors that are examined. One slip causes many, and each needs its line, which may be the
+/// whole file.
 const SYNTAX_ERRORS_MAX: usize = 100;
 
-/// Reads a document: what can be read of it, and every error, in the order of the lines.
+/// Reads a document: all readable settings and every error, in the order of the lines.
 pub(super) fn read(text: &str) -> Vec<Item> {
     let lines = Lines::new(text);
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -58,7 +57,7 @@ pub(super) fn read(text: &str) -> Vec<Item> {
             Item::new(at, "TOML".to_owned(), Err(sentence))
         })
         .collect();
-    // What was read beside a syntax error may be half of what was meant: no complaints about it.
+    // After a syntax error the settings may be incomplete, so they are not checked.
     if items.is_empty() {
         for (key, value) in table.get_ref() {
             let name = key.get_ref().to_ascii_lowercase();
@@ -89,7 +88,7 @@ pub(super) fn read(text: &str) -> Vec<Item> {
     items
 }
 
-/// `[generator.tweets]` or `generator = { tweets = "twitter" }`: an item for each name.
+/// Reads `[generator.tweets]` or `generator = { tweets = "twitter" }`: an item for each name.
 fn declarations(lines: &Lines<'_>, directive: &str, table: &DeTable<'_>) -> Vec<Item> {
     let item = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
         let name = key.get_ref();
@@ -107,7 +106,7 @@ fn declarations(lines: &Lines<'_>, directive: &str, table: &DeTable<'_>) -> Vec<
     table.iter().map(item).collect()
 }
 
-/// The words of a declaration: name, kind and fields, then each option with its value.
+/// Returns the words of a declaration: name, kind and fields, then each option with its value.
 fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let mut words = vec![name.to_owned()];
     let table = match value {
@@ -133,7 +132,7 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
     if let Some((_, layout)) = layout {
         words.extend(option_words(layout.get_ref())?);
     }
-    // It stands behind the kind.
+    // A template follows the kind.
     if let Some(at) = options.iter().position(|(key, _)| key.get_ref() == "template") {
         words.push(scalar(options.remove(at).1.get_ref(), false)?);
     }
@@ -143,7 +142,7 @@ fn declaration_words(directive: &str, name: &str, value: &DeValue<'_>) -> Result
     Ok(words)
 }
 
-/// The words of `"time:41@1ms server-id:10 counter:12"`, or of an array that has them one by one.
+/// Returns the words of `"time:41@1ms server-id:10 counter:12"`, or of an array with one each.
 fn option_words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     match value {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
@@ -151,14 +150,14 @@ fn option_words(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     }
 }
 
-/// The redis.conf lines that mean the same as a value, each as its words.
+/// Returns the redis.conf lines with the meaning of a value, each as its words.
 fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String> {
-    // What getid has no value for takes any, and only a single one is looked at: it may be a secret.
+    // A directive without a meaning here accepts any value. Only a scalar is read, because it may be a secret.
     let Some(directive) = Directive::find(name) else { return Ok(vec![scalar(value, false).into_iter().collect()]) };
     let octal = directive.is_octal();
     match value {
         DeValue::Array(items) if directive.adds_up() => {
-            // An item is a line.
+            // Each item is a line.
             let lines = items.iter().map(|item| match item.get_ref() {
                 DeValue::Array(words) => words.iter().map(|word| scalar(word.get_ref(), octal)).collect(),
                 item => line(scalar(item, octal)?, directive),
@@ -173,7 +172,7 @@ fn lines_of(name: &str, value: &DeValue<'_>) -> Result<Vec<Vec<String>>, String>
     }
 }
 
-/// `{ key = value }`, for the directives that have keys in their lines.
+/// Returns the lines of `{ key = value }`, for directives with keys in their lines.
 fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<String>>, String> {
     let mut pairs: Vec<_> = table.iter().collect();
     pairs.sort_by_key(|(key, _)| key.span().start);
@@ -192,7 +191,7 @@ fn table_lines(directive: &Directive, table: &DeTable<'_>) -> Result<Vec<Vec<Str
     Ok(if directive.parts().is_empty() { lines } else { vec![lines.concat()] })
 }
 
-/// The words behind a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
+/// Returns the words after a key: `"256mb 64mb 60"` or `["256mb", "64mb", 60]`.
 fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, String> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().map(|item| scalar(item.get_ref(), false)).collect(),
@@ -201,7 +200,7 @@ fn values(directive: &Directive, value: &Spanned<DeValue<'_>>) -> Result<Vec<Str
     }
 }
 
-/// The words of a value that is one string. A directive of one word has it whole, blanks and quotes included.
+/// Returns the words of a value that is one string. A directive of one word gets it whole, including blanks and quotes.
 fn line(text: String, directive: &Directive) -> Result<Vec<String>, String> {
     if !directive.takes_words() || text.is_empty() {
         return Ok(vec![text]);
@@ -222,22 +221,22 @@ fn scalar(value: &DeValue<'_>, octal: bool) -> Result<String, String> {
     }
 }
 
-/// A number in decimal, or with the octal digits of a mode: `0o770` and `770` are both the mode 770.
+/// Returns a number in decimal, or with the octal digits of a mode: `0o770` and `770` are both the mode 770.
 fn integer(number: &DeInteger<'_>, octal: bool) -> String {
     let digits = number.as_str();
     if number.radix() == 10 || (octal && number.radix() == 8) {
         return digits.to_owned();
     }
-    // One that is too long to parse keeps its digits, and is refused by its directive.
+    // A number too long to parse keeps its digits, and its directive refuses it.
     i128::from_str_radix(digits, number.radix()).map_or_else(|_| digits.to_owned(), |number| number.to_string())
 }
 
-/// Byte offsets to lines.
+/// Converts byte offsets to lines.
 struct Lines<'a> {
     text: &'a str,
-    /// Where each line starts.
+    /// Offset of each line.
     starts: Vec<usize>,
-    /// Whether a secret may go on over several lines, so that no line of a broken document is fit to be shown.
+    /// Whether a secret may continue over several lines, so that no line of a broken document may be shown.
     secrets: bool,
 }
 
@@ -247,7 +246,7 @@ impl<'a> Lines<'a> {
         Lines { text, starts, secrets: text.lines().any(may_show_secret) }
     }
 
-    /// Number and text of the line at a byte; `broken`: the document is, so a line may be in the middle of a value.
+    /// Returns number and text of the line at a byte. In a `broken` document the line may be in the middle of a value.
     fn at(&self, byte: usize, broken: bool) -> (usize, String) {
         let number = self.starts.partition_point(|start| *start <= byte);
         let line = self.text[self.starts[number - 1]..].lines().next().unwrap_or_default();

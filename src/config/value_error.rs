@@ -1,4 +1,4 @@
-//! What can be wrong with one value.
+//! Errors in one value.
 
 use getid_core::{COUNTER_KINDS, CounterError, DeclarationError, OPTIONS, Radix, kind_words};
 
@@ -8,7 +8,7 @@ use crate::text::store_url::StoreUrlError;
 use crate::text::suggest::did_you_mean;
 use crate::text::timestamp::TimeError;
 
-/// Why a directive cannot have the value it was given. `Display` says what was found and what is allowed.
+/// Why a directive cannot have a value. `Display` shows the value found and the permitted ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ValueError {
     #[error("{found} given, must be {expected}")]
@@ -95,7 +95,7 @@ impl From<ValueError> for Vec<ValueError> {
 }
 
 impl ValueError {
-    /// The way out, where the sentence doesn't show it.
+    /// Returns the remedy, if the error text doesn't show it.
     pub(super) fn help(&self) -> Option<String> {
         let help = match self {
             ValueError::Number { found, unit, .. } if found.starts_with(|first: char| first.is_ascii_digit()) => {
@@ -141,7 +141,7 @@ impl ValueError {
     }
 }
 
-/// What people call IDs, and the kinds that they mean by it; without the marks between words.
+/// Common names of IDs, without punctuation, and the kinds that they mean.
 const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
     (&["snowflake", "snowflakes", "snowflakeid", "twittersnowflake"], &["twitter", "leaf"]),
     (&["uuid", "guid"], &["uuid7", "uuid4"]),
@@ -160,7 +160,7 @@ const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
     (&["javascript", "js", "browser"], &["js53"]),
 ];
 
-/// Asks for the kinds that were probably meant by a word: by what it means, else by its letters.
+/// Returns a suggestion of kinds for a word: by its meaning, else by its spelling.
 pub fn kind_meant(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase();
     let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -171,7 +171,7 @@ pub fn kind_meant(word: &str) -> Option<String> {
     Some(format!("did you mean {}?", kinds.join(" or ")))
 }
 
-/// The way out of a declaration's mistake, where its sentence does not show it.
+/// Returns the remedy for an error in a declaration, if the error text does not show it.
 pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     let meant = match error {
         DeclarationError::Kind { word } => {
@@ -193,14 +193,15 @@ pub fn declaration_help(error: &DeclarationError) -> Option<String> {
     meant.map(|meant| format!("did you mean '{meant}'?"))
 }
 
-/// The way out of a mistake in the declaration of a generator over a sequence.
+/// Returns the remedy for an error in the declaration of a generator over a sequence.
 pub fn counter_help(error: &CounterError) -> Option<String> {
     let CounterError::Radix { text } = error else { return None };
     let meant = did_you_mean(&text.to_ascii_lowercase(), Radix::ALL.iter().map(|radix| radix.word()))?;
     Some(format!("did you mean '{meant}'?"))
 }
 
-/// The rule is shown where it cannot be a password: a word that is no rule may be meant as one.
+/// Formats an error in a user's rules. The rule is shown only if it cannot be a password, because any other word may be
+/// one.
 fn user_error(error: &SetUserError) -> String {
     match error {
         SetUserError::Rule { index, rule, error } => {
@@ -221,7 +222,7 @@ fn range(min: i64, max: i64, unit: &str) -> String {
     }
 }
 
-/// A bound as an operator would write it.
+/// Formats a size as an operator would write it.
 fn size(bytes: u64) -> String {
     if bytes > 0 && bytes.is_multiple_of(1 << 20) { format!("{}mb", bytes >> 20) } else { bytes.to_string() }
 }

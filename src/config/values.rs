@@ -1,4 +1,4 @@
-//! Every value that can be configured.
+//! All values that can be configured.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use super::workers::WorkerPool;
 use crate::acl::{Origin, Protection};
 use crate::text::store_url::StoreUrl;
 
-/// A struct, and the value of it in which nothing is set.
+/// A struct, and its value in which nothing is set.
 macro_rules! unset {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident: $type:ty,)+ }) => {
         $(#[$meta])*
@@ -35,114 +35,115 @@ macro_rules! unset {
 }
 
 unset! {
-    /// Everything that can be configured; a field is named as its directive, with its unit last.
+    /// All configured values. A field has the name of its directive, with its unit last.
     ///
-    /// Ranges and meanings stand in the table of directives, and in `config/getid.conf` for people.
+    /// Ranges and meanings are in the table of directives, and for operators in `config/getid.conf`.
     #[derive(Clone, PartialEq, Eq)]
     pub struct Config {
         /// Addresses to listen on; empty: no TCP (`bind`).
         pub bind: Vec<BindAddr>,
-        /// Whether anybody set `bind`: then what it opens is the operator's decision.
+        /// Whether `bind` was set: then its exposure is the operator's decision.
         pub bind_given: bool,
         /// TCP port; 0: no TCP (`port`).
         pub port: u16,
         /// Unix socket (`unixsocket`).
         pub unixsocket: Option<PathBuf>,
-        /// Mode of the Unix socket, such as `0o770`; `None` leaves what umask gives (`unixsocketperm`).
+        /// Mode of the Unix socket, such as `0o770`; `None` for that of umask (`unixsocketperm`).
         pub unixsocketperm: Option<u32>,
-        /// Connections the kernel keeps waiting for accept (`tcp-backlog`).
+        /// Connections that the kernel queues for accept (`tcp-backlog`).
         pub tcp_backlog: u32,
         /// Seconds of silence before a connection is probed; 0: never (`tcp-keepalive`).
         pub tcp_keepalive_s: u32,
         /// Seconds after which an idle client is closed; 0: never (`timeout`).
         pub timeout_s: u64,
-        /// Clients at a time (`maxclients`).
+        /// Largest number of clients at a time (`maxclients`).
         pub maxclients: u32,
-        /// As written; see [`Config::protection`] (`protected-mode`).
+        /// The configured word; see [`Config::protection`] (`protected-mode`).
         pub protected_mode: Option<Protection>,
         /// Threads that serve connections (`io-threads`).
         pub io_threads: usize,
         /// Password of the default user (`requirepass`).
         pub requirepass: Option<String>,
-        /// The file that it is in (`requirepass-file`), relative to the folder of the start.
+        /// File with the password of the default user (`requirepass-file`), relative to the working folder of the
+        /// start.
         pub requirepass_file: Option<PathBuf>,
-        /// The file that it was read from: that one, or a credential of systemd's.
+        /// File that the password was read from: `requirepass-file`, or a credential of systemd.
         pub password_file: Option<PathBuf>,
-        /// ACL users (`user`), none twice, all of them right; empty with `aclfile`.
+        /// ACL users (`user`), each once and valid; empty with `aclfile`.
         pub users: Vec<UserLine>,
         /// File with ACL users (`aclfile`).
         pub aclfile: Option<PathBuf>,
         /// Entries of `ACL LOG` (`acllog-max-len`).
         pub acllog_max_len: u64,
-        /// Commands and the names they get instead; an empty name takes the command away (`rename-command`).
+        /// Commands and their new names; an empty name removes the command (`rename-command`).
         ///
         /// The names are as written: the file of a Redis may rename commands that getid does not have.
         pub rename_commands: Vec<(String, String)>,
-        /// What is logged (`loglevel`).
+        /// The least serious event that is logged (`loglevel`).
         pub loglevel: LogLevel,
-        /// Where it is logged; `None`: standard output (`logfile`).
+        /// File of the log; `None` for standard output (`logfile`).
         pub logfile: Option<PathBuf>,
-        /// How it is logged (`log-format`).
+        /// Format of log lines (`log-format`).
         pub log_format: LogFormat,
-        /// Folder of the state, and of relative paths, as somebody named it; `None`: the default one (`dir`).
+        /// Folder of the state and of relative paths, as configured; `None` for the default one (`dir`).
         pub dir: Option<PathBuf>,
-        /// The same as it is in force, absolute; empty until a start has settled it.
+        /// Absolute path of the folder in force; empty until a start has determined it.
         pub state_dir: PathBuf,
-        /// Seconds a stop waits for clients; 0: not at all (`shutdown-timeout`).
+        /// Seconds that a stop waits for clients; 0: it does not wait (`shutdown-timeout`).
         pub shutdown_timeout_s: u64,
         /// TLS port; 0: no TLS (`tls-port`).
         pub tls_port: u16,
         /// Certificate (`tls-cert-file`).
         pub tls_cert_file: Option<PathBuf>,
-        /// Its key (`tls-key-file`).
+        /// Key of the certificate (`tls-key-file`).
         pub tls_key_file: Option<PathBuf>,
-        /// Who may sign clients' certificates (`tls-ca-cert-file`).
+        /// Authorities that may sign clients' certificates (`tls-ca-cert-file`).
         pub tls_ca_cert_file: Option<PathBuf>,
-        /// Folder of more of those (`tls-ca-cert-dir`).
+        /// Folder with more authorities (`tls-ca-cert-dir`).
         pub tls_ca_cert_dir: Option<PathBuf>,
         /// Whether clients need a certificate (`tls-auth-clients`).
         pub tls_auth_clients: TlsAuthClients,
-        /// Whether a certificate says who its client is (`tls-auth-clients-user`).
+        /// Whether a certificate selects the client's user (`tls-auth-clients-user`).
         pub tls_auth_clients_user: TlsAuthClientsUser,
-        /// Of [`suites::PROTOCOLS`](super::suites::PROTOCOLS); empty: all (`tls-protocols`).
+        /// Versions from [`suites::PROTOCOLS`](super::suites::PROTOCOLS); empty: all (`tls-protocols`).
         pub tls_protocols: Vec<&'static str>,
-        /// Of [`suites::SUITES_12`](super::suites::SUITES_12); empty: all (`tls-ciphers`).
+        /// Suites from [`suites::SUITES_12`](super::suites::SUITES_12); empty: all (`tls-ciphers`).
         pub tls_ciphers: Vec<&'static str>,
-        /// Of [`suites::SUITES_13`](super::suites::SUITES_13); empty: all (`tls-ciphersuites`).
+        /// Suites from [`suites::SUITES_13`](super::suites::SUITES_13); empty: all (`tls-ciphersuites`).
         pub tls_ciphersuites: Vec<&'static str>,
         /// Whether the server's order of cipher suites counts, not the client's (`tls-prefer-server-ciphers`).
         pub tls_prefer_server_ciphers: bool,
-        /// Whether a client may go on with an earlier session (`tls-session-caching`).
+        /// Whether a client may resume an earlier session (`tls-session-caching`).
         pub tls_session_caching: bool,
-        /// Sessions that are kept for that (`tls-session-cache-size`).
+        /// Number of sessions kept for resumption (`tls-session-cache-size`).
         pub tls_session_cache_size: usize,
-        /// Seconds for which they are (`tls-session-cache-timeout`).
+        /// Seconds for which a session is kept (`tls-session-cache-timeout`).
         pub tls_session_cache_timeout_s: u64,
-        /// Microseconds from which a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
+        /// Microseconds from which on a command is slow; 0: all are, negative: none (`slowlog-log-slower-than`).
         pub slowlog_log_slower_than_us: i64,
         /// Entries of the slow log (`slowlog-max-len`).
         pub slowlog_max_len: u64,
-        /// Milliseconds from which an event is a latency event; 0: none (`latency-monitor-threshold`).
+        /// Milliseconds from which on an event is a latency event; 0: none (`latency-monitor-threshold`).
         pub latency_monitor_threshold_ms: u64,
-        /// What buffers of all clients together may take (`maxmemory-clients`).
+        /// Memory for the buffers of all clients together (`maxmemory-clients`).
         pub maxmemory_clients: ClientMemory,
-        /// Seconds that a client may take to log in, where it has to; 0: any (`auth-timeout`).
+        /// Seconds within which a client must log in, if it needs a login; 0: any (`auth-timeout`).
         pub auth_timeout_s: u64,
-        /// Bytes of input a client may have waiting (`client-query-buffer-limit`).
+        /// Largest unprocessed input of a client, bytes (`client-query-buffer-limit`).
         pub client_query_buffer_limit: usize,
-        /// Bytes of output a client may have waiting (`client-output-buffer-limit`).
+        /// Largest unsent output of a client, bytes (`client-output-buffer-limit`).
         pub client_output_buffer_limit: OutputBufferLimits,
-        /// Seconds after which a client that takes nothing of its output is closed; 0: never.
+        /// Seconds after which a client that reads no output is closed; 0: never (`client-output-timeout`).
         pub client_output_timeout_s: u64,
-        /// Bytes of one argument (`proto-max-bulk-len`).
+        /// Largest size of one argument, bytes (`proto-max-bulk-len`).
         pub proto_max_bulk_len: usize,
-        /// `SELECT 0` to `SELECT databases - 1` are answered `+OK` (`databases`).
+        /// `SELECT 0` to `SELECT databases - 1` reply `+OK` (`databases`).
         pub databases: u32,
-        /// File that gets the process id (`pidfile`).
+        /// File for the process id (`pidfile`).
         pub pidfile: Option<PathBuf>,
-        /// Who is told about start and stop (`supervised`).
+        /// Supervisor that is notified about start and stop (`supervised`).
         pub supervised: Supervised,
-        /// Whether the log goes to syslog too (`syslog-enabled`).
+        /// Whether the log is also sent to syslog (`syslog-enabled`).
         pub syslog_enabled: bool,
         /// Name in syslog (`syslog-ident`).
         pub syslog_ident: String,
@@ -153,85 +154,86 @@ unset! {
         /// This server's number, below `2^id-range`; 0 with [`ServerIdFrom::ClaimStore`], until one is claimed
         /// (`server-id`).
         pub server_id: u32,
-        /// Who says so.
+        /// Source of the server's number.
         pub server_id_from: ServerIdFrom,
         /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
         pub layout: Layout,
-        /// Named generators (`generator`), in the order they were declared, at most
-        /// [`GENERATORS_MAX`](super::GENERATORS_MAX), no name twice.
+        /// Named generators by the clock (`generator`), in the order of their declaration, at most
+        /// [`GENERATORS_MAX`](super::GENERATORS_MAX), with distinct names.
         pub generators: Vec<Arc<Declaration>>,
-        /// Those whose numbers sequences count, of the kinds `sequence` and `serial` (`generator`). They count for the
-        /// same bound.
+        /// Generators over sequences, of the kinds `sequence` and `serial` (`generator`). They count towards the same
+        /// bound.
         pub counters: Vec<Arc<CounterDeclaration>>,
-        /// IDs of one MGETID (`id-mgetid-max`).
+        /// Largest number of IDs of one MGETID (`id-mgetid-max`).
         pub id_mgetid_max: u32,
-        /// Milliseconds IDs may run ahead of the clock (`id-max-borrow-ms`).
+        /// Milliseconds that IDs may run ahead of the clock (`id-max-borrow-ms`).
         pub id_max_borrow_ms: u64,
-        /// Milliseconds the watermark is kept ahead, at most `id_max_borrow_ms` (`id-watermark-lead-ms`).
+        /// Milliseconds that the watermark is kept ahead, at most `id_max_borrow_ms` (`id-watermark-lead-ms`).
         pub id_watermark_lead_ms: u64,
-        /// What happens at the borrow limit (`id-borrow-policy`).
+        /// Handling of requests at the borrow limit (`id-borrow-policy`).
         pub id_borrow_policy: BorrowPolicy,
-        /// Milliseconds a request may have to wait for IDs (`id-max-wait-ms`).
+        /// Milliseconds that a request may have to wait for IDs (`id-max-wait-ms`).
         pub id_max_wait_ms: u64,
         /// Where the watermark is kept (`id-state`).
         pub id_state: StateKind,
         /// Whether the server-id is claimed for the whole machine (`id-machine-claim`).
         pub id_machine_claim: bool,
-        /// Milliseconds the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
+        /// Milliseconds that the clock may jump ahead and be followed at once; 0: any (`id-max-clock-jump-ms`).
         pub id_max_clock_jump_ms: u64,
-        /// Where claims of server-ids are kept, and when one is taken (`claim-...`, `instance-name`).
+        /// Claims of server-ids: their store, and the rules of a takeover (`claim-...`, `instance-name`).
         pub claim: ClaimConfig,
-        /// Pools of worker ids for programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), no name twice.
+        /// Pools of worker ids for programs (`worker-pool`), at most [`POOLS_MAX`](super::POOLS_MAX), with distinct
+        /// names.
         pub worker_pools: Vec<WorkerPool>,
-        /// Everything about sequences (`sequence-...`).
+        /// Configuration of sequences (`sequence-...`).
         pub sequences: SequenceConfig,
-        /// Everything about the HTTP port (`http-...`).
+        /// Configuration of the HTTP port (`http-...`).
         pub http: HttpConfig,
     }
 }
 
-/// As in Redis: `CONFIG_BINDADDR_MAX`.
+/// Largest number of addresses, as in Redis: `CONFIG_BINDADDR_MAX`.
 pub(super) const BIND_ADDRESSES_MAX: usize = 16;
 
-/// Stores of one server at most.
+/// Largest number of stores of one server.
 pub const STORES_MAX: usize = 4;
 
-/// What is configured of sequences.
+/// Configuration of sequences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SequenceConfig {
-    /// The stores that somebody named, at most [`STORES_MAX`], none twice; see [`Config::sequence_stores`]
+    /// The configured stores, at most [`STORES_MAX`], without repetition; see [`Config::sequence_stores`]
     /// (`sequence-store`).
     pub stores: Vec<StoreUrl>,
-    /// There are no sequences (`sequence-store none`).
+    /// Whether there are no sequences (`sequence-store none`).
     pub is_off: bool,
-    /// Which tables the stores have (`sequence-table`).
+    /// Tables in the stores (`sequence-table`).
     pub table: SequenceTable,
-    /// Whether `INCR` makes a sequence (`sequence-create`).
+    /// Whether `INCR` creates a sequence (`sequence-create`).
     pub create: SequenceCreate,
-    /// Rows that may be made by that (`sequence-max`).
+    /// Number of rows up to which `INCR` creates more (`sequence-max`).
     pub rows_max: u64,
-    /// `cache` of a sequence that a client makes without options (`sequence-cache`).
+    /// `cache` of a sequence that a client creates without options (`sequence-cache`).
     pub cache: u32,
-    /// Seconds for which a segment lasts at the recent rate, and after the last answer of a shared store for which
-    /// values of it are given (`sequence-ride-out-s`).
+    /// Seconds that a segment lasts at the recent rate; also the seconds after the last answer of a shared store for
+    /// which its values are given (`sequence-ride-out-s`).
     pub ride_out_s: u64,
     /// Milliseconds that a turn may wait for stores (`sequence-wait-ms`).
     pub wait_ms: u64,
-    /// Whether it waits at all (`sequence-policy`).
+    /// Whether a turn waits for stores at all (`sequence-policy`).
     pub policy: SequencePolicy,
-    /// Values of one `INCRBY` (`sequence-incrby-max`).
+    /// Largest number of values of one `INCRBY` (`sequence-incrby-max`).
     pub incrby_max: u32,
     /// Whether `DEL` drops a sequence (`sequence-delete`).
     pub may_delete: bool,
 }
 
 impl Config {
-    /// What clients from other machines may do without a login.
+    /// Returns the rights of clients from other machines without a login.
     pub fn protection(&self) -> Protection {
         self.protected_mode.unwrap_or(Protection::without_word(self.bind_given))
     }
 
-    /// The server-id, as far as it is known: a number, or the word that stands for it.
+    /// Returns the server-id if it is known, else the word in its place.
     pub fn shown_server_id(&self) -> String {
         match self.server_id_from {
             ServerIdFrom::HostName => self.server_id.to_string(),
@@ -239,14 +241,14 @@ impl Config {
         }
     }
 
-    /// Whether the claim store has the number (`server-id auto`).
+    /// Whether the claim store assigns the number (`server-id auto`).
     pub fn server_id_auto(&self) -> bool {
         self.server_id_from == ServerIdFrom::ClaimStore
     }
 
-    /// The stores of sequences, in their order. Where none is named it is the file in `dir`, which goes with the state
-    /// there: a claim that another machine may take has none, for its next holder would count from the start again.
-    /// Empty where there are no sequences.
+    /// Returns the stores of sequences, in their order; empty without sequences. By default it is the file in `dir`,
+    /// next to the state. With a claim store there is no default, because the next holder of the claim, on another
+    /// machine, would count from the start again.
     pub fn sequence_stores(&self) -> Vec<StoreUrl> {
         let SequenceConfig { stores, is_off, .. } = &self.sequences;
         let has_state = self.id_state != StateKind::None && self.claim.store.is_none();
@@ -258,12 +260,12 @@ impl Config {
         }
     }
 
-    /// The addresses of the HTTP port.
+    /// Returns the addresses of the HTTP port.
     pub fn http_bind(&self) -> &[BindAddr] {
         if self.http.bind.is_empty() { &self.bind } else { &self.http.bind }
     }
 
-    /// Whether anything speaks TLS.
+    /// Whether any port speaks TLS.
     pub fn has_tls(&self) -> bool {
         self.tls_port != 0 || (self.http.port != 0 && self.http.tls)
     }
@@ -276,8 +278,8 @@ impl Config {
     }
 }
 
-/// A configuration while its values are set one by one. The widths and the epoch are beside it, because they need not
-/// make a layout before the last of them is set.
+/// A configuration while its values are set one by one. The widths and the epoch are separate, because they need not
+/// make a layout until the last of them is set.
 #[derive(Clone)]
 pub(super) struct Values {
     pub(super) config: Config,
@@ -290,7 +292,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Those of a configuration, to begin changes of it with.
+    /// Returns the values of a configuration, for changes of it.
     pub(super) fn of(config: &Config) -> Values {
         let layout = config.layout;
         Values {
@@ -307,9 +309,9 @@ impl Values {
 /// One address of `bind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindAddr {
-    /// Where to listen.
+    /// The address to listen on.
     pub ip: IpAddr,
-    /// Written `-::1`: a machine without this address starts all the same.
+    /// Whether it was written as `-::1`: a machine without this address starts all the same.
     pub optional: bool,
 }
 
@@ -318,7 +320,7 @@ pub struct BindAddr {
 pub struct UserLine {
     /// The user's name.
     pub name: String,
-    /// ACL rules, passwords among them.
+    /// ACL rules, including passwords.
     pub rules: Vec<String>,
 }
 
@@ -328,30 +330,30 @@ impl fmt::Debug for UserLine {
     }
 }
 
-/// What buffers of all clients together may take.
+/// Memory for the buffers of all clients together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientMemory {
-    /// A quarter of the memory that the process may take, and no more than [`ClientMemory::AUTO_BYTES_MAX`].
+    /// A quarter of the memory that the process may use, at most [`ClientMemory::AUTO_BYTES_MAX`].
     #[default]
     Auto,
-    /// So many bytes; 0: any.
+    /// A number of bytes; 0: any.
     Bytes(u64),
-    /// So many percent of the memory that the process may take, 1 to 100.
+    /// A percentage of the memory that the process may use, 1 to 100.
     Percent(u8),
 }
 
 impl ClientMemory {
-    /// The most that `auto` stands for, bytes: what it is where the process may take 1 GiB or more.
+    /// Largest value of `auto`, bytes, reached if the process may use 1 GiB or more.
     pub const AUTO_BYTES_MAX: u64 = 256 << 20;
 
-    /// In bytes, where the process may take `limit_bytes`; `usize::MAX`: any.
+    /// Returns the limit in bytes, if the process may use `limit_bytes`; `usize::MAX`: any.
     pub fn bytes(self, limit_bytes: Option<u64>) -> usize {
         let bytes = match (self, limit_bytes) {
             (ClientMemory::Bytes(0), _) | (ClientMemory::Percent(_), None) => return usize::MAX,
             (ClientMemory::Bytes(bytes), _) => bytes,
             (ClientMemory::Percent(percent), Some(all)) => all / 100 * u64::from(percent),
-            // A share that leaves room: a request that grows is in memory twice for a moment, and those that are
-            // closed for its sake take a moment to go.
+            // A share that leaves room: a growing request is in memory twice for a moment, and clients that are closed
+            // to make room need a moment to end.
             (ClientMemory::Auto, all) => all.map_or(Self::AUTO_BYTES_MAX, |all| (all / 4).min(Self::AUTO_BYTES_MAX)),
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -361,21 +363,21 @@ impl ClientMemory {
 /// `client-output-buffer-limit` of each class of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimits {
-    /// Of every client that getid has.
+    /// Limit of all clients of getid.
     pub normal: OutputBufferLimit,
-    /// Of replicas, which getid does not have: kept for CONFIG GET.
+    /// Limit of replicas, which getid does not have; kept for CONFIG GET.
     pub replica: OutputBufferLimit,
-    /// Of subscribers, which getid does not have: kept for CONFIG GET.
+    /// Limit of subscribers, which getid does not have; kept for CONFIG GET.
     pub pubsub: OutputBufferLimit,
 }
 
 /// When a client that does not read its replies is closed. Zeros: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputBufferLimit {
-    /// Closed at once with more than this waiting, bytes.
+    /// Size of unsent output above which the client is closed at once, bytes.
     pub hard_bytes: u64,
-    /// Closed with more than this waiting for `soft_s`, bytes.
+    /// Size of unsent output above which the client is closed after `soft_s`, bytes.
     pub soft_bytes: u64,
-    /// Seconds.
+    /// Time for `soft_bytes`, s.
     pub soft_s: u64,
 }

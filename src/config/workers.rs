@@ -1,5 +1,5 @@
-//! The directive `worker-pool`: pools of worker ids that other programs lease, a line each, and where their leases are
-//! kept.
+//! The directive `worker-pool`: pools of worker ids that other programs lease, one a line, and the store of their
+//! leases.
 
 use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
 use getid_core::{RESERVED_NAME, is_reserved_name};
@@ -10,27 +10,27 @@ use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::store_url::StoreUrl;
 
-/// Pools of one server at most.
+/// Largest number of pools of one server.
 pub const POOLS_MAX: usize = 100;
 
-/// Bytes of a pool's name at most.
+/// Longest name of a pool, bytes.
 pub(super) const POOL_NAME_BYTES_MAX: usize = 64;
 
 /// A pool of worker ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerPool {
-    /// Its name: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
+    /// Name of the pool: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
     pub name: String,
-    /// What its leases go by.
+    /// Rules of the pool's leases.
     pub rules: PoolRules,
 }
 
-/// Units of a time, each with its ms.
+/// Units of time, with their ms.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a line and adds it to those before.
+/// Parses a line and adds the pool.
 pub(super) fn add(config: &mut Config, words: &[String]) -> Result<(), Vec<ValueError>> {
-    // As CONFIG GET shows none.
+    // `CONFIG GET` shows an empty line for no pool.
     if words == [""] {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn shown(ms: u64) -> String {
     unit.map_or_else(String::new, |(name, of)| format!("{}{name}", ms / of))
 }
 
-/// The lines that declare all of them.
+/// Returns the lines that declare all pools.
 pub(super) fn lines(config: &Config) -> Vec<Line> {
     config.worker_pools.iter().map(line).collect()
 }
@@ -105,21 +105,21 @@ fn line(pool: &WorkerPool) -> Line {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// The line of which all that mean the same are forms.
+/// Returns the canonical form of a line, which all lines of the same meaning share.
 pub(super) fn canonical(words: &[String]) -> Line {
-    // No server starts with a line that is wrong.
+    // No server starts with an invalid line.
     pool(words).map_or_else(|_| words.to_vec(), |pool| line(&pool))
 }
 
 impl Config {
-    /// Where leases of worker ids are kept: with the claims, if servers share a store for these, else in the first
+    /// Returns the store for leases of worker ids: the claim store that servers share, if there is one, else the first
     /// store of sequences.
     pub fn worker_store(&self) -> Option<StoreUrl> {
         self.claim.store.clone().or_else(|| self.sequence_stores().into_iter().next())
     }
 }
 
-/// What of pools does not go with the rest of a configuration.
+/// Returns conflicts of pools with the rest of a configuration.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     if config.worker_pools.is_empty() {
         return Vec::new();

@@ -1,53 +1,53 @@
-//! Events that made somebody wait, for LATENCY: for each kind the last 160 seconds in which it occurred, with the worst
-//! of each second, as in Redis.
+//! Events that delayed clients, for LATENCY. For each kind it keeps the last 160 seconds with an event, with the
+//! longest one of each second, as in Redis.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
-/// Samples kept of an event.
+/// Largest number of samples kept of an event.
 pub const SAMPLES_MAX: usize = 160;
 
-/// The worst of one second.
+/// The longest event of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, Unix seconds.
+    /// Time of the event, Unix seconds.
     pub unix_s: i64,
-    /// How long it took, ms.
+    /// Duration of the event, ms.
     pub ms: u64,
 }
 
-/// All that is kept of one kind of event.
+/// All samples of one kind of event.
 #[derive(Clone, Debug, Default)]
 pub struct Event {
     samples: VecDeque<Sample>,
     max_ms: u64,
 }
 
-/// How the samples of an event are spread.
+/// Statistics of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// How many there are, at least 1.
+    /// Number of samples, at least 1.
     pub samples: usize,
-    /// Their mean, ms.
+    /// Mean duration, ms.
     pub mean_ms: u64,
-    /// Their mean distance from the mean, ms.
+    /// Mean absolute deviation from the mean, ms.
     pub deviation_ms: u64,
-    /// Seconds from one to the next, the last till now included.
+    /// Mean time between samples, up to now, s.
     pub period_s: f64,
 }
 
 impl Event {
-    /// The samples, oldest first; at least one.
+    /// Returns the samples, oldest first; at least one.
     pub fn samples(&self) -> impl ExactSizeIterator<Item = Sample> {
         self.samples.iter().copied()
     }
 
-    /// The newest sample.
+    /// Returns the newest sample.
     pub fn latest(&self) -> Option<Sample> {
         self.samples.back().copied()
     }
 
-    /// The worst since the start, or since it was reset, ms.
+    /// Returns the longest duration since the start, or since the reset, ms.
     pub fn max_ms(&self) -> u64 {
         self.max_ms
     }
@@ -66,7 +66,7 @@ impl Event {
         self.samples.push_back(sample);
     }
 
-    /// How the samples are spread; `None` without any.
+    /// Returns the statistics of the samples; `None` without samples.
     pub fn spread(&self, now_unix_s: i64) -> Option<Spread> {
         let samples = self.samples.len();
         let count = u64::try_from(samples).ok().filter(|&count| count > 0)?;
@@ -78,7 +78,7 @@ impl Event {
         Some(Spread { samples, mean_ms, deviation_ms, period_s })
     }
 
-    /// The samples as columns of letters, each with its age written downwards below it: `LATENCY GRAPH`.
+    /// Draws the samples as columns of letters, each with its age written downwards below it: `LATENCY GRAPH`.
     pub fn graph(&self, name: &str, now_unix_s: i64) -> String {
         let high = self.samples.iter().map(|sample| sample.ms).max().unwrap_or(0);
         let low = self.samples.iter().map(|sample| sample.ms).min().unwrap_or(0);
@@ -106,11 +106,11 @@ impl Event {
     }
 }
 
-/// Columns of a graph before it goes on below.
+/// Columns of a graph before it continues below.
 const COLUMNS: usize = 80;
 /// Rows of a graph.
 const ROWS: usize = 4;
-/// What the top of a column looks like, from low to high; below it is `|`.
+/// Letters for the top of a column, from low to high; below it is `|`.
 const TOPS: [char; 3] = ['_', 'o', '#'];
 
 struct Column {
@@ -152,22 +152,22 @@ pub struct Events {
 }
 
 impl Events {
-    /// Adds what took `ms` milliseconds.
+    /// Adds an event of `ms` milliseconds.
     pub fn add(&mut self, name: &'static str, unix_s: i64, ms: u64) {
         self.events.entry(name).or_default().add(Sample { unix_s, ms });
     }
 
-    /// All events, by name.
+    /// Returns all events, by name.
     pub fn all(&self) -> impl ExactSizeIterator<Item = (&'static str, &Event)> {
         self.events.iter().map(|(name, event)| (*name, event))
     }
 
-    /// The event of this name, letter case counts, as in Redis.
+    /// Returns the event of this name. Letter case matters, as in Redis.
     pub fn get(&self, name: &[u8]) -> Option<(&'static str, &Event)> {
         self.all().find(|(known, _)| known.as_bytes() == name)
     }
 
-    /// Forgets the events of these names, or all without names; returns how many it forgot.
+    /// Deletes the events of these names, or all without names. Returns the number of deleted events.
     pub fn reset(&mut self, names: &[Vec<u8>]) -> usize {
         let before = self.events.len();
         self.events.retain(|name, _| !names.is_empty() && !names.iter().any(|other| other == name.as_bytes()));

@@ -1,22 +1,22 @@
-//! Durations in buckets that grow with them: eight to each power of two, so a percentile is never more than an eighth
-//! too high, and one command's histogram is 2 KB.
+//! Histograms of durations. Each power of two has eight buckets, so a percentile is at most an eighth too high, and one
+//! command's histogram has 2 KB.
 
 use std::ops::RangeInclusive;
 
-/// How many bits of a duration, behind its first, tell the buckets of one power of two apart.
+/// Number of bits after a duration's leading bit that select the bucket within its power of two.
 const SUB_BITS: u32 = 3;
 const SUBS: usize = 1 << SUB_BITS;
 
-/// The last power of two that has buckets of its own: 2^35 ns, 34 s. Longer durations are in the last bucket.
+/// The last power of two with buckets of its own: 2^35 ns, 34 s. Longer durations are in the last bucket.
 const LAST_OCTAVE: u32 = 35;
 
-/// How many buckets there are.
+/// Number of buckets.
 pub const BUCKETS: usize = (LAST_OCTAVE - SUB_BITS + 2) as usize * SUBS;
 
-/// The first bound of `LATENCY HISTOGRAM` is 2^10 ns, which Redis calls 1 us.
+/// The first bound of `LATENCY HISTOGRAM` is 2^10 ns, which Redis shows as 1 us.
 const FIRST_BOUND_OCTAVE: u32 = 10;
 
-/// The bucket of a duration, below [`BUCKETS`].
+/// Returns the bucket of a duration, below [`BUCKETS`].
 #[inline]
 pub fn bucket_of(ns: u64) -> u16 {
     let bucket = match ns.checked_ilog2() {
@@ -29,7 +29,7 @@ pub fn bucket_of(ns: u64) -> u16 {
     u16::try_from(bucket).unwrap_or(u16::MAX)
 }
 
-/// The first duration past a bucket, in ns.
+/// Returns the first duration past a bucket, ns.
 fn end_ns(bucket: usize) -> u64 {
     if bucket < SUBS {
         return bucket as u64 + 1;
@@ -38,7 +38,7 @@ fn end_ns(bucket: usize) -> u64 {
     ((SUBS + bucket % SUBS + 1) as u64) << shift
 }
 
-/// How often durations of each bucket occurred.
+/// Counts of durations by bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u64; BUCKETS]>,
@@ -51,7 +51,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds `count` durations of a bucket; one that does not exist counts as the last.
+    /// Adds `count` durations to a bucket; a bucket that does not exist means the last one.
     pub fn add(&mut self, bucket: u16, count: u64) {
         self.counts[usize::from(bucket).min(BUCKETS - 1)] += count;
     }
@@ -63,12 +63,13 @@ impl Histogram {
         }
     }
 
-    /// How many durations it has.
+    /// Returns the number of durations.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The duration that `per_mille` of 1000 do not exceed, in ns: the end of its bucket. 0 when there is none.
+    /// Returns the duration that `per_mille` of 1000 durations do not exceed, ns: the end of its bucket. Returns 0 for
+    /// an empty histogram.
     pub fn percentile_ns(&self, per_mille: u64) -> u64 {
         let wanted = (self.total() * per_mille).div_ceil(1000).max(1);
         let mut sum = 0;
@@ -81,8 +82,8 @@ impl Histogram {
         0
     }
 
-    /// How many durations are below each of these powers of two in ns, and not below the one before; and how many are
-    /// below none.
+    /// Returns for each of these powers of two, in ns, the number of durations below it and not below the previous one.
+    /// The second value is the number of durations above all of them.
     pub fn between_powers(&self, octaves: RangeInclusive<u32>) -> (Vec<(u64, u64)>, u64) {
         let mut bucket = 0;
         let bounds = octaves.map(|octave| {
@@ -98,8 +99,9 @@ impl Histogram {
         (bounds, self.counts[bucket..].iter().sum())
     }
 
-    /// Bounds in microseconds, each with how many durations are below it: those of Redis's `LATENCY HISTOGRAM`, which
-    /// are powers of two in ns. A bound is there only if something came since the one before.
+    /// Returns bounds in microseconds, each with the number of durations below it. The bounds are those of Redis's
+    /// `LATENCY HISTOGRAM`, which are powers of two in ns. A bound without durations since the previous one is left
+    /// out.
     pub fn cumulative_us(&self) -> Vec<(u64, u64)> {
         let mut bounds = Vec::new();
         let (mut bucket, mut sum, mut last) = (0, 0, 0);
@@ -110,7 +112,7 @@ impl Histogram {
                 bucket += 1;
             }
             if sum > last {
-                // Redis says the end of the bucket that begins at the bound, 1/128 of it wide.
+                // Redis shows the end of the bucket that begins at the bound, 1/128 of it wide.
                 bounds.push(((bound_ns + (bound_ns >> 7) - 1) / 1000, sum));
                 last = sum;
             }
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_bounds_with_something_new_are_told() {
+    fn only_bounds_with_new_durations_are_listed() {
         let mut histogram = Histogram::default();
         assert_eq!(histogram.cumulative_us(), []);
         histogram.add(bucket_of(1500), 3);

@@ -1,8 +1,7 @@
-//! What is kept about time spent: how long commands take, which were slow, when something held others up, when
-//! IDs were refused.
+//! Statistics of time: durations of commands, slow commands, events that delayed clients, and refusals of IDs.
 //!
-//! Pure: times come in as numbers, and replies (SLOWLOG, LATENCY, INFO latencystats) are made from these values
-//! elsewhere. Everything here has a bound: buckets, samples an event, entries, bytes an entry.
+//! The module is pure: times are arguments, and the replies of SLOWLOG, LATENCY and INFO latencystats are formatted
+//! elsewhere. Everything has a bound: buckets, samples of an event, entries, bytes of an entry.
 
 mod events;
 mod histogram;

@@ -1,61 +1,62 @@
-//! When refused draws are worth a log line: when they begin, once a minute while they last, and when they end.
+//! Decides when refused draws are logged: at their begin, once a minute while they last, and at their end.
 //!
-//! A server that refuses may be asked a million times a second, and one that refuses every now and then (at the borrow
-//! limit) would begin and end as often. So one run of refusals is what lies less than [`QUIET_MS`] apart.
+//! A refusing server may get a million requests a second, and one at the borrow limit may begin and end refusing as
+//! often. So refusals less than [`QUIET_MS`] apart are one run.
 //!
-//! Invariant: two lines at most in any [`QUIET_MS`], however requests come.
+//! Invariant: at most two lines in any [`QUIET_MS`], whatever the requests.
 
-/// Refusals are over when there was none for this long, ms.
+/// Time without a refusal after which a run has ended, ms.
 const QUIET_MS: u64 = 2000;
 
-/// While they last, one line in this time, ms.
+/// Time between two lines about a lasting run, ms.
 const EVERY_MS: u64 = 60_000;
 
 /// Follows refusals from sample to sample.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals {
-    /// Draws refused since the start, as of the last sample.
+    /// Number of refused draws since the start, at the last sample.
     counted: u64,
     run: Option<Run>,
     was_standby: bool,
 }
 
-/// A run of refusals that is not over.
+/// A run of refusals that has not ended.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since_ms: u64,
-    /// When a refusal was last seen.
+    /// Time of the last refusal seen, ms.
     last_ms: u64,
-    /// When a line was last logged.
+    /// Time of the last logged line, ms.
     logged_ms: u64,
-    /// Draws refused before the run.
+    /// Number of refused draws before the run.
     before: u64,
 }
 
-/// What to log.
+/// A line to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalNews {
     /// Draws are refused from now on.
     Begun,
     /// Draws are still refused.
     Lasting {
-        /// Draws refused since it began.
+        /// Draws refused since the begin of the run.
         refused: u64,
-        /// How long ago it began, ms.
+        /// Time since the begin of the run, ms.
         for_ms: u64,
     },
     /// Draws are served again.
     Over {
-        /// Draws refused in all that time.
+        /// Draws refused in the whole run.
         refused: u64,
-        /// How long it lasted, ms.
+        /// Duration of the run, ms.
         for_ms: u64,
     },
 }
 
 impl Refusals {
-    /// What a standby refuses is not worth a line, and neither is what it refused between a sample and its takeover.
-    /// `refused`: draws in all. A server that has lost its claim gives no IDs again: its run of refusals ends untold.
+    /// Excludes refusals of a standby, including those between the last sample and its takeover. `refused` is the
+    /// number of all refused draws. If a server loses its claim, its run of refusals ends without a line, because it
+    /// does not give IDs again.
     pub fn leave_out_standby(&mut self, refused: u64, is_standby: bool) {
         if is_standby {
             self.run = None;
@@ -65,8 +66,8 @@ impl Refusals {
         }
     }
 
-    /// Takes in how many draws were refused in all, and whether one would be `refusing` at `now_ms`, a time that never
-    /// goes back.
+    /// Records the number of all refused draws, and whether a draw at `now_ms` would be refused. `now_ms` must not
+    /// decrease. Returns the line to log, if there is one.
     pub fn sample(&mut self, now_ms: u64, refused: u64, refusing: bool) -> Option<RefusalNews> {
         let seen = refusing || refused > self.counted;
         let before = std::mem::replace(&mut self.counted, refused);
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(sample(500 + 2 * QUIET_MS, 260, false, true), None, "it does not give IDs again");
     }
 
-    /// Samples ten times a second from `from_ms` on; says at what time there was which news.
+    /// Samples ten times a second from `from_ms` on. Returns each line with its time.
     fn play(
         refusals: &mut Refusals,
         from_ms: u64,
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_begins_is_told_every_minute_and_ends_once() {
+    fn a_run_begins_is_logged_every_minute_and_ends_once() {
         let broken = |now: u64| (10_000..150_000).contains(&now);
         // Ten draws a second.
         let refused = |now: u64| now.clamp(10_000, 150_000) / 100 - 100;
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_nobody_meets_are_told_too() {
+    fn refusals_without_requests_are_logged_too() {
         let news = play(&mut Refusals::default(), 0, 20_000, |_| 0, |now| (1000..5000).contains(&now));
         assert_eq!(news, [(1000, RefusalNews::Begun), (6900, RefusalNews::Over { refused: 0, for_ms: 3900 })]);
     }

@@ -1,33 +1,33 @@
-//! The slow log: which commands took long, newest first, cut down to a bounded size as in Redis.
+//! The slow log: slow commands, newest first, trimmed to a bounded size as in Redis.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Arguments kept of a command; the last of them then says how many more there were.
+/// Largest number of arguments kept of a command; the last one then counts those left out.
 pub const ARGS_MAX: usize = 32;
 
-/// Bytes kept of an argument, not counting the note of how many more there were.
+/// Largest part kept of an argument, bytes, without the note about the rest.
 pub const ARG_BYTES_MAX: usize = 128;
 
 /// A slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Unique in this process; ids ascend.
+    /// Number of the entry, unique in this process and ascending.
     pub id: u64,
-    /// When it was done, Unix seconds.
+    /// End of the command, Unix seconds.
     pub unix_s: i64,
-    /// How long it took, in microseconds.
+    /// Duration of the command, microseconds.
     pub us: u64,
-    /// What was sent, as [`trimmed`] leaves it.
+    /// The arguments, as [`trimmed`] returns them.
     pub args: Vec<Vec<u8>>,
-    /// The client that sent it.
+    /// Address of the client.
     pub peer: String,
-    /// The name that `CLIENT SETNAME` gave the sender; empty without one.
+    /// Name of the client by `CLIENT SETNAME`; empty without one.
     pub name: Arc<str>,
 }
 
 impl Entry {
-    /// The memory it takes, bytes.
+    /// Returns the memory of the entry, bytes.
     pub fn memory_bytes(&self) -> usize {
         let args: usize = self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum();
         size_of::<Entry>() + args + self.peer.len() + self.name.len()
@@ -37,41 +37,41 @@ impl Entry {
 /// The last slow commands.
 #[derive(Debug, Default)]
 pub struct SlowLog {
-    /// Newest first.
+    /// Entries, newest first.
     entries: VecDeque<Arc<Entry>>,
     next_id: u64,
 }
 
 impl SlowLog {
-    /// Adds an entry, whose id is given here, and keeps no more than `len_max`.
+    /// Adds an entry, sets its id, and keeps at most `len_max` entries.
     pub fn push(&mut self, entry: Entry, len_max: u64) {
         self.entries.push_front(Arc::new(Entry { id: self.next_id, ..entry }));
         self.next_id += 1;
         self.entries.truncate(usize::try_from(len_max).unwrap_or(usize::MAX));
     }
 
-    /// The entries, newest first.
+    /// Returns the entries, newest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Arc<Entry>> {
         self.entries.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all entries; ids go on.
+    /// Deletes all entries; ids continue.
     pub fn clear(&mut self) {
         self.entries = VecDeque::new();
     }
 }
 
-/// Arguments as the slow log keeps them.
+/// Returns the arguments as the slow log keeps them.
 pub fn trimmed<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let count = args.len();
     let kept = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };

@@ -1,4 +1,4 @@
-//! How a server is named: `HOST:PORT`, the path of a Unix socket, or a URL as Redis's clients take it.
+//! Names of servers: `HOST:PORT`, the path of a Unix socket, or a URL as Redis's clients accept it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// All that one word can say of a server.
+/// A server as one word names it, with its login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) address: Address,
-    /// The URL was `rediss://`.
+    /// Whether the URL was `rediss://`.
     pub(crate) tls: bool,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
@@ -47,13 +47,13 @@ pub(crate) enum PlaceError {
     Encoding,
 }
 
-/// Whether a word can only be meant as a server: no command and no count has a colon or a slash.
+/// Whether a word can only mean a server: no command and no count has a colon or a slash.
 pub(crate) fn names_server(word: &str) -> bool {
     word.contains([':', '/'])
 }
 
 impl Place {
-    /// Reads `HOST:PORT`, `[ADDRESS]:PORT`, a path with a slash in it, `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]`,
+    /// Parses `HOST:PORT`, `[ADDRESS]:PORT`, a path with a slash in it, `redis://[[USER]:PASSWORD@]HOST[:PORT][/DB]`,
     /// `rediss://` alike, or `unix://[[USER]:PASSWORD@]PATH`. Without a port, a URL means `port_default`.
     pub(crate) fn parse(word: &str, port_default: u16) -> Result<Place, PlaceError> {
         if let Some((scheme, rest)) = word.split_once("://") {
@@ -73,7 +73,7 @@ impl Place {
         if !["redis", "rediss", "unix"].contains(&scheme.as_str()) {
             return Err(PlaceError::Scheme(scheme));
         }
-        // A password may have slashes that somebody forgot to encode; a host has no @.
+        // A password may contain slashes that were not encoded; a host contains no @.
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (Some(login), rest),
             None => (None, rest),
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-/// `None`: it is not of that form.
+/// Parses `HOST:PORT`. Returns `None` for any other form.
 fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Address>, PlaceError> {
     let (host, port) = match text.rsplit_once(':') {
         // [::1] has colons and no port.
@@ -124,7 +124,7 @@ fn parse_host_port(text: &str, port_default: Option<u16>) -> Result<Option<Addre
     Ok(Some(Address::Tcp { host: host.to_owned(), port }))
 }
 
-/// A port as a number, 1 to 65535.
+/// Parses a port, 1 to 65535.
 pub(crate) fn parse_port(text: &str) -> Result<u16, PlaceError> {
     let port = text.parse().ok().filter(|&port| port > 0 && text.bytes().all(|byte| byte.is_ascii_digit()));
     port.ok_or_else(|| PlaceError::Port(text.to_owned()))
@@ -138,7 +138,7 @@ fn parse_database(text: &str) -> Result<u32, PlaceError> {
     number.ok_or_else(|| PlaceError::Database(text.to_owned()))
 }
 
-/// `None` for nothing.
+/// Decodes percent-encoded text; `None` if it is empty.
 fn decode(text: &str) -> Result<Option<String>, PlaceError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_server_says_what_would() {
+    fn the_error_of_a_bad_name_shows_good_ones() {
         for (word, part) in [
             ("nonsense", "write HOST:PORT"),
             ("", "write HOST:PORT"),

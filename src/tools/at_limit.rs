@@ -1,8 +1,7 @@
-//! Whether a server is at the limit of its layout, as it says itself: the field `at_limit` of INFO.
+//! Watches whether a server reaches the limit of its layout, by the field `at_limit` of INFO.
 //!
-//! A server that is asked after a run has had a pause, and is not at its limit any more. So it is asked beside the run,
-//! on a connection of its own, about once a second. A run that is over before is asked about once, as it ends. The last
-//! answer counts.
+//! After a run a server has had a pause, and is no longer at its limit. So INFO is read during the run, on a connection
+//! of its own, about once a second. A shorter run gets one request at its end. The last answer counts.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -11,11 +10,11 @@ use std::time::Duration;
 use super::client::Endpoint;
 use super::replies::{Reply, push_request};
 
-/// Between two questions. A server says what was asked for in the last second.
+/// Time between two requests. A server reports the demand of the last second.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Runs this, and returns beside its result what each server said last of its layout's limit: what is asked for, and
-/// which shard-range would hold it. `None`: it was not at its limit, may not be asked, or is no getid.
+/// Runs `run`, and returns its result with each server's last report about its layout's limit: the demand, and the
+/// shard-range that would hold it. The report is `None` if the server was below its limit, denies INFO, or is no getid.
 pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -> (T, Vec<Option<String>>) {
     let (stop, stopped) = mpsc::channel::<()>();
     thread::scope(move |scope| {
@@ -39,14 +38,14 @@ pub(crate) fn watch_while<T>(endpoints: &[&Endpoint], run: impl FnOnce() -> T) -
     })
 }
 
-/// What a server says of its layout's limit.
+/// A server's report about its layout's limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Within,
     AtLimit(String),
 }
 
-/// Notes an answer; a server that gave none has said what it said before.
+/// Notes an answer. Without an answer, the previous report stays.
 fn note(said: &mut Option<String>, answer: Option<Said>) {
     match answer {
         Some(Said::AtLimit(sentence)) => *said = Some(sentence),
@@ -55,7 +54,7 @@ fn note(said: &mut Option<String>, answer: Option<Said>) {
     }
 }
 
-/// `None` without an answer that says anything.
+/// Reads the field from a server; `None` without a readable answer.
 fn ask(endpoint: &Endpoint) -> Option<Said> {
     let mut request = Vec::new();
     push_request(&mut request, &["INFO", "generator"]);
@@ -65,9 +64,9 @@ fn ask(endpoint: &Endpoint) -> Option<Said> {
     }
 }
 
-/// The sentence in the beginning of `INFO generator`.
+/// Finds the field in the beginning of `INFO generator`.
 fn read(beginning: &str) -> Option<Said> {
-    // The last line may have been cut.
+    // The last line may be incomplete.
     let whole = beginning.get(..=beginning.rfind('\n')?)?;
     let said = whole.lines().find_map(|line| line.strip_prefix("at_limit:"))?;
     Some(if said == "no" { Said::Within } else { Said::AtLimit(said.to_owned()) })
@@ -78,7 +77,7 @@ mod tests {
     use super::{Said, note, read};
 
     #[test]
-    fn what_a_server_says_is_read() {
+    fn the_field_is_read() {
         let head = "# Generator\r\nid_epoch:1288834974657\r\ncapacity_per_sec:512000\r\n";
         assert_eq!(read(&format!("{head}at_limit:9 ids; x\r\nlayout")), Some(Said::AtLimit("9 ids; x".to_owned())));
         assert_eq!(read(&format!("{head}at_limit:no\r\nlayout")), Some(Said::Within));

@@ -1,7 +1,7 @@
-//! What an ID says by a declaration: its time, and every field under its name.
+//! Decodes an ID by a declaration: its time, and every field under its name.
 //!
-//! Nothing is compared with what the declaration gives its fields: an ID of another server, or of the system that gave
-//! IDs of this layout before, says what it says.
+//! The values are not compared with the declaration's own: an ID of another server, or of the system that used this
+//! layout before, is decoded as it is.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use crate::text::timestamp::format_rfc3339_ns;
 
-/// The widest number that JavaScript's numbers hold, bits; wider fields are strings in JSON.
+/// Width of the largest integers that JavaScript holds exactly, bits; wider fields are strings in JSON.
 const JSON_BITS_MAX: u32 = 53;
 
 /// Keys of a row that are not fields.
@@ -21,15 +21,15 @@ const KEYS: [&str; 4] = ["id", "time", "unix_ms", "tick"];
 /// Decodes IDs of one declaration.
 pub(crate) struct Decoding<'a> {
     declaration: &'a Declaration,
-    /// All but the time, with how many bits lie below each.
+    /// All fields except the time, with the number of bits below each.
     fields: Vec<(&'a Field, u32)>,
 }
 
-/// What one ID says.
+/// A decoded ID.
 pub(crate) struct Row<'a> {
     decoding: &'a Decoding<'a>,
     id: String,
-    /// `None`: the kind holds no time.
+    /// The time; `None` if the kind holds no time.
     time: Option<Time>,
     number: u128,
 }
@@ -59,7 +59,7 @@ impl<'a> Decoding<'a> {
         Row { decoding: self, id: text_of(self.declaration, number), time, number }
     }
 
-    /// The heads of the columns.
+    /// Returns the heads of the columns.
     pub(crate) fn header(&self) -> String {
         let mut line = format!("{:>1$}", "id", self.declaration.id_bytes_max());
         let time_width = self.time_width();
@@ -82,10 +82,10 @@ impl<'a> Decoding<'a> {
     }
 }
 
-/// An ID as its generator writes it.
+/// Returns an ID as its generator writes it.
 pub(crate) fn text_of(declaration: &Declaration, number: u128) -> String {
     let mut text = Vec::new();
-    // What was read from an ID is written as one.
+    // The number was read from an ID, so it can be written as one.
     let written = declaration.write(number, &mut text);
     String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| number.to_string())
 }
@@ -107,8 +107,8 @@ impl std::fmt::Display for Row<'_> {
     }
 }
 
-/// One object: the ID, its time as RFC 3339, in Unix ms and in units since the epoch (`tick`), and each field. What
-/// does not fit 53 bits is a string.
+/// Serializes one object: the ID, its time as RFC 3339, in Unix ms and in units since the epoch (`tick`), and each
+/// field. Numbers wider than 53 bits are strings.
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Row { decoding, id, time, number } = self;
@@ -140,13 +140,13 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// How the values of a field are read by people.
+/// How the values of a field are shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Style {
     Decimal,
-    /// All of its digits: nodes, processes, random bits.
+    /// All hexadecimal digits, for nodes, processes and random bits.
     Hex,
-    /// Four numbers with dots.
+    /// Four decimal numbers with dots.
     Address,
 }
 

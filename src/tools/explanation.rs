@@ -1,4 +1,4 @@
-//! What `getid layout` says of a layout: its bits, what it holds, until when, and what it can't do.
+//! The explanation of a layout by `getid layout`: its bits, its capacity, its end, and its limits.
 
 use std::fmt;
 
@@ -9,21 +9,21 @@ use super::picture::picture;
 use crate::text::plural::{counted, thousands};
 use crate::text::timestamp::format_rfc3339_ns;
 
-/// The `n` of `id % n` that evenness is told for when nobody names one.
+/// The `n` of `id % n` for which evenness is shown by default.
 const MODULI: [u64; 6] = [2, 10, 16, 100, 256, 1024];
 
-/// The rates of one server that evenness is told for when nobody names one, IDs a second.
+/// The rates of one server for which evenness is shown by default, IDs a second.
 const RATES: [u64; 3] = [10, 1_000, 100_000];
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// How long before the end people are told of it, days.
+/// Time before the end from which on it is listed as a limit, days.
 const DAYS_LEFT_MIN: i64 = 730;
 
-/// All of it; the JSON has these names.
+/// The whole explanation; the JSON has these names.
 #[derive(Serialize)]
 pub(crate) struct Explanation {
-    /// A generator's name, or that of the kind; `None`: the unnamed generator.
+    /// Name of the generator or the kind; `None` for the unnamed generator.
     name: Option<String>,
     kind: &'static str,
     #[serde(skip)]
@@ -44,7 +44,7 @@ pub(crate) struct Explanation {
     written: String,
     evenness: Vec<EvennessLine>,
     limits: Vec<String>,
-    /// What a configuration says of it.
+    /// The declaration, as a line of a configuration.
     declaration: Option<String>,
 }
 
@@ -53,7 +53,7 @@ struct FieldLine {
     name: String,
     bits: u32,
     lowest_bit: u32,
-    /// A string, for it may have 128 bits.
+    /// The largest value, as a string, because it may have 128 bits.
     max: String,
     says: String,
 }
@@ -70,7 +70,7 @@ struct EvennessLine {
     sentence: String,
 }
 
-/// Of what it is told how evenly IDs spread: one modulus and one rate, or some.
+/// The moduli and rates for which evenness is shown: the given one of each, or the default ones.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Load {
     pub(crate) modulus: Option<u64>,
@@ -78,7 +78,7 @@ pub(crate) struct Load {
 }
 
 impl Explanation {
-    /// `unnamed`: it stands for the unnamed generator.
+    /// Explains a declaration. With `unnamed` it is that of the unnamed generator.
     pub(crate) fn new(declaration: &Declaration, unnamed: bool, load: Load, now_unix_ms: i64) -> Explanation {
         let layout = declaration.layout();
         let has_time = layout.has_time();
@@ -121,7 +121,8 @@ fn about(declaration: &Declaration, unnamed: bool) -> String {
     }
 }
 
-/// A line of a configuration; the name is left open where no generator of one is meant.
+/// Returns the declaration as a line of a configuration. The name is a placeholder if no generator of a configuration
+/// is meant.
 fn declared_by(declaration: &Declaration) -> String {
     let text = declaration.to_text();
     match text.strip_prefix(declaration.name()) {
@@ -201,7 +202,7 @@ fn written(declaration: &Declaration) -> String {
 }
 
 fn evenness_lines(declaration: &Declaration, load: Load) -> Vec<EvennessLine> {
-    // Texts are put into tables by a hash, and that is even.
+    // Tables place texts by a hash, which is even.
     if declaration.kind().shape != Shape::Number {
         return Vec::new();
     }
@@ -223,7 +224,7 @@ fn evenness_lines(declaration: &Declaration, load: Load) -> Vec<EvennessLine> {
     moduli.iter().flat_map(|&modulus| rates.iter().map(move |&rate| (modulus, rate))).map(|(m, r)| line(m, r)).collect()
 }
 
-/// What one who chooses this layout must know.
+/// Returns the limits of this layout that a user should know.
 fn limits(declaration: &Declaration, now_unix_ms: i64) -> Vec<String> {
     let mut limits = Vec::new();
     limits_of_time(declaration, now_unix_ms, &mut limits);
@@ -287,7 +288,7 @@ fn limits_of_time(declaration: &Declaration, now_unix_ms: i64, limits: &mut Vec<
     }
 }
 
-/// From when on numbers have more digits than the format has room for.
+/// Returns the limit from which on numbers have more digits than the format pads to.
 fn limit_of_pad(declaration: &Declaration, format: &getid_core::Format) -> Option<String> {
     let layout = declaration.layout();
     let (pad, digits) = (format.pad, format.radix.digits_of(layout.bits()));
@@ -348,7 +349,7 @@ impl Explanation {
         })
     }
 
-    /// A line for each modulus, a column for each rate; for one of each, a sentence.
+    /// Writes a line for each modulus, with a column for each rate; for one of each, a sentence.
     fn write_evenness(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.evenness.first() else { return Ok(()) };
         if let [EvennessLine { modulus, ids_per_s, sentence, .. }] = self.evenness.as_slice() {

@@ -1,9 +1,9 @@
-//! What the command line's tools share.
+//! Code that the command line's tools share.
 //!
-//! `getid ping`, `get`, `verify` and `bench` reach a server by one client, so that a server is named, trusted and
-//! logged in to in one way, and read its replies by one reader. Whose IDs they are is a `subject`'s to say, for
-//! `decode`, `span` and `layout` too. Sockets and clocks are in `client`, `bench/load`, `bench/usage` and
-//! `verify/load`; the rest are functions of their arguments. What a command line says is `cli`'s.
+//! `getid ping`, `get`, `verify` and `bench` reach a server by one client, so naming, trust and login of a server are
+//! the same in all tools. One reader parses all replies. A `subject` determines whose IDs a tool handles, for `decode`,
+//! `span` and `layout` too. Sockets and clocks are in `client`, `bench/load`, `bench/usage` and `verify/load`; the rest
+//! is pure. Parsing of the command line is in `cli`.
 
 pub(crate) mod address;
 pub(crate) mod at_limit;

@@ -1,22 +1,22 @@
-//! IDs in what people paste: one a line, CSV, JSON arrays, what redis-cli and mysql print.
+//! Finds IDs in pasted text: one a line, CSV, JSON arrays, output of redis-cli and mysql.
 //!
-//! All of these are IDs between marks that no ID has, so no format is detected and none must be named: blanks, commas,
-//! quotes, brackets and bars end a word, and what redis-cli writes before a value (`1)`, `(integer)`) is passed over.
-//! Everything else is either an ID or a mistake that is named with its line. What an ID looks like is the
-//! [`Subject`]'s to say. Of several that read a word, the most plausible has it: see [`plausibility`].
+//! All of these are IDs between marks that no ID contains, so no format is detected or named. Blanks, commas, quotes,
+//! brackets and bars end a word, and redis-cli's decoration of a value (`1)`, `(integer)`) is skipped. Every other word
+//! is either an ID or a mistake, which is reported with its line. The [`Subject`] decides what an ID looks like. If
+//! several subjects can read a word, the most plausible reading counts: see [`plausibility`].
 //!
-//! Input is taken in pieces of any size. Nothing is kept but the beginning of one word, so a line, such as a JSON array
-//! of a million IDs, may be as long as it likes.
+//! Input comes in pieces of any size. Only the beginning of one word is kept, so a line may have any length, such as a
+//! JSON array of a million IDs.
 
 use std::fmt;
 
 use super::subject::Subject;
 use crate::text::timestamp::plausibility;
 
-/// Bytes of a word that are kept, or as many as the longest ID has: enough to recognize what else it was.
+/// Largest part of a word that is kept, bytes, unless IDs are longer: enough to recognize the kind of mistake.
 const WORD_BYTES_MAX: usize = 64;
 
-/// Bytes of a server's error that are kept.
+/// Largest part of a server's error that is kept, bytes.
 const ERROR_BYTES_MAX: usize = 200;
 
 /// Finds IDs in text that arrives in pieces.
@@ -24,31 +24,31 @@ const ERROR_BYTES_MAX: usize = 200;
 /// Invariant: `word` has at most `word_bytes_max` bytes, or `ERROR_BYTES_MAX` while it is an error's text.
 #[derive(Debug)]
 pub(crate) struct Scanner<'a> {
-    /// Whose IDs are looked for, one at least; mistakes name the first.
+    /// The subjects whose IDs are searched, at least one; mistakes name the first.
     subjects: &'a [Subject],
     now_unix_ms: i64,
     word_bytes_max: usize,
     line: u64,
     word: Vec<u8>,
-    /// The word was longer than what is kept of it.
+    /// Whether the word was longer than its kept part.
     is_cut: bool,
-    /// `(error)` was read: the rest of the line is its text.
+    /// Whether `(error)` was read: the rest of the line is its text.
     in_error: bool,
 }
 
-/// An ID: the subject's place among those that are looked for, and its number.
+/// An ID: the index of its subject, and its number.
 pub(crate) type Match = (usize, u128);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     NoId {
-        /// Its beginning, as it was written: not fit for a terminal yet.
+        /// The beginning of the word, with control characters.
         word: String,
-        /// Whose ID it is not, and what it must be.
+        /// Clause that names the subject, and the expected form.
         of: String,
         expected: String,
     },
-    /// A number that went through a program that has no 63-bit integers.
+    /// A number that was rounded by a program without 63-bit integers.
     Rounded {
         word: String,
     },
@@ -85,7 +85,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Calls `found` with the word that the end of the input ends, if there is one.
+    /// Calls `found` with the word that the end of the input completes, if there is one.
     pub(crate) fn finish<E>(
         mut self,
         mut found: impl FnMut(u64, Result<Match, Mistake>) -> Result<(), E>,
@@ -94,7 +94,7 @@ impl<'a> Scanner<'a> {
         self.end_error(&mut found)
     }
 
-    /// Whether IDs have this byte in them. What separates the IDs of several subjects is no part of any.
+    /// Whether IDs contain this byte. With several subjects, separators are part of no ID.
     fn is_mark(&self, byte: u8) -> bool {
         matches!(self.subjects, [subject] if subject.marks().as_bytes().contains(&byte))
     }
@@ -113,7 +113,7 @@ impl<'a> Scanner<'a> {
         }
         let line = self.line;
         let (word, is_cut) = self.take_word();
-        // No-break spaces of web pages, and the mark that Excel puts before everything.
+        // No-break spaces of web pages, and the byte order mark that Excel writes.
         let word = word.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}');
         if word == "(error)" {
             self.in_error = true;
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The most plausible reading of a word; of several that are alike, the first.
+    /// Returns the most plausible reading of a word; among equal ones, the first.
     fn read(&self, word: &str) -> Option<Match> {
         let mut readings = self.subjects.iter().enumerate().filter_map(|(at, subject)| Some((at, subject.read(word)?)));
         let first = readings.next()?;
@@ -154,13 +154,13 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What separates IDs, in all of the formats.
+/// Whether a byte separates IDs in any of the formats.
 fn ends_word(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b',' | b';' | b'"' | b'\'' | b'`' | b'[' | b']' | b'|' | b'\x0b')
 }
 
-/// What programs print around an ID: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables, and
-/// what heads a column of IDs there and in CSV: `id`, `order_id`.
+/// Whether a word is printed around IDs: `1)` and `(integer)` of redis-cli, the borders of mysql's and psql's tables,
+/// and the heads of columns there and in CSV, such as `id` and `order_id`.
 fn is_decoration(word: &str) -> bool {
     let ordinal = word.strip_suffix(')').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
     let border = word.bytes().all(|byte| matches!(byte, b'+' | b'-'));
@@ -169,7 +169,7 @@ fn is_decoration(word: &str) -> bool {
 }
 
 impl Mistake {
-    /// What is wrong with a word that is not an ID.
+    /// Returns the mistake about a word that is not an ID.
     pub(crate) fn of(word: &str, subject: &Subject) -> Mistake {
         let like_a_float = word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+'));
         let is_float = like_a_float && word.contains(['.', 'e', 'E']) && word.parse::<f64>().is_ok();
@@ -210,7 +210,7 @@ mod tests {
     /// 2026-11-26T20:00:00Z.
     const NOW: i64 = 1_795_723_200_000;
 
-    /// The words of `text`, fed in pieces that end at `cuts`.
+    /// Returns the words of `text`, fed in pieces of `piece` bytes.
     fn words(text: &[u8], piece: usize) -> Vec<(u64, Result<u128, Mistake>)> {
         words_of(&[Subject::Unnamed(Layout::default())], text, piece)
     }
@@ -307,10 +307,10 @@ mod tests {
         for (subject, text, ids) in [
             (declared("uuid4"), "1) \"919108f7-52d1-4320-9bac-f847db4148a8\"\nid", 1),
             (declared("objectid"), "['507f1f77bcf86cd799439011', \"507f191e810c19729de860ea\"]", 2),
-            // A heading in other columns.
+            // Otherwise the head of a column.
             (declared("twitter format base62 pad 2 overflow grow"), "id", 1),
             (declared("serial ORD[{yyyyMMdd}]-{n:6} zone UTC"), "'ORD[20261125]-000001', ORD[20261125]-000002", 2),
-            // Marks, and longer than most words.
+            // Marks inside of the ID, and an ID that is longer than most words.
             (declared(&format!("twitter format hex prefix {prefix}")), &format!("{prefix}0000000000000001\n"), 1),
         ] {
             for piece in 1..=text.len() {
@@ -352,13 +352,13 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, however it is cut, the same words are found, in bounded memory.
+        /// The words found do not depend on how the input is cut, and memory is bounded.
         #[test]
         fn any_bytes_are_read_alike_however_they_are_cut(text in prop::collection::vec(any::<u8>(), 0..400), piece in 1_usize..50) {
             prop_assert_eq!(words(&text, piece), words(&text, text.len()));
         }
 
-        /// IDs between any of the marks come out as they went in.
+        /// IDs between any of the marks are found unchanged.
         #[test]
         fn ids_survive_their_marks(
             ids in prop::collection::vec(0..=i64::MAX.cast_unsigned(), 1..20),

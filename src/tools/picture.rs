@@ -1,4 +1,4 @@
-//! A layout as boxes, the most significant field first, in lines that fit a terminal.
+//! Draws a layout as boxes, the most significant field first, in lines that fit a terminal.
 //!
 //! ```text
 //!  62                             21           16       11
@@ -10,13 +10,13 @@ use std::fmt::Write as _;
 
 use getid_core::FieldLayout;
 
-/// Columns of a line; wider layouts go on in the next one.
+/// Largest width of a line, columns; wider layouts continue in the next line.
 const COLUMNS_MAX: usize = 78;
 
-/// Columns of a box; wider fields are drawn no wider.
+/// Largest width of a box, columns; wider fields are not drawn wider.
 const BOX_COLUMNS_MAX: u32 = 28;
 
-/// The boxes. Above each is the number of its highest bit; in it, name and width.
+/// Draws the boxes. The number of the highest bit is above each box, the name and the width are in it.
 pub(crate) fn picture(layout: &FieldLayout) -> String {
     let boxes: Vec<Box> = layout
         .places()

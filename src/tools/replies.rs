@@ -1,59 +1,58 @@
-//! Replies of a server, in bytes that arrive cut anywhere: the one reader of all tools.
+//! Parses replies of a server from bytes that are cut anywhere: the one reader of all tools.
 //!
-//! What is in a reply is shown to a [`Sink`] as it comes and never kept, so that a server that sends without end costs
-//! time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2.
-//!
-//! `getid bench` counts replies of servers that at their best spend 50 ns on a request, so counting must take less.
-//! Replies of a bench are all alike: the last one is the guess for the next, and a guess is checked, never trusted.
-//! What is not guessed right goes the long way, line by line. Nothing is allocated for a reply; only a line, or the
-//! beginning of a bulk string, that was cut between two reads is kept.
+//! The content of a reply is passed to a [`Sink`] as it arrives and never kept. So a server that sends without end
+//! costs time, which callers bound, and no memory. RESP2 and RESP3 are read; a tool asks for RESP2. `getid bench`
+//! counts replies of servers that spend 50 ns on a request at best, so counting must take less. Its replies are all
+//! alike, so the last one is the guess for the next, and each guess is verified. After a wrong guess the reply is
+//! parsed line by line. No memory is allocated for a reply: only a line, or the beginning of a bulk string, that was
+//! cut between two reads is kept.
 //!
 //! Invariant: between two scans, `skip_bytes` belong to a bulk string whose header was seen, `cut_line` is the
-//! beginning of a line without its end, and at most one of the two is not empty.
+//! beginning of an incomplete line, and at least one of the two is empty.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::subject::{Subject, read_integer};
 
-/// Bytes of one line of a reply; longer ones are no Redis's.
+/// Longest line of a reply, bytes; no Redis sends longer ones.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a bulk string that are shown. The longest ID is a prefix of 64 bytes with 64 digits; a name has 128 at
-/// most, and one that has more is seen to have more. `INFO generator` says within its first 300 whether the layout is
-/// at its limit.
+/// Largest part of a bulk string that is passed to the sink, bytes. The longest ID is a prefix of 64 bytes with 64
+/// digits. A name has at most 128 bytes, and a longer one is recognizable. The first 300 bytes of `INFO generator`
+/// include the field `at_limit`.
 const BULK_BYTES_SHOWN_MAX: usize = 512;
 
-/// Different error texts that are kept; a server may put a changing number into each.
+/// Largest number of distinct error texts that are kept; a server may put a changing number into each.
 const ERROR_TEXTS_MAX: usize = 16;
 
-/// Bytes of an error text that are kept: Redis's longest, about protected mode, has about 1,000.
+/// Largest part of an error text that is kept, bytes: Redis's longest, about protected mode, has about 1,000.
 const ERROR_TEXT_BYTES_MAX: usize = 1024;
 
-/// `$`, a length of up to 12 digits, CRLF.
+/// Longest header of a bulk string, bytes: `$`, a length of up to 12 digits, CRLF.
 const HEADER_BYTES_MAX: usize = 16;
 
-/// IDs of one reply that are kept: the most that a tool asks for in one request.
+/// Largest number of IDs kept of one reply: the most that a tool requests at once.
 pub(crate) const REPLY_IDS_MAX: usize = 100_000;
 
 /// Finds the replies in a stream of bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Replies {
-    /// Elements still to come until the reply is whole; at least 1.
+    /// Number of elements until the reply is complete; at least 1.
     elements_left: u64,
-    /// The reply is a push, which answers nothing.
+    /// Whether the reply is a push, which answers no request.
     push: bool,
     /// Bytes of a bulk string still to come, CRLF included.
     skip_bytes: usize,
-    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink that wants none.
+    /// The beginning of that string, at most [`BULK_BYTES_SHOWN_MAX`]; empty for a sink without [`Sink::WANTS_BULKS`].
     cut_bulk: Vec<u8>,
     cut_line: Vec<u8>,
-    /// Bytes of the last integer, all of it. 0: none yet.
+    /// Length of the last integer, with its colon and CRLF; 0 before the first.
     integer_bytes: usize,
     bulk: BulkGuess,
 }
 
-/// The last bulk string: its header, and how many bytes it had in all. 0: none yet.
+/// The header of the last bulk string, and its total length, bytes; 0 before the first.
 #[derive(Clone, Debug, Default)]
 struct BulkGuess {
     header: [u8; HEADER_BYTES_MAX],
@@ -61,32 +60,32 @@ struct BulkGuess {
     total_bytes: usize,
 }
 
-/// What is shown the elements of replies, in their order.
+/// Receives the elements of replies, in their order.
 pub(crate) trait Sink {
-    /// Whether [`Sink::bulk`] needs the string; who only counts saves the copies.
+    /// Whether [`Sink::bulk`] needs the string; a sink that only counts saves the copies.
     const WANTS_BULKS: bool;
 
-    /// A number: `:` without its colon and CRLF.
+    /// A number: a `:` line without its colon and CRLF.
     fn integer(&mut self, digits: &[u8]);
-    /// A bulk string, at most its first 256 bytes; none at all without [`Sink::WANTS_BULKS`].
+    /// A bulk string, cut at [`BULK_BYTES_SHOWN_MAX`]. May be empty without [`Sink::WANTS_BULKS`].
     fn bulk(&mut self, text: &[u8]);
     fn error(&mut self, text: &[u8]);
-    /// A list begins, its elements follow.
+    /// A list begins, and its elements follow.
     fn array(&mut self);
-    /// A line of any other kind, whole but for its CRLF.
+    /// A line of any other kind, without its CRLF.
     fn other(&mut self, line: &[u8]);
     fn reply(&mut self);
-    /// What was shown since the last reply was none: a push.
+    /// The elements since the last reply were a push, and no reply.
     fn push(&mut self);
 }
 
-/// The stream does not speak Redis's protocol.
+/// Error for a stream that does not speak Redis's protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not speak Redis's protocol: {0:?}")]
 pub(crate) struct NotAReply(pub String);
 
 impl NotAReply {
-    /// Whether it was an alert of TLS: the server answered that it wants to speak it.
+    /// Whether the bytes were an alert of TLS, as a TLS port sends it.
     pub(crate) fn is_tls(&self) -> bool {
         self.0.starts_with("\u{15}\u{3}")
     }
@@ -107,7 +106,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// How many replies end in `input`, the bytes behind those of the last scan.
+    /// Returns the number of replies that end in `input`, the bytes after those of the last scan.
     pub(crate) fn scan<S: Sink>(&mut self, mut input: &[u8], sink: &mut S) -> Result<u64, NotAReply> {
         let mut replies = 0;
         while !input.is_empty() {
@@ -135,7 +134,7 @@ impl Replies {
                     return Err(not_a_reply(&self.cut_line));
                 }
                 self.cut_line.extend_from_slice(input);
-                // What no reply begins with need not be waited for to its end.
+                // No reply begins with these bytes, so their line need not be complete.
                 if !self.cut_line.first().is_some_and(|kind| KINDS.contains(kind)) {
                     return Err(not_a_reply(&self.cut_line));
                 }
@@ -156,7 +155,7 @@ impl Replies {
         Ok(replies)
     }
 
-    /// The next bytes of a bulk string, or of the CRLF behind it.
+    /// Consumes the next bytes of a bulk string, or of the CRLF after it.
     fn pass_over<S: Sink>(&mut self, chunk: &[u8]) -> Result<(), NotAReply> {
         let text_left = self.skip_bytes.saturating_sub(2);
         let (text, tail) = chunk.split_at(text_left.min(chunk.len()));
@@ -172,17 +171,17 @@ impl Replies {
         Ok(())
     }
 
-    /// The bytes of an integer that is as long as the last one was.
+    /// Consumes an integer of the last one's length.
     fn integer_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
         let [b':', digits @ .., b'\r', b'\n'] = input.get(..self.integer_bytes)? else { return None };
-        // Not `all`, which stops early and so is looked at byte by byte.
+        // Not `all`: it stops early, so the compiler would check byte by byte.
         let digits_only = digits.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_digit());
         let used = NonZeroUsize::new(self.integer_bytes).filter(|_| digits_only)?;
         sink.integer(digits);
         Some(used)
     }
 
-    /// The bytes of a bulk string that is as long as the last one was.
+    /// Consumes a bulk string of the last one's length.
     fn bulk_again(&self, input: &[u8], sink: &mut impl Sink) -> Option<NonZeroUsize> {
         let BulkGuess { header, header_bytes, total_bytes } = &self.bulk;
         let text = input.get(..*total_bytes)?.strip_prefix(&header[..*header_bytes])?.strip_suffix(b"\r\n")?;
@@ -191,7 +190,7 @@ impl Replies {
         Some(used)
     }
 
-    /// One line with its LF: an element, or the head of one.
+    /// Parses one line with its LF: an element, or the head of one.
     fn line(&mut self, line: &[u8], sink: &mut impl Sink) -> Result<u64, NotAReply> {
         let Some(([kind], text)) = line.strip_suffix(b"\r\n").and_then(<[u8]>::split_first_chunk) else {
             return Err(not_a_reply(line));
@@ -245,13 +244,12 @@ impl Replies {
         Ok(self.element(sink))
     }
 
-    /// A server that announces more than there are numbers will be waited for in vain, until the caller's patience
-    /// ends.
+    /// Adds announced elements. If a server announces more than a `u64` holds, the wait ends by the caller's time-out.
     fn expect(&mut self, elements: u64) {
         self.elements_left = self.elements_left.saturating_add(elements);
     }
 
-    /// An element is whole: 1 if the reply is too.
+    /// Completes an element. Returns 1 if the reply is complete too, else 0.
     fn element(&mut self, sink: &mut impl Sink) -> u64 {
         self.elements_left -= 1;
         if self.elements_left > 0 {
@@ -270,7 +268,7 @@ impl Replies {
 /// First bytes of lines.
 const KINDS: &[u8] = b":+-$*_#,(=!~%>|";
 
-/// The number in a line such as `$18` or `*100`; `None` is Redis's null.
+/// Parses the number in a line such as `$18` or `*100`; `None` is Redis's null.
 fn length(line: &[u8]) -> Result<Option<usize>, NotAReply> {
     let text = line[1..].trim_ascii_end();
     if text == b"-1" {
@@ -287,16 +285,17 @@ fn not_a_reply(line: &[u8]) -> NotAReply {
     NotAReply(text_of(line))
 }
 
-/// The beginning of what a server sent, as text. It may have anything in it: escape it before it is printed.
+/// Returns the beginning of a server's bytes as text. It may contain control characters: escape it before it is
+/// printed.
 fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(ERROR_TEXT_BYTES_MAX)]).into_owned()
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorReplies {
-    /// All of them, those inside of EXEC's replies too.
+    /// Number of errors, including those inside EXEC's replies.
     pub(crate) count: u64,
-    /// The first different texts and how often each came. A server chose them: escape them before they are printed.
+    /// The first distinct texts and their counts. They come from the server: escape them before they are printed.
     pub(crate) texts: Vec<(String, u64)>,
 }
 
@@ -323,10 +322,10 @@ impl ErrorReplies {
     }
 }
 
-/// Counts what replies have in them; keeps error texts alone.
+/// Counts the elements of replies; keeps only error texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Integers and bulk strings: IDs, where IDs were asked for.
+    /// Number of integers and bulk strings, which are IDs in the replies to ID commands.
     pub(crate) values: u64,
     pub(crate) errors: ErrorReplies,
 }
@@ -352,25 +351,25 @@ impl Sink for Counts {
     fn push(&mut self) {}
 }
 
-/// A reply, as far as a tool that draws IDs needs it. Texts may have anything in them: escape them before they are
+/// A reply, as far as a tool that draws IDs needs it. Texts may contain control characters: escape them before they are
 /// printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// The number of an ID.
     Id(u128),
     Ids(Vec<u128>),
-    /// A string that is not known to be an ID: its beginning.
+    /// The beginning of a string that is not recognized as an ID.
     Text(String),
     Error(String),
-    /// Anything else, for people: its beginning.
+    /// The beginning of any other reply, for messages.
     Other(String),
 }
 
-/// Gathers whole replies. At most [`REPLY_IDS_MAX`] IDs are kept of one.
+/// Collects whole replies. At most [`REPLY_IDS_MAX`] IDs of one reply are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) replies: Vec<Reply>,
-    /// Whose IDs they are; `None`: the unnamed generator's.
+    /// The subject of the IDs; `None` for the unnamed generator.
     subject: Option<Arc<Subject>>,
     ids: Vec<u128>,
     is_list: bool,
@@ -379,7 +378,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers replies with IDs of a subject.
+    /// Returns a collector of replies with IDs of a subject.
     pub(crate) fn of(subject: Arc<Subject>) -> Gathered {
         Gathered { subject: Some(subject), ..Gathered::default() }
     }
@@ -410,7 +409,7 @@ impl Sink for Gathered {
     }
 
     fn bulk(&mut self, text: &[u8]) {
-        // IDs of MGETID are strings; by itself, a string is an answer to GETID where IDs are texts.
+        // IDs of MGETID are strings. A string alone is a reply to GETID if IDs are texts.
         let is_list = self.is_list;
         let id = match &self.subject {
             None => is_list.then(|| parse_id(text)).flatten(),
@@ -451,7 +450,7 @@ impl Sink for Gathered {
     }
 }
 
-/// A number without a sign, as an ID of the unnamed generator.
+/// Parses a number without a sign, as an ID of the unnamed generator.
 fn parse_id(text: &[u8]) -> Option<u128> {
     let id = std::str::from_utf8(text).ok().and_then(read_integer);
     id.map(|id| id.get().into())
@@ -461,9 +460,9 @@ fn read_id(subject: &Subject, text: &[u8]) -> Option<u128> {
     subject.read(std::str::from_utf8(text).ok()?)
 }
 
-/// What counts whole replies, and knows whether the last one is an error.
+/// A sink that collects whole replies, and reports whether the last one is an error.
 pub(crate) trait Gathers: Sink + Default {
-    /// A reply.
+    /// The type of a collected reply.
     type Reply;
 
     fn replies(&self) -> &[Self::Reply];
@@ -487,20 +486,20 @@ impl Gathers for Gathered {
     }
 }
 
-/// A reply as its strings and numbers in order, lists laid flat; an error is the reply.
+/// A reply as its strings and numbers in order, with nested lists flattened; an error is the whole reply.
 pub(crate) type Flat = Result<Vec<Word>, String>;
 
 /// One string or number of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Its first 256 bytes.
+    /// The text, cut at [`BULK_BYTES_SHOWN_MAX`].
     Text(Vec<u8>),
-    /// A null.
+    /// A null of the protocol.
     Nothing,
 }
 
 impl Word {
-    /// Its text; empty for a null.
+    /// Returns the text; empty for a null.
     pub(crate) fn text(&self) -> &[u8] {
         match self {
             Word::Text(text) => text,
@@ -509,7 +508,7 @@ impl Word {
     }
 }
 
-/// Gathers replies as words. At most [`REPLY_IDS_MAX`] are kept of one; one that has more is an error.
+/// Collects replies as words. A reply of more than [`REPLY_IDS_MAX`] words is an error.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     replies: Vec<Flat>,
@@ -594,7 +593,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    /// Scans `input` whole, and cut at every byte, which must give the same.
+    /// Checks that `input`, whole and cut at every byte, gives the expected replies and errors.
     #[track_caller]
     fn check(input: &str, replies: u64, errors: &[&str]) {
         let input = input.as_bytes();
@@ -613,7 +612,7 @@ mod tests {
         assert_eq!(count, replies, "byte by byte");
     }
 
-    /// However a stream is cut, its words are the same; what is longer than shown is seen to be.
+    /// The words of a stream do not depend on how it is cut, and a string that was cut is recognizable.
     #[test]
     fn words_are_those_of_lists_laid_flat() {
         let long = "x".repeat(600);
@@ -646,7 +645,7 @@ mod tests {
     fn integers() {
         check(":144182182078841378\r\n:144182182078841379\r\n", 2, &[]);
         check(":1\r\n:22\r\n:1\r\n:1\r\n:333\r\n", 5, &[]);
-        // As long as the one before, but two of them.
+        // Two integers that have the length of the previous one together.
         check(":1234\r\n:1\r\n:2\r\n:1234\r\n", 4, &[]);
         check(":-1\r\n:-1\r\n", 2, &[]);
     }
@@ -707,7 +706,7 @@ mod tests {
         assert_eq!((sum.count, sum.texts.len(), sum.texts[0].1), (200, ERROR_TEXTS_MAX, 2));
     }
 
-    /// The replies in `text`, however it is cut in two.
+    /// Checks the replies in `text`, cut in two at every byte.
     #[track_caller]
     fn gathered(text: &str, expected: &[Reply]) {
         for cut in 0..=text.len() {
@@ -757,7 +756,7 @@ mod tests {
                 Reply::Text("5".to_owned())
             ]
         );
-        // An integer, unless it is one of a list.
+        // An integer counts as an ID, except inside a list.
         assert_eq!(
             gathered("t js53", ":5\r\n$1\r\n5\r\n*1\r\n$1\r\n5\r\n:9007199254740992\r\n"),
             [
@@ -792,7 +791,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a server sends, and however it is cut: no panic, the same outcome, bounded memory.
+        /// Any bytes of a server, however they are cut, give no panic, the same outcome, and bounded memory.
         #[test]
         fn any_bytes_are_read_alike_however_they_are_cut(
             input in prop::collection::vec(

@@ -1,7 +1,7 @@
-//! Whose IDs a tool looks at: the unnamed generator's, or those of a declaration.
+//! The subject of a tool: the unnamed generator, or a declaration, whose IDs it reads.
 //!
-//! An ID is a number to the tools. That of a serial number has what its text shows of the time above what was counted,
-//! so that numbers sort as the IDs were given.
+//! The tools handle an ID as a number. The number of a serial has the time that its text shows above its counted value,
+//! so numbers sort in the order in which the IDs were given.
 
 use std::fmt;
 
@@ -13,18 +13,18 @@ use getid_core::{
 use super::decoded::text_of;
 use crate::text::zone::shown_unix_ms;
 
-/// Whose IDs these are.
+/// The generator whose IDs are meant.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// The unnamed generator's.
+    /// The unnamed generator.
     Unnamed(Layout),
-    /// Those of a declaration; where no generator of a configuration is meant, its name is that of its kind.
+    /// A generator by the clock. If no generator of a configuration is meant, its name is that of its kind.
     Declared(Box<Declaration>),
-    /// Those that a sequence counts, of a declaration; likewise.
+    /// A generator over a sequence. If no generator of a configuration is meant, its name is that of its kind.
     Counted(Box<CounterDeclaration>),
 }
 
-/// A mistake of what declares a subject.
+/// An error in the declaration of a subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SubjectError {
     Declaration(DeclarationError),
@@ -41,14 +41,14 @@ impl fmt::Display for SubjectError {
 }
 
 impl Subject {
-    /// What `text` declares: a kind and its options, or a line of a configuration (`generator NAME KIND ...`).
-    /// Constants need no values, for IDs say them.
+    /// Parses a declaration: a kind and its options, or a line of a configuration (`generator NAME KIND ...`).
+    /// Constants need no values, because IDs contain them.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// Returns all errors in the declaration.
     pub(crate) fn parse(text: &str, epoch: EpochParser, zone: ZoneCheck) -> Result<Subject, Vec<SubjectError>> {
-        // Quotes, which a template has in a configuration, are no part of any declaration.
+        // Quotes, which a template has in a configuration, are part of no declaration.
         let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
         let mut words = match words.as_slice() {
             ["generator", rest @ ..] => rest.to_vec(),
@@ -83,7 +83,7 @@ impl Subject {
         }
     }
 
-    /// The number of an ID; `None` for what is not one of these.
+    /// Returns the number of an ID; `None` if the text is no ID of this subject.
     pub(crate) fn read(&self, id: &str) -> Option<u128> {
         match self {
             Subject::Unnamed(_) => read_integer(id).map(|id| id.get().into()),
@@ -92,7 +92,7 @@ impl Subject {
         }
     }
 
-    /// An ID as it is written.
+    /// Returns an ID as it is written.
     pub(crate) fn text(&self, number: u128) -> String {
         match self {
             Subject::Unnamed(_) => number.to_string(),
@@ -101,7 +101,7 @@ impl Subject {
         }
     }
 
-    /// The time that an ID holds, Unix ms.
+    /// Returns the time that an ID holds, Unix ms.
     pub(crate) fn unix_ms(&self, number: u128, now_unix_ms: i64) -> Option<i64> {
         match self {
             Subject::Unnamed(layout) => {
@@ -126,7 +126,7 @@ impl Subject {
         }
     }
 
-    /// The name to ask a server for, and that reports have; `None`: the unnamed generator.
+    /// Returns the generator's name in requests and reports; `None` for the unnamed generator.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Subject::Unnamed(_) => None,
@@ -135,8 +135,7 @@ impl Subject {
         }
     }
 
-    /// The declaration of a generator that goes by the clock; that of the unnamed generator is what it would be as one
-    /// of the others.
+    /// Returns the declaration of a generator by the clock. For the unnamed generator it is an equal named one's.
     pub(crate) fn declaration(&self) -> Option<Declaration> {
         let layout = match self {
             Subject::Unnamed(layout) => layout,
@@ -154,7 +153,7 @@ impl Subject {
         Declaration::parse(&words, no_dates).ok()
     }
 
-    /// What an ID must be, behind `must be `.
+    /// Returns the expected form of an ID, to follow `must be `.
     pub(crate) fn expected(&self) -> String {
         let (declaration, format) = match self {
             Subject::Unnamed(_) => return format!("0 to {}", i64::MAX),
@@ -177,7 +176,7 @@ impl Subject {
         }
     }
 
-    /// The most bytes of an ID.
+    /// Returns the length of the longest ID, bytes.
     pub(crate) fn id_bytes_max(&self) -> usize {
         match self {
             Subject::Unnamed(_) => "9223372036854775807".len(),
@@ -186,7 +185,7 @@ impl Subject {
         }
     }
 
-    /// What stands before or between an ID's digits; a template, for what is text in it.
+    /// Returns the text before or between an ID's digits; for a template, its text.
     pub(crate) fn marks(&self) -> &str {
         let format = match self {
             Subject::Unnamed(_) => None,
@@ -199,7 +198,7 @@ impl Subject {
         format.map_or("", |format| &format.prefix)
     }
 
-    /// For sentences: ` of tweets`, and nothing for the unnamed generator.
+    /// Returns a clause for sentences: ` of tweets`, and an empty one for the unnamed generator.
     pub(crate) fn of(&self) -> String {
         self.name().map_or_else(String::new, |name| format!(" of {name}"))
     }
@@ -211,10 +210,10 @@ fn expected_of(format: &getid_core::Format) -> String {
     format!("{}{or_more} digits of {}{behind}", format.pad, format.radix.word())
 }
 
-/// Bits of what was counted, below the time that a serial number shows.
+/// Bits of the counted value, below the time that a serial number shows.
 const VALUE_BITS: u32 = 64;
 
-/// The number of what was counted: its value, and above it the time that a serial number shows.
+/// Returns the number of a counted ID: its value, and above it the time that a serial number shows.
 fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
     let CounterReading { value, stamp: Stamp { year, month, day, hour } } = read;
     if let CounterKind::Sequence(_) = counter.kind() {
@@ -224,7 +223,7 @@ fn number_of(counter: &CounterDeclaration, read: CounterReading) -> u128 {
     shown << VALUE_BITS | u128::from(value.unsigned_abs())
 }
 
-/// What was counted, of a number of [`number_of`].
+/// Returns the reading of a number made by [`number_of`].
 pub(crate) fn reading_of(number: u128) -> CounterReading {
     let part = |shift: u32| u8::try_from((number >> (VALUE_BITS + shift)) & 0xff).unwrap_or_default();
     let year = u16::try_from((number >> (VALUE_BITS + 24)) & 0xffff).unwrap_or_default();
@@ -232,7 +231,7 @@ pub(crate) fn reading_of(number: u128) -> CounterReading {
     CounterReading { value, stamp: Stamp { year, month: part(16), day: part(8), hour: part(0) } }
 }
 
-/// What was counted, as its generator writes it; its value, where it has too many digits for that.
+/// Returns the text of a reading as its generator writes it, or only its value if that has too many digits.
 pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading) -> String {
     let mut text = Vec::new();
     let written = match counter.kind() {
@@ -243,7 +242,7 @@ pub(crate) fn text_of_counted(counter: &CounterDeclaration, read: CounterReading
     String::from_utf8(text).ok().filter(|_| written).unwrap_or_else(|| read.value.to_string())
 }
 
-/// An ID of the unnamed generator as text: digits only, 63 bits.
+/// Parses an ID of the unnamed generator: digits only, 63 bits.
 pub(crate) fn read_integer(word: &str) -> Option<Id> {
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     if digits { word.parse().ok().and_then(Id::new) } else { None }

@@ -1,4 +1,4 @@
-//! `getid claim release` and `take`: a claim has no holder any more.
+//! `getid claim release` and `getid claim take`: end the claim of a holder.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write};
 
@@ -21,7 +21,7 @@ Examples:
   getid claim take 3 --config /etc/getid/getid.conf
   getid claim take 3 --store etcd://10.0.0.1/getid --yes";
 
-/// How often a claim is read and written whose holder beats in between.
+/// How often a claim is read and written again while its holder beats in between.
 const TAKES_MAX: u32 = 20;
 
 #[derive(Args)]
@@ -45,7 +45,7 @@ pub(super) struct TakeArgs {
     pub(super) at: ClaimStoreArgs,
 }
 
-/// The claim of a server-id that is there, is whole, and was not moved.
+/// Returns the claim of a server-id. Fails if there is no record, if it is damaged, or if it was moved.
 pub(in crate::cli) fn usable(store: &ClaimStore, server_id: u32) -> Result<(Row, ClaimRecord), Stop> {
     let Some((row, claim)) = store.claim(server_id)? else {
         return Err(Stop::No(format!(
@@ -117,7 +117,7 @@ pub(super) fn take(args: &TakeArgs, store: &ClaimStore, now_unix_ms: i64, out: &
             out.write_all(line("taken", &text).as_bytes())?;
             return Ok(());
         }
-        // It has beaten in between.
+        // The holder has beaten between the read and the write.
         (row, claim) = usable(store, server_id)?;
         match claim.holder() {
             Some(found) if found.instance == holder.instance => {}
@@ -140,7 +140,7 @@ fn line(name: &str, value: &str) -> String {
     text
 }
 
-/// What taking a claim away risks, and what it does not.
+/// Returns the text about what taking a claim away risks, and what it does not.
 pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
     let holder = claim.holder().map(told).unwrap_or_default();
     let hold = duration(super::timeout_ms(claim) * 3 / 4);
@@ -154,7 +154,7 @@ pub(super) fn risks(server_id: u32, claim: &ClaimRecord) -> String {
     )
 }
 
-/// Asks whoever sits at the terminal.
+/// Asks for a confirmation at the terminal. Fails without a terminal, or if the answer is not `yes`.
 pub(super) fn confirm(risks: &str, is_terminal: bool, answer: &mut impl io::BufRead) -> Result<(), Stop> {
     if !is_terminal {
         return Err(Stop::Failed(format!("{risks}\nNobody is there to be asked: add --yes if this is meant")));

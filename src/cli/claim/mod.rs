@@ -1,7 +1,7 @@
-//! `getid claim`: the right to each server-id, as a claim store has it.
+//! `getid claim`: the right to each server-id, as a claim store records it.
 //!
-//! What a tool writes names no holder, and replaces exactly what the tool has read: so it may end a claim, and never
-//! has one. Who holds it is told by its beats, which are watched here for its time-out as a standby watches them.
+//! A tool writes claims without a holder, and replaces exactly the record that it has read. So a tool can end a claim,
+//! and never holds one. A holder is alive if it beats: the tools watch a claim for its time-out, as a standby does.
 
 mod change;
 mod show;
@@ -36,10 +36,10 @@ pub(super) struct ClaimArgs {
 
 #[derive(Subcommand)]
 enum ClaimCommand {
-    /// Say who holds server-ids, since when, and how far their IDs may have come
+    /// Show the holders of server-ids, since when, and how far their IDs may have come
     ///
-    /// With --watch it looks on for a time-out and says who beats. Exits 1 when there is no record, or one that no
-    /// server would take.
+    /// With --watch it watches for a time-out and shows which holders beat. Exits 1 when there is no record, or one
+    /// that no server would take.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
     Show(ShowArgs),
     /// End the claim of a holder that has been silent for its whole time-out
@@ -54,7 +54,7 @@ enum ClaimCommand {
     /// its time-out if it cannot reach the store, which are smaller than those of the new one.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{TAKE_EXAMPLES}"))]
     Take(TakeArgs),
-    /// Print the SQL that makes the table of a claim store, for who may do so; connects to nothing
+    /// Print the SQL that makes the table of a claim store, for a user with that right; connects to nothing
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SCHEMA_EXAMPLES}"))]
     Schema(SchemaArgs),
 }
@@ -87,8 +87,8 @@ fn schema(store: &ClaimStore, out: &mut dyn Write) -> Result<(), Stop> {
     Ok(())
 }
 
-/// That nobody holds a claim: it is free, or its holder was silent for its whole time-out. Else the sentence, with
-/// `why` behind who holds it.
+/// Checks that a claim has no holder: it is free, or its holder was silent for its whole time-out. Otherwise fails with
+/// a sentence that names the holder, followed by `why`.
 pub(super) fn unclaimed(
     store: &ClaimStore,
     server_id: u32,
@@ -105,12 +105,12 @@ pub(super) fn unclaimed(
     }
 }
 
-/// How long a record's holder may be silent, ms.
+/// Time-out of a record's holder, ms.
 pub(super) fn timeout_ms(claim: &ClaimRecord) -> u64 {
     claim.timeout_ms.clamp(1, TIMEOUT_MS_MAX)
 }
 
-/// A holder, as people know it.
+/// Describes a holder by name, address and host.
 pub(super) fn told(holder: &Holder) -> String {
     let shown = |text: &str| printable_up_to(text, 200);
     let name = if holder.name.is_empty() { "a server without a name".to_owned() } else { shown(&holder.name) };
@@ -122,7 +122,7 @@ pub(super) fn told(holder: &Holder) -> String {
     if places.is_empty() { name } else { format!("{name} ({})", places.join(", ")) }
 }
 
-/// Why a claim has no holder.
+/// Describes why a claim has no holder.
 pub(super) fn told_free(freed: &Freed) -> String {
     let by = if freed.by.is_empty() { "its holder".to_owned() } else { printable_up_to(&freed.by, 200) };
     match freed.why {
@@ -135,7 +135,7 @@ pub(super) fn told_free(freed: &Freed) -> String {
     }
 }
 
-/// This claim without a holder, as the next write of it.
+/// Returns this claim without a holder, as the next record to write.
 pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: i64) -> ClaimRecord {
     let by = match &claim.holding {
         Holding::Held(holder) => holder.name.clone(),
@@ -146,7 +146,7 @@ pub(super) fn freed(claim: &ClaimRecord, why: WhyFree, beats: u64, now_unix_ms: 
     ClaimRecord { beat, holding, ..claim.clone() }
 }
 
-/// What a record says that cannot be used, with what helps.
+/// Returns the error for a record that cannot be used, with the remedy.
 pub(in crate::cli) fn unusable(store: &ClaimStore, server_id: u32, error: &impl std::fmt::Display) -> String {
     format!(
         "{}: cannot use the record of server-id {server_id}: {error}; to go on, run `getid state advance --store {} \
@@ -156,7 +156,7 @@ pub(in crate::cli) fn unusable(store: &ClaimStore, server_id: u32, error: &impl 
     )
 }
 
-/// A time-out in words.
+/// Formats a claim's time-out.
 pub(super) fn timeout_words(claim: &ClaimRecord) -> String {
     duration(timeout_ms(claim))
 }

@@ -1,4 +1,4 @@
-//! `getid claim show`.
+//! `getid claim show`: prints claims, their holders and their positions.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -28,7 +28,7 @@ pub(super) struct ShowArgs {
     /// The server-id [default: all]
     #[arg(value_name = "ID")]
     pub(super) server_id: Option<u32>,
-    /// Look on for a time-out and say which holders beat, and which are silent
+    /// Watch for a time-out, and show which holders beat, and which are silent
     #[arg(long)]
     pub(super) watch: bool,
     /// As JSON, an array with one object for each claim
@@ -38,7 +38,7 @@ pub(super) struct ShowArgs {
     pub(super) at: ClaimStoreArgs,
 }
 
-/// What a store has of a server-id.
+/// A claim as read from a store.
 pub(in crate::cli) struct Sight<'a> {
     store: &'a ClaimStore,
     server_id: u32,
@@ -67,15 +67,15 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, now_unix_ms: i64, out: &
     }))
 }
 
-/// What [`look`] has found.
+/// Result of [`look`].
 pub(in crate::cli) struct Looked<'a> {
-    /// The claims that are meant, ascending.
+    /// The selected claims, ascending by server-id.
     pub(in crate::cli) sights: Vec<Sight<'a>>,
-    /// There are some, and a server would take each.
+    /// Whether there is at least one claim, and a server would take each.
     pub(in crate::cli) good: bool,
 }
 
-/// Looks at the claims that are meant. A row that is no record is named on standard error.
+/// Reads the selected claims. Reports each row that is no record on standard error.
 pub(in crate::cli) fn look(store: &ClaimStore, server_id: Option<u32>, looks_on: bool) -> Result<Looked<'_>, String> {
     let mut skipped = false;
     let rows: BTreeMap<_, _> = if let Some(server_id) = server_id {
@@ -107,7 +107,7 @@ impl<'a> Sight<'a> {
         Sight { store, server_id, row, claim, watched: None }
     }
 
-    /// Whether a server would take it once it is free.
+    /// Whether a server would take this claim once it is free.
     pub(in crate::cli) fn is_good(&self) -> bool {
         self.claim.as_ref().is_ok_and(|claim| claim.mark.is_none())
     }

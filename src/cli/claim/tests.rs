@@ -1,4 +1,4 @@
-//! The tools of claims, over a store in memory.
+//! Tests of the claim tools, over a store in memory.
 
 use super::change::{ReleaseArgs, TakeArgs, confirm, release, take};
 use super::show::{ShowArgs, show};
@@ -59,7 +59,7 @@ fn one_is_shown() {
     assert_eq!(run_show("9", &store), Err("memory: there is no record of server-id 9".to_owned()));
 }
 
-/// Whoever has it, and whatever a name says.
+/// Claims are shown whether held or free, and control characters in names are escaped.
 #[test]
 fn all_are_shown_in_order() {
     let (memory, store) = fleet();
@@ -132,7 +132,7 @@ fn a_holder_that_beats_loses_its_claim_to_take() {
     assert_eq!(refused, "server-id 0 has no holder: any server that waits takes it at once");
 }
 
-/// What is risked is said first, to who is there to answer.
+/// The risks are shown before the question, and without a terminal there is no question.
 #[test]
 fn take_asks_first() {
     let risks = super::change::risks(3, &held(3));
@@ -149,7 +149,7 @@ fn take_asks_first() {
     assert!(refused.starts_with(&risks) && refused.ends_with("add --yes if this is meant"), "{refused}");
 }
 
-/// Neither tool touches what was moved, or cannot be read.
+/// Neither tool touches a record that was moved or cannot be read.
 #[test]
 fn marks_and_damage_are_left_alone() {
     let (memory, store) = fleet();

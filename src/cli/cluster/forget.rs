@@ -20,7 +20,7 @@ Examples:
   getid cluster forget-generator tweets --past-id 1992648317203087360
   getid cluster forget-generator invoices --store postgres://getid@db/ids";
 
-/// Generators that an error names.
+/// Largest number of generators that an error names.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
@@ -63,7 +63,7 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
             )));
         }
     };
-    // Nothing is written before all is known to be free: a holder would go on giving IDs of the generator.
+    // All claims are checked before the first write: a holder would still give IDs of the generator.
     for (&server_id, (row, claim)) in &claims {
         unclaimed(store, server_id, row, claim, "so the generator may give IDs yet: stop it").map_err(Stop::No)?;
     }
@@ -90,7 +90,7 @@ pub(super) fn forget(args: &ForgetArgs, store: &ClaimStore, now_unix_ms: i64, ou
     Ok(())
 }
 
-/// The claims whose records have a declaration of this name.
+/// Returns the claims whose records declare a generator of this name.
 fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row, ClaimRecord)>, Stop> {
     let mut found = BTreeMap::new();
     let claims = store.claims()?;
@@ -100,7 +100,7 @@ fn claims_that_have(name: &str, store: &ClaimStore) -> Result<BTreeMap<u32, (Row
     for (server_id, row) in claims.rows {
         let claim = ClaimRecord::of_row(&row, server_id)
             .map_err(|error| format!("{}: cannot use the record of server-id {server_id}: {error}", store.shown()))?;
-        // What was moved away has its generators where it went.
+        // A claim that was moved away has its generators in its new store.
         if claim.mark.is_none() && claim.record.declarations.find(name).is_some() {
             found.insert(server_id, (row, claim));
         }

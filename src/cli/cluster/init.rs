@@ -20,10 +20,10 @@ Examples:
   getid cluster init --store etcd://10.0.0.1,10.0.0.2,10.0.0.3/getid --auto 4-1023
   getid cluster init --config /etc/getid/getid.conf --new 0-3";
 
-/// Server-ids that one run makes records for at most: each is a write.
+/// Largest number of server-ids that one run makes records for: each is a write.
 const NEW_MAX: usize = 4096;
 
-/// Server-ids that an error names.
+/// Largest number of server-ids that an error names.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
@@ -92,7 +92,7 @@ pub(super) fn init(
     Ok(())
 }
 
-/// The record as it is to be: as the configuration says it, or where that says nothing, as it is.
+/// Returns the new record: as configured, or unchanged where the configuration is silent.
 fn wanted(
     args: &InitArgs,
     config: &Config,
@@ -114,7 +114,7 @@ fn wanted(
     Ok(record)
 }
 
-/// That all ids fit, and none is both a server's own and free for `auto`.
+/// Checks that all ids fit, and that no id is both named by a server and free for `auto`.
 fn check_ids(
     args: &InitArgs,
     record: &ClusterRecord,
@@ -162,19 +162,19 @@ fn named(ids: &[u32]) -> String {
     format!("server-id {}{and_more}", some.join(", "))
 }
 
-/// The layout of a fleet's servers: its id-range and epoch, and the rest as configured here, if that fits.
+/// Returns the layout of a fleet's servers: its id-range and epoch, and the other widths as configured if they fit.
 pub(in crate::cli) fn layout_of(record: &ClusterRecord, configured: Layout) -> Result<Layout, String> {
     let ClusterRecord { epoch, id_range, .. } = *record;
     if (configured.server_bits(), configured.epoch()) == (id_range, epoch) {
         return Ok(configured);
     }
-    // Widths of shard and random may change between lives: these are the defaults, as far as there is room.
+    // Widths of shard and random may change between lives. These are the defaults, as far as there is room.
     let left = 21_u32.saturating_sub(id_range);
     let random = Layout::default().random_bits().min(left);
     Layout::new(epoch, id_range, left - random, random).map_err(|error| error.to_string())
 }
 
-/// Declarations as they are listed.
+/// Returns the listing of the fleet's declarations, one line each.
 pub(super) fn generator_lines(record: &ClusterRecord) -> Vec<String> {
     let counters = record.counters().iter().cloned();
     let generators = record.declarations().generators().iter().map(|known| Arc::clone(known).to_text());

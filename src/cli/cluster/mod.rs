@@ -1,7 +1,7 @@
-//! `getid cluster`: what all servers of a fleet have in common, as their claim store says it.
+//! `getid cluster`: the properties that all servers of a fleet share, as their claim store records them.
 //!
-//! It is pinned once, and each server is compared with it at its start. Here it is made, shown, and told of a generator
-//! that nobody has any more.
+//! They are pinned once, and each server is compared with them at its start. The tool makes and shows the record, and
+//! removes a generator that no server declares any more.
 
 mod forget;
 mod init;
@@ -33,18 +33,18 @@ enum ClusterCommand {
     /// Make a claim store ready for a fleet, or add server-ids to it
     ///
     /// Pins id-range, epoch and the declarations of generators, as the configuration has them: a server with others is
-    /// refused at its start. Done again with the same it changes nothing; with others it is refused.
+    /// refused at its start. A repetition with the same changes nothing, and one with others is refused.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{INIT_EXAMPLES}"))]
     Init(InitArgs),
-    /// Say what the servers of a fleet have in common, and how many of its server-ids are held
+    /// Show what the servers of a fleet share, and how many of its server-ids are held
     ///
     /// Exits 1 when the claim store was never made ready.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{SHOW_EXAMPLES}"))]
     Show(ShowArgs),
-    /// Let go of a generator's name, so that servers may declare it in another way
+    /// Forget a generator's name, so that servers may declare it in another way
     ///
     /// No server may hold a claim whose record has the generator: stop those first. Each record keeps the largest ID
-    /// that was given: whatever gets the name later must begin past it.
+    /// that was given: a later generator of this name must begin past it.
     #[command(after_help = format!("{CLAIM_STORE_HELP}\n\n{FORGET_EXAMPLES}"))]
     ForgetGenerator(ForgetArgs),
 }

@@ -1,4 +1,4 @@
-//! `getid cluster show`.
+//! `getid cluster show`: prints the record of a fleet and counts its claims.
 
 use std::io::Write;
 
@@ -27,7 +27,7 @@ pub(super) struct ShowArgs {
     pub(super) at: ClaimStoreArgs,
 }
 
-/// How many claims there are.
+/// Numbers of claims by their state.
 #[derive(Default)]
 struct Counts {
     held: usize,
@@ -84,7 +84,7 @@ pub(super) fn show(args: &ShowArgs, store: &ClaimStore, out: &mut dyn Write) -> 
     Ok(())
 }
 
-/// What servers have in common, as lines.
+/// Appends the properties that servers share, as lines.
 pub(super) fn describe(text: &mut String, record: &ClusterRecord) {
     let epoch = record.epoch;
     push_line(text, "epoch", &format_args!("{} ({})", epoch.unix_ms(), UtcMs(Tick(0).unix_ms(epoch))));

@@ -1,4 +1,4 @@
-//! The tools of a fleet's record, over a store in memory.
+//! Tests of the tools of a fleet's record, over a store in memory.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn run_forget(words: &str, store: &ClaimStore) -> Result<String, String> {
     told(|out| forget(&args, store, NOW, out))
 }
 
-/// Whose configuration says everything, as `--config FILE` does.
+/// Options that make the whole configuration count, as `--config FILE` does.
 const CONFIG: &str = "--config fleet.conf";
 
 #[test]
@@ -58,7 +58,7 @@ fn it_is_made_once_and_compared_then() {
     assert!(rest.ends_with("  new        server-id 0: a record was made: its first start is one without a record\n"));
     assert!(got(&memory, 0).is_never_used());
 
-    // The same again, with and without a configuration.
+    // A repeated run changes nothing, with and without a configuration.
     let record = memory.get(&Key::of_cluster());
     for words in [format!("--auto 2-3 --new 0 {CONFIG}"), "--new 0".to_owned(), String::new()] {
         let again = run_init(&words, &config(), &store).unwrap();
@@ -66,7 +66,7 @@ fn it_is_made_once_and_compared_then() {
         assert_eq!(again.contains("server-id 0: it has a record already, which stays as it is"), !words.is_empty());
         assert_eq!(memory.get(&Key::of_cluster()), record);
     }
-    // More server-ids and generators.
+    // A later run adds server-ids and generators.
     let more = Config { generators: vec![declared("doc objectid")], ..Config::default() };
     let added = run_init(&format!("--auto 1 {CONFIG}"), &more, &store).unwrap();
     assert!(added.starts_with("cluster: memory, changed\n") && added.contains("  auto       1-3\n"), "{added}");
@@ -125,7 +125,7 @@ fn server_ids_belong_to_servers_or_to_auto() {
     assert!(run_init("--auto 4-", &config, &store).unwrap_err().contains("must be server-ids such as 4-31,40"));
     assert_eq!(got(&memory, 1), free(1));
     assert!(memory.get(&Key::of_claim(0)).is_none() && memory.get(&Key::of_claim(2)).is_none());
-    // What auto has may have a record, and be listed again.
+    // A server-id of `auto` may have a record, and may be listed again.
     put(&memory, &free(3));
     assert!(run_init("--auto 2-3", &config, &store).is_ok());
 }
@@ -142,7 +142,7 @@ fn a_record_that_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_generator_is_forgotten_once_nobody_has_it() {
+fn a_generator_is_forgotten_once_no_server_has_it() {
     let (memory, store) = empty();
     assert!(
         run_forget("tweets", &store).unwrap_err().ends_with("there is no fleet's record here, so nothing to forget")

@@ -1,12 +1,12 @@
-//! `getid import`: takes over counters that were counted in Redis.
+//! `getid import`: takes over counters from a Redis.
 //!
-//! A counter becomes a sequence that goes on above it: what is there is raised, never lowered, so an import that is
-//! done again changes only what has grown. Whoever still counts in Redis while a counter is read gives values that
-//! nobody here knows of. Only its end is sure: writers are stopped, or its keys renamed, before they are read. A margin
-//! is a guess.
+//! A counter becomes a sequence that continues above it. An existing sequence is raised, never lowered, so a repeated
+//! import changes only what has grown. A client that still counts in Redis during the import gets values that getid
+//! does not see, and the sequence repeats them. Only stopped writers or renamed keys rule that out. A margin is a
+//! guess.
 //!
-//! Counters are read page by page, so that millions of them take no memory; one that does not fit is named with the
-//! reason and left out.
+//! Counters are read page by page, so memory does not grow with their number. A counter that does not fit is reported
+//! with the reason and left out.
 
 mod source;
 mod target;
@@ -48,22 +48,22 @@ pub(super) struct ImportArgs {
     /// The Redis that the counters are in
     #[arg(value_name = "REDIS")]
     redis: String,
-    /// Keys that are counters: * ? [ ] as SCAN has them
+    /// Keys that are counters: * ? [ ] as in SCAN
     #[arg(long, value_name = "PATTERN")]
     pattern: String,
     /// The field of a hash that is the counter; without it, hashes are left out
     #[arg(long, value_name = "FIELD")]
     hash_field: Option<String>,
-    /// How far above the counter a sequence goes on: a guess at what is counted meanwhile [default: 0]
+    /// How far above the counter a sequence continues: a guess at what is counted meanwhile [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=VALUE_MAX))]
     margin: Option<i64>,
-    /// The same as a percentage of the counter, rounded up; with both, the larger
+    /// The margin as a percentage of the counter, rounded up; with both, the larger
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
     margin_percent: Option<u32>,
-    /// Say what would be done, and change nothing
+    /// Show what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// A server that runs, in place of stores: the sequences are made and raised by its SET
+    /// A running server, in place of stores: its SET makes and raises the sequences
     #[arg(long, value_name = "SERVER", conflicts_with_all = ["stores", "table", "config", "dir", "server_id"])]
     to: Option<String>,
     /// As JSON, one object for each counter a line, and one with the sums
@@ -110,7 +110,7 @@ fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(),
                     sums.add(&done);
                     tell(args, &fit, &done, out)?;
                 }
-                // It went away while it was looked at.
+                // The key was deleted while the page was read.
                 Ok(None) => {}
                 Err(unfit) => {
                     sums.left_out += 1;
@@ -123,11 +123,11 @@ fn import(args: &ImportArgs, sums: &mut Sums, out: &mut dyn Write) -> Result<(),
     Ok(())
 }
 
-/// A counter that becomes a sequence.
+/// A counter that fits a sequence.
 struct Fit {
     key: Key,
     value: i64,
-    /// With the margin: what counts as given.
+    /// The value plus the margin: the last value that counts as given.
     last: i64,
 }
 
@@ -180,7 +180,7 @@ fn left_out(args: &ImportArgs, name: &[u8], unfit: &Unfit, out: &mut dyn Write) 
     writeln!(out, "{name}: LEFT OUT: {unfit}")
 }
 
-/// How many counters of each kind there were.
+/// Numbers of counters by result.
 #[derive(Default)]
 struct Sums {
     created: u64,

@@ -1,4 +1,4 @@
-//! The counters of a Redis, page by page: which keys there are, of which type each is, and what it holds.
+//! Reads the counters of a Redis page by page: the keys, their types and their values.
 
 use getid_core::{SEQUENCE_NAME_RULE, VALUE_MAX};
 
@@ -7,34 +7,34 @@ use crate::text::printable::printable_up_to;
 use crate::tools::client::{ClientError, Connection, Endpoint};
 use crate::tools::replies::{Flat, Word, push_request};
 
-/// Keys that Redis is asked to look at for a page; it may find fewer, or some more.
+/// COUNT of a SCAN: keys that Redis examines for a page. It may return fewer, or some more.
 const PAGE_KEYS: &[u8] = b"1000";
 
-/// Bytes of a sequence's name at most.
+/// Longest name of a sequence, bytes.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Requests of one pipeline, so that Redis answers others in between.
+/// Largest number of requests in one pipeline, so that Redis serves other clients in between.
 const PIPELINE: usize = 1000;
 
-/// Bytes of a word that a refusal shows.
+/// Longest word that a refusal shows, characters.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// A key and what it holds.
+/// A key and its value.
 pub(super) struct Found {
     pub(super) key: Vec<u8>,
     pub(super) counter: Counter,
 }
 
-/// What a key holds.
+/// The value of a key.
 pub(super) enum Counter {
     /// The last value that was given.
     Value(i64),
-    /// Nothing any more.
+    /// The key was deleted meanwhile.
     Gone,
     Unfit(Unfit),
 }
 
-/// Why a key is no counter that can be taken over.
+/// Why a counter cannot be taken over.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unfit {
     #[error("its name is none of a sequence, which has {}", SEQUENCE_NAME_RULE)]
@@ -53,13 +53,13 @@ pub(super) enum Unfit {
     Said(String),
 }
 
-/// A Redis, while its keys are walked through.
+/// A Redis while its keys are scanned.
 pub(super) struct Source {
     endpoint: Endpoint,
     connection: Connection,
     pattern: String,
     hash_field: Option<String>,
-    /// Where SCAN goes on; `None`: it has come to its end.
+    /// Cursor of the next SCAN; `None` at the end.
     cursor: Option<Vec<u8>>,
 }
 
@@ -76,7 +76,7 @@ impl Source {
         Ok(Source { endpoint, connection, pattern: pattern.to_owned(), hash_field, cursor: Some(b"0".to_vec()) })
     }
 
-    /// The next keys with what they hold; `None` after the last. A key may come twice, as SCAN has it.
+    /// Returns the next keys with their values; `None` after the last page. As with SCAN, a key may come twice.
     pub(super) fn page(&mut self) -> Result<Option<Vec<Found>>, String> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let pattern = self.pattern.clone();
@@ -95,7 +95,7 @@ impl Source {
 
     fn look(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Found>, String> {
         let found = |key: &[u8], counter| Found { key: key.to_vec(), counter };
-        // A key that is longer than a name may have been cut: nothing more is asked of it.
+        // A key longer than a name may be truncated, so no request names it.
         let (askable, long): (Vec<&[u8]>, Vec<&[u8]>) =
             keys.iter().map(Vec::as_slice).partition(|key| key.len() <= NAME_BYTES_MAX);
         let mut all: Vec<Found> = long.into_iter().map(|key| found(key, Counter::Unfit(Unfit::Name))).collect();
@@ -132,7 +132,7 @@ impl Source {
             self.endpoint.ask_words(&mut self.connection, &bytes, requests.len());
         let replies = replies.map_err(|error| format!("{}: {error}", self.endpoint))?;
         if replies.len() < requests.len() {
-            // Its last words.
+            // The error that preceded the end of the connection.
             let said = replies.into_iter().find_map(Result::err).unwrap_or_default();
             return Err(format!("{}: {}", self.endpoint, shown(said.as_bytes())));
         }
@@ -145,7 +145,7 @@ impl Source {
     }
 }
 
-/// The one word of a reply.
+/// Returns the only word of a reply.
 fn one(reply: Result<Vec<Word>, String>) -> Result<Vec<u8>, String> {
     reply.map(|words| words.first().map(|word| word.text().to_vec()).unwrap_or_default())
 }
@@ -162,7 +162,7 @@ fn counter_of(reply: Result<Vec<Word>, String>, field: Option<&str>) -> Counter 
     }
 }
 
-/// A number as Redis writes one.
+/// Parses a number as Redis writes it.
 fn value_of(text: &[u8]) -> Result<i64, Unfit> {
     let value = || shown(text);
     let (digits, is_negative) = text.strip_prefix(b"-").map_or((text, false), |digits| (digits, true));

@@ -1,4 +1,4 @@
-//! Where counters go: stores, or a server that runs.
+//! Where counters are imported to: stores, or a running server.
 
 use getid_core::{Key, Spec};
 
@@ -9,7 +9,7 @@ use crate::text::printable::printable_up_to;
 use crate::tools::client::{Connection, Endpoint};
 use crate::tools::replies::push_request;
 
-/// What became of one counter.
+/// What happened to one counter.
 pub(super) enum Done {
     Created {
         next: i64,
@@ -17,7 +17,7 @@ pub(super) enum Done {
     Raised {
         from: i64,
     },
-    /// It was there already, and not lower.
+    /// The sequence exists, and is not lower.
     Same {
         at: i64,
     },
@@ -35,13 +35,13 @@ impl<'a> Target<'a> {
     }
 
     pub(super) fn server(word: &str, at: &ServerArgs, timeout_ms: u64) -> Result<Target<'a>, String> {
-        // The password of the Redis is not this server's.
+        // The password of the Redis is not sent to this server.
         let endpoint = at.of_another(word).endpoint(Some(word), timeout_ms)?;
         let connection = endpoint.connect().map_err(|error| format!("{endpoint}: {error}"))?;
         Ok(Target::Server { endpoint: Box::new(endpoint), connection: Box::new(connection) })
     }
 
-    /// Has a sequence go on above `last`, which is made if it is not there. An error ends the import.
+    /// Raises a sequence above `last`, or creates it. An error ends the import.
     pub(super) fn take(&mut self, key: &Key, last: i64, is_dry: bool) -> Result<Done, String> {
         match self {
             Target::Stores(all) => {
@@ -58,7 +58,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What is told of several stores: a refusal before a change, and that before nothing.
+/// Combines the results of two stores: a refusal wins over a creation, that over a raise, and that over no change.
 fn larger(before: Option<Done>, now: Done) -> Done {
     let rank = |done: &Done| match done {
         Done::Refused(_) => 3,
@@ -95,7 +95,7 @@ fn take_in(opened: &mut Opened<'_>, key: &Key, last: i64, spec: Spec, is_dry: bo
             };
             match opened.write_row(|connection| connection.create(&new))? {
                 Ok(row) => return Ok(Done::Created { next: row.next }),
-                // Somebody else made it just now.
+                // Another program created the sequence just now.
                 Err(Verdict::Exists(row)) => *row,
                 Err(verdict) => return Ok(Done::Refused(sentence(key.as_str(), verdict))),
             }
@@ -115,7 +115,7 @@ fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &Row, is_dry: boo
     if is_dry {
         return Ok(Done::Raised { from: at });
     }
-    // A mark of a store that went back is for an operator to take off.
+    // Only an operator clears the mark of a store that went back.
     let change = RowChange::Raise { last, settles: None };
     Ok(match opened.write_row(|connection| connection.change(key, &change))? {
         Ok(_) => Done::Raised { from: at },
@@ -124,7 +124,7 @@ fn raise(opened: &mut Opened<'_>, key: &Key, last: i64, found: &Row, is_dry: boo
     })
 }
 
-/// By the commands of a server that runs.
+/// Imports a counter by commands of a running server.
 fn ask(endpoint: &Endpoint, connection: &mut Connection, key: &Key, last: i64, is_dry: bool) -> Result<Done, String> {
     let mut asked = |words: &[&str]| -> Result<Result<Vec<u8>, String>, String> {
         let mut bytes = Vec::new();
@@ -152,14 +152,14 @@ fn ask(endpoint: &Endpoint, connection: &mut Connection, key: &Key, last: i64, i
     }
     match asked(&["SET", key.as_str(), &last.to_string()])? {
         Ok(_) => Ok(done),
-        // It has gone on meanwhile.
+        // The sequence has grown meanwhile.
         Err(error) if error.contains("never goes back") => Ok(Done::Same { at: last }),
         Err(error) if ends_it(&error) => Err(format!("{endpoint}: {}", said(&error))),
         Err(error) => Ok(Done::Refused(said(&error))),
     }
 }
 
-/// Whether every other counter would get the same answer.
+/// Whether every other counter would get the same error.
 fn ends_it(error: &str) -> bool {
     let code = error.split(' ').next().unwrap_or_default();
     ["NOAUTH", "NOPERM", "MISCONF", "DENIED", "BUSY"].contains(&code)

@@ -1,7 +1,7 @@
-//! `getid sequence create` and `raise`.
+//! `getid sequence create` and `getid sequence raise`.
 //!
-//! With several stores, each row has the values that the others leave, and a change is made in all of them: none is
-//! begun before all of them have answered.
+//! With several stores, each row has a share of the values, and a change is made in all stores. No change begins before
+//! all stores have answered.
 
 use std::io::Write;
 
@@ -77,10 +77,10 @@ pub(super) fn create(args: &CreateArgs, out: &mut dyn Write) -> Result<(), Stop>
         ));
     }
     let mut all = stores.connect_all()?;
-    // Where an earlier create came to some of several stores only, this one comes to the others.
+    // If an earlier create reached only some of the stores, this one reaches the others.
     let mut missing = Vec::new();
     let mut there = None;
-    // A row that is created beside those of other stores begins above them: it may have been lost.
+    // A row created next to those of other stores begins above them, because it may be a lost row.
     let mut floor = 0;
     for (opened, spec) in all.iter_mut().zip(specs) {
         match opened.read(|connection| connection.row(&key))?.filter(|row| row.state != RowState::Dropped) {
@@ -161,7 +161,7 @@ pub(super) fn raise(args: &RaiseArgs, out: &mut dyn Write) -> Result<(), Stop> {
                     }
                 }
             }
-            // With several, one may be past it already.
+            // With several stores, one may be past the value already.
             Err(verdict) if matches!(refused, None | Some(Verdict::Lower { .. })) => refused = Some(verdict),
             Err(_) => {}
         }

@@ -1,7 +1,7 @@
-//! `getid sequence`: sequences in their stores, without a server.
+//! `getid sequence`: works on sequences in their stores, without a server.
 //!
-//! It says and does what a server does with the same stores, by the same statements. A SQLite file that a server has
-//! open is locked; its sequences are the server's to tell, by its `SEQUENCE` commands.
+//! It shows and changes what a server does with the same stores, by the same statements. A SQLite file that a server
+//! has open is locked; that server's `SEQUENCE` commands do the same.
 
 mod change;
 mod prune;
@@ -32,28 +32,28 @@ enum SequenceCommand {
     /// List sequences, one a line, in the order of their names
     #[command(after_help = format!("{STORES_HELP}\n\n{LIST_EXAMPLES}"))]
     List(ListArgs),
-    /// Say all that a store has of one sequence
+    /// Show all that a store records about one sequence
     ///
     /// Exits 1 when there is no such sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{INFO_EXAMPLES}"))]
     Info(InfoArgs),
-    /// Make a sequence, once; an error if it is there
+    /// Make a sequence; an error if it exists
     ///
-    /// One whose name was dropped goes on above it. With several stores it is made in each of them.
+    /// A name that was dropped continues above its last value. With several stores, each gets the sequence.
     #[command(after_help = format!("{STORES_HELP}\n\n{CREATE_EXAMPLES}"))]
     Create(CreateArgs),
-    /// Have a sequence go on past a value
+    /// Raise a sequence past a value
     ///
     /// It never goes back. A sequence that was marked because its store went back gives values again.
     #[command(after_help = format!("{STORES_HELP}\n\n{RAISE_EXAMPLES}"))]
     Raise(RaiseArgs),
-    /// Remove the counters of serial numbers' ended periods; first shows what goes
+    /// Remove the counters of serial numbers' ended periods; without --yes only show them
     ///
-    /// Only this removes them: a server deletes no period by a clock. A period that is removed is never begun again.
+    /// Only this removes them: a server deletes no period by a clock. A removed period never begins again.
     /// Sequences, counters that never begin again, the newest period of each generator, and a row that went back stay.
     #[command(after_help = format!("{STORES_HELP}\n\n{PRUNE_EXAMPLES}"))]
     Prune(PruneArgs),
-    /// Print the SQL that makes the tables, for who may do so; connects to nothing
+    /// Print the SQL that makes the tables, for a user with that right; connects to nothing
     #[command(after_help = format!("{STORES_HELP}\n\n{SCHEMA_EXAMPLES}"))]
     Schema(SchemaArgs),
 }
@@ -69,13 +69,13 @@ struct SchemaArgs {
     at: StoreArgs,
 }
 
-/// Why a tool ends without having done what it was asked.
+/// Why a tool stops before it has done its work.
 pub(super) enum Stop {
-    /// The reader of its output has gone, or that cannot be written.
+    /// Its output cannot be written, or the reader has closed it.
     Print(io::Error),
     /// The answer is no.
     No(String),
-    /// A wrong command line, or a store that did not answer.
+    /// The command line is wrong, or a store did not answer.
     Failed(String),
 }
 
@@ -91,7 +91,7 @@ impl From<String> for Stop {
     }
 }
 
-/// Runs what prints, and says why it stopped.
+/// Runs a tool that prints, and reports why it stopped. Returns the exit code.
 pub(super) fn run_and_tell(work: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     let printed = print(|out| {
@@ -131,7 +131,7 @@ fn schema(args: &SchemaArgs, out: &mut dyn Write) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A name, or why it is none.
+/// Parses the name of a sequence. Fails with the rule for names.
 fn key(name: &str) -> Result<Key, String> {
     Key::parse(name).ok_or_else(|| {
         format!(

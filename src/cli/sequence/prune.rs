@@ -1,7 +1,7 @@
-//! `getid sequence prune`: removes the counters of ended periods, a generator at a time.
+//! `getid sequence prune`: removes the counters of ended periods, one generator at a time.
 //!
-//! Each call of the store removes a bounded number of rows. The first of them closes the periods, so a tool that is
-//! stopped in the middle leaves nothing that could be begun again.
+//! Each call of the store removes a bounded number of rows. The first call closes the periods, so an interrupted run
+//! leaves no period that could begin again.
 
 use std::io::Write;
 
@@ -64,7 +64,7 @@ pub(super) fn prune(args: &PruneArgs, out: &mut dyn Write) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Shows what goes of one generator, and removes it if that was asked. Returns the number of rows.
+/// Shows the removable rows of one generator, and removes them if asked to. Returns the number of rows.
 fn prune_one(opened: &mut Opened<'_>, ask: &Prune, out: &mut dyn Write) -> Result<u64, Stop> {
     let counts = Prune { deletes: false, ..ask.clone() };
     let found = call(opened, &counts)?;

@@ -1,5 +1,5 @@
-//! `getid sequence list` and `info`: rows as they are in the stores. What servers hold of them in memory is theirs to
-//! tell.
+//! `getid sequence list` and `getid sequence info`: show rows of the stores. They do not show the segments that servers
+//! hold in memory.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ Examples:
   getid sequence info orders
   getid sequence info orders --json --config /etc/getid/getid.conf";
 
-/// Rows that are asked for at a time.
+/// Rows of a page.
 const PAGE_ROWS: u32 = 1000;
 
 #[derive(Args)]
@@ -123,7 +123,7 @@ pub(super) fn info(args: &InfoArgs, out: &mut dyn Write) -> Result<(), Stop> {
     Err(Stop::No(sentence(&args.name, Verdict::NoSuch)))
 }
 
-/// The last value that anybody can have been given; `None` if nobody has reserved any.
+/// Returns the last value that may have been given; `None` if no server has reserved any.
 fn last_reserved(row: &Row) -> Option<i64> {
     let is_fresh = row.next <= row.spec.next_from(row.spec.start);
     (!is_fresh).then(|| row.last())
@@ -178,7 +178,7 @@ fn describe(row: &Row, opened: &Opened<'_>, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
-/// All of them, the built-in ones too.
+/// Formats all options, the defaults included.
 fn options(row: &Row) -> String {
     let spec = &row.spec;
     let policy = match spec.policy {
@@ -208,7 +208,7 @@ pub(super) fn json_of(row: &Row, opened: &Opened<'_>) -> Value {
         "name": row.key.name(),
         "period": row.key.period(),
         "store": opened.store.shown(),
-        // Strings, as 63 bits are more than a JSON number safely holds.
+        // As strings: 63 bits are more than a JSON number safely holds.
         "next": row.next.to_string(),
         "reserved_to": last_reserved(row).map(|last| last.to_string()),
         "start": spec.start.to_string(),

@@ -1,8 +1,8 @@
-//! Which stores a tool means, and work on them one statement at a time.
+//! Selects the stores that a tool works on, and runs single statements on them.
 //!
-//! They are those of `--store`, or those that a server has with the same configuration file and environment. Each
-//! connection and each statement has a deadline. Where a connection failed, nobody knows whether its statement was
-//! done, so the tool ends and says so; none is repeated.
+//! The stores are those of `--store`, or those of a server with the same configuration file and environment. Each
+//! connection and each statement has a deadline. After a broken connection the outcome of its statement is unknown, so
+//! the tool reports that and ends. It repeats no statement.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,23 +23,23 @@ use crate::system::io_threads;
 use crate::text::shell::shell_word;
 use crate::text::store_url::{StoreKind, StoreUrl};
 
-/// For the help of each tool.
+/// Help text about the options that name stores.
 pub(in crate::cli) const STORES_HELP: &str = "\
 Stores are named by --store: sqlite:PATH, mysql://USER@HOST/DATABASE?password-file=PATH or postgres://... Without it they
 are those of a server with the same configuration (--config FILE) and environment (GETID_SEQUENCE_STORE, GETID_DIR, ...).
 A password in a command line shows in `ps`; password-file=PATH, a file and the environment do not.";
 
-/// What is said of a file that another process has open.
+/// Part of the error about a file that another process has open.
 pub(in crate::cli) const LOCKED: &str = "is locked";
 
-/// Flags that say which stores.
+/// Flags that select stores.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Stores")]
 pub(in crate::cli) struct StoreArgs {
-    /// Address of a store; several times for several [default: what the configuration says]
+    /// Address of a store; may be given several times [default: the stores of the configuration]
     #[arg(long = "store", value_name = "URL")]
     stores: Vec<String>,
-    /// Which tables they have: native, leaf or tinyid [default: what the configuration says]
+    /// Tables in the stores: native, leaf or tinyid [default: as configured]
     #[arg(long, value_name = "WORD", value_parser = clap::builder::PossibleValuesParser::new(SequenceTable::WORDS))]
     table: Option<String>,
     /// The server's configuration file
@@ -48,7 +48,7 @@ pub(in crate::cli) struct StoreArgs {
     /// The folder of the server's state, for a store that is a file in it
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Whose file in that folder
+    /// The server whose file in that folder is meant
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     /// Milliseconds for a connection, and for a statement [default: 10000]
@@ -57,7 +57,7 @@ pub(in crate::cli) struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// The stores that are meant; nothing is opened.
+    /// Returns the selected stores, without opening any.
     pub(in crate::cli) fn stores(&self) -> Result<Stores, String> {
         let config = self.config()?;
         let here = std::env::current_dir().map_err(|error| format!("the working folder: {error}"))?;
@@ -94,7 +94,7 @@ impl StoreArgs {
             words,
             host_name: host_name_with_ordinal(),
         };
-        // Warnings are for who starts the server.
+        // Warnings are for the operator who starts the server.
         let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| report.sentences())?;
         Ok(config)
     }
@@ -104,25 +104,25 @@ fn environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Some stores, and what their statements run on.
+/// Some stores, and the runtime of their statements.
 pub(in crate::cli) struct Stores {
     runtime: Runtime,
     all: Vec<Box<dyn Store>>,
     timeout: Duration,
-    /// By uuid, which of them were opened.
+    /// Index of each opened store, by its uuid.
     seen: RefCell<BTreeMap<String, usize>>,
-    /// The notes of the server, if it has run in its `dir`.
+    /// The notes of the server, if one has run in this `dir`.
     notes: Option<Notes>,
-    /// Seconds after which servers with this configuration know what was changed.
+    /// Seconds after which servers with this configuration notice the change.
     pub(in crate::cli) ride_out_s: u64,
-    /// Where such a server listens.
+    /// Port of such a server.
     port: u16,
-    /// The command by which a server that has a file locked does the same.
+    /// The command that does the same on a server that has the file locked.
     pub(in crate::cli) same_command: String,
 }
 
 impl Stores {
-    /// Those of a configuration whose state is in `dir`.
+    /// Returns the stores of a configuration whose state is in `dir`.
     pub(in crate::cli) fn new(config: &Config, dir: &Path, timeout: Duration) -> Result<Stores, String> {
         let table = table_of(config.sequences.table);
         let mut config = config.clone();
@@ -144,7 +144,7 @@ impl Stores {
         Ok(Stores { runtime, all, timeout, seen, notes, ride_out_s, port, same_command: String::new() })
     }
 
-    /// How many there are; at least one.
+    /// Returns the number of stores, at least one.
     pub(in crate::cli) fn count(&self) -> usize {
         self.all.len()
     }
@@ -153,7 +153,7 @@ impl Stores {
         &self.all
     }
 
-    /// Opens one of them.
+    /// Opens one of the stores.
     pub(in crate::cli) fn connect(&self, index: usize) -> Result<Opened<'_>, String> {
         let store = &self.all[index];
         let connection = self.wait(store.connect()).map_err(|error| {
@@ -174,12 +174,12 @@ impl Stores {
         Ok(Opened { stores: self, store: store.as_ref(), connection })
     }
 
-    /// Opens all of them. A file that is not there is made by the first row.
+    /// Opens all stores. A missing file is created with its first row.
     pub(in crate::cli) fn connect_all(&self) -> Result<Vec<Opened<'_>>, String> {
         (0..self.count()).map(|index| self.connect(index)).collect()
     }
 
-    /// Opens one of them, for a tool that makes no row. Fails if it is a file that is not there: the path may be wrong.
+    /// Opens a store for a tool that creates no row. Fails if it is a missing file, because the path may be wrong.
     pub(in crate::cli) fn connect_existing(&self, index: usize) -> Result<Opened<'_>, String> {
         let opened = self.connect(index)?;
         if !opened.store.is_shared() && opened.about().uuid.is_empty() {
@@ -192,7 +192,7 @@ impl Stores {
         Ok(opened)
     }
 
-    /// Opens all of them, as [`Stores::connect_existing`] does.
+    /// Opens all stores, as [`Stores::connect_existing`] does.
     pub(in crate::cli) fn connect_all_existing(&self) -> Result<Vec<Opened<'_>>, String> {
         (0..self.count()).map(|index| self.connect_existing(index)).collect()
     }
@@ -216,7 +216,7 @@ impl Opened<'_> {
         self.connection.about()
     }
 
-    /// One statement that reads.
+    /// Runs one statement that reads.
     pub(in crate::cli) fn read<'s, T>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
@@ -225,7 +225,7 @@ impl Opened<'_> {
         stores.wait(statement(self.connection.as_mut())).map_err(|error| format!("{shown}: {error}"))
     }
 
-    /// One statement that changes something.
+    /// Runs one statement that changes something.
     pub(in crate::cli) fn write<'s, T>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, T>,
@@ -241,8 +241,8 @@ impl Opened<'_> {
 }
 
 impl Opened<'_> {
-    /// One statement that creates or changes a row. That of a server's own file is noted in its `dir`, as the server
-    /// does it.
+    /// Runs one statement that creates or changes a row. For a server's own file, the change is noted in its `dir`, as
+    /// the server does.
     pub(in crate::cli) fn write_row<'s>(
         &'s mut self,
         statement: impl FnOnce(&'s mut dyn Connection) -> Answer<'s, Result<Row, Verdict>>,
@@ -263,7 +263,7 @@ impl Opened<'_> {
     }
 }
 
-/// The tables that a configuration means.
+/// Returns the tables that a configuration selects.
 pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
     match table {
         SequenceTable::Native => Table::Native,
@@ -272,7 +272,7 @@ pub(in crate::cli) fn table_of(table: SequenceTable) -> Table {
     }
 }
 
-/// What a row says no with.
+/// Formats the verdict about a row as an error.
 pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
     match verdict {
         Verdict::NoSuch => {
@@ -300,8 +300,8 @@ pub(in crate::cli) fn sentence(name: &str, verdict: Verdict) -> String {
     }
 }
 
-/// Has servers throw away what they hold of a row that is past `last` already: it may be lower, and be given yet. Of a
-/// store that nobody else has, nothing is held.
+/// Makes servers drop their segments of a row that is already past `last`: the segments may be lower and still to be
+/// given. No server holds segments of a store that is not shared.
 pub(in crate::cli) fn drop_what_is_held(
     opened: &mut Opened<'_>,
     key: &Key,
@@ -315,7 +315,7 @@ pub(in crate::cli) fn drop_what_is_held(
     Ok(opened.write_row(|connection| connection.change(key, &change))?.ok())
 }
 
-/// What is said of a sequence in one of several stores, as a server has it.
+/// Returns the options of a sequence in one of several stores, as a server computes them.
 pub(in crate::cli) fn spec_of_store(spec: Spec, index: usize, stores: usize) -> Result<Spec, String> {
     let of_store = u32::try_from(index).ok().zip(u32::try_from(stores).ok());
     of_store.and_then(|(index, stores)| spec.of_store(index, stores)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Users at a start: the ACL file, and what an operator should know about them.
+//! Users at a start: the ACL file, and warnings about the users.
 
 use crate::acl::{Origin, Protection, Users};
 use crate::config::RealFiles;
@@ -6,7 +6,7 @@ use crate::config::{Config, Report, exposed_in_dir};
 use crate::server::acl_file::{self, AclFileError};
 use crate::text::printable::printable;
 
-/// The users of `aclfile`; `None` without one. Its path is relative to `dir`, which must have been entered.
+/// Returns the users of `aclfile`; `None` without one. Its path is relative to `dir`, which must be the working folder.
 pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
     let Some(path) = &config.aclfile else { return Ok(None) };
     acl_file::load_users(path).map(Some).map_err(|error| match error {
@@ -22,7 +22,7 @@ pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
     })
 }
 
-/// Whether every user that `http-api` names is there.
+/// Fails if `http-api` names a user that does not exist.
 pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Report> {
     let missing = config.http.apis.users().find(|user| users.get(user.as_bytes()).is_none());
     missing.map_or(Ok(()), |user| {
@@ -33,7 +33,7 @@ pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Rep
     })
 }
 
-/// What keeps Leaf's and Tinyid's programs, which have no login, from being served.
+/// Returns warnings about what keeps Leaf's and Tinyid's programs, which have no login, from being served.
 pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
     let apis = &config.http.apis;
     let mut warnings = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn api_warnings(config: &Config, users: &Users) -> Vec<String> {
     warnings
 }
 
-/// What may not be meant.
+/// Returns warnings about settings that may not be intended.
 pub(super) fn warnings(config: &Config, users: &Users) -> Vec<String> {
     let mut warnings = Vec::new();
     let by = match &config.aclfile {

@@ -1,4 +1,4 @@
-//! A server of a fleet: its claim is in a store that servers share (`claim-store`), and it may wait for it.
+//! A server of a fleet: its claim is in a store that servers share (`claim-store`), and may have to be waited for.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[cfg(feature = "fleet")]
@@ -29,19 +29,19 @@ use crate::{
     text::{printable::printable, store_url::StoreKind},
 };
 
-/// What ties a server to its claim.
+/// The connection between a server and its claim.
 pub(super) struct Fleet {
-    /// How it stands with the claim.
+    /// State of the claim, for INFO and the log.
     pub(super) view: Arc<ClaimView>,
     hooks: Arc<OnceLock<Hooks>>,
-    /// Why the server has to end, if its claim says so.
+    /// Why the server must end, if its claim requires it.
     ends: Arc<Mutex<Option<String>>>,
-    /// Looks after an etcd, until this is dropped.
+    /// Compacts an etcd, until this value is dropped.
     _upkeep: JoinSet<()>,
 }
 
 impl Fleet {
-    /// Opens the store and looks at what is in it. The claim may not be had yet.
+    /// Opens the store and reads its records. The claim may still be held by another server.
     pub(super) async fn begin(
         config: &Config,
         store: &StoreUrl,
@@ -79,13 +79,13 @@ impl Fleet {
             first_try: FIRST_TRY,
         };
         let mut taken = ClusterClaim::take(place).await?;
-        // Its connections are to live on the keeper's thread, where clients hold nothing up: they are opened by the
-        // first call.
+        // The store's connections belong on the keeper's thread, where clients block nothing. The first call opens
+        // them.
         taken.claim.use_store(open()?);
         Ok((fleet, taken))
     }
 
-    /// From now on the claim can do to the server what it has to.
+    /// Gives the claim the hooks by which it acts on the server.
     pub(super) fn attach(&self, server: &Arc<Server>) {
         let (told, stopped) = (Arc::downgrade(server), Arc::downgrade(server));
         let ends = Arc::clone(&self.ends);
@@ -101,17 +101,17 @@ impl Fleet {
                 }
             }),
         };
-        // There is one server in a process.
+        // A process has one server.
         let _ = self.hooks.set(hooks);
     }
 
-    /// The end of a server that its claim ended is a failure: its supervisor starts it again.
+    /// Returns an error if the claim ended the server, so that its supervisor restarts it.
     pub(super) fn ended(&self) -> Result<(), Failure> {
         let why = self.ends.lock().unwrap_or_else(PoisonError::into_inner).take();
         why.map_or(Ok(()), |why| Err(Failure(why)))
     }
 
-    /// What the log says of a start in the place of what was found in a folder.
+    /// Logs the start. A server with a state folder logs its last position instead.
     pub(super) fn banner(server: &Server, store: &StoreUrl, found: Option<SavePoint>) {
         debug_assert!(found.is_none(), "a claim of a cluster store comes later");
         let status = server.claim().map(|view| view.status()).unwrap_or_default();
@@ -125,13 +125,13 @@ impl Fleet {
     }
 }
 
-/// How often the size of an etcd is asked for; and how long a call may take.
+/// How often the size of an etcd is read, and the deadline of each call.
 #[cfg(feature = "fleet")]
 const SIZE_EVERY: Duration = Duration::from_secs(30);
 #[cfg(feature = "fleet")]
 const UPKEEP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Looks after the history of an etcd, beside beats and by connections of its own.
+/// Compacts the history of an etcd, in parallel to beats and over separate connections.
 #[cfg(feature = "fleet")]
 fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
     let mut task = JoinSet::new();
@@ -155,7 +155,7 @@ fn upkeep(store: &StoreUrl, view: &Arc<ClaimView>) -> JoinSet<()> {
                         tracing::debug!("claim store {}: compacted to revision {revision}", store.shown());
                         known.compactions = known.compactions.map(|count| count + 1);
                     }
-                    // One that is away, the claim tells of.
+                    // An unreachable store is reported by the claim.
                     Ok(None) | Err(RecordStoreError::Away(_) | RecordStoreError::Unknown(_)) => {}
                     Err(error) if error.to_string() == refused => {}
                     Err(error) => {
@@ -180,7 +180,7 @@ fn upkeep(_store: &StoreUrl, _view: &Arc<ClaimView>) -> JoinSet<()> {
     JoinSet::new()
 }
 
-/// Where clients on other machines reach this server, as far as it knows: an address that it listens on, or its host.
+/// Returns the address of this server for clients on other machines: an address that it listens on, or its host.
 fn address(config: &Config, listeners: &[Listener], host: &str) -> String {
     let Some(port) = listeners.iter().find_map(Listener::port) else { return String::new() };
     let ips = || config.bind.iter().map(|bind| bind.ip);

@@ -1,7 +1,7 @@
 //! The thread of the watermark's keeper.
 //!
-//! It has a runtime of its own, so that whatever clients make the other threads do, it samples the clock, saves, and
-//! serves waiting draws.
+//! It has its own runtime, so that load on the other threads does not delay it. It samples the clock, saves, and serves
+//! waiting draws.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -17,7 +17,7 @@ use crate::server::Server;
 use crate::system::clock::SystemClock;
 use crate::system::threads;
 
-/// A thread with a runtime that waits for its keeper. It ends when this is dropped instead.
+/// A thread with a runtime, ready for its keeper. It ends if this value is dropped before [`KeeperThread::keep`].
 pub(super) struct KeeperThread<S: Claim<Point = SavePoint>> {
     work: mpsc::Sender<Kept<S>>,
 }
@@ -30,13 +30,13 @@ struct Kept<S: Claim<Point = SavePoint>> {
 }
 
 impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
-    /// Starts the thread; `runtime` makes its runtime there.
+    /// Starts the thread; `runtime` creates its runtime there.
     pub(super) fn start(runtime: fn() -> io::Result<Runtime>) -> Result<Self, Failure> {
         let no_thread = |error| Failure(format!("the keeper of the watermark gets no thread: {error}"));
         let (work, given) = mpsc::channel::<Kept<S>>();
         let (ready, is_ready) = mpsc::channel();
         let run = move || {
-            // Made here, as it may not be dropped on a thread that has one of its own.
+            // Created on this thread: a runtime may not be dropped on a thread that runs another one.
             let runtime = match runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
@@ -44,12 +44,12 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
             let _ = ready.send(Ok(()));
             let Ok(Kept { keeper, stopped, whatever_happens, told }) = given.recv() else { return };
             let stop = async {
-                // A sender that is dropped means the end as well.
+                // A dropped sender also means the end.
                 let _ = stopped.await;
             };
             let result = runtime.block_on(keeper.run(stop));
             drop(whatever_happens);
-            // Nobody listens when the process ends without waiting for the last save.
+            // The receiver is gone when the process ends without waiting for the last save.
             let _ = told.send(result);
             // A save that hangs must not keep the process alive.
             runtime.shutdown_background();
@@ -59,7 +59,7 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
         Ok(KeeperThread { work })
     }
 
-    /// Runs the keeper there. How it ended is received; nothing is after a panic.
+    /// Runs the keeper on the thread. The receiver gets its result, or closes if it panicked.
     pub(super) fn keep(
         self,
         keeper: Keeper<SystemClock, S>,
@@ -67,14 +67,14 @@ impl<S: Claim<Point = SavePoint>> KeeperThread<S> {
         whatever_happens: StopsServer,
     ) -> oneshot::Receiver<Result<(), KeeperError>> {
         let (told, ended) = oneshot::channel();
-        // Were the thread gone, the keeper would be dropped here, which closes the issuer and stops the server.
+        // If the thread had ended, the keeper would be dropped here, which closes the issuer and stops the server.
         let _ = self.work.send(Kept { keeper, stopped, whatever_happens, told });
         ended
     }
 }
 
-/// Stops the server when dropped. A keeper that ends in a panic leaves a server that can only refuse: better it ends
-/// with an error, and its supervisor starts it again.
+/// Stops the server when dropped. A keeper that panics leaves a server that can only refuse. An exit with an error is
+/// better, because the supervisor restarts the server.
 pub(super) struct StopsServer(pub(super) Arc<Server>);
 
 impl Drop for StopsServer {

@@ -1,8 +1,8 @@
 //! A server's life: open everything, save once, serve, drain, save a last time.
 //!
-//! Order matters here. Sockets are bound before the state is touched, so that a start that fails for a busy port leaves
-//! no trace; the first save succeeds before the first client is accepted; and at the end the issuer's position is
-//! stored after the last reply was written.
+//! The order matters. Sockets are bound before the state is touched, so a start that fails for a busy port leaves no
+//! trace. The first save succeeds before the first client is accepted. The issuer's last position is stored after the
+//! last reply was written.
 
 use std::io;
 use std::net::TcpListener;
@@ -34,13 +34,13 @@ use crate::system::clock::{Clock as _, SystemClock};
 use crate::system::io_threads::{self, IoThreads};
 use crate::system::usage;
 
-/// The last save may take at least this long, however short `shutdown-timeout` is: it is what a restart resumes from.
+/// Shortest time-out of the last save, whatever `shutdown-timeout` is: a restart resumes from that save.
 const LAST_SAVE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 
-/// How long the last lines of the log may take: nobody may read them.
+/// Longest time for the last lines of the log: their reader may be stuck.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Writes what is left of the log when dropped, after a panic too.
+/// Flushes the log when dropped, after a panic too.
 struct FlushesLog(Log);
 
 impl Drop for FlushesLog {
@@ -49,7 +49,7 @@ impl Drop for FlushesLog {
     }
 }
 
-/// A configuration that can be run, and its log.
+/// A valid configuration, and its log.
 pub(super) struct Prepared {
     startup: Startup,
     log: Log,
@@ -63,14 +63,14 @@ pub(super) fn prepare(words: Vec<String>) -> Result<Prepared, Failure> {
     Ok(Prepared { startup, log })
 }
 
-/// What is open before the state is touched.
+/// Everything that is opened before the state is touched.
 struct Opening {
     listeners: Vec<Listener>,
     http: Vec<TcpListener>,
     io_threads: IoThreads,
     tls: Option<Arc<tls::Acceptor>>,
     identity: Identity,
-    /// With a claim store that servers share.
+    /// Set with a claim store that servers share.
     fleet: Option<Fleet>,
 }
 
@@ -83,7 +83,7 @@ impl Prepared {
         if alarms.is_empty() {
             tracing::info!("{starts}");
         } else {
-            // In one line with the start: nobody reads on who looks whether it began.
+            // In one line with the start, because readers who check for the start do not read further.
             tracing::warn!("{starts}; {}", alarms.join("; "));
         }
         for warning in &self.startup.warnings {
@@ -95,7 +95,7 @@ impl Prepared {
         if self.startup.makes_dir {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
-        // Before anything is opened: else the first thing that finds no descriptor would tell of it, in its own words.
+        // Before anything is opened. Otherwise the first failure for lack of descriptors would hide the cause.
         Places::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
         let runtime = runtime_of(config)()?;
         let io_threads = IoThreads::start(config.io_threads)
@@ -103,7 +103,7 @@ impl Prepared {
         let log_is_elsewhere = config.logfile.is_some() || config.syslog_enabled;
         let result = runtime.block_on(self.open_and_serve(io_threads));
         if let (Err(Failure(text)), true) = (&result, log_is_elsewhere) {
-            // In the log too, which somebody looks at later.
+            // Also in the log, for later readers.
             tracing::error!("{}", text.trim_end());
         }
         // A task that hangs (a sync that never returns) must not keep the process alive.
@@ -113,19 +113,19 @@ impl Prepared {
 
     async fn open_and_serve(self, io_threads: IoThreads) -> Result<(), Failure> {
         let config = &self.startup.config;
-        // Not before the log is there to tell what is wrong with them.
+        // After the log is open, so that it reports errors in the certificates.
         let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
         let listeners = listen::listen(config, tls.as_ref())?;
         let http = listen::listen_http(config)?;
         let identity = Identity { server_id: config.server_id, layout: config.layout };
-        // Until the last save is done, and the process with it.
+        // Held until the last save is done, and the process ends.
         let _claim = claim_machine(config, identity)?;
         let mut opening = Opening { listeners, http, io_threads, tls, identity, fleet: None };
         match (config.id_state, &config.claim.store) {
             (_, Some(store)) => {
                 let (fleet, claim) = Fleet::begin(config, store, &opening.listeners).await?;
                 opening.fleet = Some(fleet);
-                // Its claim is large.
+                // The claim is large.
                 Box::pin(self.serve(opening, claim)).await
             }
             (StateKind::File, None) => {
@@ -141,14 +141,14 @@ impl Prepared {
     async fn serve<S: Claim<Point = SavePoint>>(mut self, opening: Opening, claim: Taken<S>) -> Result<(), Failure> {
         let found = claim.point;
         let mut signals = Signals::listen();
-        // Everything is open but the stores and the HTTP port's thread: the descriptors that are left are for clients.
+        // Everything is open except the stores and the HTTP port's thread: the remaining descriptors are for clients.
         let own_files = listen::open_files() + listen::files_to_come(&self.startup.config);
         let fitted = startup::fit_clients(&mut self.startup.config, own_files)?;
         for warning in fitted.into_iter().chain(memory::warning(&self.startup.config, usage::memory_limit_bytes())) {
             tracing::warn!("{warning}");
         }
         let config = &self.startup.config;
-        // Before the first save: a start that gets no thread leaves no trace either.
+        // Before the first save: a start without a thread leaves no trace either.
         let thread = KeeperThread::start(runtime_of(config))?;
         let sequences = sequences::start(config)?;
         let begun = begin_life(config, opening.identity, claim, &mut signals).await?;
@@ -183,7 +183,7 @@ impl Prepared {
         }
         tracing::info!("{ready}");
 
-        // Kept to the end: the threads end with it.
+        // Kept to the end: the threads end when it is dropped.
         let acceptor = Acceptor::new(Arc::clone(&server), io_threads);
         acceptor.run(listeners).await;
         signals.abort();
@@ -213,9 +213,9 @@ impl Prepared {
     }
 }
 
-/// The right to this server-id on this machine, if it is asked for and can be had.
+/// Claims this server-id on this machine, if configured and possible.
 fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineClaim>, MachineError> {
-    // Active and standby may be on one machine: their claim keeps them apart.
+    // Active and standby may run on one machine: their claim in the store keeps them apart.
     if !config.id_machine_claim || config.claim.store.is_some() {
         return Ok(None);
     }
@@ -223,7 +223,7 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
     match MachineClaim::bind(identity.server_id, identity.layout.epoch(), dir.as_deref()) {
         Ok(claim) => Ok(Some(claim)),
         Err(held @ MachineError::Held { .. }) => Err(held),
-        // What was never promised keeps nobody from starting.
+        // The machine claim is best effort: an error does not prevent the start.
         Err(error @ MachineError::Io { .. }) => {
             tracing::warn!("{error}");
             Ok(None)
@@ -231,19 +231,19 @@ fn claim_machine(config: &Config, identity: Identity) -> Result<Option<MachineCl
     }
 }
 
-/// That another server has this one's state: two pods with one volume and one server-id. The claim is taken later and
-/// fails then; unless the other one, which was killed just now, is gone until then.
+/// Returns an error if another server holds this one's state: two pods with one volume and one server-id. The real
+/// claim is taken later. It may succeed then, if the other server was just killed and has ended.
 fn state_in_use(config: &Config) -> Option<String> {
     let is_in_folder = config.id_state == StateKind::File && config.claim.store.is_none();
     is_in_folder.then(|| lock::held(&config.state_dir, config.server_id))?.map(|held| held.to_string())
 }
 
-/// What makes the runtimes of the threads that have the claim: a claim in a store is asked for there.
+/// Returns the constructor of runtimes for threads that use the claim. A claim in a store needs a blocking pool.
 fn runtime_of(config: &Config) -> fn() -> io::Result<Runtime> {
     if config.claim.store.is_some() { io_threads::blocking_runtime } else { io_threads::runtime }
 }
 
-/// Prepares the issuer and saves for the first time. `None`: a signal ended the start before that.
+/// Prepares the issuer and saves for the first time. Returns `None` if a signal ended the start before that.
 async fn begin_life<S: Claim<Point = SavePoint>>(
     config: &Config,
     identity: Identity,
@@ -260,11 +260,11 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
         }
     };
     let generators = Generators::new(issuer);
-    // The first save holds their declarations.
+    // The first save includes their declarations.
     generators.declare(&config.generators).map_err(|error| Failure(error.to_string()))?;
     let saved = tokio::select! {
         saved = keeper.first_save() => saved,
-        // The disk may hang: a start can be stopped as well.
+        // The disk may hang, and a signal must still stop the start.
         name = signals.stop() => {
             nothing_served(name);
             let given_up = give_up(keeper, config, signals).await;
@@ -273,15 +273,15 @@ async fn begin_life<S: Claim<Point = SavePoint>>(
         }
     };
     if let Err(error) = saved {
-        // On a disk that fails this fails too, as a rule, and the first error says why.
+        // On a failing disk this usually fails too, and the first error gives the reason.
         let _ = give_up(keeper, config, signals).await;
         return Err(Failure(format!("the first save of the state failed: {error}. Nothing was served")));
     }
     Ok(Some((generators, keeper)))
 }
 
-/// The end of a start that fails once its first save was begun: a clock that was wrong leaves no trace. A second signal
-/// ends it at once.
+/// Ends a start that fails after its first save was begun, so that a wrong clock leaves no trace. A second signal ends
+/// it at once.
 async fn give_up<S: Claim<Point = SavePoint>>(
     keeper: Keeper<SystemClock, S>,
     config: &Config,
@@ -297,7 +297,7 @@ async fn give_up<S: Claim<Point = SavePoint>>(
     }
 }
 
-/// The exit of a server that has served: an error where its position may not be stored.
+/// Waits for the last save. Returns an error if the position may not be stored.
 async fn wait_for_last_save(
     keeper: oneshot::Receiver<Result<(), KeeperError>>,
     timeout: Duration,
@@ -338,7 +338,7 @@ fn log_options(config: &Config) -> LogOptions {
     }
 }
 
-/// 40 hex digits.
+/// Returns a random run id of 40 hex digits.
 fn run_id() -> String {
     let mut rng = rand::rng();
     (0..40).map(|_| char::from(b"0123456789abcdef"[rng.random_range(0..16)])).collect()

@@ -1,5 +1,5 @@
-//! Whether all that is bounded fits into the memory that the process may take. The kernel kills a process that takes
-//! more, in the middle of its work; a warning at the start comes before that.
+//! Checks whether everything that has a bound fits into the memory that the process may use. The kernel kills a process
+//! that exceeds it at any moment, so the start warns beforehand.
 //!
 //! `docs/limits.md` has the same table for operators, and `tests/attack` fills it.
 
@@ -11,37 +11,36 @@ use crate::server::monitor::MONITORS_BYTES_MAX;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The program without clients: 3 MiB of its own at the start, measured, and room for logs in memory, users, named
+/// The program without clients, bytes: 3 MiB at the start, measured, and room for logs in memory, users, named
 /// generators and sequences.
 const PROGRAM_BYTES: u64 = 8 * MIB;
 
-/// A client that is idle: 1.1 KiB here and 3.8 KiB in the kernel, measured.
+/// An idle client, bytes: 1.1 KiB here and 3.8 KiB in the kernel, measured.
 const CLIENT_BYTES: u64 = 5 * KIB;
 
-/// A connection of the HTTP port, without the buffers that count for `maxmemory-clients`: 4 KiB here and 4 KiB in the
-/// kernel, measured, and a response that is too small to be counted (8 KiB).
+/// A connection of the HTTP port, bytes, without the buffers that count towards `maxmemory-clients`. It is 4 KiB here
+/// and 4 KiB in the kernel, measured, and a response too small to be counted (8 KiB).
 #[cfg(feature = "http")]
 const HTTP_CLIENT_BYTES: u64 = 16 * KIB;
 
-/// The page's streams: 32 viewers, each with an event that it takes and one that waits, 64 KiB each.
+/// The page's streams, bytes: 32 viewers, each with one event being sent and one queued, 64 KiB each.
 #[cfg(feature = "http")]
 const VIEWERS_BYTES: u64 = 32 * 2 * 64 * KIB;
 
-/// What TLS keeps for a client: a record that has not come to its end (18 KiB), and replies that were not taken
-/// (rustls's limit of 64 KiB).
+/// TLS buffers of a client, bytes: an incomplete record (18 KiB), and unsent replies (rustls's limit of 64 KiB).
 const TLS_CLIENT_BYTES: u64 = 82 * KIB;
 
-/// What TLS keeps for a handshake: a message of it has 64 KiB at most, and comes in records.
+/// TLS buffers of a handshake, bytes: one of its messages has 64 KiB at most, and comes in records.
 const HANDSHAKE_BYTES: u64 = 82 * KIB;
 
-/// What is bounded, the directive that bounds it, and how much that is, bytes.
+/// Returns each bounded part, with the directive that bounds it and its bytes.
 fn bounds(config: &Config, limit_bytes: u64) -> Vec<(String, u64)> {
     let threads = config.io_threads as u64 + u64::from(config.http.port != 0);
     let buffers = config.maxmemory_clients.bytes(Some(limit_bytes)) as u64;
     let (clients, http_clients) = (u64::from(config.maxclients), u64::from(config.http.clients_max));
     let mut all = vec![
         ("the program".to_owned(), PROGRAM_BYTES + threads * KEPT_POOL_BYTES_MAX as u64),
-        // A request that grows is in two places while it is copied.
+        // A growing request exists twice while it is copied.
         ("maxmemory-clients, and half of it for a moment".to_owned(), buffers.saturating_add(buffers / 2)),
         (format!("maxclients {clients}"), clients * CLIENT_BYTES),
         ("monitors".to_owned(), MONITORS_BYTES_MAX as u64),
@@ -62,8 +61,8 @@ fn bounds(config: &Config, limit_bytes: u64) -> Vec<(String, u64)> {
     all
 }
 
-/// That the bounds add up to more than `limit_bytes`, which is what the process may take; `None`: they do not, or the
-/// system does not say.
+/// Returns a warning if the bounds add up to more than `limit_bytes`, the memory that the process may use. Returns
+/// `None` if they fit, or if the limit is unknown.
 pub(in crate::cli) fn warning(config: &Config, limit_bytes: Option<u64>) -> Option<String> {
     let limit_bytes = limit_bytes?;
     let bounds = bounds(config, limit_bytes);
@@ -95,14 +94,14 @@ mod tests {
 
     fn warned(words: &str, limit_mib: u64) -> Option<String> {
         let words = words.split_whitespace().map(str::to_owned).collect();
-        let (config, _) = Config::load(&Sources { words, ..Sources::default() }, &RealFiles).expect("right");
+        let (config, _) = Config::load(&Sources { words, ..Sources::default() }, &RealFiles).expect("valid");
         warning(&config, Some(limit_mib * MIB))
     }
 
     #[test]
     #[cfg(feature = "http")]
     fn limits_that_documents_name_hold() {
-        // docs/install.md and deploy/kubernetes; both have the HTTP port.
+        // The limits in docs/install.md and deploy/kubernetes; both have the HTTP port.
         let http = "--http-port 7880";
         assert_eq!(warned(http, 256), None);
         assert_eq!(warned(&format!("{http} --maxclients 2000 --http-max-clients 200"), 128), None);
@@ -115,12 +114,12 @@ mod tests {
         assert!(text.contains("and it may take 128: "), "{text}");
         assert!(text.contains("48 for maxmemory-clients") && text.contains("98 for maxclients 20000"), "{text}");
         assert!(text.contains("lower maxclients"), "{text}");
-        // What `auto` is follows from the limit, and what clients take otherwise does not.
+        // `auto` follows the limit; the other memory of clients does not.
         assert!(warned("", 64).is_some());
         assert_eq!(warned("--maxclients 500", 64), None);
         let text = warned("--maxmemory-clients 0", 1 << 20).expect("a warning");
         assert!(text.starts_with("maxmemory-clients 0 is no bound"), "{text}");
-        // The system does not say.
+        // The limit is unknown.
         assert_eq!(warning(&Config::default(), None), None);
     }
 

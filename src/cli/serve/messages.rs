@@ -1,4 +1,4 @@
-//! What the log says of a start.
+//! Log lines of a start.
 
 use std::io::IsTerminal as _;
 use std::net::{SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use crate::system::clock::Clock as _;
 use crate::text::plural::counted;
 use crate::text::timestamp;
 
-/// The last line of a start, the one that people and scripts wait for, with what they ask next.
+/// Returns the last line of a start, which people and scripts wait for, with hints about the next steps.
 pub(super) fn ready_line(server: &Server, listeners: &[Listener], http: &[TcpListener]) -> String {
     let config = server.config.get();
     let scheme = if config.http.tls { "https" } else { "http" };
@@ -43,12 +43,12 @@ pub(super) fn ready_line(server: &Server, listeners: &[Listener], http: &[TcpLis
     if next.is_empty() { line } else { format!("{line}. Next, {}", next.join("; ")) }
 }
 
-/// Where a program on this machine finds what listens on an address.
+/// Returns the address by which a program on this machine reaches a listener.
 fn reached_at(address: SocketAddr) -> String {
     if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
 }
 
-/// What an operator wants to know at a start.
+/// Logs what an operator should know at a start.
 pub(super) fn banner(server: &Server, found: Option<SavePoint>) {
     let config = server.config.get();
     let layout = config.layout;

@@ -1,7 +1,7 @@
-//! `getid serve`: from words on a command line to a server, and back to an exit code.
+//! `getid serve`: from the words of a command line to a server, and to its exit code.
 //!
-//! Three steps, one file each: `words` says where the configuration comes from, `startup` makes of it a value that can
-//! be run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
+//! There are three steps, one file each. `words` finds the sources of the configuration, `startup` turns them into a
+//! value that can be run, and `lifecycle` runs it: open, serve, drain, last save. `check-config` shares the first two.
 
 mod access;
 mod fleet;
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use crate::logging;
 use crate::system::allocator;
 
-/// Runs a server until it is told to stop. `words` are what follows `serve`.
+/// Runs a server until it is stopped. `words` are the words after `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
     allocator::give_large_buffers_back();
     match lifecycle::prepare(words).and_then(lifecycle::Prepared::run) {
@@ -37,7 +37,7 @@ pub fn run(words: Vec<String>) -> ExitCode {
     }
 }
 
-/// Why a server did not start, or did not end well: for standard error.
+/// The error for standard error about a server that did not start, or did not end well.
 struct Failure(String);
 
 impl<E: Display> From<E> for Failure {
@@ -46,7 +46,7 @@ impl<E: Display> From<E> for Failure {
     }
 }
 
-/// Logs an error that does not matter to clients: as in Redis, the server serves all the same.
+/// Logs an error that does not affect clients: as in Redis, the server keeps serving.
 fn warn_on_error<E: Display>(what: &str, result: Result<(), E>) {
     if let Err(error) = result {
         tracing::warn!("{what}: {error}");

@@ -1,6 +1,6 @@
 //! Readiness, status and the watchdog by systemd's protocol.
 //!
-//! Nothing depends on it: where it fails, the caller logs it and serves on, as Redis does.
+//! The server does not depend on it: if it fails, the caller logs the error and keeps serving, as Redis does.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,20 +11,20 @@ use std::time::Duration;
 
 use crate::config::Supervised;
 
-/// How long a service manager that hangs may hold up a message. It delays a start and a stop; it must not prevent them,
-/// and other work of the thread goes on.
+/// Longest time that a hanging service manager may delay a message. It delays a start and a stop, but does not prevent
+/// them, and other work of the thread continues.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Tells the service manager how far the server is: `sd_notify(3)`, without the library. Lives in a runtime.
+/// Reports the server's state to the service manager: `sd_notify(3)`, without the library. It needs a Tokio runtime.
 #[derive(Debug)]
 pub(super) struct Notifier {
     socket: Option<tokio::net::UnixDatagram>,
 }
 
 impl Notifier {
-    /// A notifier for `supervised`, with the value of `NOTIFY_SOCKET`.
+    /// Opens a notifier for `supervised`, with the value of `NOTIFY_SOCKET`.
     ///
-    /// There is always one; where nobody can be told it does nothing. The warning says so if somebody wanted it.
+    /// Without a service manager the notifier does nothing, and if `supervised` asks for one, there is a warning.
     pub(super) fn open(supervised: Supervised, notify_socket: Option<OsString>) -> (Notifier, Option<NotifyWarning>) {
         let silent = |warning| (Notifier { socket: None }, warning);
         let address = notify_socket.filter(|value| !value.is_empty());
@@ -39,7 +39,7 @@ impl Notifier {
         }
     }
 
-    /// The server answers clients from now on. `status` is what `systemctl status` shows.
+    /// Reports that the server answers clients from now on. `status` is the text of `systemctl status`.
     pub(super) async fn ready(&self, status: &str) -> io::Result<()> {
         self.send(&format!("READY=1\nSTATUS={}\n", one_line(status))).await
     }
@@ -48,7 +48,7 @@ impl Notifier {
         self.send("STOPPING=1\nSTATUS=Stopping\n").await
     }
 
-    /// The server is alive: to be said as often as [`watchdog_every`] tells.
+    /// Reports that the server is alive. To be called every [`watchdog_every`].
     pub(super) async fn alive(&self) -> io::Result<()> {
         self.send("WATCHDOG=1\n").await
     }
@@ -57,7 +57,7 @@ impl Notifier {
         self.socket.is_some()
     }
 
-    /// What `systemctl status` is to show from now on.
+    /// Sets the text that `systemctl status` shows.
     pub(super) async fn status(&self, status: &str) -> io::Result<()> {
         self.send(&format!("STATUS={}\n", one_line(status))).await
     }
@@ -74,9 +74,9 @@ impl Notifier {
     }
 }
 
-/// How often a service manager that has `WatchdogSec=` is to hear that the server is alive: twice in the time after
-/// which it would kill it, as `sd_watchdog_enabled(3)` advises. From the values of `WATCHDOG_USEC` and `WATCHDOG_PID`;
-/// `None` without a watchdog, or with one that is meant for another process.
+/// Returns the interval of alive messages for a service manager with `WatchdogSec=`. It is half of the time after which
+/// the manager kills the server, as `sd_watchdog_enabled(3)` advises. The arguments are the values of `WATCHDOG_USEC`
+/// and `WATCHDOG_PID`. Returns `None` without a watchdog, or with one for another process.
 pub(super) fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Option<Duration> {
     let number = |text: &OsStr| text.to_str()?.parse::<u64>().ok();
     if pid.is_some_and(|pid| number(pid) != Some(u64::from(std::process::id()))) {
@@ -86,7 +86,7 @@ pub(super) fn watchdog_every(usec: Option<&OsStr>, pid: Option<&OsStr>) -> Optio
     (half_us > 0).then(|| Duration::from_micros(half_us))
 }
 
-/// A line break would begin another assignment.
+/// Replaces line breaks, each of which would begin another assignment.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn systemd_is_told_of_start_status_and_stop() {
+    async fn systemd_gets_start_status_and_stop() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let systemd = UnixDatagram::bind(&path).unwrap();
@@ -144,12 +144,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_manager_that_hangs_holds_up_nobody_else() {
+    async fn a_manager_that_hangs_delays_no_other_task() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("notify");
         let _systemd = UnixDatagram::bind(&path).unwrap();
         let (notifier, _) = Notifier::open(Supervised::Auto, Some(path.into()));
-        // Some messages have room.
+        // Some messages fit into the socket's buffer.
         let told = async { while notifier.alive().await.is_ok() {} };
         let others = std::cell::Cell::new(0);
         let turns = async {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watchdog_hears_twice_in_its_time() {
+    fn the_watchdog_gets_two_messages_in_its_time() {
         let check = |usec: Option<&str>, pid: Option<&str>, expected_ms: Option<u64>| {
             let every = watchdog_every(usec.map(OsStr::new), pid.map(OsStr::new));
             assert_eq!(every, expected_ms.map(Duration::from_millis), "{usec:?} {pid:?}");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_is_told_where_nobody_is() {
+    async fn without_a_manager_nothing_is_sent() {
         check(Supervised::No, Some("/run/systemd/notify"), None).await;
         check(Supervised::Auto, None, None).await;
         check(Supervised::Auto, Some(""), None).await;

@@ -1,6 +1,6 @@
 //! The pid file, for scripts that send signals.
 //!
-//! Nothing depends on it: where it fails, the caller logs it and serves on, as Redis does.
+//! The server does not depend on it: if it fails, the caller logs the error and keeps serving, as Redis does.
 
 use std::fs;
 use std::io;
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 
 use crate::system::files::{self, FileId, Readers};
 
-/// The process id in a file (`pidfile`), for scripts that send signals.
+/// A file with the process id (`pidfile`), for scripts that send signals.
 #[derive(Debug)]
 pub(in crate::cli) struct PidFile {
     path: PathBuf,
     id: FileId,
 }
 
-/// Bytes of a pid file that are looked at: a number has at most ten digits.
+/// Largest part of a pid file that is read, bytes: a number has at most ten digits.
 const PID_BYTES_MAX: usize = 64;
 
 impl PidFile {
-    /// Writes this process's id to `path`. What a crash left there is replaced, as Redis does, but not the file of a
-    /// getid that runs. The file is a new one: what a link of this name leads to is not touched.
+    /// Writes this process's id to `path`. As in Redis, a file left by a crash is replaced, but not the file of a
+    /// running getid. The file is a new one: the target of a link of this name is not touched.
     pub(in crate::cli) fn write(path: &Path) -> Result<PidFile, PidFileError> {
         let wrap = |error| PidFileError { path: path.to_owned(), error };
         let path = std::path::absolute(path).map_err(wrap)?;
@@ -31,7 +31,7 @@ impl PidFile {
         }
         let text = format!("{}\n", std::process::id());
         let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
-            // A file in /run that was made for us, in a folder that is not ours.
+            // The file was made for this user, in a folder of another user, such as /run.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 files::overwrite(&path, text.as_bytes()).map_err(|_| error)
             }
@@ -42,8 +42,8 @@ impl PidFile {
         Ok(PidFile { path, id })
     }
 
-    /// Whether it could be written, to be asked beforehand: another getid that runs may be the one that is to be
-    /// restarted. `soon` is a folder that the start is going to make.
+    /// Checks whether the file could be written, without writing it. A file of a running getid is no error, because
+    /// that getid may be about to be restarted. `soon` is a folder that the start will make.
     pub(in crate::cli) fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
         let checked = match files::can_replace(path, soon) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -54,13 +54,13 @@ impl PidFile {
         checked.map_err(|error| PidFileError { path: path.to_owned(), error })
     }
 
-    /// Removes the file at a clean exit, unless it is gone or another one by then.
+    /// Removes the file at a clean exit, unless it is gone or was replaced.
     pub(in crate::cli) fn remove(self) -> Result<(), PidFileError> {
         files::remove_if(&self.path, self.id).map_err(|error| PidFileError { path: self.path, error })
     }
 }
 
-/// The process that a pid file names, if it is another one, runs, and has the name that this one has.
+/// Returns the process id in a pid file, if it is another running process with this process's name.
 fn running_getid(path: &Path) -> Option<u32> {
     let text = files::read(path, PID_BYTES_MAX).ok()?;
     let pid: u32 = str::from_utf8(&text).ok()?.trim().parse().ok()?;
@@ -71,7 +71,7 @@ fn running_getid(path: &Path) -> Option<u32> {
 #[derive(Debug, thiserror::Error)]
 #[error("pid file {}: {error}", path.display())]
 pub(in crate::cli) struct PidFileError {
-    /// Its path.
+    /// Path of the pid file.
     pub path: PathBuf,
     pub error: io::Error,
 }
@@ -90,7 +90,7 @@ mod tests {
         file.remove().unwrap();
         assert!(!path.exists());
 
-        // Another file has taken its name since, even if it has the same number in it.
+        // Another file has this name now, even with the same number in it.
         let file = PidFile::write(&path).unwrap();
         let other = PidFile::write(&path).unwrap();
         file.remove().unwrap();
@@ -98,7 +98,7 @@ mod tests {
         other.remove().unwrap();
         assert!(!path.exists());
 
-        // A link is replaced, and what it leads to stays.
+        // A link is replaced, and its target stays.
         let victim = dir.path().join("victim");
         fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, &path).unwrap();

@@ -1,4 +1,4 @@
-//! Sequences in a server's life: their stores are opened beside it, and get back at its end what nobody was given.
+//! Sequences in a server's life: their stores are opened concurrently, and unused values are returned at its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::sql::{self, Table};
 use crate::system::clock::SystemClock;
 use crate::text::plural::counted;
 
-/// Starts their thread, where there are stores. A store that does not answer keeps nobody from starting.
+/// Starts the sequences' thread, if there are stores. An unreachable store does not prevent the start.
 pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> {
     let table = match config.sequences.table {
         SequenceTable::Native => Table::Native,
@@ -33,7 +33,7 @@ pub(super) fn start(config: &Config) -> Result<Option<Arc<Sequences>>, Failure> 
     Ok(Some(sequences))
 }
 
-/// Gives back what is held, after the last reply.
+/// Returns the reserved but unused values to the stores, after the last reply.
 pub(super) async fn stop(sequences: Option<&Arc<Sequences>>, timeout: Duration) {
     let Some(sequences) = sequences else { return };
     let Stopped { given_back, lost, sequences } = sequences.stop(timeout).await;

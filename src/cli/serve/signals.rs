@@ -1,4 +1,4 @@
-//! Signals: what they do to a server that starts, and to one that runs.
+//! Signals: their effect on a server that starts, and on one that runs.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use tokio::task::JoinHandle;
 
 use crate::server::Server;
 
-/// Signals, caught from the moment it is made on: until then they end the process, or do nothing to one that has pid 1.
+/// Handlers of signals, active from creation on. Before that, a signal ends the process, or is ignored by a process
+/// with pid 1.
 pub(super) struct Signals {
     terminate: Option<Signal>,
     interrupt: Option<Signal>,
     hangup: Option<Signal>,
-    /// A child has ended; `None` if this is not process 1, which has none.
+    /// A child has ended; `None` unless this is process 1, because getid starts no program.
     child: Option<Signal>,
 }
 
 impl Signals {
     pub(super) fn listen() -> Signals {
-        // Their default is to end the process, and none of them means that to a server. They are caught from now on for
-        // good, though nobody waits for them. (A write to a reader that has gone, or past `ulimit -f`, is an error
-        // then.)
+        // Their default ends the process, which no sender of these signals intends for a server. From now on they are
+        // caught and ignored. (A write to a closed pipe, or past `ulimit -f`, is then an error.)
         let ignored = [
             SignalKind::user_defined1(),
             SignalKind::user_defined2(),
@@ -46,7 +46,7 @@ impl Signals {
         }
     }
 
-    /// Waits for SIGTERM or SIGINT, and says which.
+    /// Waits for SIGTERM or SIGINT, and returns its name.
     pub(super) async fn stop(&mut self) -> &'static str {
         loop {
             self.reap();
@@ -58,8 +58,8 @@ impl Signals {
         }
     }
 
-    /// Lets go of what has ended below process 1: whoever's parent has ended is its child, such as what a shell in the
-    /// container has left. getid starts no program itself, so nobody else waits for one.
+    /// Reaps ended children of process 1. It adopts each process whose parent has ended, such as those that a shell in
+    /// the container leaves. getid starts no program itself, so no other code waits for a child.
     fn reap(&self) {
         if self.child.is_some() {
             while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) = waitpid(None, Some(WaitPidFlag::WNOHANG))
@@ -81,16 +81,16 @@ async fn next(signal: &mut Option<Signal>) {
 /// Waits for a task, if there is one.
 async fn ended(task: &mut Option<JoinHandle<()>>) {
     match task {
-        // It has logged what went wrong.
+        // The task has logged its errors.
         Some(task) => drop(task.await),
         None => std::future::pending().await,
     }
 }
 
-/// SIGTERM and SIGINT stop the server, the second one at once; SIGHUP has the log, certificates and
-/// declarations of generators read again.
+/// Handles signals while the server runs. SIGTERM and SIGINT stop it, the second one at once. SIGHUP reloads the log,
+/// certificates and declarations of generators.
 pub(super) async fn obey(mut signals: Signals, server: Arc<Server>) {
-    // Beside this, so that a disk that hangs keeps nobody from stopping the server; and one at a time.
+    // In a task of its own, so that a hanging disk does not prevent a stop. One reload runs at a time.
     let mut reopening: Option<JoinHandle<()>> = None;
     loop {
         signals.reap();

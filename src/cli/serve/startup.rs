@@ -1,7 +1,7 @@
-//! From the words behind `serve` and `check-config` to a configuration that can be run, and all that is said about it.
+//! From the words after `serve` and `check-config` to a configuration that can be run, with its warnings.
 //!
-//! One function does it for both, so that `check-config` says what a start would. What it has to leave to the start is
-//! what takes something: making the folder, opening the log, listening, the claim to the state.
+//! One function serves both, so `check-config` reports what a start would. Steps that acquire something are left to the
+//! start: making the folder, opening the log, listening, and claiming the state.
 
 use std::path::PathBuf;
 
@@ -16,32 +16,32 @@ use crate::system::clock::wall_unix_ms;
 
 /// A configuration that can be run.
 pub(in crate::cli) struct Startup {
-    /// All of it; `state_dir` is where it will be.
+    /// The whole configuration; `state_dir` is the final path.
     pub(in crate::cli) config: Config,
-    /// What is likely to repeat IDs or to lose the state, in sentences: for the first line of the log.
+    /// Sentences about settings that are likely to repeat IDs or to lose the state, for the first line of the log.
     pub(in crate::cli) alarms: Vec<String>,
-    /// What may not be meant, in sentences.
+    /// Sentences about settings that may not be intended.
     pub(in crate::cli) warnings: Vec<String>,
-    /// Lines of files that the environment or the command line override, in sentences.
+    /// Sentences about lines of files that the environment or the command line override.
     pub(in crate::cli) overridden: Vec<String>,
-    /// What sessions are made with.
+    /// Settings of new sessions.
     pub(in crate::cli) settings: Settings,
-    /// Absolute.
+    /// Absolute path of the configuration file, if there is one.
     pub(in crate::cli) config_file: Option<PathBuf>,
-    /// Without what is nobody's business.
+    /// Sources of the configuration, with only the `GETID_*` variables of the environment.
     pub(in crate::cli) sources: Sources,
-    /// The folder that paths of `include` begin in.
+    /// The working folder at the start, where relative paths of `include` begin.
     pub(in crate::cli) started_in: PathBuf,
-    /// Whether the folder of the state is not there yet.
+    /// Whether the folder of the state does not exist yet.
     pub(in crate::cli) makes_dir: bool,
 }
 
-/// What the configuration is wanted for.
+/// Purpose for which a configuration is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Purpose {
-    /// A server is to run: the folder is made if it is missing.
+    /// A server will run: a missing folder is made.
     Start,
-    /// Nothing is to change.
+    /// Nothing is changed.
     Check,
 }
 
@@ -51,20 +51,20 @@ impl Startup {
         let mut sources = words::sources(words);
         let (mut config, warnings, overridden) = Config::load_and_compare(&sources, &RealFiles)?;
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
-        // A folder that is gone has no files.
+        // A deleted working folder has no files.
         let started_in = std::env::current_dir().unwrap_or_default();
         let mut settings = session_settings(&config)?;
         let dir = Dir::find(&config, &sources.environment, &started_in)?;
         let around = Surroundings::look(&dir.path);
         surroundings::missing_server_id(&config, &around)?;
-        // The rest of the environment is nobody's business.
+        // Only `GETID_*` variables are kept.
         sources.environment.retain(|(name, _)| name.as_encoded_bytes().starts_with(b"GETID_"));
         if purpose == Purpose::Start || !dir.is_missing {
             config.state_dir = dir.enter()?;
         } else {
             dir.can_make()?;
             config.state_dir.clone_from(&dir.path);
-            // As seen from a folder that is not there.
+            // Relative to the folder that does not exist yet.
             config.resolve_paths(&dir.path);
         }
         let keeps_files = config.id_state == StateKind::File || config.claim.store.is_some();
@@ -90,10 +90,10 @@ impl Startup {
     }
 }
 
-/// Lowers `maxclients` and `http-max-clients` to what the limit of open files has room for: as in Redis, this is what
-/// they are from then on. Says so.
+/// Lowers `maxclients` and `http-max-clients` to what the limit of open files permits. As in Redis, these are their
+/// values from then on. Returns a sentence for each lowered one.
 ///
-/// `own_files` are open for everything else.
+/// `own_files` descriptors are used for everything else.
 pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Vec<String>, TooFewFiles> {
     let asked = Places::of(config);
     let found = asked.fitting(own_files, config.tls_port != 0)?;
@@ -113,7 +113,7 @@ fn fitted(name: &str, asked: u32, found: u32) -> String {
     )
 }
 
-/// What may not be meant about the state and the server-id.
+/// Returns warnings about the state and the server-id.
 fn own_warnings(config: &Config, dir: &Dir) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.server_id_from == ServerIdFrom::Nobody {

@@ -1,4 +1,4 @@
-//! What the process manager is told of a server: its pid in a file, and its state by [`Notifier`].
+//! Reports a server to the process manager: its pid in a file, and its state by [`Notifier`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) struct Supervision {
 }
 
 impl Supervision {
-    /// Writes the pid file, says that the server is ready, and keeps saying how it is.
+    /// Writes the pid file, reports that the server is ready, and keeps its status up to date.
     pub(super) async fn begin(server: &Arc<Server>) -> Supervision {
         let config = server.config.get();
         let written = config.pidfile.as_deref().map(PidFile::write).transpose();
@@ -51,10 +51,10 @@ impl Supervision {
     }
 }
 
-/// What `systemctl status` shows while IDs are given.
+/// Text of `systemctl status` while IDs are given.
 const SERVING: &str = "Serving IDs";
 
-/// Keeps what `systemctl status` shows true: that IDs are given, or why not.
+/// Keeps the text of `systemctl status` true: IDs are given, or the reason why not.
 async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: String) {
     if !notifier.is_heard() {
         return;
@@ -65,7 +65,7 @@ async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: Str
         tick.tick().await;
         let status = status_of(&server);
         if status != told {
-            // Said again the next time it changes.
+            // If the message is lost, the next change of the status sends one again.
             let _ = notifier.status(&status).await;
             told = status;
         }
@@ -74,18 +74,18 @@ async fn keep_status(notifier: Arc<Notifier>, server: Arc<Server>, mut told: Str
 
 fn status_of(server: &Server) -> String {
     if let Some(claim) = server.claim().filter(|claim| claim.is_standby()) {
-        // It begins with "standby for server-id 3".
+        // The reason begins with "standby for server-id 3".
         return format!("Waiting, {}", printable(claim.status().reason()));
     }
-    // Overload may begin and end a thousand times a second.
+    // Overload is left out: it may begin and end a thousand times a second.
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => SERVING.to_owned(),
         Some(refusal) => format!("No IDs: {refusal}"),
     }
 }
 
-/// Tells a watchdog (`WatchdogSec=`) that the server is alive, from the thread that accepts clients: if that hangs, so
-/// does this.
+/// Sends alive messages to a watchdog (`WatchdogSec=`) from the thread that accepts clients. If that thread hangs, the
+/// messages stop.
 async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
     let (usec, pid) = (std::env::var_os("WATCHDOG_USEC"), std::env::var_os("WATCHDOG_PID"));
     let Some(every) = watchdog_every(usec.as_deref(), pid.as_deref()).filter(|_| notifier.is_heard()) else { return };
@@ -95,7 +95,7 @@ async fn keep_watchdog_quiet(notifier: Arc<Notifier>) {
     loop {
         tick.tick().await;
         let result = notifier.alive().await;
-        // Said once: it may come every few seconds.
+        // Logged once, because it may recur every few seconds.
         if result.is_err() && !failed {
             warn_on_error("systemd's watchdog was not told that the server is alive", result.as_ref().copied());
         }

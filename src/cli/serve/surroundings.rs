@@ -1,8 +1,7 @@
-//! What a container or a cluster around the server makes of its configuration, where that repeats IDs or loses state.
+//! Finds settings that repeat IDs or lose the state in the container or cluster around the server.
 //!
-//! Both are silent mistakes: each pod of a `StatefulSet` without a server-id is server 0, and a folder that goes with
-//! its container looks like any other. What was found is in [`Surroundings`]; what follows is decided by functions of
-//! it.
+//! Both are silent mistakes. Each pod of a `StatefulSet` without a server-id is server 0, and a folder that is deleted
+//! with its container looks like any other. [`Surroundings`] holds the findings, and pure functions decide on them.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,33 +12,34 @@ use crate::config::{Config, Report, ServerIdFrom, StateKind, ordinal};
 use crate::system::host;
 use crate::system::mounts::Mount;
 
-/// What is around this process.
+/// The surroundings of this process.
 pub(super) struct Surroundings {
-    /// It is what a container of any engine is run for.
+    /// This process is the main process of a container, whatever its engine.
     is_container: bool,
-    /// The same of a pod of Kubernetes.
+    /// This process is the main process of a container in a Kubernetes pod.
     is_pod: bool,
-    /// The pod's, in a pod.
+    /// Host name; in a pod it is the pod's name.
     host_name: String,
-    /// What the folder of the state is on; `None`: the system does not tell.
+    /// The mount of the state's folder; `None` if the system does not report it.
     mount: Option<Mount>,
 }
 
-/// A pod of a Deployment ends in five characters, which may be digits by chance; a `StatefulSet` has fewer pods.
+/// Largest number of a pod that counts as an ordinal. A Deployment's pod ends in five characters, which may all be
+/// digits; a `StatefulSet` has fewer pods.
 const ORDINAL_MAX: u32 = 9999;
 
-/// Names of volumes that an engine thought of: 64 hex digits.
+/// Length of a volume name that an engine generated: 64 hex digits.
 const NO_NAME_LEN: usize = 64;
 
 impl Surroundings {
-    /// Looks around. `dir` is the folder of the state, which may still be missing.
+    /// Inspects the surroundings. `dir` is the folder of the state, which may not exist yet.
     pub(super) fn look(dir: &Path) -> Surroundings {
-        // What a container is run for has a parent outside of it, or the container's init. Any other server in one was
-        // started by hand or by a test, and the container's name and folders are not made for it.
+        // The main process of a container has a parent outside of it, or the container's init. Any other server in a
+        // container was started by hand or by a test, and the container's name and folders are not made for it.
         let is_what_runs = getppid().as_raw() <= 1;
-        // Kubernetes gives it to every container; Docker and Podman leave a file each.
+        // Kubernetes sets this variable in every container; Docker and Podman each leave a file.
         let is_pod = is_what_runs && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        // Podman's file is not there under a read-only root; its variable is.
+        // Podman's file is missing under a read-only root; its variable is set.
         let has_mark = ["/.dockerenv", "/run/.containerenv"].iter().any(|path| Path::new(path).exists())
             || std::env::var_os("container").is_some_and(|name| !name.is_empty());
         let is_container = is_pod || is_what_runs && has_mark;
@@ -48,17 +48,17 @@ impl Surroundings {
         Surroundings { is_container, is_pod, host_name: host::name(), mount }
     }
 
-    /// The number of this pod in its `StatefulSet`.
+    /// Returns the number of this pod in its `StatefulSet`.
     fn pod_number(&self) -> Option<u32> {
         ordinal(&self.host_name).filter(|number| self.is_pod && *number <= ORDINAL_MAX)
     }
 }
 
-/// Why a pod must not start: it would have the server-id of every other pod of its `StatefulSet`.
+/// Fails if this pod must not start: it would have the server-id of every other pod of its `StatefulSet`.
 ///
-/// The first pod may start: 0 is its number, and a set of one is what many have.
+/// The first pod may start: 0 is its number, and many sets have one pod.
 pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Result<(), Report> {
-    // A claim store keeps two servers from one server-id: one of them waits.
+    // With a claim store, one of two servers with the same server-id waits.
     if config.server_id_from != ServerIdFrom::Nobody || config.claim.store.is_some() {
         return Ok(());
     }
@@ -72,7 +72,7 @@ pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Resul
     }
 }
 
-/// What an operator has to know first: the text of the first line of the log, as far as something is wrong.
+/// Returns the alarms for the first line of the log, one for each problem.
 pub(super) fn alarms(config: &Config, around: &Surroundings) -> Vec<String> {
     if config.claim.store.is_some() {
         return Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn alarms(config: &Config, around: &Surroundings) -> Vec<String> {
     [shared_server_id(config, around), fleeting_state(config, around)].into_iter().flatten().collect()
 }
 
-/// A number that the template of a `StatefulSet` names is the number of all its pods.
+/// Returns an alarm if the pods of a `StatefulSet` share the server-id that its template sets.
 fn shared_server_id(config: &Config, around: &Surroundings) -> Option<String> {
     let number = around.pod_number().filter(|number| *number > 0)?;
     let is_other = config.server_id_from == ServerIdFrom::Number && config.server_id != number;
@@ -93,7 +93,7 @@ fn shared_server_id(config: &Config, around: &Surroundings) -> Option<String> {
     })
 }
 
-/// A state that goes with its container is no state.
+/// Returns an alarm if the state is deleted with its container.
 fn fleeting_state(config: &Config, around: &Surroundings) -> Option<String> {
     if config.id_state != StateKind::File || !around.is_container {
         return None;
@@ -109,7 +109,7 @@ fn fleeting_state(config: &Config, around: &Surroundings) -> Option<String> {
     ))
 }
 
-/// What a folder on this mount goes with; `None`: it stays.
+/// Returns the kind of a mount that is deleted with its container; `None` for a lasting mount.
 fn fleeting(mount: &Mount) -> Option<&'static str> {
     let folders: Vec<&OsStr> = mount.root.iter().collect();
     let is_made_up =
@@ -138,7 +138,7 @@ mod tests {
     fn config(words: &str, host_name: &str) -> Config {
         let words = words.split_whitespace().map(str::to_owned).collect();
         let sources = Sources { words, host_name: Some(host_name.to_owned()), ..Sources::default() };
-        let (config, _) = Config::load(&sources, &RealFiles).expect("right");
+        let (config, _) = Config::load(&sources, &RealFiles).expect("valid");
         Config { state_dir: "/data".into(), ..config }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         check_start("--server-id 1", "getid-1", true);
         check_start("--server-id 0", "getid-1", true);
         check_start("--server-id auto-ordinal", "getid-1", true);
-        // A Deployment's, the second with digits by chance.
+        // Pods of Deployments; the second ends in digits by chance.
         check_start("", "getid-7d9f6c8b55-x2x94", true);
         check_start("", "getid-7d9f6c8b55-24679", true);
         // No pod.
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_all_pods_is_told() {
+    fn a_number_shared_by_all_pods_is_reported() {
         let said = |words: &str, host_name: &str| alarms(&config(words, host_name), &pod(host_name, VOLUME));
         let found = said("--server-id 0", "getid-1");
         assert!(matches!(&found[..], [one] if one.starts_with("server-id is 0 in the pod getid-1: ")), "{found:?}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_goes_with_its_container_is_told() {
+    fn a_state_that_is_deleted_with_its_container_is_reported() {
         let no_name = format!("/var/lib/docker/volumes/{}/_data", "0a".repeat(32));
         check_state(OWN, Some("in the container's own file system"));
         check_state(("/", "/var/lib/containers/storage/vfs/dir/x", "ext4"), Some("in the container's own file system"));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_no_state_loses_none() {
+    fn without_state_there_is_no_alarm() {
         assert_eq!(alarms(&config("--server-id 2 --id-state none", "a"), &pod("a", OWN)), [""; 0]);
         let machine = Surroundings { is_container: false, is_pod: false, ..pod("a", OWN) };
         assert_eq!(alarms(&config("--server-id 2", "a"), &machine), [""; 0]);

@@ -1,10 +1,10 @@
-//! From the words behind `serve` and `check-config` to where the configuration comes from.
+//! From the words after `serve` and `check-config` to the sources of the configuration.
 
 use crate::config::Sources;
 use crate::system::host;
 
-/// The file is the first word unless that is a directive, as redis-server has it, or follows `--config`; the
-/// environment is this process's own.
+/// Returns the sources of the configuration. As in redis-server, the file is the first word, unless that is a
+/// directive, or it follows `--config`. The environment is this process's own.
 pub(super) fn sources(words: Vec<String>) -> Sources {
     let (file, words) = part(words);
     Sources {
@@ -15,8 +15,8 @@ pub(super) fn sources(words: Vec<String>) -> Sources {
     }
 }
 
-/// The file and the directives. A `--config` that names no file, or a second one, stays among them: the configuration
-/// says what is wrong with it.
+/// Splits the words into the file and the directives. A `--config` without a file, and a second one, stay among the
+/// directives, so that the configuration reports the error.
 fn part(mut words: Vec<String>) -> (Option<String>, Vec<String>) {
     if words.first().is_some_and(|word| !word.starts_with('-')) {
         let file = words.remove(0);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_config_is_left_to_be_told() {
+    fn a_wrong_config_option_stays_for_the_error() {
         check("-p 7000", None, &["-p", "7000"]);
         check("--config", None, &["--config"]);
         check("--config --port 1", None, &["--config", "--port", "1"]);

@@ -1,4 +1,4 @@
-//! Pools of worker ids in a server's life: their store is opened beside it.
+//! Pools of worker ids in a server's life: their store is opened concurrently.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::sql;
 use crate::text::store_url::StoreKind;
 use crate::workers::{Host, PoolSpec, Workers};
 
-/// How long one call of the store may take.
+/// Deadline of each call of the store.
 const STORE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Starts their thread, where there are pools. A store that does not answer keeps nobody from starting.
+/// Starts the pools' thread, if there are pools. An unreachable store does not prevent the start.
 pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, Failure> {
     let config = server.config.get();
     if config.worker_pools.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn start(server: &Arc<Server>) -> Result<Option<Arc<Workers>>, Failur
 }
 
 fn open(config: &Config) -> Result<Arc<dyn RecordStore>, Failure> {
-    // The configuration was refused if there is none.
+    // A configuration with pools and without a store was refused before.
     let none = || Failure("there are pools of worker ids, but no store to keep their leases in".to_owned());
     let url = config.worker_store().ok_or_else(none)?;
     #[cfg(feature = "fleet")]
@@ -44,7 +44,7 @@ fn open(config: &Config) -> Result<Arc<dyn RecordStore>, Failure> {
     sql::open_records(&url, &config.state_dir, STORE_DEADLINE).map_err(Failure)
 }
 
-/// The server whose pools they are. Not kept by them: it keeps them.
+/// The server whose pools these are. A weak reference, because the server owns them.
 struct OfServer(Weak<Server>);
 
 impl Host for OfServer {

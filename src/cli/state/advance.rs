@@ -32,24 +32,24 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct AdvanceArgs {
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
-    /// Whose record; without it, the one that the configuration names
+    /// The server of the record [default: the one of the configuration]
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     #[command(flatten)]
     pub(super) stored: StoredArgs,
     #[command(flatten)]
     target: TargetArgs,
-    /// The largest id-max-borrow-ms that the server has had; the record's and the configuration's count too
+    /// The largest id-max-borrow-ms that the server ever had; the record's and the configuration's count too
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=BORROW_MS_MAX))]
     max_borrow: Option<u64>,
     /// Do it even where the record then lies more than a day ahead of the clock, or 400 days behind it
     #[arg(long)]
     force: bool,
-    /// Where a flag is not given, the configuration's value holds; where that says nothing of a layout, the record's
-    /// own; and without a record the default.
+    /// Without a flag, the configuration's value holds; without a configured layout, the record's own; and without a
+    /// record the default.
     #[command(flatten)]
     pub(super) layout: LayoutArgs,
 }
@@ -65,13 +65,13 @@ struct TargetArgs {
     to: Option<String>,
 }
 
-/// What there is before it is moved ahead.
+/// The old record, before the advance.
 pub(super) enum Before {
-    /// No record.
+    /// There is no record.
     Nothing,
-    /// `is_ours`: it is damaged, and not another server's.
+    /// The record cannot be used. `is_ours`: it is damaged, and not another server's.
     Unusable { bytes: Vec<u8>, error: String, is_ours: bool },
-    /// One that is whole.
+    /// A record that can be used.
     Record(Record),
 }
 
@@ -88,14 +88,14 @@ impl Before {
         }
     }
 
-    /// What it says was given, in the ticks of `identity`; `None`: nothing that counts. A record of a life that gave no
-    /// ID has said nothing.
+    /// Returns the position that the record proves, in the ticks of `identity`. Returns `None` without a usable record.
+    /// A record of a life that gave no ID proves nothing.
     fn known(&self, identity: Identity) -> Option<SavePoint> {
         let Before::Record(record) = self else { return None };
         Some(carried_over(record, identity)).filter(|point| !point.is_nothing())
     }
 
-    /// What the new record must not lie below: all that is known, or what can be read of a record of no use.
+    /// Returns the lower bound of the new record: the proven position, or what can be salvaged from an unusable record.
     fn floor(&self, identity: Identity) -> SavePoint {
         let Before::Unusable { bytes, is_ours, .. } = self else {
             return self.known(identity).unwrap_or(SavePoint::NOTHING);
@@ -105,7 +105,7 @@ impl Before {
         SavePoint { watermark, reference, max_borrow_ms: salvaged_borrow_ms(bytes, BORROW_MS_MAX) }
     }
 
-    /// How named generators were declared, as far as it can be read.
+    /// Returns the declarations of named generators, as far as they can be read.
     fn declarations(&self) -> Arc<Declarations> {
         match self {
             Before::Record(record) if !record.point.is_nothing() => Arc::clone(&record.declarations),
@@ -114,7 +114,7 @@ impl Before {
         }
     }
 
-    /// Where the record went, also one that is damaged since.
+    /// Returns the mark of a record that was moved, even if the record is damaged.
     pub(super) fn mark(bytes: Option<&[u8]>) -> Option<Mark> {
         let bytes = bytes?;
         match Record::parse(bytes) {
@@ -137,10 +137,10 @@ impl Before {
 pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configured) -> Result<String, String> {
     let config = &configured.config;
     let server_id = args.server_id(configured)?;
-    // Made as a start makes it: this is the first step of moving over, before any start.
+    // As at a start, a missing folder is made: an advance may be the first step of a migration, before any start.
     let dir = configured.dir(args.dir.as_ref())?;
     dir.make().map_err(|report| report.sentences())?;
-    // A server in another folder goes on giving IDs past the one that was looked up.
+    // A server in another folder could still give IDs past the ID that was looked up.
     let epoch = args.layout.layout_over(config.layout).map_or(config.layout, |layout| layout).epoch();
     let machine = config.id_machine_claim.then(|| MachineClaim::bind(server_id, epoch, Some(&dir.path)));
     if let Some(Err(held @ MachineError::Held { .. })) = &machine {
@@ -172,15 +172,15 @@ pub(super) fn advance(args: &AdvanceArgs, now_unix_ms: i64, configured: &Configu
     Ok(text)
 }
 
-/// What a record is to be.
+/// The new record of an advance.
 pub(super) struct Plan {
-    /// What there was, as far as it is known.
+    /// The position of the old record, as far as it is known.
     pub(super) floor: SavePoint,
-    /// The new one, but for its owner.
+    /// The new record, except for its owner.
     pub(super) record: Record,
 }
 
-/// `fleet`: what the claim store says of all servers, for a record that is in one.
+/// Plans the new record. `fleet` is the record that all servers share, for a record in a claim store.
 pub(super) fn plan(
     args: &AdvanceArgs,
     before: &Before,
@@ -207,19 +207,19 @@ pub(super) fn plan(
 }
 
 impl AdvanceArgs {
-    /// Refuses a record that a server would not give IDs with, or that no one can have meant.
+    /// Refuses a record with which a server would give no IDs, or that is far from any plausible time.
     pub(super) fn check_distance(&self, record: &Record, now_unix_ms: i64) -> Result<(), String> {
         check_distance(record.point, record.identity.layout.epoch(), now_unix_ms, self.force)
     }
 
-    /// Whose record is meant.
+    /// Returns the server-id of the selected record.
     pub(super) fn server_id(&self, configured: &Configured) -> Result<u32, String> {
         configured.server_id(self.server_id)
     }
 }
 
-/// The layout of the new record: as the flags say over the configuration's, or over the record's own where that says
-/// nothing; in a claim store with the epoch and the id-range of the fleet.
+/// Returns the layout of the new record. Flags override the configuration, and the old record's layout counts where the
+/// configuration sets none. In a claim store, epoch and id-range are the fleet's.
 fn layout_of(
     args: &AdvanceArgs,
     configured: &Configured,
@@ -242,7 +242,7 @@ fn layout_of(
     Ok(layout)
 }
 
-/// That flags name no other epoch and id-range than the fleet's, which are taken where none is given.
+/// Fails if flags name another epoch or id-range than the fleet's, which apply without flags.
 fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
     if layout.epoch() != fleet.epoch {
         let (given, found) = (layout.epoch().unix_ms(), fleet.epoch.unix_ms());
@@ -255,7 +255,7 @@ fn check_fleet(fleet: &ClusterRecord, layout: Layout) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes the record, and says where a copy of one that cannot be read was kept.
+/// Writes the record, and returns the path of the copy of an unreadable one.
 fn write(
     locked: &mut LockedFolder,
     before: &Before,
@@ -274,7 +274,7 @@ fn write(
     }
 }
 
-/// What became of it, as lines.
+/// Appends the result of the advance, as lines.
 pub(super) fn describe_written(
     text: &mut String,
     before: &Before,
@@ -297,12 +297,12 @@ pub(super) fn describe_written(
     line("clock", &clock_line(point, layout.epoch(), now_unix_ms));
 }
 
-/// What new IDs have to be past.
+/// The bound that new IDs must exceed.
 #[derive(Clone, Copy)]
 enum Target {
     /// The tick of an ID that was given.
     Past(Tick),
-    /// The first tick that they may carry.
+    /// The first tick that new IDs may carry.
     From(Tick),
 }
 
@@ -311,8 +311,8 @@ impl TargetArgs {
         let last = UtcMs(Tick::LAST.unix_ms(epoch));
         if let Some(number) = self.past_id {
             let id = u64::try_from(number).ok().and_then(Id::new).ok_or("--past-id: an ID is not negative")?;
-            // The tick is the upper 42 bits in every layout. Which server gave the ID does not matter: the fork's
-            // corrupt IDs wear other servers' ids.
+            // The tick is the upper 42 bits in every layout. The server-id of the ID does not matter: the fork's
+            // corrupt IDs carry other servers' ids.
             return Ok(Target::Past(Layout::default().split(id).tick));
         }
         let text = self.to.as_deref().unwrap_or_default();
@@ -324,17 +324,17 @@ impl TargetArgs {
     }
 }
 
-/// The point of `record` in the ticks of `identity`, whatever its epoch is.
+/// Returns the point of `record` in the ticks of `identity`, whatever its epoch is.
 ///
-/// Under a later epoch, where a server refuses to start, the watermark stays the same number, as IDs below it must not
-/// come again. It then lies ahead of the clock by as much as the epochs lie apart.
+/// Under a later epoch, where a server refuses to start, the watermark keeps its number, because IDs below it must not
+/// be given again. It then lies ahead of the clock by the difference of the epochs.
 fn carried_over(record: &Record, identity: Identity) -> SavePoint {
     record.adopted_by(identity).map_or(record.point, |adopted| adopted.point)
 }
 
-/// The later of what there was and what is asked for.
+/// Returns the later of the old position and the requested one.
 ///
-/// `is_known`: what there was says all that was given.
+/// `is_known`: the old record proves all that was given.
 fn advanced(
     floor: SavePoint,
     is_known: bool,
@@ -344,7 +344,7 @@ fn advanced(
     now_unix_ms: i64,
 ) -> SavePoint {
     let now = epoch.tick_at(now_unix_ms).unwrap_or(Tick(0));
-    // No server has given an ID past this: B ahead of its time, and the room of one save.
+    // No server has given an ID past this bound: B ahead of its time, and the room of one save.
     let past = |tick: Tick| tick.max(now).plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
     let wanted = match target {
         Target::Past(tick) => past(tick),
@@ -352,12 +352,12 @@ fn advanced(
         Target::From(tick) => tick.max(past(now)),
     };
     let watermark = floor.watermark.max(wanted);
-    // Any lower, and the watermark would lie beyond the borrow limit: requests would wait until time has come there.
+    // With a lower reference, the watermark would lie beyond the borrow limit, and requests would wait for the clock.
     let reference = floor.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
     SavePoint { watermark, reference, max_borrow_ms }
 }
 
-/// Refuses a watermark that a server would not give IDs with, or that no one can have meant.
+/// Refuses a watermark with which a server would give no IDs, or that is far from any plausible time.
 fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool) -> Result<(), String> {
     let unix_ms = point.watermark.unix_ms(epoch);
     let distance_ms = unix_ms.abs_diff(now_unix_ms);
@@ -381,15 +381,15 @@ fn check_distance(point: SavePoint, epoch: Epoch, now_unix_ms: i64, force: bool)
     })
 }
 
-/// When the clock has caught up with IDs that start at `point`.
+/// Returns the time at which the clock has caught up with IDs that start at `point`.
 fn ahead_until(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> UtcMs {
-    // The reference clock goes at nine tenths of real speed until the clock has caught up.
+    // The reference clock runs at nine tenths of real speed until the clock has caught up.
     let ahead_ms = u64::try_from(point.reference.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0);
     let slewed = now_unix_ms.saturating_add_unsigned(ahead_ms.saturating_mul(10));
     UtcMs(slewed.max(point.watermark.unix_ms(epoch)))
 }
 
-/// How far the first IDs are ahead of the clock.
+/// Describes how far the first IDs are ahead of the clock.
 fn clock_line(point: SavePoint, epoch: Epoch, now_unix_ms: i64) -> String {
     let now = UtcMs(now_unix_ms);
     match u64::try_from(point.watermark.unix_ms(epoch).saturating_sub(now_unix_ms)).unwrap_or(0) {

@@ -1,4 +1,4 @@
-//! `getid state forget`: takes a generator's declaration out of a record.
+//! `getid state forget`: removes a generator's declaration from a record.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
   getid state forget trace /var/lib/getid --server-id 0 \\
     --past-id 019aa3b4-7c00-7000-8000-000000000000";
 
-/// How many generators an error names.
+/// Largest number of generators that an error names.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args)]
@@ -24,13 +24,13 @@ pub(super) struct ForgetArgs {
     /// The generator
     #[arg(value_name = "NAME")]
     name: String,
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Its largest ID in any table, as it was written: a generator that gets the name again must begin past it
     #[arg(long, value_name = "ID")]
     past_id: String,
-    /// Whose record; without it, the one that the configuration names
+    /// The server of the record [default: the one of the configuration]
     #[arg(long, value_name = "N")]
     server_id: Option<u32>,
     /// The server's configuration file
@@ -64,7 +64,7 @@ pub(super) fn forget(args: &ForgetArgs, configured: &Configured) -> Result<Strin
     }
 }
 
-/// An ID of this generator as it writes it.
+/// Returns an ID of this generator as the generator writes it.
 pub(in crate::cli) fn canonical(declaration: &Declaration, id: &str) -> Option<String> {
     let mut text = Vec::new();
     let is_written = declaration.write(declaration.read(id)?, &mut text);

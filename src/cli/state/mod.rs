@@ -1,18 +1,16 @@
-//! `getid state`: look at the records in a folder or a claim store, move one ahead or to another place, and let go of a
-//! named generator.
+//! `getid state`: shows the records in a folder or a claim store, moves one ahead or to another place, and removes the
+//! name of a generator.
 //!
-//! Moving ahead is the remedy that errors name: for a record that is damaged, that a newer getid or another epoch
-//! wrote, or that was lost with its disk; and the first step when a server takes over from one that kept no record. It
-//! takes the same claim as a server does, so it cannot happen under one that runs.
+//! An advance is the remedy that errors name, for a record that is damaged, written by a newer getid or under another
+//! epoch, or lost. It is also the first step of a migration from a server without a record. It takes a server's claim,
+//! so it cannot run under one.
 //!
-//! It never goes back: what is written is the later of what was there and what was asked for. Of a record that is
-//! damaged, the lines count that are whole. There is no way to undo a step too far, so one that is more than a day
-//! ahead of the clock is refused unless it is forced.
+//! A record never goes back: the later of the old and the requested position is written. Of a damaged record, the
+//! readable lines count. A step of more than a day ahead of the clock needs `--force`, as it cannot be undone.
 //!
-//! The largest ID in a table is not the largest that was given: some were still under way when it was looked up. All
-//! that was under way lies less than B and the room of one save past that ID or past the clock, whichever is later, so
-//! that is the margin; and R is put where IDs come at once. B and the rest are as a server has them that starts with
-//! the same file and environment.
+//! The largest ID in a table is not the largest that was given, because some were still on their way. These lie less
+//! than B and the room of one save past that ID or past the clock, which is the margin. R is set so that IDs are given
+//! at once.
 
 mod advance;
 mod forget;
@@ -37,7 +35,7 @@ use crate::config::{Config, Sources, StateKind};
 use crate::config::{Dir, RealFiles};
 use crate::system::clock::wall_unix_ms;
 
-/// Any of these in the environment says which layout a server here has.
+/// Variables of the environment that set the layout of a server here.
 const LAYOUT_VARIABLES: [&str; 5] =
     ["GETID_ID_GENERATOR", "GETID_ID_RANGE", "GETID_SHARD_RANGE", "GETID_RANDOM_RANGE", "GETID_ID_EPOCH"];
 
@@ -52,7 +50,7 @@ pub struct StateArgs {
 enum StateCommand {
     /// Print the records in a folder, or in a claim store
     ///
-    /// Says for each server-id how far its IDs may have come, how that stands to the clock, and which process holds it.
+    /// Shows for each server-id how far its IDs may have come, its distance to the clock, and which process holds it.
     /// Exits 1 when there is no record, or one that a server would not start with.
     #[command(after_help = SHOW_EXAMPLES)]
     Show(ShowArgs),
@@ -76,7 +74,7 @@ enum StateCommand {
     Move(MoveArgs),
 }
 
-/// Does what `args` say, by this machine's clock.
+/// Runs the command, by this machine's clock.
 pub fn run(args: StateArgs) -> ExitCode {
     let StateArgs { command } = args;
     match answer(&command, wall_unix_ms(), std::env::vars_os().collect()) {
@@ -91,12 +89,12 @@ pub fn run(args: StateArgs) -> ExitCode {
     }
 }
 
-/// What [`run`] does at a given time and in a given environment: the text for standard output, and whether the exit
-/// code is 0; or the complaint.
+/// Runs the command as [`run`] does, at a given time and in a given environment. Returns the text for standard output,
+/// and whether the exit code is 0.
 ///
 /// # Errors
 ///
-/// The sentence for standard error.
+/// Returns the sentence for standard error.
 #[doc(hidden)]
 pub fn run_at(
     args: &StateArgs,
@@ -108,7 +106,7 @@ pub fn run_at(
 
 struct Answer {
     text: String,
-    /// Exit code 0.
+    /// Whether the exit code is 0.
     good: bool,
 }
 
@@ -142,16 +140,16 @@ fn answer(command: &StateCommand, now_unix_ms: i64, environment: Environment) ->
     }
 }
 
-/// What a server has that starts with the same file and environment.
+/// The configuration of a server that starts with the same file and environment.
 struct Configured {
     config: Config,
-    /// Whether they say which layout it has.
+    /// Whether the file or the environment may set the layout.
     says_layout: bool,
     environment: Environment,
 }
 
 impl Configured {
-    /// Whose record is meant: `named`, or that server's.
+    /// Returns the server-id of the selected record: `named`, or the configured one.
     fn server_id(&self, named: Option<u32>) -> Result<u32, String> {
         named.or(self.config.server_id_from.is_known().then_some(self.config.server_id)).ok_or_else(|| {
             "whose record? Name the server with --server-id, or give its configuration with --config, server-id in it"
@@ -159,7 +157,7 @@ impl Configured {
         })
     }
 
-    /// The folder of the state: `named`, or where that server would have it.
+    /// Returns the folder of the state: `named`, or that of the configured server.
     fn dir(&self, named: Option<&PathBuf>) -> Result<Dir, String> {
         let dir = named.or(self.config.dir.as_ref()).cloned();
         let config = Config { dir, id_state: StateKind::File, ..self.config.clone() };
@@ -168,7 +166,7 @@ impl Configured {
     }
 }
 
-/// Whether the environment says which layout a server here has.
+/// Whether the environment sets the layout of a server here.
 pub(super) fn says_layout(environment: &[(OsString, OsString)]) -> bool {
     environment.iter().any(|(name, _)| LAYOUT_VARIABLES.iter().any(|v| name == v))
 }
@@ -176,7 +174,7 @@ pub(super) fn says_layout(environment: &[(OsString, OsString)]) -> bool {
 fn configured(file: Option<PathBuf>, environment: Environment) -> Result<Configured, String> {
     let says_layout = file.is_some() || says_layout(&environment);
     let sources = Sources { file, environment, words: Vec::new(), host_name: host_name_with_ordinal() };
-    // Warnings are for who starts the server.
+    // Warnings are for the operator who starts the server.
     let (config, _) = Config::load(&sources, &RealFiles).map_err(|report| format!("configuration:\n{report}"))?;
     Ok(Configured { config, says_layout, environment: sources.environment })
 }

@@ -1,11 +1,11 @@
-//! `getid state move`: a record goes on in another place.
+//! `getid state move`: moves a record to another place.
 //!
-//! Of two records that are believed, IDs come twice. So it is done in three writes, each of which needs the claim of
-//! what it writes: the source is marked `moving-to`, the target is written if there is none, the source is marked
-//! `moved-to`. Between any two of them no server starts with either that could not before, and at most one of the two
-//! is without a mark. Whatever interrupts it, the same command finds the marks and does what is left.
+//! If servers started with two records of one server-id, IDs would repeat. So a move has three writes, each under the
+//! claim of its record. The source is marked `moving-to`, the target is written if it is empty, and the source is
+//! marked `moved-to`. Between two writes no server can start that could not before, and at most one record has no mark.
+//! After an interruption, the same command finds the marks and does the rest.
 //!
-//! The source stays for ever, marked; it is replaced only when the record is moved back to where it is.
+//! The source stays, marked. Only a move back replaces it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +35,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct MoveArgs {
-    /// Whose record
+    /// The server of the record
     #[arg(long, value_name = "N")]
     server_id: u32,
     /// Where it is
@@ -49,7 +49,7 @@ pub(super) struct MoveArgs {
     pub(super) config: Option<PathBuf>,
 }
 
-/// What is done next. A crash may come before each of them.
+/// The next step of a move. A crash may come before each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     MarkMoving,
@@ -57,7 +57,7 @@ enum Step {
     MarkMoved,
 }
 
-/// One of the two places, with the claim of a folder's record.
+/// One end of a move, with the claim of a folder's record.
 enum End {
     Folder(Box<LockedFolder>),
     Store(Box<StoreEnd>),
@@ -67,10 +67,10 @@ struct StoreEnd {
     store: ClaimStore,
     key: Key,
     server_id: u32,
-    /// The record as it was read or written last.
+    /// The record as last read or written.
     row: Option<Row>,
     claim: Option<ClaimRecord>,
-    /// For a record that comes from a folder, which has none.
+    /// Time-out for a record from a folder, which has none.
     timeout_ms: u64,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn move_(args: &MoveArgs, configured: &Configured, now_unix_ms: i64) 
     Move { server_id, from, to, now_unix_ms }.run(&mut |_| Ok(()))
 }
 
-/// Whether a place is the one that an argument names: its lock must not be taken twice.
+/// Whether a place is the one that an argument names, because its lock must not be taken twice.
 fn is_same(place: &Place, argument: &str) -> bool {
     match (place.folder(), folder_of(argument)) {
         (Some(dir), Some(other)) => dir == other || std::fs::canonicalize(&other).is_ok_and(|other| other == dir),
@@ -93,7 +93,7 @@ fn is_same(place: &Place, argument: &str) -> bool {
     }
 }
 
-/// The folder that an argument names; `None`: it is an address.
+/// Returns the folder that an argument names; `None` for an address.
 fn folder_of(argument: &str) -> Option<PathBuf> {
     let is_path = argument.starts_with(['/', '.']) || !argument.contains(':');
     let path = argument.strip_prefix("file:").or(is_path.then_some(argument))?;
@@ -131,7 +131,7 @@ impl End {
         }
     }
 
-    /// The record that is there.
+    /// Reads the record at this end.
     fn read(&mut self) -> Result<Option<MarkedRecord>, String> {
         let remedy = "`getid state show` says what helps";
         match self {
@@ -158,7 +158,7 @@ impl End {
         }
     }
 
-    /// That nobody has the claim; of a folder this process has it.
+    /// Fails if a server holds the claim. A folder is locked by this process already.
     fn check_unclaimed(&self, why: &str) -> Result<(), String> {
         match self {
             End::Folder(_) => Ok(()),
@@ -169,7 +169,8 @@ impl End {
         }
     }
 
-    /// Whether what is there may be replaced: nothing, what was moved from here to `other`, or a claim nobody ever had.
+    /// Whether the record at this end may be replaced: there is none, it was moved from here to `other`, or its claim
+    /// was never used.
     fn is_open_to(&self, found: Option<&MarkedRecord>, other: &Place) -> bool {
         let is_never_used = match self {
             End::Folder(_) => false,
@@ -182,7 +183,7 @@ impl End {
         }
     }
 
-    /// The record as it is to be here.
+    /// Returns the record as this end stores it.
     fn fitted(&self, record: &Record) -> Result<Record, String> {
         match self {
             End::Folder(_) => Ok(record.clone()),
@@ -222,7 +223,7 @@ impl End {
         }
     }
 
-    /// The beat that a record in another store is to be past, and its time-out.
+    /// Returns the beat that a record in another store must exceed, and the time-out.
     fn claim(&self) -> Option<(u64, u64)> {
         match self {
             End::Folder(_) => None,
@@ -256,7 +257,7 @@ impl StoreEnd {
         }
     }
 
-    /// The record as a server of this fleet would go on at it.
+    /// Returns the record as a server of this fleet would continue it.
     fn fitted(&self, record: &Record) -> Result<Record, String> {
         let (shown, server_id) = (self.store.shown(), self.server_id);
         let Some((_, cluster)) = self.store.cluster()? else {
@@ -304,7 +305,7 @@ struct Move {
 }
 
 impl Move {
-    /// Does what is left to do, and says what was done. `before` may stop it before each step.
+    /// Does the remaining steps, and returns the report. `before` may stop it before each step.
     fn run(mut self, before: &mut dyn FnMut(Step) -> Result<(), String>) -> Result<String, String> {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         if from == to {
@@ -350,7 +351,7 @@ impl Move {
         Ok(self.said(&record, if is_begun { "moved: an earlier move was finished" } else { "moved" }))
     }
 
-    /// Why what is in the target keeps the record out.
+    /// Returns the error about a target whose record may not be replaced.
     fn occupied(&self, found: Option<&MarkedRecord>, is_begun: bool) -> String {
         let (server_id, from, to) = (self.server_id, self.from.place(), self.to.place());
         match found.and_then(|found| found.mark.as_ref()) {
@@ -390,7 +391,8 @@ impl Move {
     }
 }
 
-/// Whether a record lies at or past another one in its own ticks: a server that goes on there gives nothing again.
+/// Whether record `there` lies at or past record `here`, in ticks of its own layout: a server that continues there
+/// repeats no ID.
 fn goes_on(there: &Record, here: &Record) -> bool {
     here.point.is_nothing()
         || here.adopted_by(there.identity).is_ok_and(|here| here.point.watermark <= there.point.watermark)

@@ -1,4 +1,4 @@
-//! `getid state show`: the records in a folder, and who holds them.
+//! `getid state show`: prints the records in a folder, and their holders.
 
 use std::fmt::Display;
 use std::io;
@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Args)]
 pub(super) struct ShowArgs {
-    /// The folder, as the server has it in dir; without it, the one that the configuration names
+    /// The folder of the server's state, as in dir [default: the one of the configuration]
     #[arg(value_name = "DIR", conflicts_with = "store")]
     pub(super) dir: Option<PathBuf>,
     /// The server's configuration file
@@ -38,17 +38,17 @@ pub(super) struct ShowArgs {
     pub(super) stored: StoredArgs,
 }
 
-/// What is in a folder about one server.
+/// The record of one server in a folder.
 struct Sight {
     server_id: u32,
     path: PathBuf,
     /// The record, or why a server would not start with it.
     record: Result<Record, String>,
-    /// Where it went; then too no server starts with it.
+    /// The mark of a record that was moved, with which no server starts.
     mark: Option<Mark>,
-    /// What helps where no server would start with it.
+    /// The remedy if no server would start with the record.
     remedy: String,
-    /// "pid 123", or why that is not known.
+    /// The holder as "pid 123", or why it is not known.
     holder: Result<Option<String>, String>,
 }
 
@@ -75,13 +75,13 @@ pub(super) fn show(args: &ShowArgs, now_unix_ms: i64, configured: &Configured) -
     Ok(Answer { text: texts.join("\n"), good })
 }
 
-/// The servers with a record in `dir`, ascending.
+/// Returns the servers with a record in `dir`, ascending.
 fn server_ids(dir: &Path) -> io::Result<Vec<u32>> {
     let mut ids = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name();
         let id = name.to_str().and_then(|name| name.strip_prefix("getid-")?.strip_suffix(".state")?.parse().ok());
-        // `parse` also takes "+1" and "01", which are nobody's.
+        // `parse` also accepts "+1" and "01", which no server writes.
         ids.extend(id.filter(|&id| name == *Names::of(id).state));
     }
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! `getid state show` and `advance` of a record in a claim store.
+//! `getid state show` and `getid state advance` for a record in a claim store.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -22,11 +22,11 @@ use crate::cli::server_args::TIMEOUT_MS_DEFAULT;
 use crate::records::{BadRow, Key, Row, Written};
 use crate::text::printable::printable;
 
-/// What an advance adds to the beat of a record: more than any server counts in a life, so that whoever has noted a
-/// beat of a store that went back believes this one.
+/// Beats that an advance adds to a record: more than any server counts in a life. So a server that has noted a beat of
+/// a store that went back accepts this one.
 pub(super) const ADVANCE_BEATS: u64 = 1 << 32;
 
-/// The flag that says which store.
+/// The flag that selects the store.
 #[derive(Args)]
 pub(super) struct StoredArgs {
     /// The claim store, for a record that is in one [default: claim-store of the configuration, if DIR is not given]
@@ -35,7 +35,7 @@ pub(super) struct StoredArgs {
 }
 
 impl StoredArgs {
-    /// The store that is meant; `None`: a folder.
+    /// Returns the selected store; `None` for a folder.
     pub(super) fn store(&self, configured: &Configured, names_dir: bool) -> Result<Option<ClaimStore>, String> {
         let deadline = Duration::from_millis(TIMEOUT_MS_DEFAULT);
         match (&self.store, &configured.config.claim.store) {
@@ -115,8 +115,8 @@ fn written_meanwhile(shown: &str, server_id: u32) -> String {
     )
 }
 
-/// A record that its store has lost, or whose row was edited so that it is none (`bad`): past the ID that is named, and
-/// past whatever its last holder may give yet.
+/// Replaces a record that its store has lost, or a row that is no record (`bad`). The new record lies past the named
+/// ID, and past all that the last holder may still give.
 fn made_anew(
     args: &AdvanceArgs,
     store: &ClaimStore,
@@ -179,7 +179,7 @@ fn describe_advance(
 }
 
 impl Before {
-    /// Keeps a record that cannot be read.
+    /// Keeps a copy of a record that cannot be read.
     fn copy_aside(&self, server_id: u32, now_unix_ms: i64) -> Result<Option<PathBuf>, String> {
         match self {
             Before::Unusable { bytes, .. } => copy_aside(bytes, server_id, now_unix_ms).map(Some),
@@ -188,7 +188,7 @@ impl Before {
     }
 }
 
-/// Keeps a record that cannot be read, in the working folder.
+/// Keeps a copy of a record that cannot be read, in the working folder.
 fn copy_aside(bytes: &[u8], server_id: u32, now_unix_ms: i64) -> Result<PathBuf, String> {
     let path = PathBuf::from(format!("claim-{server_id}.before-{now_unix_ms}"));
     let path = std::path::absolute(&path).unwrap_or(path);
@@ -216,8 +216,8 @@ fn before(row: &Row, claim: &Result<ClaimRecord, RecordError>, shown: &str, serv
     }
 }
 
-/// A record that is damaged, once nobody has written it for the time-out that it seems to say: whoever holds the claim
-/// writes a whole one with its next beat.
+/// Returns a damaged record once it was silent for the time-out that can be read from it. A holder would write a whole
+/// record with its next beat.
 fn silent(
     store: &ClaimStore,
     server_id: u32,

@@ -1,4 +1,4 @@
-//! Records, ticks, layouts and durations as the commands print them.
+//! Formats records, ticks, layouts and durations for the commands.
 
 use std::fmt::{Display, Write as _};
 
@@ -11,7 +11,7 @@ pub(in crate::cli) fn push_line(text: &mut String, name: &str, value: &dyn Displ
     let _ = writeln!(text, "  {name:<10} {value}");
 }
 
-/// A tick as an operator needs it: its time, and how far that is from the clock.
+/// Formats a tick for an operator: its time, and its distance from the clock.
 pub(in crate::cli) fn describe(tick: Tick, layout: Layout, now_unix_ms: i64) -> String {
     let unix_ms = tick.unix_ms(layout.epoch());
     let distance = match unix_ms.saturating_sub(now_unix_ms) {
@@ -33,7 +33,8 @@ pub(in crate::cli) fn describe_layout(layout: Layout) -> String {
     )
 }
 
-/// The smallest ID that any server could give at `watermark`: all before it are smaller, all from it on are not.
+/// Returns the smallest ID that any server could give at `watermark`: all earlier IDs are smaller, all later ones are
+/// not.
 pub(in crate::cli) fn first_id(watermark: Tick) -> String {
     match Layout::default().span(watermark.min(Tick::LAST), watermark.min(Tick::LAST)) {
         (first, _) if watermark <= Tick::LAST => first.to_string(),
@@ -41,7 +42,7 @@ pub(in crate::cli) fn first_id(watermark: Tick) -> String {
     }
 }
 
-/// Milliseconds in the two largest units that say something.
+/// Formats milliseconds in the two largest useful units.
 pub(in crate::cli) fn duration(ms: u64) -> String {
     let (s, min, h) = (1000, 60_000, 3_600_000);
     let day = 24 * h;
@@ -54,7 +55,7 @@ pub(in crate::cli) fn duration(ms: u64) -> String {
     }
 }
 
-/// What a record says of its server, as lines.
+/// Appends the content of a record, as lines.
 pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_ms: i64) {
     let mut line = |name: &str, value: &dyn Display| push_line(text, name, value);
     let layout = record.identity.layout;
@@ -82,7 +83,7 @@ pub(in crate::cli) fn push_record(text: &mut String, record: &Record, now_unix_m
     }
 }
 
-/// The same as JSON.
+/// Returns the content of a record as JSON.
 pub(in crate::cli) fn record_json(record: &Record, now_unix_ms: i64) -> serde_json::Value {
     let layout = record.identity.layout;
     let epoch = layout.epoch();
@@ -107,7 +108,7 @@ pub(in crate::cli) fn record_json(record: &Record, now_unix_ms: i64) -> serde_js
         "reference_ahead_ms": reference.unix_ms(epoch) - now_unix_ms,
         "max_borrow_ms": max_borrow_ms,
         "term": record.owner.term.0,
-        // A string, as 63 bits are more than a JSON number safely holds.
+        // A string: 63 bits are more than a JSON number safely holds.
         "ids_below": first_id(watermark),
         "generators": generators,
         "forgotten": forgotten,

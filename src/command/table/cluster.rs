@@ -1,4 +1,4 @@
-//! `CLUSTER`: what a server answers that is in none. Libraries ask it to find out.
+//! `CLUSTER`: replies of a server that is in no cluster. Libraries use it to find that out.
 
 use super::{Command, Flags, NONE, Verb, argument, help_row, row};
 

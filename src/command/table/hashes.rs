@@ -1,4 +1,4 @@
-//! A sequence as a hash: fields that say where it is, for who keeps his counters in hashes.
+//! A sequence as a hash with fields for its position, for clients that keep their counters in hashes.
 
 use super::{Access, Argument, Categories, Command, Flags, READ, Verb, argument, one, row};
 

@@ -1,6 +1,5 @@
-//! Commands about keys, as far as a sequence has an answer: what Redis says of a string that holds a number. Commands
-//! that would take a sequence back, hide it or give it another value are here as well: each is refused with what to do
-//! instead.
+//! Commands about keys, as far as they apply to a sequence: replies are Redis's for a string that holds a number.
+//! Commands that would lower a sequence, hide it or give it another value are refused with the alternative.
 
 use super::{
     Access, Argument, Categories, Command, Flags, NONE, READ, READ_UPDATE, Verb, argument, help_row, one, rest, row,
@@ -206,7 +205,7 @@ pub(super) const PERSIST: Command = row(Verb::Persist, "persist", 2, FAST_WRITE,
     .docs("2.2.0", "generic", "Remove the expiration from a key")
     .takes(&[argument("key", "key")]);
 
-// Refused, each with what to do instead.
+// Refused commands, each with its alternative.
 pub(super) const EXPIRE: Command = row(Verb::Expire, "expire", -3, FAST_WRITE, KEYSPACE)
     .keys(&[one(1, UPDATE)])
     .docs("1.0.0", "generic", "Set a key's time to live in seconds")

@@ -1,5 +1,5 @@
-//! Channels: who listens is held open, and nothing is ever said. Libraries listen for news of a server's role, of which
-//! there is none here.
+//! Channels: subscribers keep their connection, and no message is ever published. Libraries subscribe for changes of a
+//! server's role, which never happen here.
 
 use super::{Argument, Channels, Command, FAST, Flags, NONE, SLOW, Verb, argument, row};
 

@@ -1,4 +1,4 @@
-//! Scripts: a few that libraries send are known by what they are and done here; there is no Lua.
+//! Scripts: a few scripts of libraries are recognized by their hash and executed natively; there is no Lua.
 
 use super::{
     Access, Argument, Categories, Command, Flags, KeySpec, NONE, Places, READ_UPDATE, Verb, argument, help_row, row,
@@ -10,7 +10,7 @@ const SCRIPTING: Categories = Categories::SCRIPTING;
 const EVAL_FLAGS: Flags =
     Flags::NOSCRIPT.and(Flags::STALE).and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::MOVABLEKEYS);
 
-/// The argument at `first` says how many keys follow.
+/// Returns the specification of keys whose number is the argument at `first`.
 const fn counted(first: u8, access: Access) -> KeySpec {
     KeySpec { first, places: Places::Counted, access }
 }

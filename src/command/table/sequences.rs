@@ -1,4 +1,4 @@
-//! `SEQUENCE`: the operator's side of sequences, and ranges for a cache on a client's side.
+//! `SEQUENCE`: commands for operators of sequences, and ranges of values for caches in clients.
 
 use super::{
     Access, Argument, Categories, Command, Flags, NONE, READ, READ_UPDATE, SLOW, Verb, argument, help_row, one, row,

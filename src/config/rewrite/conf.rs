@@ -1,4 +1,4 @@
-//! A file in the syntax of redis.conf, edited line by line.
+//! Edits a file in the syntax of redis.conf, line by line.
 
 use super::document::{Document, MARKER};
 use crate::config::conf_syntax::{quote, words_of};
@@ -12,7 +12,7 @@ pub(super) struct ConfText {
 }
 
 struct ConfLine {
-    /// Without its line feed.
+    /// The line without its line feed.
     bytes: Vec<u8>,
     /// The directive, in lower case, and its words; `None` for blank lines and comments.
     found: Option<(String, Line)>,
@@ -45,12 +45,12 @@ impl ConfLine {
         self.found.as_ref().is_some_and(|(found, _)| found == name)
     }
 
-    /// Whether it begins with the same word.
+    /// Whether the line has the same first word.
     fn names(&self, words: &Line) -> bool {
         self.found.as_ref().is_some_and(|(_, own)| own.first() == words.first())
     }
 
-    /// Another line in its place; its line end stays.
+    /// Replaces the line; its line end stays.
     fn replace(&mut self, name: &str, words: &Line) {
         if self.found.as_ref().is_some_and(|(found, others)| found == name && others == words) {
             return;
@@ -64,10 +64,10 @@ impl ConfLine {
 }
 
 impl ConfText {
-    /// The lines of a text.
+    /// Splits a text into lines.
     pub(super) fn new(text: &[u8]) -> ConfText {
         let mut lines: Vec<_> = text.split(|byte| *byte == b'\n').map(ConfLine::new).collect();
-        // What follows the last line feed is no line.
+        // The text after the last line feed is no line.
         if lines.last().is_some_and(|line| line.bytes.is_empty()) {
             lines.pop();
         }
@@ -84,7 +84,7 @@ impl ConfText {
         self.lines.push(ConfLine::of(name, words));
     }
 
-    /// Sets the value in each line of a directive that has parts; whether it was in one.
+    /// Sets the value in each line of a directive with parts. Returns whether one had it.
     fn put_in_whole(&mut self, whole: &str, name: &str, value: &str) -> bool {
         let mut found = false;
         for line in &mut self.lines {
@@ -115,7 +115,7 @@ impl Document for ConfText {
         let mut kept = Vec::with_capacity(self.lines.len());
         for mut line in self.lines.drain(..) {
             if line.is(row.name) {
-                // A line that names something of its own keeps its place.
+                // A line that declares a named item keeps its place.
                 let takes_place = |words: &&Line| row.canonical().is_none() || line.names(words);
                 let Some(at) = wanted.iter().position(takes_place) else { continue };
                 line.replace(row.name, wanted.remove(at));

@@ -1,11 +1,11 @@
-//! `CONFIG REWRITE`: a configuration file that gives what is in force, changed as little as that takes.
+//! `CONFIG REWRITE`: changes a configuration file as little as possible, so that it gives the values in force.
 //!
-//! A directive whose value in the file, or in a file that it includes, is the one in force already keeps its lines to
-//! the byte; so do comments, blank lines and the order. Another value goes into the first of its lines, and its other
-//! lines go; what has no line gets one at the end, under the marker that Redis writes. The result is read again as a
-//! start would: what an included file overrides is said once more behind it.
+//! If the file, or a file that it includes, already has the value in force, the directive's lines stay to the byte; so
+//! do comments, blank lines and the order. Another value is written into the directive's first line, and its other
+//! lines are removed. A directive without a line gets one at the end, under Redis's marker. The result is read again as
+//! a start would, and a value that an included file overrides is repeated after the include.
 //!
-//! Pure: the file's text in, the new text out. Writing it is for the server.
+//! The module is pure: the file's text goes in, the new text comes out. The server writes it.
 
 mod conf;
 mod document;
@@ -26,25 +26,24 @@ use super::row::Line;
 use super::secrets;
 use super::values::{Config, Values};
 
-/// The text that a configuration file becomes.
+/// The new text of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rewritten {
-    /// All of it.
+    /// The whole text.
     pub text: Vec<u8>,
-    /// Directives that environment or command line give another value than the one in force: at the next start with the
-    /// same ones that wins over the file.
+    /// Directives that the environment or the command line set to another value than the one in force, which wins at
+    /// the next start.
     pub overridden: Vec<&'static str>,
-    /// There is a password in it, in clear or as a digest.
+    /// Whether the text has a password, in clear or as a digest.
     pub holds_secret: bool,
 }
 
 impl Config {
-    /// The file that `sources` name with what is in force in it. A file that is gone is written from nothing.
+    /// Returns the file of `sources` with the values in force. A missing file is created.
     ///
     /// # Errors
     ///
-    /// A sentence: the file cannot be read, or has become one that no start would read, which is for its owner to put
-    /// right.
+    /// Returns a sentence if the file cannot be read, or if no start would accept it. Then its owner must correct it.
     pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<Rewritten, String> {
         let old = match files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
@@ -68,17 +67,17 @@ impl Config {
     }
 }
 
-/// A rewrite: the values that the file has to give, and everything that gives values already.
+/// A rewrite: the values that the file must give, and the other sources of values.
 struct Rewrite<'a> {
     in_force: Values,
     file: File<'a>,
-    /// What it gives stays there: a password in it is in no file, and is not to get into one.
+    /// Its values stay there: a password in the environment must not get into a file.
     environment: Outside,
     command_line: Outside,
 }
 
 impl Rewrite<'_> {
-    /// Puts what is in force into the document, which has the text `old`; its new text.
+    /// Puts the values in force into the document, whose text is `old`. Returns the new text.
     fn edit(&self, document: &mut dyn Document, old: Vec<u8>) -> Result<Vec<u8>, String> {
         let before = self.file.values(old.clone())?;
         let mut changed = self.differing(&before);
@@ -88,7 +87,7 @@ impl Rewrite<'_> {
             document.put(row, &self.in_force, &wanted);
         }
         let text = if changed.is_empty() { old } else { document.text() };
-        // What a later include overrides goes behind it.
+        // Values that a later include overrides are written after it.
         let mut overruled = self.differing(&self.file.values(text.clone())?);
         overruled.retain(|row| !row.adds_up_over_sources() && !self.environment.gives(row, &self.in_force));
         for row in &overruled {
@@ -97,8 +96,8 @@ impl Rewrite<'_> {
         Ok(if overruled.is_empty() { text } else { document.text() })
     }
 
-    /// Whether a start with this text gets what is in force; the directives that `over`, the other sources, override
-    /// then.
+    /// Checks that a start with this text gets the values in force. Returns the directives that `over`, the other
+    /// sources, override.
     fn check(&self, text: Vec<u8>, over: &Sources) -> Result<Vec<&'static str>, String> {
         let mut next = self.file.builder(text)?;
         let comes_again = |row: &Directive| {
@@ -115,16 +114,16 @@ impl Rewrite<'_> {
         }
     }
 
-    /// The directives that have another value here than in a file.
+    /// Returns the directives whose values in force differ from a file's.
     fn differing(&self, file: &Values) -> Vec<&'static Directive> {
         Directive::ALL.iter().filter(|row| row.lines(&self.in_force) != row.lines(file)).collect()
     }
 
-    /// The lines of a directive that the file itself has to have, which has `own` of them now.
+    /// Returns the lines of a directive that the file itself must have. `own` are its present ones.
     fn lines_wanted(&self, row: &Directive, before: &Values, own: &[Line]) -> Vec<Line> {
         let mut wanted = row.lines(&self.in_force);
         if !row.keys().is_empty() {
-            // As Redis: keys that have their built-in values, and no line, get none.
+            // As in Redis, keys with built-in values and without a line get none.
             let built_in = row.lines(&Values::of(&Config::default()));
             let named = |key| own.iter().any(|line| line.iter().any(|word| key_of(row, word) == Some(key)));
             wanted.retain(|line| key_of(row, &line[0]).is_some_and(named) || !built_in.contains(line));
@@ -132,7 +131,7 @@ impl Rewrite<'_> {
         if !row.adds_up_over_sources() {
             return wanted;
         }
-        // What comes from an included file comes from there again.
+        // Lines of an included file are read from there again.
         let mut included = row.lines(before);
         for line in own {
             match row.canonical() {
@@ -144,16 +143,16 @@ impl Rewrite<'_> {
             take_out(&mut wanted, line);
         }
         if let Some(canonical) = row.canonical() {
-            // In the order that the file has them in.
+            // In the order of the file.
             let place = |line: &Line| own.iter().position(|other| other.first() == line.first());
             wanted.sort_by_key(|line| place(line).unwrap_or(own.len()));
-            // And in its words, where they mean the same.
+            // In the file's words, if they mean the same.
             for line in &mut wanted {
                 if let Some(other) = own.iter().find(|other| canonical(other) == *line) {
                     other.clone_into(line);
                 }
             }
-            // A start takes no such line twice.
+            // A start refuses such a line twice.
             self.command_line.take_out(row, own, &mut wanted);
         }
         self.environment.take_out(row, own, &mut wanted);
@@ -161,12 +160,12 @@ impl Rewrite<'_> {
     }
 }
 
-/// Whether there is a password in a file's own lines.
+/// Whether a file's own lines contain a password.
 fn holds_secret(document: &dyn Document) -> bool {
     secrets::names().any(|name| document.own_lines(name).iter().any(|words| secrets::is_in(name, words)))
 }
 
-/// What the environment or the command line says by itself.
+/// The values of the environment or the command line alone.
 struct Outside {
     given: HashSet<&'static str>,
     values: Values,
@@ -183,12 +182,13 @@ impl Outside {
         self.given.contains(row.name)
     }
 
-    /// Whether the value in force is the one that it gives.
+    /// Whether this source gives the value in force.
     fn gives(&self, row: &Directive, in_force: &Values) -> bool {
         self.has(row) && row.lines(&self.values) == row.lines(in_force)
     }
 
-    /// Takes out the lines about what it has a line of, whatever they have become since, unless the file has one too.
+    /// Removes the lines about items that this source declares, whatever their present values, unless the file has them
+    /// too.
     fn take_out(&self, row: &Directive, own: &[Line], wanted: &mut Vec<Line>) {
         if self.has(row) {
             let given = row.lines(&self.values);
@@ -204,20 +204,20 @@ fn take_out(lines: &mut Vec<Line>, line: &Line) {
     }
 }
 
-/// The name of a key that lines are written with.
+/// Returns the name of a key in written lines.
 fn key_of(row: &Directive, word: &str) -> Option<&'static str> {
     let names = row.keys().iter().find(|names| names.iter().any(|name| name.eq_ignore_ascii_case(word)))?;
     names.first().copied()
 }
 
-/// The file, as it would be read with a text that is only about to be written.
+/// A file as it would be read with a text that is about to be written.
 struct File<'a> {
     path: &'a Path,
     files: &'a dyn Files,
 }
 
 impl File<'_> {
-    /// What the file would say with this text; environment and command line apart.
+    /// Reads the file with this text, without environment and command line.
     fn builder(&self, text: Vec<u8>) -> Result<Builder, String> {
         let mut builder = Builder::new();
         let sources = Sources { file: Some(self.path.to_owned()), ..Sources::default() };

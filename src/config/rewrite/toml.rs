@@ -1,6 +1,6 @@
-//! `CONFIG REWRITE` of a TOML file: [`super::rewrite`] says which values, this puts them in.
+//! `CONFIG REWRITE` of a TOML file: writes the values that [`super::rewrite`] selects.
 //!
-//! A value keeps the form it has where that form can hold the new one: a table stays a table, a truth a truth.
+//! A value keeps its form if that can hold the new value: a table stays a table, a boolean stays a boolean.
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
@@ -17,7 +17,7 @@ pub(super) struct TomlText {
 }
 
 impl TomlText {
-    /// The document of a text.
+    /// Parses a text.
     pub(super) fn new(text: &[u8]) -> Result<TomlText, String> {
         let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -25,7 +25,7 @@ impl TomlText {
         Ok(TomlText { document })
     }
 
-    /// The key of a directive as the file has it.
+    /// Returns the key of a directive as the file writes it.
     fn key(&self, name: &str) -> Option<String> {
         self.document.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(name)).map(str::to_owned)
     }
@@ -70,7 +70,7 @@ impl TomlText {
         }
     }
 
-    /// Sets the value in the directive that it is a part of; whether it is there.
+    /// Sets the value in the directive that it is a part of. Returns whether that is present.
     fn put_in_whole(&mut self, whole: &Directive, row: &Directive, values: &Values) -> bool {
         let Some(key) = self.key(whole.name) else { return false };
         let is_part = |word: &String| word.eq_ignore_ascii_case(row.name);
@@ -83,7 +83,7 @@ impl TomlText {
                 table.iter().map(|(key, _)| key).find(|key| key.eq_ignore_ascii_case(row.name)).map(str::to_owned);
             put(table, key.as_deref().unwrap_or(row.name), scalar(&row.shown(values).unwrap_or_default()));
         } else if let Some(old) = item.as_value_mut() {
-            // All its parts, the ones that were left out too: they have the values in force.
+            // All parts, including those that were left out, which have the values in force.
             replace(old, Value::from(whole.shown(values).unwrap_or_default()));
         }
         true
@@ -122,8 +122,8 @@ fn put(table: &mut dyn TableLike, key: &str, new: Value) {
     }
 }
 
-/// Tables of declarations keep all that they have where the declaration is `own` already. Others keep their form, and
-/// new ones have that of all others.
+/// Writes tables of declarations. A table whose declaration is in `own` already stays unchanged. Others keep their
+/// form, and new ones get the form of the others.
 fn put_declarations(table: &mut dyn TableLike, own: &[Line], wanted: &[Line]) {
     let names: Vec<_> = table.iter().map(|(name, _)| name.to_owned()).collect();
     let are_tables = !table.is_empty() && table.iter().all(|(_, item)| item.is_table());
@@ -145,10 +145,10 @@ fn put_declarations(table: &mut dyn TableLike, own: &[Line], wanted: &[Line]) {
     }
 }
 
-/// The kind whose template stands behind it.
+/// The kind that a template follows.
 const SERIAL: &str = "serial";
 
-/// The words of a declaration behind its name, as the options of its table.
+/// Writes the words of a declaration after its name as the options of its table.
 fn put_options(table: &mut dyn TableLike, words: &[String]) {
     let (kind, words) = words.split_first().map_or(("", words), |(kind, words)| (kind.as_str(), words));
     let (named, behind_kind) = if kind == SERIAL {
@@ -169,13 +169,13 @@ fn put_options(table: &mut dyn TableLike, words: &[String]) {
     }
 }
 
-/// Another value in its place; the comment behind it stays.
+/// Replaces a value; the comment after it stays.
 fn replace(old: &mut Value, mut new: Value) {
     *new.decor_mut() = old.decor().clone();
     *old = new;
 }
 
-/// The value that means the same as these lines.
+/// Returns the value with the meaning of these lines.
 fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
     let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
     match (row.shape, lines) {
@@ -190,7 +190,7 @@ fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
         (_, [words]) => match words.first().map_or("", String::as_str) {
             "yes" if as_bool => Value::from(true),
             "no" if as_bool => Value::from(false),
-            // 770 and not 0o770: the reader takes both for the same mode.
+            // 770 and not 0o770: the reader accepts both for the same mode.
             word if row.is_number() => scalar(word),
             word => Value::from(word),
         },
@@ -202,7 +202,7 @@ fn scalars(words: &[String]) -> Value {
     Value::from(words.iter().map(|word| scalar(word)).collect::<Array>())
 }
 
-/// A number, or a text that is none.
+/// Returns a number, or a text that is none.
 fn scalar(word: &str) -> Value {
     word.parse::<i64>().map_or_else(|_| Value::from(word), Value::from)
 }

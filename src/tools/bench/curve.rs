@@ -1,17 +1,18 @@
 //! The latency curve of a run, as CSV for other programs and as a picture.
 //!
-//! Latency over the share of batches that were faster, with a logarithmic scale towards 100 %: each step to the right
-//! has a tenth of the batches left, so that the slowest, which averages hide, have as much room as the many.
+//! The picture shows latency over the share of faster batches, with a logarithmic scale towards 100 %. Each step to the
+//! right has a tenth of the batches of the previous one. So the slowest batches, which averages hide, have as much room
+//! as the many.
 
 use std::fmt::Write as _;
 
-/// A point: this share of all batches took so long at most.
+/// A point of the curve: this share of all batches took at most this latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// 0 to 1.
+    /// Share of the batches, 0 to 1.
     pub(crate) quantile: f64,
     pub(crate) latency_us: f64,
-    /// Batches up to here.
+    /// Number of batches up to this point.
     pub(crate) batches: u64,
 }
 
@@ -23,22 +24,22 @@ pub(crate) fn csv(points: &[Point]) -> String {
     text
 }
 
-/// The plot's area inside of the picture, px.
+/// Bounds of the plot's area inside the picture, px.
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 756.0;
 const TOP: f64 = 64.0;
 const BOTTOM: f64 = 396.0;
 
-/// What the text of a mark takes, px.
+/// Width of a mark's text, px.
 const MARK_WIDTH: f64 = 110.0;
 
-/// At most so many steps to the right, each with a tenth of the batches of the one before.
+/// Largest number of steps to the right, each with a tenth of the batches of the previous one.
 const DECADES_MAX: f64 = 7.0;
 
 /// A point of the curve with its name.
 pub(crate) type Mark = (&'static str, Point);
 
-/// The picture, 800 x 460 px, for light and for dark backgrounds. `title` and `subtitle` may be any text.
+/// Draws the picture, 800 x 460 px, for light and dark backgrounds. `title` and `subtitle` may be any text.
 pub(crate) fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark]) -> String {
     let shown: Vec<&Point> = points.iter().filter(|point| point.latency_us > 0.0).collect();
     let decades =
@@ -67,7 +68,7 @@ pub(crate) fn svg(title: &str, subtitle: &str, points: &[Point], marks: &[Mark])
     out
 }
 
-/// The grid, with the latencies on the left and the shares below.
+/// Draws the grid, with the latencies on the left and the shares below.
 fn axes(out: &mut String, (low, high): (f64, f64), decades: f64, y: impl Fn(f64) -> f64) {
     let mut tick = low;
     while tick <= high * 1.001 {
@@ -104,12 +105,12 @@ fn mark(
     let last = shown.last().map_or(RIGHT, |point| x(point.quantile));
     for (name, point) in marks.iter().filter(|(_, point)| !shown.is_empty() && point.latency_us > 0.0) {
         let (at, up) = (x(point.quantile), y(point.latency_us.clamp(low, high)));
-        // There would be no room for both texts.
+        // There is no room for both texts.
         if point.quantile < 1.0 && last - at < MARK_WIDTH / 2.0 {
             continue;
         }
         push(out, format_args!("<circle cx=\"{at:.1}\" cy=\"{up:.1}\" r=\"3.5\"/>\n"));
-        // The curve rises to the right: it is clear below it to the right, and above it to the left.
+        // The curve rises to the right: there is room below it to the right, and above it to the left.
         let at_the_edge = at > RIGHT - MARK_WIDTH;
         let class = if at_the_edge { "mark end" } else { "mark" };
         let (left, base) = if at_the_edge { (at, up - 10.0) } else { (at + 8.0, up + 16.0) };
@@ -146,12 +147,12 @@ circle { fill: #6db3f2; }
 </style>
 ";
 
-/// How many times the batches left have been divided by ten: 0 at 0 %, 1 at 90 %, 2 at 99 %.
+/// Returns how often the remaining batches have been divided by ten: 0 at 0 %, 1 at 90 %, 2 at 99 %.
 fn decade(quantile: f64) -> f64 {
     -(1.0 - quantile.clamp(0.0, 1.0)).max(1e-12).log10()
 }
 
-/// Ticks are 1, 2 and 5 times a power of ten.
+/// Returns the tick after this one. Ticks are 1, 2 and 5 times a power of ten.
 fn next_tick(tick: f64) -> f64 {
     let power = 10_f64.powf((tick * 1.001).log10().floor());
     match tick / power {
@@ -174,7 +175,7 @@ fn round_down(us: f64) -> f64 {
         }
 }
 
-/// Above both: a run whose batches all took as long has an axis, too.
+/// Returns a tick above both values: a run whose batches all took the same time has an axis, too.
 fn round_up(us: f64, lowest: f64) -> f64 {
     let mut tick = next_tick(round_down(lowest));
     while tick < us {
@@ -206,7 +207,7 @@ fn percent(quantile: f64) -> String {
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Text for XML, which has no control characters.
+/// Escapes text for XML, which has no control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -265,7 +266,7 @@ mod tests {
         }
         assert!(text.contains("prefers-color-scheme: dark"));
         assert_eq!(text.matches("class=\"line\"").count(), 1);
-        // Where the slowest is named, there is no room for another name.
+        // Next to the name of the slowest there is no room for another name.
         assert!(!text.contains("p99.9"), "{text}");
     }
 

@@ -1,18 +1,18 @@
-//! Who was the limit of a run: the server, or the one who measured it.
+//! The limit of a run: the server, or the load generator that measured it.
 
 use serde::Serialize;
 
-/// From this share of the time on, a thread counts as one that had always something to do.
+/// Share of the time from which on a thread counts as always busy.
 const SATURATED: f64 = 0.95;
 
-/// From this share on, waiting for a processor spoils what a run says about time.
+/// Share of the time from which on waiting for a processor distorts measured times.
 const DISTURBED: f64 = 0.05;
 
-/// What one thread did with its time, as shares of the run.
+/// A thread's use of its time, as shares of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Share {
     pub(crate) busy: f64,
-    /// It could have run, but something else had the processor.
+    /// Share of the time in which the thread was runnable, but another one had the processor.
     pub(crate) waited: f64,
 }
 
@@ -21,7 +21,7 @@ impl Share {
         self.busy + self.waited >= SATURATED
     }
 
-    /// Something else had the processor for so long that times, not only rates, are not its own.
+    /// Whether other threads had the processor for so long that latencies, not only rates, are distorted.
     pub(crate) fn disturbed(self) -> bool {
         self.waited >= DISTURBED
     }
@@ -33,17 +33,17 @@ pub(crate) enum Limit {
     /// The server's layout holds no more IDs a second.
     Layout,
     Server,
-    /// A thread of the generator had no time left, while the server had: the rate says nothing about the server.
+    /// A thread of the generator had no time left, but the server had: the rate is not the server's limit.
     Load,
-    /// Both had none left.
+    /// The generator and the server had no time left.
     Both,
-    /// Neither: waiting for each other, over too few connections or too far a network.
+    /// The generator and the server waited for each other, over too few connections or a slow network.
     Neither,
-    /// Neither, but something else had the processors that they wanted.
+    /// The generator and the server had time left, but other programs had the processors that they needed.
     Crowd,
-    /// The generator had time left; nothing is known of the server.
+    /// The generator had time left; the server was not measured.
     NotLoad,
-    /// The generator had none left; nothing is known of the server.
+    /// The generator had no time left; the server was not measured.
     MaybeLoad,
 }
 

@@ -1,10 +1,10 @@
 //! The load: threads, each with its connections and one epoll.
 //!
-//! No async runtime here, for the generator must cost less than what it measures: a wake-up is one `epoll_wait` for all
-//! connections that are ready, and for each of them one read, one look at the clock, one write.
+//! There is no async runtime, because the generator must cost less than the server that it measures. A wake-up is one
+//! `epoll_wait` for all ready connections, and for each of them one read, one clock reading, and one write.
 //!
-//! Sockets are level-triggered: what one read leaves comes again. Reading and writing go on at the same time, for a
-//! server that waits for its client to read would stop for a client that only writes.
+//! Sockets are level-triggered: bytes that one read leaves cause another wake-up. Reading and writing are concurrent,
+//! because a server that waits for its client to read would stall a client that only writes.
 
 use std::io;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::text::printable::printable;
 use crate::tools::client::{self, ClientError, Endpoint};
 use crate::tools::replies::{Counts, ErrorReplies, Replies};
 
-/// Bytes of one read, shared by the connections of a thread. The replies to 16 `MGETID 100` are 40 KB.
+/// Size of the read buffer that the connections of a thread share. The replies to 16 `MGETID 100` are 40 KB.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Connections looked at in one wake-up.
+/// Largest number of connections handled in one wake-up.
 const EVENTS_MAX: usize = 1024;
 
-/// How often a thread that hears nothing looks whether it is waiting too long.
+/// How often a thread without events checks its time-out, ms.
 const LOOK_MS: u8 = 100;
 
-/// The longest latency that is told apart, in ns: the longest timeout.
+/// Longest latency that the histogram distinguishes, ns: the longest time-out.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 const PROGRESS: Duration = Duration::from_millis(100);
@@ -40,12 +40,12 @@ const PROGRESS: Duration = Duration::from_millis(100);
 pub(crate) struct Plan {
     pub(crate) endpoint: Endpoint,
     pub(crate) workload: Workload,
-    /// Go on though every request gets an error.
+    /// Whether the run continues although every request gets an error.
     pub(crate) keep_going: bool,
-    /// Units not sent yet, in a run of so many units.
+    /// Units not sent yet, in a run of a number of units.
     pub(crate) units_left: AtomicU64,
     pub(crate) shows_progress: bool,
-    /// Replies of this run until a moment ago.
+    /// Replies of this run, updated with a short delay.
     pub(crate) replies_seen: AtomicU64,
 }
 
@@ -63,20 +63,20 @@ impl<T: Into<String>> From<T> for Stop {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Until {
-    /// No batch is sent from then on.
+    /// No batch is sent from this time on.
     Time(Instant),
-    /// So many units of the workload, by all connections together.
+    /// Number of units of the workload, for all connections together.
     Units(u64),
 }
 
 pub(crate) struct Tally {
-    /// Replies, and so requests.
+    /// Number of replies, which is the number of requests.
     pub(crate) replies: u64,
-    /// Integers and strings in them.
+    /// Number of integers and strings in the replies.
     pub(crate) values: u64,
     pub(crate) errors: ErrorReplies,
     pub(crate) latency_ns: Histogram<u64>,
-    /// From the first write to the last reply.
+    /// Time from the first write to the last reply.
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
     pub(crate) share: Share,
@@ -110,7 +110,7 @@ impl Crew {
         Ok(Crew { orders, results, plan: Arc::clone(plan) })
     }
 
-    /// One run, from idle to idle. `progress` is told how many replies have come, a few times a second.
+    /// Runs once, from idle to idle. `progress` gets the number of replies, a few times a second.
     pub(crate) fn run(&self, until: Until, mut progress: impl FnMut(u64)) -> Result<Tally, Stop> {
         if let Until::Units(units) = until {
             self.plan.units_left.store(units, Relaxed);
@@ -144,7 +144,7 @@ impl Crew {
     }
 }
 
-/// Seen only if a thread panicked, which has said why on standard error.
+/// Error if a thread panicked, which has printed the reason on standard error.
 const DIED: &str = "a thread of the load generator died";
 
 fn work(
@@ -156,7 +156,7 @@ fn work(
 ) {
     let mut load = match Load::connect(plan, connections) {
         Ok(load) => load,
-        // Nobody listens any more when another thread has failed first.
+        // The receiver is gone if another thread has failed first.
         Err(message) => return drop(ready.send(Err(message))),
     };
     let _ = ready.send(Ok(()));
@@ -196,7 +196,7 @@ impl Part {
         self.replies += other.replies;
         self.counts.values += other.counts.values;
         self.counts.errors.absorb(&other.counts.errors);
-        // Same bounds: it cannot fail.
+        // It cannot fail, because the bounds are the same.
         let _ = self.latency_ns.add(&other.latency_ns);
         self.started = self.started.min(other.started);
         self.ended = self.ended.max(other.ended);
@@ -217,11 +217,11 @@ struct Load {
 struct Connection {
     stream: client::Connection,
     replies: Replies,
-    /// Of the batch in flight. 0: none is.
+    /// Replies of the batch in flight that are still to come; 0 if there is no batch.
     replies_left: u64,
     batch_units: u32,
     written_bytes: usize,
-    /// Epoll tells when there is room to write, too.
+    /// Whether epoll also reports room for writing.
     awaits_room: bool,
     sent_at: Instant,
 }
@@ -261,7 +261,7 @@ impl Load {
                 Ok(part)
             }
             Err(Stop::Failed(reason)) => {
-                // What a server says before it hangs up is worth more than that it did.
+                // The server's last error explains more than the fact that it closed the connection.
                 let last = part.counts.errors.texts.last();
                 let said = last.map_or(String::new(), |(text, _)| format!("; it said: {}", printable(text)));
                 Err(Stop::Failed(format!("{}: {reason}{said}", self.plan.endpoint)))
@@ -270,7 +270,7 @@ impl Load {
         }
     }
 
-    /// Gives each connection its first batch, and says how many got one.
+    /// Sends each connection's first batch. Returns the number of connections that got one.
     fn send_first(&mut self, until: Until) -> Result<usize, Stop> {
         let mut in_flight = 0;
         for (index, connection) in self.connections.iter_mut().enumerate() {
@@ -286,7 +286,7 @@ impl Load {
     fn exchange(&mut self, until: Until, part: &mut Part) -> Result<(), Stop> {
         let mut in_flight = self.send_first(until)?;
         let Load { plan, epoll, connections, buffer } = self;
-        // Once each connection may have had an answer, it shows whether there is any but errors.
+        // When each connection may have had a reply, the run is judged: are there any replies but errors?
         let mut judged_after = if plan.keep_going { 0 } else { in_flight as u64 };
         let mut batches = 0;
 
@@ -330,7 +330,7 @@ impl Load {
                     plan.replies_seen.fetch_add(part.replies - replies_before, Relaxed);
                 }
             } else if heard_at.elapsed() >= plan.endpoint.timeout {
-                // Also when bytes come all the time that never become a reply.
+                // Also if bytes arrive all the time that never complete a reply.
                 let ms = plan.endpoint.timeout.as_millis();
                 let tls = plan.endpoint.tls.is_some();
                 return Err(ClientError::Timeout { ms, tls }.to_string().into());
@@ -350,7 +350,7 @@ impl Load {
 }
 
 impl Plan {
-    /// Units of the next batch; `None` when there is to be none.
+    /// Returns the units of the next batch; `None` if there is none.
     fn next_batch(&self, until: Until, now: Instant) -> Option<u32> {
         let depth = self.workload.depth();
         match until {
@@ -372,7 +372,7 @@ impl Connection {
         self.sent_at = now;
     }
 
-    /// Writes as much of the batch as there is room for: all of it, nearly always.
+    /// Writes as much of the batch as the socket accepts: nearly always all of it.
     fn write(&mut self, plan: &Plan, epoll: &Epoll, index: usize) -> Result<(), String> {
         let batch = plan.workload.batch(self.batch_units);
         loop {
@@ -387,7 +387,7 @@ impl Connection {
                 Ok(n) => self.written_bytes += n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The server's last words, if it had any, are still to be read.
+                // The server's last error, if there is one, is still to be read.
                 Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                     break;
                 }
@@ -405,7 +405,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads once: whether that completed the batch, and whether more may have been received than was read.
+    /// Reads once. Returns whether that completed the batch, and whether more bytes may be waiting.
     fn receive(&mut self, plan: &Plan, buffer: &mut [u8], part: &mut Part) -> Result<(bool, bool), String> {
         let (replies, may_have_more) = self.read(plan, buffer, &mut part.counts)?;
         part.replies += replies;
@@ -419,7 +419,7 @@ impl Connection {
         Ok((is_complete, may_have_more))
     }
 
-    /// Replies that one read completed, and whether more may have been received than was read.
+    /// Reads once. Returns the number of completed replies, and whether more bytes may be waiting.
     fn read(&mut self, plan: &Plan, buffer: &mut [u8], counts: &mut Counts) -> Result<(u64, bool), String> {
         match self.stream.read(buffer) {
             Ok(0) => Err(ClientError::Closed { tls: self.stream.is_tls() }.to_string()),
@@ -434,7 +434,7 @@ impl Connection {
     }
 }
 
-/// Connects and logs in; from then on the socket does not block.
+/// Connects and logs in. The returned socket does not block.
 fn open(plan: &Plan) -> Result<client::Connection, ClientError> {
     let stream = plan.endpoint.connect()?;
     stream.set_nonblocking().map_err(ClientError::Io)?;

@@ -1,8 +1,7 @@
-//! What `getid bench` does: the load, the CPU time it and the server used, who was the limit, and the report.
+//! The parts of `getid bench`: the load, the CPU time of both sides, the limit of the run, and the report.
 //!
-//! A load generator must cost less than the server it measures, or it measures itself. So requests are made once, and
-//! replies are not decoded but counted (`tools/replies.rs`). Sockets, clocks and threads are in `load` and `usage`; the
-//! rest is pure.
+//! A load generator must cost less than the server, or it measures itself. So requests are built once, and replies are
+//! counted, not decoded (`tools/replies.rs`). Sockets, clocks and threads are in `load` and `usage`; the rest is pure.
 
 mod curve;
 mod limit;

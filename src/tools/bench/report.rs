@@ -1,4 +1,4 @@
-//! What a run measured, for people and as JSON.
+//! The result of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,41 +14,41 @@ use crate::text::plural::{counted, thousands};
 use crate::text::printable::printable;
 use crate::tools::paint::bad;
 
-/// What was asked for, beside the command.
+/// The options of a run, except for the command.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Shape {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) pipeline: u32,
-    /// How often one transaction has the command; `None`: it is sent by itself.
+    /// Number of commands in a transaction; `None` if commands are sent alone.
     pub(crate) transaction: Option<u32>,
 }
 
 /// The report; its JSON has these fields under these names.
 #[derive(Serialize)]
 pub(crate) struct Report {
-    /// No error reply.
+    /// Whether there was no error reply.
     ok: bool,
     target: String,
     command: Vec<String>,
     #[serde(flatten)]
     shape: Shape,
     seconds: f64,
-    /// Each got one reply. MULTI and EXEC are among them.
+    /// Number of requests, each of which got one reply. MULTI and EXEC are among them.
     requests: u64,
     requests_per_second: f64,
-    /// That the replies to GETID or MGETID brought; none for other commands.
+    /// Number of IDs in the replies to GETID or MGETID; `None` for other commands.
     ids: Option<u64>,
     ids_per_second: Option<f64>,
-    /// Of a batch: from its write to its last reply.
+    /// Latency of a batch, from its write to its last reply, µs.
     latency_us: Latency,
     error_replies: u64,
-    /// Their texts, the first few.
+    /// Counts of the first few error texts.
     errors: BTreeMap<String, u64>,
     load: Side,
     server: Option<Server>,
     limit: Limit,
-    /// What the server says of its layout, where that was the limit.
+    /// The server's report about its layout, if that was the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     at_limit: Option<String>,
 }
@@ -68,7 +68,7 @@ struct Latency {
 struct Side {
     cpu_seconds: f64,
     cpu_us_per_request: f64,
-    /// Of its busiest thread.
+    /// The time of its busiest thread.
     #[serde(flatten)]
     share: Share,
 }
@@ -81,7 +81,7 @@ struct Server {
 }
 
 impl Report {
-    /// `at_limit`: what the server says of its layout, if it was at its limit.
+    /// Makes the report. `at_limit` is the server's report about its layout, if that was at its limit.
     pub(crate) fn new(
         shape: Shape,
         plan: &Plan,
@@ -153,7 +153,7 @@ impl Report {
     }
 }
 
-/// The curve of latencies, in as many points as a picture needs.
+/// Returns the latency curve, with enough points for a picture.
 pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
     let mut batches = 0;
     let mut points = Vec::new();
@@ -164,7 +164,7 @@ pub(crate) fn curve(latency_ns: &Histogram<u64>) -> Vec<Point> {
     points
 }
 
-/// Points of the curve until half of the batches that are left have passed.
+/// Points of the curve for each halving of the remaining batches.
 const POINTS_A_HALVING: u32 = 10;
 
 impl Side {

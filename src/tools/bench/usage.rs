@@ -1,8 +1,8 @@
 //! CPU time of a server and of this process's threads, as the kernel counts it.
 //!
-//! A process's CPU clock counts nanoseconds, threads that have ended included; `/proc/PID/stat` has only ticks of
-//! 10 ms, and `/proc/PID/task/*/schedstat` forgets a thread with its end. The latter is read for what the clock cannot
-//! tell: which thread was the busiest, and how long it waited for a processor.
+//! A process's CPU clock counts nanoseconds, including those of ended threads. `/proc/PID/stat` only has ticks of 10
+//! ms, and `/proc/PID/task/*/schedstat` loses a thread at its end. The latter is read for the busiest thread and its
+//! time of waiting for a processor, which the clock does not have.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use super::Share;
 
-/// Linux has no process from here on (`PID_MAX_LIMIT`); larger numbers would spoil the clock's id.
+/// Upper bound of process ids in Linux (`PID_MAX_LIMIT`); larger numbers would corrupt the clock's id.
 pub(crate) const PID_MAX: i32 = 1 << 22;
 
 pub(crate) struct ServerUsage {
@@ -24,7 +24,7 @@ pub(crate) struct ServerUsage {
 
 pub(crate) struct Reading {
     cpu: Duration,
-    /// By thread id; empty where the kernel does not tell.
+    /// Times by thread id; empty if the kernel does not report them.
     threads: HashMap<u32, ThreadTime>,
 }
 
@@ -77,9 +77,9 @@ impl Reading {
 }
 
 impl Used {
-    /// What its busiest thread did in that time.
+    /// Returns the use of the time by the busiest thread.
     pub(crate) fn share(&self, elapsed: Duration) -> Share {
-        // Where the kernel tells of no threads, one that did it all is the best guess.
+        // Without times of threads, one thread that did all the work is the best guess.
         if self.busiest == ThreadTime::default() {
             return Share { busy: share(self.cpu, elapsed), waited: 0.0 };
         }
@@ -95,7 +95,7 @@ impl ThreadTime {
         ThreadTime { ran_ns: u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX), waited_ns }
     }
 
-    /// A line of schedstat: ns on a processor, ns waiting for one, times it ran.
+    /// Parses a line of schedstat: ns on a processor, ns waiting for one, times it ran.
     fn parse(text: &str) -> Option<ThreadTime> {
         let mut numbers = text.split_ascii_whitespace().map(str::parse);
         Some(ThreadTime { ran_ns: numbers.next()?.ok()?, waited_ns: numbers.next()?.ok()? })

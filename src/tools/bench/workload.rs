@@ -1,20 +1,20 @@
-//! What a connection sends, as bytes that are made once.
+//! The bytes that a connection sends, built once.
 
 use crate::tools::replies::{Counts, push_request};
 
-/// Bytes of all that one connection has in flight; a longer pipeline says nothing more about a server.
+/// Largest size of a connection's requests in flight, bytes; a longer pipeline reveals no more about a server.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// The requests of one connection: units, all alike, so many of them in flight.
+/// The requests of one connection: a number of equal units in flight.
 ///
-/// A unit is one command, or a whole transaction: MULTI, the command so many times, EXEC. Every command of a unit is a
-/// request and gets a reply, MULTI and EXEC among them, as servers count them.
+/// A unit is one command, or a whole transaction: MULTI, the command a number of times, EXEC. Every command of a unit
+/// is a request and gets a reply, including MULTI and EXEC, as servers count them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
     bytes: Vec<u8>,
     unit_bytes: usize,
     unit_requests: u32,
-    /// How often the command is in a unit.
+    /// Number of commands in a unit, without MULTI and EXEC.
     unit_commands: u32,
     depth: u32,
 }
@@ -28,7 +28,7 @@ pub(crate) enum WorkloadError {
 }
 
 impl Workload {
-    /// `depth` units of `words`, or of transactions of `transaction` times `words`. A depth of 0 is one of 1.
+    /// Builds `depth` units of `words`, or of transactions of `transaction` times `words`. A depth of 0 counts as 1.
     pub(crate) fn new(
         words: &[impl AsRef<[u8]>],
         transaction: Option<u32>,
@@ -40,7 +40,7 @@ impl Workload {
         let depth = depth.max(1);
         let mut command = Vec::new();
         push_request(&mut command, words);
-        // Before anything is made that large.
+        // Checked before the bytes are built.
         let bytes = command.len() as u128 * u128::from(transaction.unwrap_or(1)) * u128::from(depth);
         if bytes > BATCH_BYTES_MAX as u128 {
             return Err(WorkloadError::TooLarge { bytes });
@@ -65,16 +65,16 @@ impl Workload {
         self.depth
     }
 
-    /// Requests, and so replies, of one unit; at least 1.
+    /// Returns the number of requests, and so of replies, of one unit; at least 1.
     pub(crate) fn unit_requests(&self) -> u32 {
         self.unit_requests
     }
 
-    /// The error that every request would get, when so many replies brought nothing else: `None` while there is hope.
-    /// What a server says that is busy, starting or without its disk may pass.
+    /// Returns the error that every request would get, if the replies so far contain nothing else. Errors of a server
+    /// that is busy, starting or without its disk may pass, so they return `None`.
     pub(crate) fn refusal<'a>(&self, replies: u64, counts: &'a Counts) -> Option<&'a str> {
         const PASSES: &[&str] = &["BUSY", "MISCONF", "LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY"];
-        // Of a transaction, MULTI is answered with OK all the same.
+        // In a transaction, MULTI is answered with OK in any case.
         let commands = replies / u64::from(self.unit_requests) * u64::from(self.unit_commands);
         let texts = &counts.errors.texts;
         let passes = texts.iter().any(|(text, _)| text.split(' ').next().is_some_and(|code| PASSES.contains(&code)));
@@ -82,7 +82,7 @@ impl Workload {
         Some(&first.0)
     }
 
-    /// The bytes of that many units, at most [`Self::depth`].
+    /// Returns the bytes of that many units, at most [`Self::depth`].
     pub(crate) fn batch(&self, units: u32) -> &[u8] {
         &self.bytes[..units.min(self.depth) as usize * self.unit_bytes]
     }

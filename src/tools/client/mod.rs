@@ -1,10 +1,10 @@
 //! The tools' client: reaches a server by TCP, TLS or a Unix socket, and logs in.
 //!
-//! A connection is made with one time limit for all of it: finding the host, connecting, the handshake, the login. From
-//! then on it is a pair of `read` and `write`, that block or do not, so that an epoll of many connections, a task of
-//! tokio's and a health check use the same one.
+//! A connection has one time limit for its whole set-up: the look-up, the connect, the handshake, the login. Afterwards
+//! it is a pair of `read` and `write`, blocking or not. So an epoll of many connections, a Tokio task and a health
+//! check use the same type.
 //!
-//! Every error says what to do about it: nobody else is there to be asked at a command line.
+//! Every error names its remedy, because a user at a command line has no other help.
 
 mod tls;
 
@@ -29,20 +29,20 @@ use crate::text::printable::printable;
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: Address,
-    /// How it proves who it is; `None`: it is spoken to in clear.
+    /// Settings of TLS; `None` for an unencrypted connection.
     pub(crate) tls: Option<Tls>,
     pub(crate) login: Option<Login>,
-    /// Selected after the login, unless it is 0.
+    /// Database that is selected after the login, unless it is 0.
     pub(crate) database: u32,
-    /// For a connection that is ready to be asked, and for a reply.
+    /// Time-out of a connection's set-up, and of a reply.
     pub(crate) timeout: Duration,
-    /// What the host's name was found to mean.
+    /// Addresses of the host's name, once they were looked up.
     pub(crate) addresses: OnceLock<Vec<SocketAddr>>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Login {
-    /// Without one: the default user.
+    /// User name; `None` for the default user.
     pub(crate) user: Option<String>,
     pub(crate) password: String,
 }
@@ -53,8 +53,8 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Why a server could not be reached, or did not answer as a server of Redis's protocol does. `Display` has the remedy,
-/// and nothing in it that a terminal would obey.
+/// Why a server could not be reached, or did not answer as a server of Redis's protocol. `Display` includes the remedy,
+/// and no control characters.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error("the host has no address: {0}. Is the name right?")]
@@ -138,8 +138,8 @@ impl Endpoint {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
-    /// Connects, logs in, sends requests and waits for as many replies, all within the timeout. An error reply may be
-    /// the last one: of a server that turns a client away.
+    /// Connects, logs in, sends requests and waits for as many replies, all within the time-out. If the server rejects
+    /// the client, the last reply is its error, and later replies are missing.
     pub(crate) fn ask_once(&self, requests: &[u8], replies: usize) -> Result<Vec<Reply>, ClientError> {
         let deadline = Deadline::after(self.timeout);
         self.connect_by(&deadline)?.exchange(requests, replies, &deadline)
@@ -167,7 +167,7 @@ impl Endpoint {
             let left = deadline.left().ok_or_else(|| deadline.connect_timeout())?;
             last_error = match TcpStream::connect_timeout(address, left) {
                 Ok(stream) => {
-                    // Without it a request that is written in two pieces waits for the first one's acknowledgement.
+                    // Otherwise a request that is written in two pieces waits for the acknowledgement of the first.
                     stream.set_nodelay(true).map_err(ClientError::Io)?;
                     return Ok(Socket::Tcp(stream));
                 }
@@ -178,7 +178,7 @@ impl Endpoint {
         Err(last_error)
     }
 
-    /// Connecting to a Unix socket whose queue is full blocks until its server accepts.
+    /// Connects to a Unix socket. A blocking connect would wait until a server with a full queue accepts.
     fn open_unix(&self, deadline: &Deadline) -> Result<Socket, ClientError> {
         let Address::Unix(path) = &self.address else { return Err(deadline.connect_timeout()) };
         let address = SockAddr::unix(path).map_err(ClientError::Connect)?;
@@ -188,7 +188,7 @@ impl Endpoint {
             if !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) {
                 return Err(ClientError::Connect(error));
             }
-            // Its queue is full, and nothing tells when it no longer is.
+            // The queue is full, and there is no event for its next free place.
             deadline.left().ok_or_else(|| deadline.connect_timeout())?;
             thread::sleep(Duration::from_millis(5));
         }
@@ -220,7 +220,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends requests on a connection that [`Endpoint::connect`] made, and waits for as many replies, as
+    /// Sends requests on a connection of [`Endpoint::connect`], and waits for as many replies, as
     /// [`Endpoint::ask_once`] does.
     pub(crate) fn ask(
         &self,
@@ -231,7 +231,7 @@ impl Endpoint {
         connection.exchange(requests, replies, &Deadline::after(self.timeout))
     }
 
-    /// The same, for replies that are no IDs.
+    /// Sends requests on a connection, and waits for as many replies, which are no IDs.
     pub(crate) fn ask_words(
         &self,
         connection: &mut Connection,
@@ -248,7 +248,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Addresses of a host. Nothing can stop the system's resolver, but waiting for its thread can end.
+/// Looks up the addresses of a host. The system's resolver cannot be stopped, so it runs in a thread that may be
+/// abandoned.
 fn look_up(host: &str, port: u16, deadline: &Deadline) -> Result<Vec<SocketAddr>, ClientError> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
@@ -276,7 +277,7 @@ impl Deadline {
         Deadline { at: Instant::now() + timeout, timeout }
     }
 
-    /// `None`: it has passed.
+    /// Returns the time left; `None` if the deadline has passed.
     fn left(&self) -> Option<Duration> {
         Some(self.at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
@@ -303,7 +304,7 @@ enum Socket {
 }
 
 impl Connection {
-    /// From now on nothing waits: what cannot be done yet is [`io::ErrorKind::WouldBlock`].
+    /// Makes the connection non-blocking: calls that would wait return [`io::ErrorKind::WouldBlock`].
     pub(crate) fn set_nonblocking(&self) -> io::Result<()> {
         match &self.socket {
             Socket::Tcp(stream) => stream.set_nonblocking(true),
@@ -311,14 +312,14 @@ impl Connection {
         }
     }
 
-    /// Reads what there is. 0: the server closed. Where the connection is encrypted, what was received may be more than
-    /// `buffer` holds: read until it would block.
+    /// Reads available bytes. 0 means that the server closed. On an encrypted connection, `buffer` may be too small for
+    /// all received bytes: read until it would block.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.read(buffer) };
         loop {
             match tls.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A server that ends without a goodbye has ended all the same.
+                // An end without TLS's close message is an end too.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 done => return done,
             }
@@ -329,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// Takes some of `bytes` to be sent; what TLS has encrypted and not sent yet goes first.
+    /// Accepts some of `bytes` for sending; unsent TLS records go first.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.socket.write(bytes) };
         while tls.wants_write() {
@@ -349,7 +350,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether bytes were taken to be sent that are not sent yet.
+    /// Whether accepted bytes are still unsent.
     pub(crate) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -358,7 +359,7 @@ impl Connection {
         self.tls.is_some()
     }
 
-    /// Gives the next blocking calls what is left of the time.
+    /// Sets the remaining time as the time-out of the next blocking calls.
     fn arm(&self, deadline: &Deadline) -> io::Result<()> {
         let left = Some(deadline.left().ok_or(io::ErrorKind::TimedOut)?);
         match &self.socket {
@@ -389,7 +390,7 @@ impl Connection {
         self.gather::<Gathered>(requests, count, deadline)
     }
 
-    /// Blocking: sends, and reads until so many replies have come, or one that says that no more will.
+    /// Sends, and reads until that many replies have arrived, or one that ends the connection. It blocks.
     fn gather<G: Gathers>(
         &mut self,
         requests: &[u8],
@@ -398,7 +399,7 @@ impl Connection {
     ) -> Result<Vec<G::Reply>, ClientError> {
         let is_tls = self.is_tls();
         let failed = |error: io::Error| error_of(error, deadline, is_tls);
-        // A server that refuses connections may have replied and closed already: its words are worth more than our
+        // A server that rejects the connection may have replied and closed already. Its reply explains more than this
         // error.
         let mut unsent = None;
         let mut rest = requests;
@@ -423,7 +424,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => error_of(error, deadline, is_tls),
             };
-            // Last words.
+            // The server's last error.
             if gathered.ends_with_error() {
                 return Ok(gathered.into_replies());
             }
@@ -439,7 +440,7 @@ impl Connection {
     }
 }
 
-/// What a failed read or write means.
+/// Converts the error of a read or write.
 fn error_of(error: io::Error, deadline: &Deadline, tls: bool) -> ClientError {
     match error.kind() {
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => ClientError::Timeout { ms: deadline.ms(), tls },
@@ -453,7 +454,7 @@ fn error_of(error: io::Error, deadline: &Deadline, tls: bool) -> ClientError {
 }
 
 impl ClientError {
-    /// What a failed read or write of a connection means that has done so before.
+    /// Converts the error of a read or write on a connection that worked before.
     pub(crate) fn of(error: io::Error, connection: &Connection, timeout: Duration) -> ClientError {
         error_of(error, &Deadline::after(timeout), connection.is_tls())
     }

@@ -1,4 +1,4 @@
-//! Whom a tool trusts, and who it says it is.
+//! TLS of the tools: the trusted authorities, and the client's certificate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use super::ClientError;
 use crate::system::trust::{Trust, TrustError, certificates, read_pem};
 use crate::tools::address::Address;
 
-/// Which files say whom to trust.
+/// Files with the trusted authorities and the client's certificate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TlsFiles {
-    /// Who may have signed the server's certificate; without it, those whom this system trusts.
+    /// Authorities that may have signed the server's certificate; `None` for those that the system trusts.
     pub(crate) authorities: Option<PathBuf>,
     pub(crate) client: Option<(PathBuf, PathBuf)>,
-    /// The name that the certificate must have, where it is not the host's.
+    /// The name that the certificate must have, if it differs from the host's.
     pub(crate) server_name: Option<String>,
-    /// Anybody may be the server.
+    /// Whether any certificate is accepted.
     pub(crate) insecure: bool,
 }
 

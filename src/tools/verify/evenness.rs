@@ -1,24 +1,22 @@
-//! Whether IDs spread evenly over `id % modulus`.
+//! Checks whether IDs spread evenly over `id % modulus`.
 //!
 //! The promise: any 2^random-range consecutive IDs of a server carry every random value once. So for a modulus that
 //! divides 2^random-range there are two tests.
 //!
-//! - Exact. Look at a server's IDs in ascending order through a window of 2^random-range: if no random value is ever
-//!   twice in it, the promise was kept to the letter. This holds when the run got every ID the server gave.
-//! - Chi-square, when the exact one does not hold, because others draw too or the server was restarted in between: then
-//!   the run saw a sample. For df = modulus - 1 the bound is `df + 2 sqrt(df x) + 2 x` with x = 40, which a chi-square
-//!   variable passes with a probability below e^-40 (Laurent and Massart 2000, lemma 1). It needs 10 IDs for each
-//!   residue.
+//! - Exact. In a window of 2^random-range over a server's ascending IDs, no random value comes twice. This test applies
+//!   if the run got every ID of the server.
+//! - Chi-square, otherwise: other clients drew too, or the server was restarted, so the run saw a sample. For df =
+//!   modulus - 1 the bound is `df + 2 sqrt(df x) + 2 x` with x = 40, which a chi-square variable exceeds with a
+//!   probability below e^-40 (Laurent and Massart 2000, lemma 1). It needs 10 IDs for each residue.
 //!
-//! A layout whose lowest bits are drawn anew for each ID promises a sample of even ones: chi-square alone judges it.
-//!
-//! Other moduli and other layouts are reported and not judged: nothing is promised about them.
+//! A layout with fresh random lowest bits in each ID promises a sample of even ones: only chi-square judges it. Other
+//! moduli and layouts have no such promise, so they are reported and not judged.
 
 use serde::Serialize;
 
 use super::{Evenly, Promises};
 
-/// Residues that are counted at most; above, the table would be larger than what it tells.
+/// Largest number of residues that are counted; above it the table would be larger than useful.
 pub(crate) const MODULUS_MAX: u32 = 1 << 21;
 
 /// IDs for each residue that chi-square needs.
@@ -27,21 +25,21 @@ const IDS_PER_RESIDUE_MIN: f64 = 10.0;
 /// The exponent of a false alarm's probability.
 const ALARM_EXPONENT: f64 = 40.0;
 
-/// Counts the residues of one server's IDs, which come ascending.
+/// Counts the residues of one server's IDs, which arrive in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Evenness {
     promise: Evenly,
     modulus: u32,
     counts: Vec<u64>,
     ids: u64,
-    /// For each value of a cycle, how many IDs had come when it was seen last; 0: never.
+    /// For each value of a cycle, the number of IDs when it was last seen; 0 if never.
     last_seen: Vec<u64>,
-    /// Values that came again within the window.
+    /// Number of values that were repeated within the window.
     repeats: u64,
 }
 
 impl Evenness {
-    /// Counts for a modulus of 1 to [`MODULUS_MAX`].
+    /// Returns counters for a modulus of 1 to [`MODULUS_MAX`].
     pub(crate) fn new(promises: &Promises, modulus: u32) -> Evenness {
         let modulus = modulus.clamp(1, MODULUS_MAX);
         let promise = promises.evenness();
@@ -49,7 +47,7 @@ impl Evenness {
         Evenness { promise, modulus, counts: vec![0; modulus as usize], ids: 0, last_seen: vec![0; values], repeats: 0 }
     }
 
-    /// The next larger ID.
+    /// Counts the next larger ID.
     pub(crate) fn add(&mut self, id: u128) {
         self.ids += 1;
         // 64 bits are divided far faster.
@@ -71,7 +69,7 @@ impl Evenness {
         }
     }
 
-    /// What the counts say. `exclusive`: the run got every ID, so the promise is judged to the letter.
+    /// Returns the verdict. With `exclusive` the run got every ID, so the promise is judged exactly.
     pub(crate) fn verdict(&self, exclusive: bool) -> EvennessVerdict {
         let is_cycle = matches!(self.promise, Evenly::Cycle(_));
         let promised = match self.promise {
@@ -126,9 +124,9 @@ pub(crate) struct EvennessVerdict {
     pub(crate) modulus: u32,
     #[serde(skip)]
     promise: Evenly,
-    /// Whether the layout promises evenness over it.
+    /// Whether the layout promises evenness over the modulus.
     pub(crate) promised: bool,
-    /// The judgement; none without a promise, or with too few IDs.
+    /// The verdict; `None` without a promise, or with too few IDs.
     pub(crate) even: Option<bool>,
     /// Whether each 2^random-range IDs in a row carried every random value once.
     pub(crate) exact: bool,
@@ -168,7 +166,7 @@ impl std::fmt::Display for EvennessVerdict {
     }
 }
 
-/// Counts are far below 2^53, where doubles are exact.
+/// Converts a count. Counts are far below 2^53, so the result is exact.
 #[expect(clippy::cast_precision_loss, reason = "counts of IDs are far below 2^53")]
 fn to_f64(count: u64) -> f64 {
     count as f64
@@ -180,7 +178,7 @@ mod tests {
     use crate::tools::subject::Subject;
     use getid_core::{Layout, Parts, Tick, no_dates};
 
-    /// IDs with these random values, one a tick.
+    /// Returns the verdict on IDs with these random values, one a tick.
     fn verdict(modulus: u32, exclusive: bool, values: impl Iterator<Item = u32>) -> EvennessVerdict {
         let layout = Layout::default();
         let mut evenness = Evenness::new(&Promises::of(Subject::Unnamed(layout)).unwrap(), modulus);
@@ -190,12 +188,12 @@ mod tests {
         evenness.verdict(exclusive)
     }
 
-    /// A permutation of 0..1024, over and over.
+    /// Returns a permutation of 0..1024, repeated forever.
     fn cycle() -> impl Iterator<Item = u32> {
         (0_u32..).map(|i| (i.wrapping_mul(389) + 17) % 1024)
     }
 
-    /// Numbers without any order (splitmix64).
+    /// Returns pseudorandom numbers (splitmix64).
     fn noise() -> impl Iterator<Item = u32> {
         (1_u64..).map(|i| {
             let mut z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -219,7 +217,7 @@ mod tests {
     fn samples_and_independent_values_pass_unless_the_run_is_exclusive() {
         for values in [
             Box::new(noise().take(200_000)) as Box<dyn Iterator<Item = u32>>,
-            // Two in three, without rhythm: what another client leaves.
+            // Two in three, irregularly, as another client leaves them.
             Box::new(cycle().zip(noise()).filter(|(_, n)| n % 3 != 0).map(|(v, _)| v).take(200_000)),
         ] {
             let values: Vec<u32> = values.collect();
@@ -231,10 +229,10 @@ mod tests {
 
     #[test]
     fn skew_is_caught() {
-        // One residue twice as often as the others.
+        // One residue is twice as frequent as the others.
         let skewed = verdict(1024, false, noise().map(|v| if v == 7 { 8 } else { v }).take(400_000));
         assert_eq!(skewed.even, Some(false), "{skewed}");
-        // The random part counts slots instead of IDs: two values only.
+        // The random part counts slots instead of IDs, so only two values come.
         let two = verdict(1024, false, (0..20_000).map(|i| i % 2 * 512));
         assert_eq!(two.even, Some(false), "{two}");
         assert!(two.to_string().contains("uneven"), "{two}");
@@ -247,7 +245,7 @@ mod tests {
         assert_eq!(verdict(1024, false, noise().take(1000)).even, None);
     }
 
-    /// Of a declaration, one ID for each of these lowest 10 bits.
+    /// Returns the verdict on a declaration's IDs, one for each of these lowest 10 bits.
     fn declared(words: &str, values: impl Iterator<Item = u32>) -> EvennessVerdict {
         let promises = Promises::of(Subject::parse(words, no_dates, |_| Ok(())).unwrap()).unwrap();
         let mut evenness = Evenness::new(&promises, 1024);
@@ -259,11 +257,11 @@ mod tests {
 
     #[test]
     fn what_is_promised_depends_on_the_lowest_bits() {
-        // By chance: a sample is even, and need not be so to the letter.
+        // Random bits: a sample is even, and need not be exactly even.
         let chance = declared("uuid7", noise().take(200_000));
         assert_eq!((chance.even, chance.exact), (Some(true), false), "{chance}");
         assert_eq!(declared("uuid7", noise().map(|v| v & !1).take(200_000)).even, Some(false));
-        // A counter: nothing.
+        // A counter promises nothing.
         let counted = declared("twitter", (0..200_000).map(|_| 0));
         assert_eq!(counted.even, None);
         assert!(counted.to_string().ends_with("not judged, for nothing random is in the lowest bits"), "{counted}");

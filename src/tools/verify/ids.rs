@@ -1,4 +1,4 @@
-//! The IDs of one connection, as plain numbers: 8 bytes each, or 16 where they are wider.
+//! The IDs of one connection, as plain numbers: 8 bytes each, or 16 if they are wider.
 
 #[derive(Clone, Debug)]
 pub(crate) enum Ids {
@@ -11,7 +11,7 @@ impl Ids {
         if is_narrow { Ids::Narrow(Vec::new()) } else { Ids::Wide(Vec::new()) }
     }
 
-    /// Adds a number, of 64 bits at most where they are narrow.
+    /// Adds a number; a narrow list holds 64 bits.
     pub(crate) fn push(&mut self, number: u128) {
         match self {
             Ids::Narrow(ids) => ids.push(u64::try_from(number).unwrap_or(u64::MAX)),
@@ -37,7 +37,7 @@ impl Ids {
         self.get(self.len().checked_sub(1)?)
     }
 
-    /// Sorts them, unless they are.
+    /// Sorts the IDs, unless they are sorted.
     pub(crate) fn sort(&mut self) {
         match self {
             Ids::Narrow(ids) if !ids.is_sorted() => ids.sort_unstable(),

@@ -1,4 +1,4 @@
-//! What is checked when all IDs are there: one merge of all sources, ascending.
+//! Checks all IDs after the run, in one ascending merge of all sources.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -14,11 +14,11 @@ use super::{Findings, Kind, Place, Promises};
 #[derive(Clone, Debug)]
 pub(crate) struct JudgeOptions {
     pub(crate) promises: Arc<Promises>,
-    /// Evenness is judged over `id % modulus`.
+    /// The modulus over which evenness of `id % modulus` is judged.
     pub(crate) modulus: u32,
-    /// Nobody else drew IDs, and no reply was lost: evenness holds to the letter.
+    /// Whether this run got all IDs of its servers, so that evenness holds exactly.
     pub(crate) exclusive: bool,
-    /// Each ID of this run must be larger than all earlier ones of its server-id.
+    /// Whether each ID of this run must be larger than all earlier ones of its server-id.
     pub(crate) after: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Earlier<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) findings: Findings,
-    /// For each server, in the order given, what its IDs are; none where none came.
+    /// The IDs of each server, in the given order; `None` for a server without IDs.
     pub(crate) servers: Vec<Option<ServerIds>>,
     pub(crate) earlier_ids: u64,
 }
@@ -53,9 +53,9 @@ pub(crate) enum JudgeError {
     Write(io::Error),
 }
 
-/// Merges the IDs of all watches and earlier runs, checks them, and hands this run's IDs to `record`, ascending.
+/// Merges the IDs of all watches and earlier runs, checks them, and passes this run's IDs to `record`, ascending.
 ///
-/// `servers` are those of the watches. The watches' IDs are sorted in place where they did not ascend.
+/// `servers` are those of the watches. The watches' IDs are sorted in place unless they ascend.
 pub(crate) fn judge(
     servers: &[Arc<ServerWatch>],
     watches: &mut [Watch],
@@ -86,7 +86,7 @@ pub(crate) fn judge(
         let server_id = promises.server_of(id).unwrap_or(0);
         if source >= watches.len() {
             earlier_ids += 1;
-            // IDs ascend here, so all that this run got of this server-id so far lies at or below an earlier ID.
+            // IDs ascend here, so all IDs of this run with this server-id so far lie at or below an earlier ID.
             if let Some(number) = numbers.get_mut(&server_id) {
                 number.not_after = number.ids;
                 number.earlier = Some((id, source));
@@ -121,7 +121,7 @@ pub(crate) fn judge(
     Ok(judged)
 }
 
-/// Reports what is not above all that an earlier run got from the same server-id.
+/// Reports IDs that are not above all that an earlier run got from the same server-id.
 fn check_after_earlier(
     numbers: BTreeMap<u64, Number>,
     merge: &Merge<'_>,
@@ -140,7 +140,7 @@ fn check_after_earlier(
     }
 }
 
-/// This run's IDs of one server.
+/// Counts of this run's IDs of one server.
 struct Tally {
     ids: u64,
     lowest: u128,
@@ -148,17 +148,17 @@ struct Tally {
     evenness: Evenness,
 }
 
-/// This run's IDs of one server-id, which is what earlier runs are compared by: addresses change.
+/// This run's IDs of one server-id. Earlier runs are compared by it, because addresses change.
 struct Number {
     lowest: u128,
     ids: u64,
-    /// How many of them are not above `earlier`.
+    /// Number of these IDs that are not above `earlier`.
     not_after: u64,
-    /// The largest ID of an earlier run above one of these, and its source.
+    /// The largest ID of an earlier run above one of these IDs, with its source.
     earlier: Option<(u128, usize)>,
 }
 
-/// Two servers with one server-id will give the same IDs, whether they already have or not.
+/// Reports servers with the same server-id, which will give the same IDs sooner or later.
 fn check_server_ids_differ(servers: &[Arc<ServerWatch>], promises: &Promises, findings: &mut Findings) {
     let mut names: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
     for server in servers {
@@ -172,7 +172,7 @@ fn check_server_ids_differ(servers: &[Arc<ServerWatch>], promises: &Promises, fi
     }
 }
 
-/// All sources in one ascending sequence. Sources below the number of watches are this run's.
+/// Merges all sources into one ascending sequence. Sources below the number of watches are this run's.
 struct Merge<'a> {
     watches: &'a [Watch],
     names: Vec<String>,
@@ -237,7 +237,7 @@ mod tests {
     use crate::tools::subject::Subject;
     use getid_core::{Id, Layout, Parts, Tick};
 
-    /// What a run sees: an ID of this server at this tick, or what is to be done to the IDs.
+    /// A run that a test builds: the IDs that each connection gets.
     struct Run {
         servers: Vec<Arc<ServerWatch>>,
         watches: Vec<Watch>,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     impl Run {
-        /// A run over servers with these server-ids expected, two connections each.
+        /// Returns a run over servers with these expected server-ids, two connections each.
         fn new(servers: &[Option<u64>]) -> Run {
             let servers: Vec<_> =
                 (0..).zip(servers).map(|(i, id)| Arc::new(ServerWatch::new(format!("s{i}"), *id))).collect();
@@ -267,7 +267,7 @@ mod tests {
             Run { servers, watches }
         }
 
-        /// A sound ID of `server` at `tick` arrives on connection `watch`, asked for just before.
+        /// Adds a sound ID of `server` at `tick` on connection `watch`, requested just before.
         fn gives(&mut self, watch: usize, server: u32, tick: u64) {
             let asked = self.watches[watch].server.ask();
             self.gives_asked(watch, asked, server, tick);
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_planted_duplicate_is_caught_across_servers_and_connections_and_runs() {
-        // On two connections of one server, both asked before either was answered.
+        // On two connections of one server, both requested before either reply.
         let mut run = Run::new(&[None]);
         let asked = run.servers[0].ask();
         run.gives_asked(0, asked, 0, 5);
@@ -345,13 +345,13 @@ mod tests {
         run.gives_asked(0, asked, 0, 5);
         run.check(&[], &[(Kind::Duplicate, 1), (Kind::ConnectionOrder, 1), (Kind::Evenness, 1)]);
 
-        // On two servers that wear one server-id.
+        // On two servers with the same server-id.
         let mut run = Run::new(&[None, None]);
         run.gives(0, 3, 5);
         run.gives(2, 3, 5);
         run.check(&[], &[(Kind::Duplicate, 1), (Kind::ServerId, 1)]);
 
-        // Before and after a crash.
+        // In a run before and a run after a crash.
         let mut run = Run::new(&[None]);
         run.gives(0, 0, 5);
         run.gives(0, 0, 6);
@@ -374,7 +374,7 @@ mod tests {
         run.gives(0, 0, 6);
         run.gives_asked(1, overlapping, 0, 4);
         run.gives(1, 0, 5);
-        // Another server's clock is its own.
+        // Another server has its own clock.
         run.gives(2, 1, 3);
         run.check(&[], &[(Kind::RealTimeOrder, 1)]);
     }
@@ -408,7 +408,7 @@ mod tests {
     fn a_planted_skew_is_caught() {
         let mut run = Run::new(&[None]);
         for tick in 0..20_000 {
-            // Each second tick: half of the random values.
+            // Each second tick has half of the random values.
             run.gives(0, 0, tick * 2);
         }
         run.check(&[], &[(Kind::Evenness, 1)]);
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn a_damaged_record_is_named() {
         let mut file = recorded(&[id(0, 1)]);
-        // The first byte of the first block's IDs, behind the header and the block's head.
+        // The first byte of the first block's IDs, after the header and the block's head.
         file[28 + 8] ^= 1;
         let mut run = Run::new(&[None]);
         let options = judge_options(1, false, false);
@@ -437,8 +437,8 @@ mod tests {
         assert!(error.to_string().starts_with("runs/monday: the record is damaged"), "{error}");
     }
 
-    /// What an operator's long run costs: `cargo test --release judges_100_million -- --ignored --nocapture`, under
-    /// `/usr/bin/time -v` for the memory.
+    /// Measures the cost of an operator's long run: `cargo test --release judges_100_million -- --ignored --nocapture`,
+    /// under `/usr/bin/time -v` for the memory.
     #[test]
     #[ignore = "takes 1 GB of memory, and minutes in a debug build"]
     #[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]

@@ -1,7 +1,8 @@
 //! The load side: one connection, its requests and their replies.
 //!
-//! Each connection is a task that keeps `--pipeline` requests in flight and shows every reply to its watch. Reading and
-//! writing go on at the same time: a client that only writes while a server waits for it to read would never end.
+//! Each connection is a task that keeps `--pipeline` requests in flight and passes every reply to its watch. Reading
+//! and writing are concurrent: if the server waits for its client to read, a client that only writes would block
+//! forever.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,26 +25,26 @@ use crate::tools::subject::Subject;
 
 const READ_BYTES: usize = 16 * 1024;
 
-/// A pause after an error reply: a server that refuses needs no thousand requests a second to say so.
+/// Pause after an error reply: a refusing server need not get a thousand requests a second.
 const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Plan {
-    /// IDs of one MGETID; `None`: GETID.
+    /// IDs of one MGETID; `None` for GETID.
     pub(crate) batch: Option<u32>,
-    /// Whose IDs are asked for.
+    /// The subject of the IDs.
     pub(crate) subject: Arc<Subject>,
-    /// What follows the command: the generator's name, and fields with their values.
+    /// The words after the command: the generator's name, and fields with their values.
     pub(crate) words: Vec<String>,
     pub(crate) pipeline: usize,
-    /// IDs not asked for yet.
+    /// Number of IDs not requested yet.
     pub(crate) ids_left: AtomicU64,
     pub(crate) ids_seen: AtomicU64,
-    /// Time is up: ask for no more.
+    /// Whether the time is up, so that no more IDs are requested.
     pub(crate) stop: AtomicBool,
 }
 
 impl Plan {
-    /// How many IDs the next request is to ask for; `None` when there is to be none.
+    /// Returns the number of IDs of the next request; `None` if there is none.
     fn next_request(&self) -> Option<u32> {
         if self.stop.load(Ordering::Relaxed) {
             return None;
@@ -54,7 +55,7 @@ impl Plan {
         u32::try_from(left.min(wanted)).ok()
     }
 
-    /// The words that ask for so many IDs.
+    /// Returns the words of a request for that many IDs.
     pub(crate) fn request(&self, ids: u32) -> Vec<String> {
         let command = match self.batch {
             Some(_) => vec!["MGETID".to_owned(), ids.to_string()],
@@ -64,7 +65,7 @@ impl Plan {
     }
 }
 
-/// Latencies in µs from 1 µs to 1 hour, to 1 %.
+/// Returns a latency histogram from 1 µs to 1 hour, to 1 %.
 fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap_or_else(|_| unreachable!("the bounds are constants"))
 }
@@ -79,7 +80,7 @@ pub(crate) struct Load {
     gathered: Gathered,
     buffer: Vec<u8>,
     output: BytesMut,
-    /// The last request: its IDs and bytes. Nearly all are alike.
+    /// The last request: its number of IDs, and its bytes. Nearly all requests are equal.
     request: (u32, Vec<u8>),
     pending: VecDeque<Pending>,
     latency_us: Histogram<u64>,
@@ -108,11 +109,11 @@ pub(crate) struct Drawn {
     pub(crate) elapsed: Duration,
     pub(crate) latency_us: Histogram<u64>,
     pub(crate) requests: u64,
-    /// Error replies, and how often each came.
+    /// Error replies with their counts.
     pub(crate) errors: ErrorReplies,
-    /// Connections that broke: which, and why.
+    /// Broken connections, with their errors.
     pub(crate) disconnects: Vec<String>,
-    /// What each server says of its layout, if it is at its limit.
+    /// The report of each server about its layout, if that is at its limit.
     pub(crate) at_limit: Vec<Option<String>>,
 }
 
@@ -141,14 +142,14 @@ impl Drawn {
         }
         self.errors.absorb(&errors);
         self.requests += requests;
-        // Both have the same bounds, so nothing is out of range.
+        // It cannot fail, because the bounds are the same.
         let _ = self.latency_us.add(latency_us);
         self.watches.push(watch);
     }
 }
 
 impl Load {
-    /// Connects, logs in, and makes sure that there is a server that answers.
+    /// Connects, logs in, and checks that the server answers.
     pub(crate) async fn connect(endpoint: &Arc<Endpoint>, plan: &Arc<Plan>, watch: Watch) -> Result<Load, String> {
         let to = Arc::clone(endpoint);
         let connecting = tokio::task::spawn_blocking(move || {
@@ -179,7 +180,7 @@ impl Load {
         })
     }
 
-    /// Draws until the plan says stop, or the connection breaks.
+    /// Draws until the plan stops it, or the connection breaks.
     pub(crate) async fn run(mut self) -> Outcome {
         let disconnect = self.draw().await.err().map(|error| error.to_string());
         let Load { watch, latency_us, requests, errors, .. } = self;
@@ -199,7 +200,7 @@ impl Load {
         }
     }
 
-    /// Fills the pipeline. What is known is noted before a byte of it is sent.
+    /// Fills the pipeline. The floor is noted before a byte is sent.
     fn ask(&mut self) {
         if self.pending.len() >= self.plan.pipeline {
             return;
@@ -218,8 +219,8 @@ impl Load {
         }
     }
 
-    /// Reads something; meanwhile writes what there is to write. The oldest request must have its reply in time: a
-    /// server that sends a byte now and then has not answered.
+    /// Reads, and writes pending output at the same time. The oldest request must get its reply in time, even if single
+    /// bytes keep arriving.
     async fn exchange(&mut self) -> Result<(), ClientError> {
         let timeout = self.endpoint.timeout;
         let oldest = self.pending.front().map_or_else(Instant::now, |pending| pending.asked_at);
@@ -232,7 +233,7 @@ impl Load {
         }
     }
 
-    /// Until a reply is whole.
+    /// Transfers bytes until a reply is complete.
     async fn transfer(&mut self) -> Result<(), Transfer> {
         let Load { socket, scanner, gathered, buffer, output, .. } = self;
         loop {
@@ -268,7 +269,7 @@ impl Load {
         }
     }
 
-    /// Shows all complete replies to the watch. True when one of them was an error.
+    /// Passes all complete replies to the watch. Returns true if one of them was an error.
     fn take_replies(&mut self) -> Result<bool, ClientError> {
         let (received_at, received_unix_ms) = (Instant::now(), wall_unix_ms());
         let mut refused = false;
@@ -310,7 +311,7 @@ impl Load {
     }
 }
 
-/// Told by tokio's epoll when it is ready.
+/// Registers the connection with Tokio's epoll.
 #[expect(deprecated, reason = "its other way is unsafe; this one is sound for a type that owns the socket it names")]
 fn register(connection: Connection) -> io::Result<AsyncFd<Connection>> {
     AsyncFd::new(connection)

@@ -1,17 +1,14 @@
-//! Whether servers keep their promises, judged from the IDs that clients saw.
+//! Judges whether servers keep their promises, by the IDs that clients saw.
 //!
-//! Pure but for `load`, which has sockets and clocks: IDs and times come in, findings go out, so a test can plant each
-//! fault without a server.
+//! All but `load` is pure: IDs and times go in, findings come out. So a test can plant each fault without a server.
 //!
-//! - While IDs arrive, a [`Watch`] for each connection checks what needs the moment: order on the connection,
-//!   real-time order across the connections of one server, the server-id, the time against the clock.
-//! - Afterwards [`judge`] merges the IDs of all connections and of earlier [`record`]s in ascending order, in one pass,
-//!   and checks what needs them all: no ID twice, evenness, all later than before.
+//! - While IDs arrive, a [`Watch`] for each connection checks order on the connection, real-time order across the
+//!   connections of one server, the server-id, and the time against the clock.
+//! - Afterwards [`judge`] merges the IDs of all connections and earlier [`record`]s in ascending order, and checks
+//!   uniqueness, evenness, and that all are later than before.
 //!
-//! What a generator's IDs promise depends on its layout and kind, and is in [`Promises`].
-//!
-//! Each connection's IDs are kept as plain numbers, 8 bytes each: 100 million take 800 MB, and the merge takes no more.
-//! IDs of more than 64 bits take 16.
+//! The promises depend on a generator's layout and kind: see [`Promises`]. An ID is kept in 8 bytes, or 16 if it is
+//! wider: 100 million take 800 MB, and the merge takes no more.
 
 mod evenness;
 mod ids;
@@ -32,26 +29,26 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Examples kept of each kind; further ones are counted.
+/// Largest number of examples kept of each kind; further ones are only counted.
 pub(crate) const EXAMPLES_MAX: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     Duplicate,
-    /// Not larger than the one before on its connection.
+    /// The ID is not larger than the previous one on its connection.
     ConnectionOrder,
-    /// Not larger than one whose reply had come, on another connection, before this was asked for.
+    /// The ID is not larger than one that another connection had received before this one was requested.
     RealTimeOrder,
-    /// Of another server-id than expected, or than its server's other IDs, or the same as another server's.
+    /// The ID has another server-id than expected, or than its server's other IDs, or the server-id of another server.
     ServerId,
-    /// Its time is farther from the clock than tolerated.
+    /// The ID's time is farther from the clock than tolerated.
     Clock,
-    /// Residues of the modulus come too unevenly.
+    /// Residues of the modulus are too uneven.
     Evenness,
-    /// Not larger than all that an earlier run got from this server-id.
+    /// The ID is not larger than all that an earlier run got from this server-id.
     AfterEarlier,
-    /// No ID at all, or not as many as asked for.
+    /// The reply is no ID, or has another number of IDs than requested.
     Reply,
 }
 
@@ -81,7 +78,7 @@ impl Kind {
     }
 }
 
-/// Violations found: all counted, a few of each kind with what was seen.
+/// Violations: all are counted, and a few examples of each kind are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings {
     kinds: [Found; Kind::ALL.len()],
@@ -99,7 +96,7 @@ impl Findings {
         self.add_many(kind, 1, example);
     }
 
-    /// Counts violations that one example stands for.
+    /// Counts violations with one common example.
     pub(crate) fn add_many(&mut self, kind: Kind, count: u64, example: impl FnOnce() -> String) {
         let found = &mut self.kinds[kind as usize];
         found.count += count;
@@ -125,7 +122,7 @@ impl Findings {
     }
 }
 
-/// Where an ID was seen, in words of a report.
+/// The place where an ID was seen, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
     Connection { server: &'a str, connection: usize },

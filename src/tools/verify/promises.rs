@@ -1,6 +1,6 @@
-//! What is promised of the IDs of one generator, and where in them the evidence lies.
+//! The promises about the IDs of one generator, and the fields of an ID that show them.
 //!
-//! The fields that are judged are found once, for a run looks at each of millions of IDs.
+//! The fields are located once, because a run checks each of millions of IDs.
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use getid_core::{CounterKind, Declaration, Field, Layout, Role, Serial};
 use crate::text::timestamp;
 use crate::tools::subject::Subject;
 
-/// Bits of an ID that is kept in 8 bytes.
+/// Largest width of an ID that is kept in 8 bytes, bits.
 const NARROW_BITS_MAX: u32 = 64;
 
-/// Bits of a number that tells servers apart.
+/// Largest width of a number that distinguishes servers, bits.
 const SERVER_BITS_MAX: u32 = 63;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Promises {
     subject: Arc<Subject>,
-    /// How IDs are divided; `None`: a sequence counts them.
+    /// How IDs are divided; `None` for a generator over a sequence.
     declaration: Option<Declaration>,
     time: Option<(Place, i128, u64)>,
-    /// Together they tell a server's IDs from those of others.
+    /// Places of the fields that together distinguish a server's IDs from those of others.
     server: Vec<Place>,
     evenness: Evenly,
 }
 
-/// What makes IDs even over `id % n`, from the lowest bit on.
+/// The promise of evenness over `id % n`, for the lowest bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evenly {
     /// Any 2^bits IDs in a row have each value of these bits once.
     Cycle(u32),
-    /// So many bits are drawn anew for each ID.
+    /// Number of lowest bits that are random in each ID.
     Chance(u32),
-    /// Nothing.
+    /// There is no promise.
     No,
 }
 
@@ -45,13 +45,13 @@ struct Place {
 
 impl Place {
     fn of(self, number: u128) -> u64 {
-        // No wider than 64 bits: times, and parts of the server's number.
+        // At most 64 bits: times, and parts of the server's number.
         u64::try_from((number >> self.shift) & (u128::MAX >> (u128::BITS - self.bits))).unwrap_or(u64::MAX)
     }
 }
 
 impl Promises {
-    /// `None` for what no server can be configured to.
+    /// Returns the promises about a subject; `None` if no server can be configured to it.
     pub(crate) fn of(subject: Subject) -> Option<Promises> {
         if let Subject::Counted(_) = subject {
             let (server, evenness) = (Vec::new(), Evenly::No);
@@ -85,24 +85,24 @@ impl Promises {
         &self.subject
     }
 
-    /// The generator to name in requests; `None`: the unnamed one.
+    /// Returns the generator's name for requests; `None` for the unnamed one.
     pub(crate) fn generator(&self) -> Option<&str> {
         self.subject.name()
     }
 
-    /// The fields that come with each request, by name.
+    /// Returns the names of the fields that come with each request.
     pub(crate) fn request_fields(&self) -> impl Iterator<Item = &str> {
         let fields = self.declaration.iter().flat_map(|declaration| declaration.layout().fields());
         fields.filter(|field| field.role == Role::Request).map(|field| field.name.as_str())
     }
 
-    /// Whether a server's IDs ascend: those of a clock by their time, what is counted by period and value.
+    /// Whether a server's IDs ascend: those of a clock by their time, counted ones by period and value.
     pub(crate) fn ordered(&self) -> bool {
         self.declaration.as_ref().is_none_or(|declaration| declaration.is_ordered() && self.time.is_some())
     }
 
-    /// Whether each server has numbers in hand, so that they ascend for each server alone. Serial numbers with `cache
-    /// 0` are in the store before they are given.
+    /// Whether each server reserves numbers ahead, so that they ascend only for each server alone. Serial numbers with
+    /// `cache 0` are stored before they are given.
     pub(crate) fn reserves_ahead(&self) -> bool {
         let Subject::Counted(counter) = &*self.subject else { return false };
         !matches!(counter.kind(), CounterKind::Serial(Serial { cache: 0, .. }))
@@ -113,13 +113,13 @@ impl Promises {
         self.time.is_some()
     }
 
-    /// Whether IDs say which server gave them.
+    /// Whether IDs show the server that gave them.
     pub(crate) fn names_server(&self) -> bool {
         // A single server with the unnamed generator has server-id 0 in no bits.
         !self.server.is_empty() || matches!(*self.subject, Subject::Unnamed(_))
     }
 
-    /// What tells servers apart, in words.
+    /// Returns the term for the number that distinguishes servers.
     pub(crate) fn server_word(&self) -> &'static str {
         let is_drawn = self
             .declaration
@@ -136,19 +136,19 @@ impl Promises {
     pub(crate) fn is_narrow(&self) -> bool {
         match (&self.declaration, &*self.subject) {
             (Some(declaration), _) => declaration.layout().bits() <= NARROW_BITS_MAX,
-            // Below 2^63; with the time that a serial number shows it is wider.
+            // A value is below 2^63; with the time that a serial number shows it is wider.
             (None, Subject::Counted(counter)) => matches!(counter.kind(), CounterKind::Sequence(_)),
             (None, _) => false,
         }
     }
 
-    /// The server-id of an ID, or what else tells servers apart; `None` where nothing does.
+    /// Returns the server-id of an ID, or the number that distinguishes servers instead; `None` without any.
     pub(crate) fn server_of(&self, number: u128) -> Option<u64> {
         let together = |server: u64, place: &Place| server << place.bits | place.of(number);
         self.names_server().then(|| self.server.iter().fold(0, together))
     }
 
-    /// The first and the last ms of an ID's unit, Unix ms.
+    /// Returns the first and the last ms of an ID's unit, Unix ms.
     pub(crate) fn unix_ms_of(&self, number: u128) -> Option<(i64, i64)> {
         let (place, epoch_unix_ns, unit_ns) = self.time?;
         let first = epoch_unix_ns + i128::from(place.of(number)) * i128::from(unit_ns);
@@ -156,13 +156,13 @@ impl Promises {
         Some((ms(first), ms(first + i128::from(unit_ns) - 1)))
     }
 
-    /// An ID as it is written.
+    /// Returns an ID as it is written.
     pub(crate) fn text(&self, number: u128) -> String {
         self.subject.text(number)
     }
 }
 
-/// `2/9/10 from 2014-12-31T16:00:00.000Z`, or a declaration.
+/// Describes a layout: `2/9/10 from 2014-12-31T16:00:00.000Z`, or a declaration.
 pub(crate) fn layout_text(subject: &Subject) -> String {
     match subject {
         Subject::Unnamed(layout) => unnamed_text(*layout),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sequence_counts_ascends_and_says_nothing_else() {
+    fn counted_ids_promise_order_alone() {
         let day = "generator order serial ORD{yyyyMMdd}-{n:3} zone UTC";
         for (words, is_narrow, ids) in [
             ("sequence", true, ["41", "42"]),
@@ -224,7 +224,7 @@ mod tests {
     fn several_fields_tell_a_server() {
         let id = 1_541_815_603_606_036_480;
         assert_eq!(promises("twitter").server_of(id), Some(11 * 32 + 26));
-        // One of them by hand: they count together all the same.
+        // One field is fixed by hand, and still counts.
         assert_eq!(promises("twitter datacenter 11").server_of(id), Some(11 * 32 + 26));
         assert_eq!(promises("uuid7").server_of(id), None);
         assert_eq!(Promises::of(Subject::Unnamed(Layout::default())).unwrap().server_of(1 << 19), Some(1));

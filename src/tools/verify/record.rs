@@ -1,18 +1,18 @@
 //! A run's IDs in a file, so that runs before and after a crash are checked as one.
 //!
-//! All numbers little-endian:
+//! All numbers are little-endian:
 //!
 //! ```text
 //! header   8 bytes "getidse\n", version u32 = 1, epoch u64 (Unix ms), id-range u8, shard-range u8, random-range u8, 0 u8,
 //!          CRC-32 of all that u32
-//! or       8 bytes "getidse\n", version u32 = 2, bytes u32, a declaration of so many, CRC-32 of all that u32
+//! or       8 bytes "getidse\n", version u32 = 2, bytes u32, a declaration of that length, CRC-32 of all that u32
 //! blocks   ids u32 (1..=65,536), bytes u32, the ids, CRC-32 of all that u32
 //! end      0 u32, 8 u32, ids in the file u64, CRC-32 of all that u32
 //! ```
 //!
 //! Version 1 has the unnamed generator's IDs, version 2 a named one's. IDs ascend through the whole file. Each is the
-//! difference to the one before (to 0 for the first) as LEB128, two to four bytes for a busy server, up to 19 for
-//! random ones. A file without its end was not finished, and is refused like a damaged one.
+//! difference to the previous one (to 0 for the first) as LEB128: two to four bytes for a busy server, up to 19 for
+//! random IDs. A file without its end is incomplete, and is refused like a damaged one.
 
 use std::io::{self, Read, Write};
 
@@ -25,22 +25,22 @@ const MAGIC: &[u8; 8] = b"getidse\n";
 const VERSION_UNNAMED: u32 = 1;
 const VERSION_DECLARED: u32 = 2;
 
-/// Magic and version.
+/// Magic and version, bytes.
 const HEAD_BYTES: usize = 12;
 
-/// The rest of version 1's header.
+/// The rest of version 1's header, bytes.
 const LAYOUT_BYTES: usize = 12;
 
-/// Bytes of a declaration: 512 words and blanks of at most 45 bytes have fewer.
+/// Longest declaration, bytes: 512 words and blanks of at most 45 bytes are shorter.
 const DECLARATION_BYTES_MAX: u32 = 32 * 1024;
 
-/// IDs of one block: what the reader holds at a time.
+/// Largest number of IDs of one block, which the reader holds at a time.
 const BLOCK_IDS_MAX: u32 = 1 << 16;
 
-/// LEB128 of 128 bits has at most 19 bytes.
+/// Longest block, bytes: LEB128 of 128 bits has at most 19 bytes.
 const BLOCK_BYTES_MAX: u32 = BLOCK_IDS_MAX * 19;
 
-/// Writes a record. [`Writer::finish`] makes it whole.
+/// Writes a record. [`Writer::finish`] completes it.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     out: W,
@@ -72,11 +72,11 @@ impl<W: Write> Writer<W> {
         Ok(Writer { out, last: 0, ids: 0, block: Vec::new(), block_ids: 0 })
     }
 
-    /// Adds an ID, not smaller than the one before.
+    /// Adds an ID, not smaller than the previous one.
     ///
     /// # Panics
     ///
-    /// When it is smaller.
+    /// Panics if the ID is smaller.
     pub(crate) fn add(&mut self, id: u128) -> io::Result<()> {
         assert!(id >= self.last, "a record ascends");
         let mut delta = id - self.last;
@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
         if self.block_ids == BLOCK_IDS_MAX { self.end_block() } else { Ok(()) }
     }
 
-    /// Writes what is left and the end; gives `out` back.
+    /// Writes the last block and the end. Returns `out`.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.block_ids > 0 {
             self.end_block()?;
@@ -118,7 +118,7 @@ fn write_checked(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&crc32fast::hash(bytes).to_le_bytes())
 }
 
-/// Reads a record block by block: its IDs, ascending. After an error it ends.
+/// Reads a record block by block, as ascending IDs. It ends after an error.
 #[derive(Debug)]
 pub(crate) struct Reader<R> {
     input: R,
@@ -148,13 +148,13 @@ impl<R: Read> Reader<R> {
         &self.subject
     }
 
-    /// Reads the next block; false at the end.
+    /// Reads the next block. Returns false at the end.
     fn read_block(&mut self) -> Result<bool, RecordError> {
         let damaged = RecordError::Damaged { ids: self.ids };
         let mut head = [0; 8];
         read_exact(&mut self.input, &mut head)?;
         let (ids, bytes) = (u32_at(&head, 0), u32_at(&head, 4));
-        // Before memory is taken for them.
+        // Checked before memory is allocated.
         if ids > BLOCK_IDS_MAX || bytes > BLOCK_BYTES_MAX || (ids == 0 && bytes != 8) {
             return Err(damaged);
         }
@@ -243,7 +243,7 @@ fn read_declaration(input: &mut impl Read, head: &[u8]) -> Result<Subject, Recor
         return Ok(Subject::Declared(Box::new(declaration)));
     }
     let words: Vec<&str> = text.split(' ').collect();
-    // Its zone was looked up when it was written.
+    // The zone was checked when the record was written.
     let counter = CounterDeclaration::parse(&words, |_| Ok(())).and_then(Result::ok);
     counter.map(|counter| Subject::Counted(Box::new(counter))).ok_or_else(damaged)
 }
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_said() {
+    fn a_later_version_is_reported() {
         let mut bytes = written(&unnamed(), &[]);
         bytes[8] = 3;
         assert!(read(&bytes).unwrap_err().to_string().contains("version 3"));

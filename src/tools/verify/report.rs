@@ -1,4 +1,4 @@
-//! What a run found, for people and as JSON.
+//! The findings of a run, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,11 +13,11 @@ use crate::text::timestamp;
 use crate::tools::paint::{bad, doubt, good};
 
 pub(crate) struct Shape {
-    /// What was sent, again and again.
+    /// The command that was sent repeatedly.
     pub(crate) command: String,
     pub(crate) connections: u32,
     pub(crate) pipeline: u32,
-    /// IDs of one MGETID; none: GETID.
+    /// IDs of one MGETID; `None` for GETID.
     pub(crate) batch: Option<u32>,
     /// Whether all IDs must be larger than those of earlier runs.
     pub(crate) after: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Shape {
 pub(crate) struct Report {
     #[serde(skip)]
     command: String,
-    /// None: the unnamed one.
+    /// The generator's name; `None` for the unnamed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     generator: Option<String>,
     ok: bool,
@@ -40,13 +40,13 @@ pub(crate) struct Report {
     requests: u64,
     connections: u32,
     pipeline: u32,
-    /// IDs of one MGETID; none: GETID.
+    /// IDs of one MGETID; `None` for GETID.
     batch: Option<u32>,
     latency_ms: Latency,
     servers: Vec<ServerReport>,
     error_replies: BTreeMap<String, u64>,
     disconnects: Vec<String>,
-    /// IDs in the files of `--against`.
+    /// Number of IDs in the files of `--against`.
     earlier_ids: u64,
     record: Option<String>,
     checks: Vec<Check>,
@@ -64,7 +64,7 @@ struct Latency {
 #[derive(Serialize)]
 struct ServerReport {
     server: String,
-    /// For people: the server-id, or what else tells servers apart; none where nothing does.
+    /// Text with the server-id, or the number that distinguishes servers instead; `None` without any.
     #[serde(skip)]
     identity: Option<String>,
     server_id: Option<u64>,
@@ -73,12 +73,12 @@ struct ServerReport {
     highest: Option<String>,
     lowest_time: Option<String>,
     highest_time: Option<String>,
-    /// The farthest an ID's time lay ahead of its receipt.
+    /// Largest time by which an ID lay ahead of its receipt.
     ahead_max_ms: Option<i64>,
-    /// The farthest it lay behind its request.
+    /// Largest time by which an ID lay behind its request.
     behind_max_ms: Option<i64>,
     evenness: Option<EvennessVerdict>,
-    /// What the server says of its layout, if it is at its limit.
+    /// The server's report about its layout, if that is at its limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     at_limit: Option<String>,
 }
@@ -87,7 +87,7 @@ struct ServerReport {
 struct Check {
     #[serde(rename = "check")]
     kind: Kind,
-    /// False for a check that had nothing to look at.
+    /// False for a check without data.
     made: bool,
     #[serde(flatten)]
     found: Found,
@@ -174,7 +174,7 @@ fn checks(findings: &Findings, promises: &Promises, ids: u64, after: bool, even_
     Kind::ALL.into_iter().map(check).collect()
 }
 
-/// Disconnects shown to people; all of them are in the JSON.
+/// Largest number of disconnects in the text; the JSON has all of them.
 const DISCONNECTS_SHOWN_MAX: usize = 5;
 
 impl fmt::Display for Report {

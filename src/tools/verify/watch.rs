@@ -1,9 +1,9 @@
-//! What is checked while IDs arrive.
+//! Checks IDs as they arrive.
 //!
 //! Real-time order needs no clock. Each server has a floor: the largest ID whose reply any connection has received. A
-//! request notes the floor before it is sent; every ID it brings must be above it. This is sound however threads
-//! interleave: an ID in the floor was received before the note, and the note was made before the request left, so the
-//! promise applies. It may miss a violation that is a few nanoseconds narrow; it never claims one.
+//! request notes the floor before it is sent, and every ID of its reply must be above it. This is sound for any
+//! interleaving of threads: an ID in the floor was received before the note, and the note was made before the request
+//! was sent. A violation of a few nanoseconds may be missed, but no false one is reported.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,18 +20,18 @@ pub(crate) struct ServerWatch {
 }
 
 impl ServerWatch {
-    /// A server, with its server-id if that is known beforehand.
+    /// Returns a watch of a server, with its server-id if that is known beforehand.
     pub(crate) fn new(name: String, server_id: Option<u64>) -> ServerWatch {
         let known = server_id.map_or(0, |id| id.saturating_add(1));
         ServerWatch { name, floor: Mutex::new(None), server_id_plus_1: AtomicU64::new(known) }
     }
 
-    /// The server-id its IDs must have: as given, or as the first of them had it.
+    /// Returns the server-id that the server's IDs must have: the given one, or that of its first ID.
     pub(crate) fn server_id(&self) -> Option<u64> {
         self.server_id_plus_1.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// To be called right before a request is handed to the socket, or earlier.
+    /// Notes the floor. To be called right before a request is handed to the socket, or earlier.
     pub(crate) fn ask(&self) -> Asked {
         Asked { floor: *self.floor.lock().unwrap_or_else(PoisonError::into_inner) }
     }
@@ -41,7 +41,7 @@ impl ServerWatch {
         *floor = (*floor).max(largest);
     }
 
-    /// The server-id to expect, which is `seen` if none was seen before.
+    /// Returns the expected server-id, which becomes `seen` if none was known.
     fn expect(&self, seen: u64) -> u64 {
         match self.server_id_plus_1.compare_exchange(0, seen + 1, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => seen,
@@ -50,25 +50,25 @@ impl ServerWatch {
     }
 }
 
-/// What was known when a request was sent.
+/// The floor when a request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     floor: Option<u128>,
 }
 
-/// When a reply's request left and when the reply came, by the wall clock of the client, Unix ms.
+/// When a reply's request was sent and when the reply arrived, by the wall clock of the client, Unix ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// The request was sent at or after this.
+    /// The request was sent at or after this time.
     pub(crate) asked_unix_ms: i64,
-    /// The reply was here at this.
+    /// The reply had arrived by this time.
     pub(crate) received_unix_ms: i64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct WatchOptions {
     pub(crate) promises: Arc<Promises>,
-    /// How far an ID's time may lie ahead of its receipt or behind its request, ms.
+    /// Largest tolerated time of an ID ahead of its receipt or behind its request, ms.
     pub(crate) clock_tolerance_ms: i64,
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct Watch {
     pub(crate) findings: Findings,
     /// The IDs, in the order of their arrival.
     pub(crate) ids: Ids,
-    /// The farthest an ID lay ahead of its receipt, ms; negative when all lay behind.
+    /// Largest time by which an ID lay ahead of its receipt, ms; negative if all lay behind.
     pub(crate) ahead_max_ms: Option<i64>,
-    /// The farthest an ID lay behind its request, ms; negative when all lay ahead.
+    /// Largest time by which an ID lay behind its request, ms; negative if all lay ahead.
     pub(crate) behind_max_ms: Option<i64>,
     options: WatchOptions,
 }
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// The IDs of a reply to a request that was `asked`, in the reply's order.
+    /// Checks and keeps the IDs of a reply, in the reply's order. `asked` was noted before its request.
     pub(crate) fn received(&mut self, asked: Asked, seen: Seen, ids: &[u128]) {
         for &id in ids {
             self.check(asked, seen, id);
@@ -136,7 +136,7 @@ impl Watch {
             }
         }
 
-        // Whatever the unit, the ID was made at some ms of it.
+        // The ID was made within its unit, so the nearest ms of the unit counts.
         let Some((first_unix_ms, last_unix_ms)) = promises.unix_ms_of(id) else { return };
         let ahead_ms = first_unix_ms.saturating_sub(seen.received_unix_ms);
         let behind_ms = seen.asked_unix_ms.saturating_sub(last_unix_ms);
@@ -151,7 +151,7 @@ impl Watch {
         }
     }
 
-    /// A reply that is not what was asked for.
+    /// Reports a reply that is not the requested one.
     pub(crate) fn wrong_reply(&mut self, what: &str) {
         self.findings.add(Kind::Reply, || format!("{} connection {}: {what}", self.server.name, self.connection));
     }

@@ -1,4 +1,4 @@
-//! Moves between folders and stores, stopped everywhere and run again.
+//! Tests of moves between folders and stores, interrupted at every step and repeated.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::cli::claim_store::testing::*;
 use crate::records::memory::MemoryStore;
 use crate::records::{About, Answer, BadRow, Listed, RecordStore, RecordStoreError, Stamp};
 
-/// Two stores and two folders, and server-id 1 in one of them.
+/// Two stores and two folders, with server-id 1 in one of them.
 struct World {
     stores: [Arc<Named>; 2],
     dirs: [TempDir; 2],
 }
 
-/// A store in memory with a name, whose calls fail from one of them on: as if the tool had been killed there.
+/// A store in memory with a name, whose calls fail from some call on, as if the tool had been killed there.
 struct Named {
     name: &'static str,
     memory: Arc<MemoryStore>,
     calls: AtomicU32,
-    /// The call that is the last.
+    /// The last call before the kill.
     killed_at: AtomicU32,
-    /// Whether that one is still done.
+    /// Whether that call still takes effect.
     is_done: bool,
 }
 
@@ -83,7 +83,7 @@ enum At {
 
 const PLACES: [At; 4] = [At::Store(0), At::Store(1), At::Folder(0), At::Folder(1)];
 
-/// A folder in memory where the system has that: a save there waits for no disk.
+/// Makes a folder in memory where the system has one, so that a save waits for no disk.
 fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// The places whose record has no mark: where a server starts.
+    /// Returns the places whose record has no mark, where a server would start.
     fn startable(&self) -> Vec<At> {
         let has = |at: &At| self.found(*at).is_some_and(|found| found.mark.is_none());
         PLACES.into_iter().filter(has).collect()
@@ -170,7 +170,7 @@ impl World {
     }
 }
 
-/// From everywhere to everywhere, and back again; what it says, and that it is done once.
+/// A move between any two places and back reports what it did, and takes effect once.
 #[test]
 fn a_record_goes_from_anywhere_to_anywhere_and_back() {
     for from in PLACES {
@@ -189,14 +189,14 @@ fn a_record_goes_from_anywhere_to_anywhere_and_back() {
     }
 }
 
-/// The process is killed before, in or behind each call of a store and each write of a folder: at no moment can a
-/// server start in two places, nor in one whose record is not the newest; and the same command finishes it.
+/// The process is killed before, in or after each call of a store and each write of a folder. At no moment can a server
+/// start in two places, or with a record that is not the newest. The same command finishes the move.
 #[test]
 fn a_move_that_is_killed_is_finished_by_the_same_command() {
     let mut kills = 0;
     for from in PLACES {
         for to in PLACES.into_iter().filter(|to| *to != from) {
-            // In a call of a store, done or not; before a step.
+            // Kills in a call of a store, with and without effect, and before each step.
             let calls = (0..8).flat_map(|call| [(None, call, false), (None, call, true)]);
             let steps = [Step::MarkMoving, Step::Put, Step::MarkMoved].map(|step| (Some(step), u32::MAX, false));
             for (last, killed_at, is_done) in calls.chain(steps) {
@@ -214,7 +214,7 @@ fn a_move_that_is_killed_is_finished_by_the_same_command() {
     assert!(kills > 90, "{kills}");
 }
 
-/// The server has gone on in the new place before the old one is marked for good.
+/// The server has continued in the new place before the old one is marked `moved-to`.
 #[test]
 fn a_move_is_finished_after_its_server_has_gone_on() {
     let world = World::new(At::Folder(0));
@@ -226,7 +226,7 @@ fn a_move_is_finished_after_its_server_has_gone_on() {
     let said = world.run(At::Folder(0), At::Store(0)).unwrap();
     assert!(said.starts_with("server-id 1: moved: an earlier move was finished\n"), "{said}");
     assert_eq!(got(&world.stores[0].memory, 1), gone_on, "it is left as it is");
-    // Or it has been moved on.
+    // The record may also have been moved further.
     let world = World::new(At::Folder(0));
     world.run_until(At::Folder(0), At::Store(0), Some(Step::MarkMoved)).unwrap_err();
     world.run(At::Store(0), At::Store(1)).unwrap();
@@ -234,7 +234,7 @@ fn a_move_is_finished_after_its_server_has_gone_on() {
     assert_eq!(world.startable(), [At::Store(1)]);
 }
 
-/// Beats never go down, by whichever ways a record goes: servers note the highest.
+/// Beats never decrease, whatever way a record takes: servers note the highest.
 #[test]
 fn beats_grow_on_the_way() {
     let world = World::new(At::Store(0));
@@ -268,13 +268,13 @@ fn what_cannot_be_moved_is_left_as_it_is() {
     let two = "postgres://b/ids: there is a record of server-id 1 already, and two cannot become one";
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, store, other, two);
-    // One that nobody ever had gives way, and no other.
+    // A claim that was never used is replaced, and no other.
     let never = ClaimRecord::new(free(1).record.identity, 2000, NOW);
     put(&world.stores[1].memory, &never);
     assert!(world.run(store, other).is_ok());
     world.check_moved(store, other);
 
-    // A mark that leads elsewhere.
+    // The mark names another place.
     let world = World::new(store);
     world.run(store, folder).unwrap();
     let moved = "etcd://a/getid: server-id 1: it was moved to file:DIR0, and no server may start with it here. To go on, start \
@@ -290,7 +290,7 @@ fn what_cannot_be_moved_is_left_as_it_is() {
     put(&world.stores[1].memory, &free(1));
     check_refused(&world, other, store, moving);
 
-    // Somebody has made another record in the target of a move that was interrupted.
+    // Another record was made in the target of an interrupted move.
     let mut lower = free(1);
     lower.record.point.watermark = Tick(5);
     let world = World::new(store);
@@ -312,7 +312,7 @@ fn a_holder_is_never_moved() {
     );
     assert!(world.found(At::Folder(0)).is_none() && got(&world.stores[0].memory, 1).mark.is_none());
     drop(beats);
-    // It is silent now.
+    // The holder is silent now.
     world.run(At::Store(0), At::Folder(0)).unwrap();
 
     let world = World::new(At::Folder(0));
@@ -347,7 +347,7 @@ fn a_fleet_takes_what_goes_with_it() {
     refused("etcd://a/getid: this fleet has id-range 10, and the record id-range 2: start the server once with");
     with("epoch", "1420041600001");
     refused("etcd://a/getid: the record does not go with this fleet's epoch: it counts from epoch 1420041600000");
-    // An earlier one: the same instants.
+    // An earlier epoch keeps the instants.
     with("epoch", "1420041599000");
     world.run(At::Folder(0), At::Store(0)).unwrap();
     let claim = got(memory, 1);

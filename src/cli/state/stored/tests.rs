@@ -1,4 +1,4 @@
-//! Records in a claim store, shown and moved ahead.
+//! Tests of records in a claim store, shown and moved ahead.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn run(words: &str, store: &ClaimStore) -> Result<String, String> {
     advance(&args, store, NOW, &configured)
 }
 
-/// Watermark and reference, ms from [`NOW`].
+/// Returns watermark and reference, ms from [`NOW`].
 fn point(memory: &Arc<MemoryStore>, server_id: u32) -> (i64, i64) {
     let record = got(memory, server_id).record;
     let from_now = |tick: getid_core::Tick| tick.unix_ms(record.identity.layout.epoch()) - NOW;
@@ -43,7 +43,7 @@ fn a_free_one_and_a_silent_one_are_moved_ahead() {
         assert!(matches!(&after.holding, Holding::Free(freed) if freed.why == WhyFree::Advanced));
         assert_eq!((after.beat, after.timeout_ms), (7 + (1 << 32), claim.timeout_ms));
     }
-    // One that is far enough is told of again, so that servers believe the store.
+    // An advance of a record that is far enough still raises its beat, so that servers accept the store.
     run(&format!("--server-id 0 --to {}", NOW + 100), &store).unwrap();
     assert_eq!((point(&memory, 0), got(&memory, 0).beat), ((9000, 6000), 7 + (2 << 32)));
 }
@@ -98,9 +98,9 @@ fn what_a_server_has_or_had_elsewhere_is_left_alone() {
     assert_eq!(point(&memory, 0), (2500, 0));
 }
 
-/// A store that has lost a record, and whoever holds it may give IDs up to its watermark for a moment.
+/// A store has lost a record, whose holder may still give IDs up to its watermark.
 #[test]
-fn one_that_is_lost_is_made_anew() {
+fn a_lost_record_is_made_again() {
     let (memory, store) = fleet();
     let text = run(&format!("--server-id 1 --to {}", NOW + 9000), &store).unwrap();
     assert!(text.starts_with("server-id 1: memory\n  before     no record\n"), "{text}");
@@ -118,14 +118,15 @@ fn one_that_is_lost_is_made_anew() {
     assert!(memory.get(&Key::of_claim(0)).is_none());
 }
 
-/// As a getid of the next format would write it: without the mark, which nobody can look for in it.
+/// Returns the text as a getid of the next format would write it, without the mark, which this version cannot find in
+/// it.
 fn sealed_newer(text: &str) -> String {
     let body = text.replace("getid state 4", "getid state 5").replace("mark moved-to etcd://b/getid\n", "");
     let body = &body[..body.find("checksum").unwrap()];
     format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
-/// One that is damaged is replaced once it is silent, past all that its lines say; what it was is kept.
+/// A damaged record is replaced once it is silent, past all of its readable lines, and a copy is kept.
 #[test]
 fn a_damaged_one_is_mended() {
     let (memory, store) = fleet();
@@ -148,7 +149,7 @@ fn a_damaged_one_is_mended() {
     assert_eq!(std::fs::read_to_string(&copy).unwrap(), row.text);
     std::fs::remove_file(copy).unwrap();
     let after = got(&memory, 1);
-    // Past B and the room of a save, as for every record whose numbers are not sure.
+    // Past B and the room of a save, as for every record whose numbers are uncertain.
     assert_eq!((point(&memory, 1), after.timeout_ms, after.beat), ((3201, 201), 30, 7 + (1 << 32)));
 }
 
@@ -165,7 +166,7 @@ fn one_is_shown_as_claims_are() {
     assert!(!show(&store, Some(2), true, NOW).unwrap().good);
 }
 
-/// The layout of another fleet than the default: five bits of server-id, another epoch.
+/// Returns a fleet with another layout than the default: five bits of server-id, and another epoch.
 fn other_fleet() -> (Arc<MemoryStore>, ClaimStore, getid_core::Layout) {
     let (memory, store) = empty();
     let layout =
@@ -175,9 +176,9 @@ fn other_fleet() -> (Arc<MemoryStore>, ClaimStore, getid_core::Layout) {
     (memory, store, layout)
 }
 
-/// What is printed names no layout: the fleet's is taken, whether the record is lost, damaged, or no record at all.
+/// Without layout flags the fleet's layout counts, for a lost record, a damaged one, and a row that is no record.
 #[test]
-fn the_fleet_says_the_layout_of_a_record_that_cannot() {
+fn the_fleet_sets_the_layout_of_an_unreadable_record() {
     let (memory, store, layout) = other_fleet();
     let damaged = Row { stamp: new_stamp(7), text: "getid state 4\ntimeout-ms 20\n".to_owned() };
     memory.set(Key::of_claim(20), Some(damaged));
@@ -213,7 +214,7 @@ fn a_row_that_is_no_record_is_written_over() {
     let after = got(&memory, 0);
     assert!(after.holder().is_none() && after.beat >= ADVANCE_BEATS);
     assert_eq!(taken_copy(&shown), Some(text));
-    // One that was moved is not taken back by that.
+    // A record that was moved is not taken back by an advance.
     let moved = ClaimRecord { mark: Some(Mark::MovedTo(Place::of_store("etcd://b/getid"))), ..free(1) };
     let text = moved.to_row(1).unwrap().text;
     memory.set_bad(Key::of_claim(1), bad_row(1, &text));
@@ -221,7 +222,7 @@ fn a_row_that_is_no_record_is_written_over() {
     assert!(refused.contains("server-id 1: it was moved to etcd://b/getid"), "{refused}");
 }
 
-/// The copy of what was there, which is taken away.
+/// Returns the kept copy, and deletes its file.
 fn taken_copy(shown: &str) -> Option<String> {
     let path = shown.lines().find_map(|line| line.strip_prefix("  copy       "))?;
     let text = std::fs::read_to_string(path).unwrap();
