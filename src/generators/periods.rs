@@ -210,7 +210,7 @@ mod tests {
         assert!(first < second, "{first} {second}");
         assert_eq!(key(MIDNIGHT - 1), second);
         assert_eq!(key(MIDNIGHT - 30 * 24 * HOUR), second);
-        // Nor with another declaration of the name.
+        // Another declaration of the name does not move the period back either.
         let changed = declared("i serial {yyyyMMdd}-{n:6} zone America/New_York");
         assert_eq!(periods.now(&changed, MIDNIGHT).key.to_string(), second);
         assert_eq!(periods.now(&changed, MIDNIGHT + 5 * HOUR).key.to_string(), second);

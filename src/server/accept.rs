@@ -259,7 +259,7 @@ impl Acceptor {
 
     /// Returns the maximum number of clients with which another one from `origin` is admitted.
     fn places(&self, origin: Origin) -> usize {
-        // When every place is taken, an operator must be able to look why.
+        // When every place is taken, an operator must be able to connect and find the reason.
         let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };
         self.server.clients_max().saturating_add(more)
     }

@@ -78,8 +78,8 @@ impl Server {
         ended.iter().for_each(log_repeated);
     }
 
-    /// Waits until the connections that were cut off have ended. One that a thread is serving has read its request
-    /// before, and nothing may be done for it after the answer to the client that cut it off.
+    /// Waits until the connections that were cut off have ended. One that a thread is serving has already read its
+    /// request. Nothing may be done for it after the answer to the client that cut it off.
     ///
     /// Two that cut each other off do not wait for each other: a client that is cut off itself is not answered.
     pub async fn cut_off_ended(&self, own: &Client) {

@@ -221,7 +221,7 @@ pub struct Place {
 pub enum Unfinished {
     /// The handshake failed, or took too long.
     Failed(io::Error),
-    /// Its place was given to another one.
+    /// The place was given to another handshake.
     Evicted,
     Stopped,
 }

@@ -4,7 +4,7 @@
 //! clients and hands each to a [`connection`], which reads, draws and writes. Sessions are independent of each other; a
 //! command that needs the server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN) comes here as an effect (`effects`).
 
-#![expect(missing_docs, reason = "only the program of this crate uses the server, and most names say enough")]
+#![expect(missing_docs, reason = "only the program of this crate uses the server, and most names suffice")]
 
 pub mod accept;
 mod access;

@@ -622,8 +622,8 @@ impl Clients {
     }
 }
 
-/// Returns the indices of the holders to evict for the sum to be within the bound, and a little below it, so that the
-/// next byte does not start another eviction.
+/// Returns the indices of the holders to evict for the sum to be within the bound. The sum is a little below it, so
+/// that the next byte does not start another eviction.
 fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut sum: usize = held.iter().sum();
     if sum <= bytes_max {

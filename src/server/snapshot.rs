@@ -4,9 +4,8 @@
 //! changes.
 //!
 //! Two libraries have similar types that do not fit. `arc-swap` is read without a lock, but each check costs more than
-//! a load, and a change that may fail needs a separate lock all the same. tokio's `watch` makes readers wait while a
-//! value is made from the previous one, and its version is visible only to a receiver, of which each idle connection
-//! would hold one.
+//! a load, and a change that may fail needs a separate lock. tokio's `watch` makes readers wait while a value is made
+//! from the previous one. Its version is visible only to a receiver, which each idle connection would hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

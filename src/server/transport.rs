@@ -103,9 +103,9 @@ impl Movable for UnixStream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     There,
-    /// It has finished sending. It may still read.
+    /// The peer has finished sending. It may still read.
     HalfClosed,
-    /// It has reset the connection, or closed it both ways.
+    /// The peer has reset the connection, or closed it both ways.
     Gone,
 }
 

@@ -49,7 +49,7 @@ pub enum IdsEffect {
     DecodeAny {
         /// The ID, if it is one of the unnamed generator.
         id: Option<Id>,
-        /// Its meaning in each other generator that could have given it.
+        /// Meaning of the text in each other generator that could have given it.
         named: Vec<NamedId>,
     },
     /// `DECODEID id name`: answer [`crate::command::describe_named_id`].

@@ -1,24 +1,9 @@
 //! One client's side of the protocol: bytes in, a [`Turn`] out; a turn and its IDs in, bytes out.
 //!
 //! A client may send a thousand requests before it reads a reply. One by one, each would cost a visit to the issuer and
-//! a write to the socket. So [`Session::read`] takes all complete requests that a read brought, does everything that
-//! needs no IDs, and returns the number of IDs for the rest. Those are drawn in one step, and [`Session::write`] writes
-//! all replies in order. Bounds on a turn divide a greedy pipeline into several turns.
-//!
-//! This module has no clock, no socket and no access to other connections. A command that needs them returns an
-//! [`Effect`], and the turn ends there:
-//!
-//! ```text
-//! loop {
-//!     used = session.read(input, turn)             again at once while turn.more, even with no input left
-//!     session.write(turn, draw(turn.draws), output)     write_beside() if there are draws beside the unnamed one
-//!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
-//!     if turn.close { write output and end }
-//! }
-//! ```
-//!
-//! Elsewhere: checks of a request (`request`), the commands (`commands`), the queue of `MULTI` (`transaction`), the
-//! decoding of input ([`crate::resp`]).
+//! a write to the socket. So the session takes all complete requests of a read at once, and their IDs are drawn in one
+//! step: see [`Session`]. It has no clock, no socket and no access to other connections. A command that needs them
+//! returns an [`Effect`].
 //!
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with
 //! the IDs drawn for that turn before the next one is read.
@@ -88,6 +73,19 @@ pub struct Beside<'a> {
 }
 
 /// One client's protocol state.
+///
+/// [`Session::read`] takes all complete requests that a read brought, does everything that needs no IDs, and returns
+/// the number of IDs for the rest. [`Session::write`] writes all replies in order. Bounds on a turn divide a greedy
+/// pipeline into several turns; an effect ends the turn. The caller's loop:
+///
+/// ```text
+/// loop {
+///     used = session.read(input, turn)             again at once while turn.more, even with no input left
+///     session.write(turn, draw(turn.draws), output)     write_beside() if there are draws beside the unnamed one
+///     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
+///     if turn.close { write output and end }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Session {
     /// Decoder of an incomplete request. Otherwise the turn's decoder is used: most connections have nothing to decode

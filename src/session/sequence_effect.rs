@@ -251,7 +251,7 @@ pub enum SequenceEffect {
     Create {
         /// Name of the sequence.
         key: Key,
-        /// Its options.
+        /// Options of the sequence.
         spec: Spec,
         /// Whether it begins at its start even if a sequence of this name was dropped.
         is_fresh: bool,

@@ -200,9 +200,9 @@ pub struct SequencesDrawn {
 /// The sequence of a counter in one period.
 #[derive(Clone, Debug)]
 pub struct CounterPeriod {
-    /// Its key, as text.
+    /// Key of the sequence, as text.
     pub key: Arc<str>,
-    /// Hash of its key.
+    /// Hash of the key.
     pub hash: u64,
     /// Date parts that the template shows.
     pub stamp: Stamp,

@@ -40,7 +40,7 @@ pub enum WorkerEffect {
     List {
         /// Name of the pool.
         pool: String,
-        /// The first id.
+        /// First id of the page.
         from: u32,
         /// Maximum number of leases.
         count: u32,

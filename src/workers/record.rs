@@ -1,27 +1,6 @@
-//! Records of pools and leases, as text in the envelope that all records have.
-//!
-//! ```text
-//! getid state 4
-//! # The lease of worker id 7 of pool orders.
-//! kind worker-lease
-//! key 7
-//! term 12
-//! nonce 9f86d081884c7d65
-//! max-borrow-ms 0
-//! pool orders
-//! state held
-//! name api-5d8f
-//! token 2c26b46b68ffc68ff99b453c1d304134
-//! token-before -
-//! not-before 1767225600000
-//! not-after 1767225630000
-//! ttl 30000
-//! checksum crc32 440dd966
-//! ```
+//! Records of pools and leases, as text in the envelope that all records have. Pure.
 //!
 //! Only the first half of a token's SHA-256 is stored, so a reader of the store cannot renew a lease.
-//!
-//! Pure.
 
 use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, Pool, TokenDigest};
 
@@ -38,7 +17,7 @@ const NONE: &str = "-";
 /// Stored state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PoolRecord {
-    /// Times from which leases are granted.
+    /// Opening time of the pool, and longest reach of its leases.
     pub(super) pool: Pool,
     /// R at the time of the write, Unix ms. Informational only.
     pub(super) written_ms: u64,
@@ -54,7 +33,26 @@ pub(super) fn pool_text(name: &str, record: &PoolRecord, stamp: Stamp) -> String
     text(KIND_POOL, name, body, stamp, format!("The pool {name} of worker ids."))
 }
 
-/// Returns the text of a lease's record.
+/// Returns the text of a lease's record, such as:
+///
+/// ```text
+/// getid state 4
+/// # The lease of worker id 7 of pool orders.
+/// kind worker-lease
+/// key 7
+/// term 12
+/// nonce 9f86d081884c7d65
+/// max-borrow-ms 0
+/// pool orders
+/// state held
+/// name api-5d8f
+/// token 2c26b46b68ffc68ff99b453c1d304134
+/// token-before -
+/// not-before 1767225600000
+/// not-after 1767225630000
+/// ttl 30000
+/// checksum crc32 440dd966
+/// ```
 pub(super) fn lease_text(pool: &str, id: u32, lease: &Lease, stamp: Stamp) -> String {
     let state = match lease.state {
         LeaseState::Held => "held",

@@ -1,7 +1,7 @@
 //! The thread of the sequences: it fetches segments, reads changes by other servers, reconnects stores, and removes
 //! unused sequences from memory.
 //!
-//! It has a thread and a runtime of its own, so that no client delays it, and a database that hangs delays only the
+//! It has a thread and a runtime of its own, so that no client delays it. A database that hangs delays only the
 //! requests that wait for it.
 
 use std::io;

@@ -4,12 +4,6 @@
 //! notice. So each reservation is noted here, by the store's own uuid, after its commit and before a value of it is
 //! given. A row below its note is refused. A noted row that is missing is not begun at its start.
 //!
-//! The notes are a SQLite file in `dir`, and each note is on disk before a value is given. If they cannot be written,
-//! sequences continue, and the log reports it: only a store that also loses its own writes would then do harm. A SQLite
-//! store that is restored together with these notes is not noticed. For a shared store the notes also contain the beats
-//! of all servers ([`getid_core::beat`]). For a single store they also list by name which counters of generators were
-//! begun, since those rows are begun automatically.
-//!
 //! Invariant: a note is never above its row at the time of the write, and is lowered before values are given back.
 
 use getid_core::Key;
@@ -58,7 +52,13 @@ pub(super) struct NotedPage {
     pub(super) last: Option<String>,
 }
 
-/// The notes of a server.
+/// The notes of a server: a SQLite file in `dir`. Each note is on disk before a value is given.
+///
+/// If notes cannot be written, sequences continue, and the log reports it: only a store that also loses its own writes
+/// would then do harm. A SQLite store that is restored together with these notes is not noticed.
+///
+/// For a shared store the notes also contain the beats of all servers ([`getid_core::beat`]). For a single store they
+/// also list by name which counters of generators were begun, since those rows are begun automatically.
 #[derive(Clone, Default)]
 pub struct Notes {
     #[cfg(feature = "sqlite")]

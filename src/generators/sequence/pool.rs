@@ -58,7 +58,7 @@ pub(super) enum Health {
     Down {
         /// Time since which it does not answer.
         since: Instant,
-        /// Its address and error.
+        /// Address and error of the store.
         said: Arc<str>,
     },
 }

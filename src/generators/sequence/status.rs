@@ -144,13 +144,13 @@ pub struct SequencesStatus {
 /// Status of a store.
 #[derive(Clone, Debug)]
 pub struct StoreStatus {
-    /// Its address without a password.
+    /// Address of the store, without a password.
     pub shown: String,
     /// The database and its version; empty before it has answered.
     pub product: String,
-    /// Its uuid; empty before it has answered.
+    /// Uuid of the store; empty before it has answered.
     pub uuid: String,
-    /// Its kind of tables.
+    /// Kind of the store's tables.
     pub table: Tables,
     /// Whether other servers may use the same rows.
     pub is_shared: bool,
@@ -160,7 +160,7 @@ pub struct StoreStatus {
     pub is_held: bool,
     /// Number of other live servers that share it.
     pub servers: usize,
-    /// Servers that it waits for.
+    /// Servers for which the store waits.
     pub awaited: Vec<Awaited>,
     /// Time since it began, or stopped, to answer, ms.
     pub for_ms: u64,

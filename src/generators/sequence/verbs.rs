@@ -28,9 +28,9 @@ pub struct SequenceView {
     pub key: Key,
     /// Value for `GET`: the last value given here, otherwise the one before the row's next.
     pub last: i64,
-    /// Its rows, with the index of each one's store; empty if only memory was read.
+    /// Rows of the sequence, with the index of each one's store; empty if only memory was read.
     pub rows: Vec<(u8, Row)>,
-    /// Its status on this server, if it is in memory.
+    /// Status on this server, if the sequence is in memory.
     pub status: Option<SequenceStatus>,
 }
 

@@ -1,21 +1,9 @@
 //! The words that threads share to draw without the lock. `getid_core`'s `lane.rs` defines their meaning, and why old
-//! ones do no harm. This module defines the order of reads and writes.
+//! ones do no harm.
 //!
-//! - A drawing thread reads the clock, then the position (acquire), then the lane, and exchanges the position (acquire
-//!   and release).
-//! - A holder of the lock sets the closed bit (acquire and release), so each exchange lies before that or fails; writes
-//!   the lane; then stores the position (release). A thread that loads this position finds the lane that belongs to it,
-//!   or a later one. It finds a later one only after the bit was set, and then its exchange succeeds only if the lane
-//!   was opened again at the same position.
+//! This module defines the order in which they are read and written: see [`SharedLane`].
 //!
-//! Only the holder of the lock writes the lane's words, and only while the lane is closed. They are read and written
-//! without an order of their own, on any processor:
-//!
-//! - No words of an earlier lane than the position's: that position was stored behind its lane's words, and each
-//!   exchange since then passes them on.
-//! - No words of a later lane than the one in which the exchange succeeds: the exchange releases what its thread has
-//!   read, the closing bit comes behind it and acquires that, and only then are words written. If the bit were set by a
-//!   relaxed step, a processor might show the new words first.
+//! Invariant: only the holder of the lock writes the lane's words, and only while the lane is closed.
 
 use getid_core::checks::{Fault, planted};
 use getid_core::{Lane, Layout, Position, Reservation};
@@ -37,6 +25,21 @@ const COUNTERS: usize = 32;
 struct Apart<T>(T);
 
 /// The words of one issuer.
+///
+/// - A drawing thread reads the clock, then the position (acquire), then the lane, and exchanges the position (acquire
+///   and release).
+/// - A holder of the lock sets the closed bit (acquire and release), so each exchange lies before that or fails; writes
+///   the lane; then stores the position (release). A thread that loads this position finds the lane that belongs to it,
+///   or a later one. It finds a later one only after the bit was set, and then its exchange succeeds only if the lane
+///   was opened again at the same position.
+///
+/// The lane's words are read and written without an order of their own. On any processor, a successful exchange uses:
+///
+/// - No words of an earlier lane than the position's: that position was stored behind its lane's words, and each
+///   exchange since then passes them on.
+/// - No words of a later lane than the one in which the exchange succeeds: the exchange releases what its thread has
+///   read, the closing bit comes behind it and acquires that, and only then are words written. If the bit were set by a
+///   relaxed step, a processor might show the new words first.
 #[derive(Debug)]
 pub(super) struct SharedLane {
     below_tick_bits: u32,

@@ -35,10 +35,10 @@ pub(super) struct Named {
 /// Reason why generators cannot be declared.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// Their IDs could be given again.
+    /// IDs of the generators could be given again.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// Its fields have no room for the server-id.
+    /// A generator's fields have no room for the server-id.
     #[error("generator '{name}' has no room for server-id {server_id}")]
     ServerId {
         /// Name of the generator.
@@ -49,7 +49,7 @@ pub enum DeclareError {
     /// There were too many changes in one life.
     #[error("generators were added or changed {NAMED_MAX} times since the start; restart the server to change more")]
     TooManyChanges,
-    /// They would take too much memory.
+    /// The generators' random cycles would take too much memory.
     #[error(
         "the random fields of generators that were added or changed since the start take too much memory; restart the \
          server to change more"

@@ -7,7 +7,7 @@ use getid_core::{NamedGenerator, Refusal};
 /// A named generator at one moment.
 #[derive(Clone, Debug)]
 pub struct NamedStatus {
-    /// Its declaration and other constants.
+    /// Declaration and other constants of the generator.
     pub generator: Arc<NamedGenerator>,
     /// Number of IDs given in this life.
     pub issued: u64,

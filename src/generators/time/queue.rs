@@ -1,22 +1,7 @@
 //! The queue of draws that wait for IDs: deficit round robin, and admission by the expected wait. Pure.
 //!
 //! With first come, first served by whole turns, a request for one ID would wait for 8,192 of each greedy neighbour. So
-//! IDs are given in slices, and the slices go in turn to three kinds of draws:
-//!
-//! - **Small draws**, of at most 8 IDs, get every second slice, the oldest first. So a request for one ID waits for
-//!   other small ones only, however many greedy clients there are.
-//! - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
-//!   with one draw at a time, so rounds over draws are rounds over connections.
-//! - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
-//!   leave. Later draws get slices too, so a large draw may wait longer than was foreseen. No draw starves.
-//!
-//! If one kind has no draw, the others get its slices. Two rules bound the queue:
-//!
-//! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by the queued IDs and the layout's rate, is
-//!   not admitted. Before a draw of one slice count at most one slice of each other draw, and before a small draw at
-//!   most twice the IDs that small draws miss. Small draws are admitted while that is little, or a few greedy clients
-//!   could exclude everyone else. A draw that finds the queue empty is always admitted, or it could never be served.
-//! - **Leaving.** A draw that is given up leaves at once, and its IDs no longer count.
+//! IDs are given in slices, which go in turn to three kinds of draws: see [`FairQueue`].
 //!
 //! Invariants: `queued` is the sum of the IDs that the waiting draws miss, each of which misses at least one; `small`
 //! and `by_turn` contain each of them once, together. With at most one draw of more than a slice that found the queue
@@ -39,11 +24,11 @@ const ORDER: [Kind; 4] = [Kind::Small, Kind::Round, Kind::Small, Kind::Eldest];
 /// Kind of the draw that gets a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The oldest of the small ones.
+    /// The oldest of the small draws.
     Small,
-    /// The next in the round.
+    /// The next draw in the round.
     Round,
-    /// The one of the others that has waited longest, if that is too long.
+    /// The draw of the others that has waited longest, if that is too long.
     Eldest,
 }
 
@@ -51,7 +36,22 @@ enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Waiting draws, each with a `T` of the caller's.
+/// Waiting draws, each with a `T` of the caller's. Slices of IDs go in turn to three kinds of draws:
+///
+/// - **Small draws**, of at most 8 IDs, get every second slice, the oldest first. So a request for one ID waits for
+///   other small ones only, however many greedy clients there are.
+/// - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
+///   with one draw at a time, so rounds over draws are rounds over connections.
+/// - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
+///   leave. Later draws get slices too, so a large draw may wait longer than was foreseen. No draw starves.
+///
+/// If one kind has no draw, the others get its slices. Two rules bound the queue:
+///
+/// - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by the queued IDs and the layout's rate, is
+///   not admitted. A draw of one slice counts at most one slice of each other draw before it. A small draw counts at
+///   most twice the IDs that small draws miss. Small draws are admitted while that is little, or a few greedy clients
+///   could exclude everyone else. A draw that finds the queue empty is always admitted, or it could never be served.
+/// - **Leaving.** A draw that is given up leaves at once, and its IDs no longer count.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     ids_per_s: u64,
@@ -79,7 +79,7 @@ pub struct FairQueue<T> {
 #[derive(Debug)]
 struct Waiter<T> {
     missing: u32,
-    /// Whether it got some IDs.
+    /// Whether the draw has some IDs already.
     begun: bool,
     is_small: bool,
     /// Rest of its slice of this round, at least 1.
@@ -98,14 +98,14 @@ pub struct Turn {
     pub ids: u32,
     /// Number of IDs it misses in all.
     pub missing: u32,
-    /// Whether it got some already.
+    /// Whether the draw has some IDs already.
     pub begun: bool,
 }
 
 /// Error of a draw that is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong {
-    /// Its expected wait, ms.
+    /// Expected wait of the draw, ms.
     pub wait_ms: u64,
     /// The setting `id-max-wait-ms`.
     pub max_wait_ms: u64,
@@ -296,9 +296,9 @@ impl<T> FairQueue<T> {
 /// State of a draw after [`FairQueue::give`].
 #[derive(Debug)]
 pub enum Given<'a, T> {
-    /// It has all its IDs, and has left the queue.
+    /// The draw has all its IDs, and has left the queue.
     All(T),
-    /// It has some of its IDs, and waits for more.
+    /// The draw has some of its IDs, and waits for more.
     Some(&'a T),
 }
 

@@ -70,7 +70,7 @@ pub struct IssuerStatus {
     pub save_failures: u64,
     /// Time of the last successful save, Unix ms; 0: never.
     pub last_save_unix_ms: u64,
-    /// Its duration, in microseconds.
+    /// Duration of the last successful save, in microseconds.
     pub last_save_us: u64,
     /// Whether the last save did not fail. A save of a standby, and the one that takes a claim again, do not count as
     /// failures.

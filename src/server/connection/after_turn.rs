@@ -64,7 +64,7 @@ impl<T: Transport> Connection<T> {
             match *reply {
                 Reply::Integers { count } => getids += count,
                 Reply::Bulks { .. } => mgetids += 1,
-                // The others have refusals of their own.
+                // Replies of named generators and sequences have refusals of their own.
                 _ => {}
             }
         }

@@ -35,7 +35,7 @@ const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct Draw {
     pub(super) outcome: Outcome,
-    /// Its duration, if measured.
+    /// Duration of the draw, if measured.
     pub(super) measured: Option<MeasuredDraw>,
 }
 

@@ -24,8 +24,8 @@ use crate::session::Session;
 
 /// A client's socket and all its state.
 ///
-/// It lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of it at each
-/// level of calls, and ten thousand idle clients would cost twice as much.
+/// A connection lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of
+/// it at each level of calls, and ten thousand idle clients would cost twice as much.
 pub struct Connection<T> {
     pub(super) server: Arc<Server>,
     pub(super) io: T,

@@ -1,8 +1,8 @@
 //! Answers that may be large, made piece by piece.
 //!
 //! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made at once, each would be held for every
-//! client that does not read it, and other clients would wait meanwhile. So an answer of many entries is a list of
-//! these (shared, a few bytes each), and the connection takes its next bytes once the previous ones are sent.
+//! client that does not read it, and other clients would wait meanwhile. So an answer is a list of its entries (shared,
+//! a few bytes each). The connection takes the next bytes once the previous ones are sent.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
