@@ -257,7 +257,7 @@ impl Acceptor {
         }
     }
 
-    /// Returns the maximum number of clients with which another one from `origin` is admitted.
+    /// Returns the number of places for clients from `origin`.
     fn places(&self, origin: Origin) -> usize {
         // When every place is taken, an operator must be able to connect and find the reason.
         let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };

@@ -327,10 +327,10 @@ mod tests {
             of.since -= GRACE_IN_RUSH;
         }
         all.note_done(source(2), begun + GRACE);
-        assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "it was another's");
+        assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "the completed one was from another address");
         all.note_done(source(1), begun + GRACE);
         assert_eq!(ended(&all, 3, begun + GRACE), None);
-        assert_eq!(ended(&all, 3, begun + GRACE + RUSH), Some((source(1), 1)), "none more was done");
+        assert_eq!(ended(&all, 3, begun + GRACE + RUSH), Some((source(1), 1)), "no other one completed");
         all.note_done(source(1), begun + GRACE_IN_RUSH);
         assert_eq!(ended(&all, 3, begun + GRACE_IN_RUSH), Some((source(1), 1)));
     }

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(pauses.remaining(), Some((Pause::All, 900)));
         tokio::time::sleep(Duration::from_millis(900)).await;
         pauses.begin(Pause::Write, 100);
-        assert_eq!(pauses.remaining(), Some((Pause::Write, 100)), "the one before is over");
+        assert_eq!(pauses.remaining(), Some((Pause::Write, 100)), "the previous pause is over");
         pauses.begin(Pause::All, u64::MAX);
         assert_eq!(pauses.holds(), Some(Pause::All));
     }

@@ -260,7 +260,7 @@ impl Client {
         self.find_getid();
     }
 
-    /// Sets `getid`: whether GETID may take the fast path. It may not where a subscribed client is refused GETID.
+    /// Sets `getid`: whether GETID may take the fast path. A subscribed client in RESP2 may not.
     fn find_getid(&mut self) {
         let may = |command: &&'static Command| self.user.may(command) && !self.listens_only();
         self.getid = named_getid(&self.settings).filter(may);

@@ -100,7 +100,7 @@ pub struct NamedPart {
     pub refused: Option<String>,
     /// Number of `GETID` and of `MGETID` that got an error because a number has more digits than its format.
     pub too_wide: [u32; 2],
-    /// Reservation of the next ID.
+    /// Index of the next ID's reservation.
     at: usize,
     taken: u32,
 }

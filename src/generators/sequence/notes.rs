@@ -538,7 +538,7 @@ mod tests {
         let second = notes();
         assert_eq!(second.check("a", had(101, 151, 0, 5), None).await, [Some(201)]);
         assert_eq!(second.check("b", had(1, 51, 0, 5), None).await, [None], "another store");
-        assert_eq!(second.check("a", had(201, 301, 0, 5), None).await, [None], "it was raised past it");
+        assert_eq!(second.check("a", had(201, 301, 0, 5), None).await, [None], "the row was raised past its note");
         assert_eq!(second.check("a", had(300, 301, 1, 5), None).await, [Some(301)], "a raise does not lower");
     }
 
@@ -617,7 +617,7 @@ mod tests {
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         assert!(notes.lower("a", vec![(orders.clone(), 40)]).await);
         assert_eq!(notes.check("a", had(40, 140, 0, 5), None).await, [None]);
-        assert!(notes.lower("a", vec![(orders, 500)]).await, "a note is not raised by it");
+        assert!(notes.lower("a", vec![(orders, 500)]).await, "lower does not raise a note");
         assert_eq!(notes.check("a", had(139, 240, 0, 5), None).await, [Some(140)]);
     }
 
