@@ -424,7 +424,7 @@ impl Session {
         output: &mut Vec<u8>,
     ) {
         let (_, generator) =
-            self.client.settings.generators.get(place).expect("a turn is written with the settings it was read with");
+            self.client.settings.generators.get(place).expect("a turn is written by the settings it was read by");
         named.part(reply.draw).expect("there is a part for each draw").write(reply, generator, noise, output);
     }
 

@@ -186,7 +186,7 @@ impl<T> FairQueue<T> {
 
     /// Adds a draw that misses `n` IDs, at least 1, at the end of the round. `begun`: it has some already.
     pub fn join(&mut self, now_ns: u64, n: u32, begun: bool, payload: T) -> Ticket {
-        assert!(n > 0, "a draw of no IDs does not wait");
+        assert!(n > 0, "a draw of no ids does not wait");
         let ticket = Ticket(self.arrivals);
         let turn = self.turns;
         self.arrivals += 1;
