@@ -1,5 +1,5 @@
-//! Every layout's time ends. A generator refuses from there on and never begins again, so its users have to move to
-//! another one before: they are told two years ahead.
+//! Every layout's time ends. From then on a generator refuses permanently, so its users must move to another one
+//! before. A warning appears two years ahead.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use getid_core::{CounterDeclaration, Declaration, Layout};
 use crate::text::plural::{counted, listed};
 use crate::text::timestamp;
 
-/// A generator with fewer days left than this is warned of.
+/// Number of days left below which a generator is in the warning.
 pub const WARN_DAYS: i64 = 2 * 365;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Whole days until a Unix time in ms, negative once it has passed.
+/// Returns whole days until a Unix time in ms, negative once it has passed.
 pub fn days_left(ends_unix_ms: i64, now_unix_ms: i64) -> i64 {
     ends_unix_ms.saturating_sub(now_unix_ms).div_euclid(DAY_MS)
 }
 
-/// What an operator is warned of: all generators that are near their end, or past it, in one sentence.
+/// Returns a warning that lists all generators near their end, or past it, in one sentence.
 pub fn warning(unnamed: Layout, named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
     let of_named = |own: &Arc<Declaration>| Some((format!("'{}'", own.name()), own.ends_unix_ms()?));
     let unnamed = ("the unnamed one".to_owned(), unnamed.last_unix_ms().saturating_add(1));
@@ -40,7 +40,7 @@ pub fn warning(unnamed: Layout, named: &[Arc<Declaration>], now_unix_ms: i64) ->
     ))
 }
 
-/// What an operator is warned of: all generators whose time has not begun, in one sentence.
+/// Returns a warning that lists all generators whose time has not begun, in one sentence.
 pub fn not_begun(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String> {
     let is_late = |own: &&Arc<Declaration>| own.layout().has_time() && own.layout().epoch_unix_ms() > now_unix_ms;
     let text = |own: &Arc<Declaration>| {
@@ -55,7 +55,7 @@ pub fn not_begun(named: &[Arc<Declaration>], now_unix_ms: i64) -> Option<String>
     })
 }
 
-/// What a start says of the named generators, those that count included: what each is, and its days.
+/// Returns the start's log line about the named generators and counters: the kind of each, and its days left.
 pub fn summary(named: &[Arc<Declaration>], counters: &[Arc<CounterDeclaration>], now_unix_ms: i64) -> Option<String> {
     let text = |own: &Arc<Declaration>| {
         let left = own.ends_unix_ms().map(|ends_unix_ms| format!(", {}", time_left(ends_unix_ms, now_unix_ms)));
@@ -81,7 +81,7 @@ mod tests {
 
     const NOW: i64 = 1_700_000_000_000;
 
-    /// One whose time ends so many days after [`NOW`].
+    /// Returns a declaration whose time ends `days` days after [`NOW`].
     fn ending(name: &str, days: i64) -> Arc<Declaration> {
         let epoch = NOW + (days - 1024) * DAY_MS;
         let text = format!("{name} layout time:10@86400s server-id:10 counter:4 epoch {epoch}");

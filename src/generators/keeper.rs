@@ -1,8 +1,8 @@
 //! The task beside the requests: it samples the clock, saves the watermark before a draw needs it, and serves waiting
 //! draws.
 //!
-//! It has a thread and a runtime of its own, which a server starts before it accepts the first connection: nothing that
-//! clients do may delay a save.
+//! It has a thread and a runtime of its own, which a server starts before it accepts the first connection: no client
+//! can delay a save.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -19,20 +19,20 @@ use crate::stats::{RefusalNews, Refusals};
 use crate::system::clock::Clock;
 use crate::text::plural::counted;
 
-/// The pause between a save that failed and the next try: short enough that a full disk that was cleaned is noticed at
-/// once, long enough that a dead one is not hammered.
+/// Pause between a failed save and the next attempt. A full disk that is cleaned is noticed soon, and a dead one is not
+/// overloaded.
 const SAVE_RETRY: Duration = Duration::from_millis(250);
 
-/// Borrowing is reported in one warning a second at most.
+/// Shortest interval between two warnings about borrowing.
 const BORROW_REPORT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a start without a record, or with a copy of one, waits before it reads the clock, a little more than
+/// Pause of a start without a record, or with a copy of one, before it reads the clock. It is a little more than
 /// [`SAVE_SLACK_MS`].
 ///
-/// Without a record the position is R + B, past anything that an ended run gave out. But when a state folder is deleted
-/// and created again under a running server, that server learns of it at its next save only, and until then may give
-/// IDs up to its last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The
-/// same holds for a folder that was replaced by another with an older copy of the record in it.
+/// Without a record the position is R + B, past all IDs of an ended run. But if a state folder is deleted and created
+/// again under a running server, that server detects it only at its next save. Until then it may give IDs up to its
+/// last watermark: R + B + 200 ms, with the R of that save. After this pause, R + B is past that too. The same holds
+/// for a folder that was replaced by another with an older copy of the record in it.
 const LOST_RUN_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
 /// Environment variable that skips [`LOST_RUN_PAUSE`]. Tests set it for the servers that they start; a build without
@@ -45,13 +45,13 @@ pub struct Keeper<C: Clock, S: Claim> {
     claim: Taken<S>,
 }
 
-/// Why a keeper did not end well.
+/// Error at the end of a keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     /// The last save failed.
     #[error("the last save failed: {0}. The next start goes on at the last watermark, as after a crash")]
     LastSave(#[source] SaveError<SavePoint>),
-    /// A draw ended in a panic. Nobody knows what state it left, so no more IDs are given and nothing is stored.
+    /// A draw ended in a panic. The state it left is unknown, so no more IDs are given and nothing is stored.
     #[error(
         "a draw of IDs ran into a bug; please report the lines above. No more IDs are given, and the next start goes on at \
          the last watermark, as after a crash"
@@ -60,13 +60,14 @@ pub enum KeeperError {
 }
 
 impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
-    /// An issuer that begins at what the claim had found, and its keeper. It gives no ID before [`Keeper::first_save`].
+    /// Makes an issuer that begins at the claim's record, and its keeper. The issuer gives no ID before
+    /// [`Keeper::first_save`].
     ///
-    /// Without a record, or with one that is a copy, it takes 250 ms longer: another server that had the state folder
-    /// before must not be giving IDs any more.
+    /// Without a record, or with a copy of one, it takes 250 ms longer: another server that had the state folder before
+    /// must not be giving IDs any more.
     pub async fn prepare(clock: C, identity: Identity, limits: Limits, claim: Taken<S>) -> (Arc<Issuer<C>>, Self) {
         let is_copy = claim.is_copy && !planted(Fault::NoPauseForACopy);
-        // A claim that may come later is not there yet, and leaves such a pause by its own rules.
+        // A claim that may come later does not exist yet, and its own rules make such a pause.
         if !S::MAY_COME_LATER && (claim.point.is_none() || is_copy) && !skips_pause() {
             tokio::time::sleep(LOST_RUN_PAUSE).await;
         }
@@ -79,13 +80,13 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         (issuer, keeper)
     }
 
-    /// Makes the first write, after which IDs are given; none while the clock is absurd. May be dropped before it is
-    /// done, and is followed by [`Keeper::run`] or [`Keeper::give_up`].
+    /// Makes the first write, after which IDs are given. Writes nothing while the clock is absurd. May be dropped
+    /// before it is done, and is followed by [`Keeper::run`] or [`Keeper::give_up`].
     ///
     /// # Errors
     ///
-    /// The first write must succeed: a server that cannot keep its promise does not start. With a claim that may come
-    /// later nothing is written yet.
+    /// Returns an error if the first write fails: a server that cannot keep its promise does not start. With a claim
+    /// that may come later, nothing is written yet.
     pub async fn first_save(&mut self) -> Result<(), SaveError<SavePoint>> {
         if S::MAY_COME_LATER {
             return Ok(());
@@ -97,12 +98,12 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         }
     }
 
-    /// The end of a start that failed: the last act, once a save that was dropped has ended. So a clock that was wrong
-    /// leaves no trace, though a record was written by it.
+    /// Ends a start that failed: stores the position and releases the claim, once a dropped save has ended. So a wrong
+    /// clock leaves no trace, although a record was written with it.
     ///
     /// # Errors
     ///
-    /// [`KeeperError`]: the record may be what the first save wrote.
+    /// [`KeeperError`] if the last save fails: the record may be that of the first save.
     pub async fn give_up(self) -> Result<(), KeeperError> {
         let Keeper { issuer, claim } = self;
         if planted(Fault::StoppedStartLeavesRecord) {
@@ -111,12 +112,13 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         last_act(&issuer.0, Some(claim)).await
     }
 
-    /// Runs until `stop`, then closes the issuer for good and stores the exact position, once a save that is under way
-    /// has ended. Dropping it closes the issuer, too.
+    /// Runs until `stop`, then closes the issuer permanently and stores the exact position, once a running save has
+    /// ended. Dropping it closes the issuer, too.
     ///
     /// # Errors
     ///
-    /// [`KeeperError`]: the next start goes on at the last watermark. After a panic inside a draw it ends by itself.
+    /// [`KeeperError`]: the next start continues at the last watermark. After a panic inside a draw it ends without
+    /// `stop`.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), KeeperError> {
         let Keeper { issuer: guard, claim } = self;
         let issuer = &*guard.0;
@@ -124,12 +126,12 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
         let mut stopping = false;
         let mut pace = Pace::new(issuer.sample_interval_ms());
         let mut retry_at: Option<Instant> = None;
-        // When the claim wants to be kept next, whatever there is to save.
+        // Time of the claim's next beat, whether or not there is anything to save.
         let mut beat_at = claim.claim.pace().map(|_| Instant::now());
         let mut reported = None;
         let mut refusals = Refusals::default();
         let mut began = Instant::now();
-        // The claim, or `None` while a save is under way, which hands it back.
+        // The claim, or `None` during a save, which returns it.
         let mut idle = Some(claim);
         let mut save: Option<Pin<Box<_>>> = None;
         loop {
@@ -168,7 +170,7 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
                     issuer.close();
                 }
                 () = issuer.keeper_needed() => {}
-                // The clock is sampled on while a slow disk takes its time.
+                // Sampling continues during a save to a slow disk.
                 _ = pace.tick.tick() => {
                     issuer.sample();
                     report_borrowing(issuer, &mut reported);
@@ -183,19 +185,19 @@ impl<C: Clock, S: Claim<Point = SavePoint>> Keeper<C, S> {
     }
 }
 
-/// Returns whether a start skips [`LOST_RUN_PAUSE`]. The constant `false` in a release.
+/// Returns true if a start skips [`LOST_RUN_PAUSE`]. Constantly `false` in a release.
 fn skips_pause() -> bool {
     planted(Fault::NoPause) || (HAS_TEST_SWITCHES && std::env::var_os(NO_START_PAUSE).is_some())
 }
 
-/// Closes the issuer for good, stores the position, and releases the claim.
+/// Closes the issuer permanently, stores the position, and releases the claim.
 async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     issuer: &Issuer<C>,
     claim: Option<Taken<S>>,
 ) -> Result<(), KeeperError> {
     match (issuer.close(), claim) {
         _ if issuer.has_panicked() && !planted(Fault::PoisonedCloseIsStored) => Err(KeeperError::Bug),
-        // Past the mint, which is closed for good and has nothing to learn from this save.
+        // Bypasses the mint, which is closed and needs no result of this save.
         (Some(point), Some(mut claim)) => {
             claim.declarations = issuer.declarations();
             claim.release(point).await.map_err(KeeperError::LastSave)
@@ -204,10 +206,10 @@ async fn last_act<C: Clock, S: Claim<Point = SavePoint>>(
     }
 }
 
-/// What the keeper does with the claim next.
+/// The keeper's next action with the claim.
 enum Act {
     Save(Wanted),
-    /// No ID can be given, for this reason: the claim is another's to take.
+    /// No ID can be given, for this reason: another server may take the claim.
     StepDown(String),
 }
 
@@ -236,7 +238,7 @@ async fn perform<C: Clock, S: Claim<Point = SavePoint>>(
     (claim, result)
 }
 
-/// The save under way; never, if there is none.
+/// Returns the result of the running save; pends forever if there is none.
 async fn in_flight<T>(save: &mut Option<Pin<Box<impl Future<Output = T>>>>) -> T {
     match save {
         Some(save) => save.await,
@@ -251,7 +253,7 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// How often the clock is sampled.
+/// Interval of the clock samples.
 struct Pace {
     every_ms: u64,
     tick: Interval,
@@ -272,7 +274,7 @@ impl Pace {
     }
 }
 
-/// One warning a second at most, while more is asked for than the layout holds.
+/// Logs a warning, at most once a second, while demand exceeds the layout's capacity.
 fn report_borrowing<C: Clock>(issuer: &Issuer<C>, reported: &mut Option<Instant>) {
     let now = Instant::now();
     if reported.is_some_and(|at| now < at + BORROW_REPORT_EVERY) {
@@ -285,17 +287,17 @@ fn report_borrowing<C: Clock>(issuer: &Issuer<C>, reported: &mut Option<Instant>
     }
 }
 
-/// Logs a line when draws begin to be refused, one a minute while they are, and one when they are served again.
+/// Logs when draws begin to be refused, once a minute while they are, and when they are served again.
 fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     let status = issuer.status();
     let now_ms = issuer.now_ns() / 1_000_000;
-    // A standby refuses as it should, and the claim's own lines say who has it.
+    // A standby is meant to refuse, and the claim's own log lines name the holder.
     let is_standby = matches!(status.refusing, Some(Refusal::Standby(_)));
     refusals.leave_out_standby(status.refusals, is_standby);
     let Some(news) = refusals.sample(now_ms, status.refusals, status.refusing.is_some() && !is_standby) else { return };
     let why = match &status.refusing {
         Some(refusal) => format!(": {refusal}"),
-        // Some draws are refused, though one ID would not be.
+        // Some draws are refused, though a single ID would not be.
         None => ": more are asked for than the layout holds".to_owned(),
     };
     match news {
@@ -314,8 +316,7 @@ fn log_refusals<C: Clock>(issuer: &Issuer<C>, refusals: &mut Refusals) {
     }
 }
 
-/// Closes the issuer when dropped: without its keeper the watermark stays where it is, and waiting draws would wait for
-/// ever.
+/// Closes the issuer when dropped: without its keeper the watermark does not move, and waiting draws would never end.
 struct CloseOnDrop<C: Clock>(Arc<Issuer<C>>);
 
 impl<C: Clock> Drop for CloseOnDrop<C> {

@@ -1,13 +1,13 @@
-//! What gives IDs: generators, each with a name and a kind, in one registry.
+//! The registry of generators, each with a name and a kind.
 //!
-//! A generator is told by its name where somebody asks (a command, a configuration), and by its index in the registry
-//! from there on: 0 is the unnamed one, which is asked without a look at any table; the others have theirs for the
-//! life. How an ID is written as a number or a text is the session's, which writes replies; and so is which name has
-//! which index, because it must be known while a request is read.
+//! Commands and the configuration identify a generator by its name; internally it has an index. The unnamed generator
+//! has index 0, which needs no table; the others keep theirs for a life. The session writes IDs as numbers or texts. It
+//! also maps names to indices, because it needs them while it reads a request.
 //!
-//! Clock, watermark and borrow limit are the server's, for all generators that carry time: they are positions in one
-//! mint, which one issuer owns. A draw is `try_draw`, one step that gives up to n at once and never waits, or
-//! `draw`, a future that gives all of them or a refusal, waits in a fair queue of that generator, and can be dropped.
+//! Clock, watermark and borrow limit are shared by all generators that carry time: they are positions in one mint,
+//! which one issuer owns. A draw is `try_draw` or `draw`. `try_draw` is one step that gives up to n IDs at once and
+//! never waits. `draw` is a future that gives all of them or a refusal, waits in a fair queue of that generator, and
+//! can be dropped.
 
 pub mod end_of_life;
 mod keeper;
@@ -30,17 +30,17 @@ pub use self::time::{DeclareError, NamedStatus, random_cycle};
 use crate::claim::status::ClaimView;
 use crate::text::name_hash::hash_of;
 
-/// Why there is no counter behind a generator that counts.
+/// Reason why a counter has no sequence to draw from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterRefusal {
-    /// A serial number shows the time, and the clock is absurd.
+    /// The clock is absurd, and a serial number shows the time.
     Clock(Refusal),
-    /// There is no room for more sequences in memory.
+    /// Memory holds no more sequences.
     Sequence(SequenceRefusal),
 }
 
 impl CounterRefusal {
-    /// The error reply to whoever asks the generator of this name.
+    /// Returns the error reply for the generator of this name.
     pub fn of(&self, name: &str) -> String {
         match self {
             CounterRefusal::Clock(refusal) => refusal.to_string(),
@@ -59,7 +59,7 @@ pub struct Generators {
 }
 
 impl Generators {
-    /// The registry of a server that has no named generators yet.
+    /// Makes the registry of a server without named generators.
     pub fn new(issuer: Arc<Issuer>) -> Generators {
         Generators {
             issuer,
@@ -70,43 +70,43 @@ impl Generators {
         }
     }
 
-    /// Gives only while this claim of a cluster store is held. Once, before anybody asks.
+    /// Ties the generators to a claim in a cluster store: they give only while it is held. Called once, before the
+    /// first request.
     pub fn set_claim(&self, claim: Arc<ClaimView>) {
-        // A second time would be a mistake of the start's.
+        // A second call would be an error of the start.
         let _ = self.claim.set(claim);
     }
 
-    /// The claim in a cluster store; `None`: it is kept in a folder, or nowhere.
+    /// Returns the claim in a cluster store; `None` if the claim is in a folder, or there is none.
     pub fn claim(&self) -> Option<&Arc<ClaimView>> {
         self.claim.get()
     }
 
-    /// The error reply to whoever asks a standby for what only a holder gives; `None`: this is none. The issuer refuses
-    /// IDs by itself.
+    /// Returns the error reply of a standby for values that only a holder gives; `None` if this server is no standby.
+    /// The issuer itself refuses IDs.
     pub fn standby_refusal(&self) -> Option<String> {
         self.claim.get().and_then(|claim| claim.refusal())
     }
 
-    /// Makes these its sequences, once. Their first value counts as an ID for the server's clock and its record.
+    /// Sets the sequences, once. Their first value counts as an ID for the server's clock and its record.
     pub fn set_sequences(&self, sequences: Arc<Sequences>) {
         let issuer = Arc::clone(&self.issuer);
         sequences.at_first_value(Box::new(move || issuer.give_reference_unix_ms().is_ok()));
-        // A second time would be a mistake of the start's, and the first ones are being used.
+        // A second call would be an error of the start, and the first ones are in use.
         let _ = self.sequences.set(sequences);
     }
 
-    /// Sequences, where there is a store of them.
+    /// Returns the sequences, if there is a store for them.
     #[inline]
     pub fn sequences(&self) -> Option<&Arc<Sequences>> {
         self.sequences.get()
     }
 
-    /// The counter behind a generator that counts, by the server's reference clock; a row of it is begun where there is
-    /// none yet.
+    /// Returns the current sequence of a counter, by the server's reference clock. Begins its row if there is none yet.
     ///
     /// # Errors
     ///
-    /// [`CounterRefusal`].
+    /// [`CounterRefusal`] if the clock is absurd or memory is full.
     pub fn counter(&self, declaration: &Arc<CounterDeclaration>) -> Result<Counter, CounterRefusal> {
         let reference = || self.issuer.give_reference_unix_ms();
         let counter = self.periods.at(declaration, reference).map_err(CounterRefusal::Clock)?;
@@ -117,35 +117,35 @@ impl Generators {
         Ok(counter)
     }
 
-    /// The key of the sequence that this counting generator drew from last, and what is known of that sequence; `None`
-    /// if it was not asked in this life, or the sequence has left memory. Nothing is begun or fetched.
+    /// Returns the key of the sequence from which this counter drew last, and that sequence's status. `None` if it was
+    /// not used in this life, or the sequence has left memory. Begins and fetches nothing.
     pub fn counter_status(&self, name: &str) -> Option<(Arc<str>, SequenceStatus)> {
         let key = self.periods.key_of(name)?;
         let status = self.sequences()?.status_of(hash_of(key.as_bytes()), &key)?;
         Some((key, status))
     }
 
-    /// Continues with a generator in a period that another server has begun ([`SequenceRefusal::Newer`]).
+    /// Moves a counter to a period that another server has begun ([`SequenceRefusal::Newer`]).
     pub fn advance_period(&self, name: &str, period: &str) {
         self.periods.advance_to(name, period);
     }
 
-    /// Has the store asked for the counters of periods that begin soon: nobody waits when they do.
+    /// Fetches the sequences of periods that begin soon, so that no request waits when they do.
     pub fn prepare_periods(&self) {
         let Some(sequences) = self.sequences() else { return };
         for next in self.periods.coming(self.issuer.reference_unix_ms()) {
-            // There is time yet to try again.
+            // A failure is tried again before the period begins.
             let _ = sequences.prepare_period(next.hash, &next.key, next.opens);
         }
     }
 
-    /// The issuer of the unnamed generator, which has the server's clock, watermark and limits.
+    /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.
     #[inline]
     pub fn unnamed(&self) -> &Arc<Issuer> {
         &self.issuer
     }
 
-    /// Makes these the named generators from now on: see [`Issuer::declare`].
+    /// Replaces the named generators: see [`Issuer::declare`].
     ///
     /// # Errors
     ///
@@ -157,8 +157,8 @@ impl Generators {
         Ok(Arc::clone(&named))
     }
 
-    /// The server-id of this life, where it was not known at the start: see [`Issuer::set_server_id`]. The named
-    /// generators as they are with it.
+    /// Sets the server-id of this life, if it was not known at the start: see [`Issuer::set_server_id`]. Returns the
+    /// named generators with it.
     ///
     /// # Errors
     ///
@@ -166,36 +166,36 @@ impl Generators {
     pub fn set_server_id(&self, server_id: u32) -> Result<Arc<NamedGenerators>, DeclareError> {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.issuer.set_server_id(server_id)?;
-        // Those that were taken out of the configuration stay so.
+        // Generators that were removed from the configuration stay removed.
         let configured = named.iter().filter_map(|(index, _)| Some((index, Arc::clone(&all.get(index - 1)?.1))));
         *named = Arc::new(NamedGenerators::new(configured));
         Ok(Arc::clone(&named))
     }
 
-    /// The named generators, each with its index.
+    /// Returns the named generators, each with its index.
     pub fn table(&self) -> Arc<NamedGenerators> {
         Arc::clone(&self.named.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the named generators say of themselves, by name.
+    /// Returns the status of the named generators, by name.
     pub fn named(&self) -> Vec<NamedStatus> {
         let indices: Vec<usize> = self.table().iter().map(|(index, _)| index - 1).collect();
-        // Few at a time: draws go on between them.
+        // Few at a time, so that draws can run in between.
         indices.chunks(50).flat_map(|some| self.issuer.named_status(some.iter().copied())).collect()
     }
 
-    /// The same of those with these names; `None` for one that is not there.
+    /// Returns the status of the generators with these names; `None` for an unknown name.
     pub fn of_names(&self, names: &[String]) -> Vec<Option<NamedStatus>> {
         let table = self.table();
         let index = |name: &String| Some(table.get(table.find(name.as_bytes())?)?.0 - 1);
         names.iter().map(|name| self.issuer.named_status([index(name)?]).pop()).collect()
     }
 
-    /// [`Issuer::try_draw`] from the generator with this index.
+    /// Calls [`Issuer::try_draw`] for the generator with this index.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The [`Refusal`] of the issuer.
     #[inline]
     pub fn try_draw(&self, generator: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
         match generator.checked_sub(1) {
@@ -204,11 +204,11 @@ impl Generators {
         }
     }
 
-    /// [`Issuer::draw`] from the generator with this index.
+    /// Calls [`Issuer::draw`] for the generator with this index.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The [`Refusal`] of the issuer.
     pub async fn draw(&self, generator: usize, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         match generator.checked_sub(1) {
             None => self.issuer.draw(n, drawn).await,

@@ -1,9 +1,9 @@
-//! In which period each serial number is, by the server's reference clock.
+//! The current period of each serial number, by the server's reference clock.
 //!
-//! A period comes from R in the declared zone. It never goes back on a server, whatever happens to the clock, and
-//! whatever zone is declared later: the stamp that was shown last is kept by name.
+//! A period comes from R in the declared zone. It never goes back on a server, whatever happens to the clock or the
+//! declared zone: the last stamp is kept by name.
 //!
-//! Not here: the rows of periods, and that none is begun long before or after its time ([`super::sequence`]).
+//! Elsewhere: the rows of periods, and the rule that none is begun long before or after its time ([`super::sequence`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,29 +14,29 @@ use super::sequence::Opens;
 use crate::text::name_hash::hash_of;
 use crate::text::zone::Zone;
 
-/// How long before a period begins its counter is fetched, ms.
+/// Time before the begin of a period at which its sequence is fetched, ms.
 const AHEAD_MS: i64 = 30_000;
 
-/// Counters of different names are fetched within so many ms.
+/// Range over which the fetches of different names are spread, ms.
 const SPREAD_MS: u64 = 20_000;
 
-/// Who has not been asked for so long, ms, is not prepared for.
+/// Time since its last use after which a counter is not prepared, ms.
 const USED_WITHIN_MS: i64 = 3_600_000;
 
-/// What a generator that counts draws from.
+/// The sequence from which a counter draws.
 #[derive(Clone, Debug)]
 pub struct Counter {
-    /// The text of its key.
+    /// Text of its key.
     pub key: Arc<str>,
-    /// The hash of that.
+    /// Hash of its key.
     pub hash: u64,
-    /// What a template shows.
+    /// Date parts that the template shows.
     pub stamp: Stamp,
-    /// The row to begin it with, and when.
+    /// Specification and time of its row's begin.
     pub opens: Opens,
 }
 
-/// All generators that count and were asked in this life, by name.
+/// All counters used in this life, by name.
 #[derive(Debug, Default)]
 pub(super) struct Periods(Mutex<HashMap<String, State>>);
 
@@ -45,17 +45,17 @@ struct State {
     declaration: Arc<CounterDeclaration>,
     zone: Option<Zone>,
     counter: Counter,
-    /// Until when it is that, Unix ms: the end of the hour.
+    /// End of the stamp's validity, Unix ms: the end of the hour.
     until_unix_ms: i64,
     used_unix_ms: i64,
 }
 
 impl Periods {
-    /// What this generator draws from now. The time is asked for only if what it gives shows it.
+    /// Returns the sequence from which this counter draws now. Calls `now_unix_ms` only if the counter shows the time.
     ///
     /// # Errors
     ///
-    /// Why there is no time.
+    /// The error of `now_unix_ms`.
     pub(super) fn at<E>(
         &self,
         declaration: &Arc<CounterDeclaration>,
@@ -83,13 +83,13 @@ impl Periods {
         })
     }
 
-    /// The key of the counter that this generator drew from last; `None` if it was not asked in this life.
+    /// Returns the key of the sequence from which this counter drew last; `None` if it was not used in this life.
     pub(super) fn key_of(&self, name: &str) -> Option<Arc<str>> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         states.get(name).map(|state| Arc::clone(&state.counter.key))
     }
 
-    /// Continues in a period that another server has begun, if it is later than the one of this server.
+    /// Moves to a period that another server has begun, if it is later than this server's.
     pub(super) fn advance_to(&self, name: &str, period: &str) {
         let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = states.get_mut(name) {
@@ -97,12 +97,12 @@ impl Periods {
         }
     }
 
-    /// Counters of periods that begin soon, of those that are being asked.
+    /// Returns the sequences of periods that begin soon, for counters in use.
     pub(super) fn coming(&self, now_unix_ms: i64) -> Vec<Counter> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let used = states.values().filter(|state| {
             let is_used = now_unix_ms.saturating_sub(state.used_unix_ms) < USED_WITHIN_MS;
-            // Not all at once: many begin at midnight.
+            // Spread over time, since many begin at midnight.
             let spread_ms = i64::try_from(hash_of(state.declaration.name().as_bytes()) % SPREAD_MS).unwrap_or(0);
             is_used && state.counter.opens.until_unix_ms.saturating_sub(now_unix_ms) <= AHEAD_MS - spread_ms
         });
@@ -125,7 +125,7 @@ impl State {
                 (None, counter, i64::MAX)
             }
             CounterKind::Serial(serial) => {
-                // It was there when the configuration was read.
+                // The zone existed when the configuration was read.
                 let zone = serial.zone.as_deref().and_then(|zone| Zone::named(zone).ok());
                 let (stamp, until_unix_ms) = stamp(zone.as_ref(), now_unix_ms);
                 let stamp = stamp.max(last.unwrap_or(stamp));
@@ -145,7 +145,7 @@ impl State {
         }
     }
 
-    /// Continues in this period, unless it is an earlier one.
+    /// Moves to this period, unless it is an earlier one.
     fn advance_to(&mut self, period: &str) {
         if let CounterKind::Serial(serial) = self.declaration.kind()
             && let Some(stamp) = serial.reset.first_of(period).filter(|stamp| *stamp > self.counter.stamp)
@@ -155,7 +155,7 @@ impl State {
     }
 }
 
-/// The civil time, and until when it shows the same.
+/// Returns the civil time, and the end of the hour in which it is the same.
 fn stamp(zone: Option<&Zone>, now_unix_ms: i64) -> (Stamp, i64) {
     let Some(zone) = zone else { return (Stamp::FIRST, i64::MAX) };
     let stamp = zone.stamp(now_unix_ms);
@@ -166,7 +166,7 @@ fn counter(declaration: &CounterDeclaration, serial: &Serial, zone: Option<&Zone
     let name = declaration.name();
     let period = serial.reset.period(stamp);
     let ends = zone.map_or((i64::MIN, i64::MAX), |zone| zone.period(serial.reset, stamp));
-    // Names and periods are what keys are made of; a key that is none gives an error when it is drawn from.
+    // Keys are made of names and periods. An invalid key gives an error at the draw.
     let key = period.and_then(|period| Key::of_period(name, &period));
     let key: Arc<str> = key.as_ref().map_or(name, Key::as_str).into();
     let opens = opens(declaration, serial.spec(), ends);
@@ -210,7 +210,7 @@ mod tests {
         assert!(first < second, "{first} {second}");
         assert_eq!(key(MIDNIGHT - 1), second);
         assert_eq!(key(MIDNIGHT - 30 * 24 * HOUR), second);
-        // Nor with another declaration of the name.
+        // Another declaration of the name does not move the period back either.
         let changed = declared("i serial {yyyyMMdd}-{n:6} zone America/New_York");
         assert_eq!(periods.now(&changed, MIDNIGHT).key.to_string(), second);
         assert_eq!(periods.now(&changed, MIDNIGHT + 5 * HOUR).key.to_string(), second);
@@ -233,7 +233,7 @@ mod tests {
             let counter = periods.now(&serial, MIDNIGHT);
             assert_eq!((&*counter.key, counter.stamp.day), (key, day), "{period}");
         }
-        // The clock comes after it.
+        // The clock reaches that period later.
         assert_eq!(periods.now(&serial, MIDNIGHT + 13 * 24 * HOUR).stamp.day, 5);
         periods.advance_to("not-asked", "202612");
     }
@@ -257,21 +257,21 @@ mod tests {
         let serial = declared("i serial {yyyyMMdd}-{n:6} zone UTC");
         let today = periods.now(&serial, MIDNIGHT - 2 * HOUR).key;
         assert!(periods.coming(MIDNIGHT - HOUR).is_empty());
-        assert!(periods.coming(MIDNIGHT - 1).is_empty(), "nobody has asked for long");
+        assert!(periods.coming(MIDNIGHT - 1).is_empty(), "the last use is too long ago");
         periods.now(&serial, MIDNIGHT - HOUR / 2);
         assert!(periods.coming(MIDNIGHT - 30_001).is_empty());
         let next = periods.coming(MIDNIGHT - 10_000);
         assert!(next.len() == 1 && next[0].key > today && next[0].opens.from_unix_ms == MIDNIGHT);
         assert_eq!(periods.now(&serial, MIDNIGHT).key, next[0].key);
-        // One that has no periods, and a sequence.
+        // Neither a serial number without periods nor a sequence has a next period.
         periods.now(&declared("n serial {n:6}"), MIDNIGHT);
         periods.now(&declared("s sequence"), MIDNIGHT);
         assert!(periods.coming(MIDNIGHT).is_empty());
     }
 
-    /// What shows no time is given whatever the clock says.
+    /// A counter that shows no time is served whatever the clock shows.
     #[test]
-    fn only_what_shows_the_time_is_refused_for_want_of_one() {
+    fn only_counters_that_show_the_time_need_a_clock() {
         let periods = Periods::default();
         for (words, is_refused) in [
             ("i serial {yyyyMMdd}-{n:6} zone UTC", true),

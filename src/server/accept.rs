@@ -1,9 +1,8 @@
-//! Takes clients in, and at the end sends them away in an order that loses nothing: no new clients, replies in flight
+//! Accepts clients, and at the end closes them in an order that loses nothing: no new clients, replies in flight
 //! written, and only then may the caller close the issuer and save its position.
 //!
-//! One task accepts on each listener. A connection that may come in from its address, and finds a place, becomes a
-//! client and is handed over to the thread that will serve it; everybody else is told why not, and nobody waits for
-//! that.
+//! One task accepts on each listener. A connection whose address is allowed, and that finds a place, becomes a client
+//! and is handed over to the thread that will serve it. Any other gets an error, for which the listener does not wait.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -32,26 +31,27 @@ use crate::session::Session;
 use crate::system::io_threads::IoThreads;
 use crate::text::plural::counted;
 
-/// Pause after an `accept` that failed, most often for want of descriptors: one is free once a client goes.
+/// Pause after a failed `accept`, most often for lack of descriptors: one is free once a client leaves.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Time for a refused client to finish its TLS handshake and to take its error.
+/// Time for a refused client to finish its TLS handshake and to read its error.
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Bytes that are read and thrown away of what a refused client has sent by then.
+/// Size of a refused client's input that is read and discarded, bytes.
 const REFUSED_INPUT_BYTES: usize = 8 * 1024;
 
-/// Replies that the kernel keeps for a client before the network has room for them, bytes; the default is megabytes.
+/// Maximum size of replies that the kernel buffers for a client before the network has room for them, bytes; the
+/// default is megabytes.
 ///
-/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` sees that one
-/// reads, however slowly: with megabytes in the kernel, minutes of slow reading would make no room for one byte more.
+/// So a client that never reads costs little of the kernel's memory too, and `client-output-timeout` detects that one
+/// reads, however slowly: with megabytes in the kernel, minutes of slow reading would free no room.
 const UNSENT_BYTES_MAX: u32 = 128 * 1024;
 
-/// What a connection that takes none of its output is counted with for what the kernel keeps of it, bytes: what is not
-/// sent, and what the client has sent behind requests that are not answered yet. A control group pays for both.
+/// Kernel memory that counts for a connection that reads none of its output, bytes: unsent output, and input behind
+/// unanswered requests. A control group is charged for both.
 pub(crate) const SOCKET_BYTES: usize = UNSENT_BYTES_MAX as usize + 64 * 1024;
 
-/// Redis's answer to a client from another machine while nobody chose who may come in.
+/// Redis's answer to a client from another machine while access is not configured.
 const DENIED: &[u8] =
     b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
 set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
@@ -64,9 +64,9 @@ const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 pub struct Acceptor {
     server: Arc<Server>,
     io_threads: IoThreads,
-    /// Whether the last `accept` failed: one line in the log for each time that this begins and ends.
+    /// Whether the last `accept` failed: each begin and each end is logged once.
     fails: AtomicBool,
-    /// TLS connections that are being told why they are refused.
+    /// Number of TLS connections that are being refused.
     refusals: Arc<AtomicUsize>,
 }
 
@@ -83,7 +83,7 @@ impl Acceptor {
         Arc::new(Acceptor { server, io_threads, fails: AtomicBool::new(false), refusals: Arc::default() })
     }
 
-    /// Serves on `listeners` until the server is asked to stop; returns when all clients are gone, at the latest after
+    /// Serves on `listeners` until the server is asked to stop. Returns when all clients are gone, at the latest after
     /// `shutdown-timeout`.
     pub async fn run(self: &Arc<Self>, listeners: Vec<Listener>) {
         let server = &self.server;
@@ -99,7 +99,7 @@ impl Acceptor {
         self.drain().await;
     }
 
-    /// Lets the clients have the replies under way, as long as `shutdown-timeout` allows.
+    /// Lets clients read their running replies, for up to `shutdown-timeout`.
     async fn drain(&self) {
         let server = &self.server;
         server.handshakes.end_all();
@@ -164,7 +164,7 @@ impl Acceptor {
                 Some(accepted)
             }
             Err(error) => {
-                // Without a pause this would spin: the connection that could not be accepted is still there.
+                // Without a pause this would spin: the connection that was not accepted is still there.
                 self.server.metrics.count(Counter::AcceptErrors);
                 if !self.fails.swap(true, Relaxed) {
                     throttled!(
@@ -179,7 +179,7 @@ impl Acceptor {
         }
     }
 
-    /// Sets the options of a connection's socket; `None` if it may not come in from its address.
+    /// Sets the options of a connection's socket. Returns `None` if its address is not allowed.
     fn arrival(&self, stream: &TcpStream, peer: SocketAddr) -> Option<Arrival> {
         let server = &self.server;
         server.metrics.count(Counter::Connections);
@@ -206,10 +206,10 @@ impl Acceptor {
         self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
     }
 
-    /// As [`Acceptor::accept`], for a connection that is no client until its handshake is done. Returns when the
-    /// handshake has begun, on the thread that will serve the client.
+    /// Accepts a TLS connection, which is not a client until its handshake is done. Returns when the handshake has
+    /// begun, on the thread that will serve the client.
     async fn accept_tls(self: &Arc<Self>, stream: tls::Stream, peer: SocketAddr, arrival: Arrival) {
-        // A handshake is much work, and there would be nothing behind it.
+        // A handshake is much work, and useless if there is no place.
         if self.server.clients.len() >= self.places(arrival.origin) {
             return self.refuse_too_many(stream);
         }
@@ -223,7 +223,7 @@ impl Acceptor {
             drop(watch);
             match result {
                 Ok(()) => match acceptor.admit(arrival) {
-                    // A task of its own, so that this one's memory is not kept for as long as the client stays.
+                    // In a task of its own, so that this one's memory is not kept for as long as the client stays.
                     Some((admission, session)) => {
                         let connection = Connection::new(Arc::clone(server), admission, session, stream);
                         acceptor.io_threads.spawn_here(connection.run());
@@ -257,9 +257,9 @@ impl Acceptor {
         }
     }
 
-    /// How many clients there may be for another one from `origin` to be admitted.
+    /// Returns the number of places for clients from `origin`.
     fn places(&self, origin: Origin) -> usize {
-        // When every place is taken, an operator must be able to look why.
+        // When every place is taken, an operator must be able to connect and find the reason.
         let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };
         self.server.clients_max().saturating_add(more)
     }
@@ -271,7 +271,7 @@ impl Acceptor {
         let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
         let view = session.view().clone();
         let admission = server.clients.admit(view, Ends { peer, local, fd }, uptime_s, self.places(origin))?;
-        // Another thread than this one stops the server, and may have told all clients before this was one.
+        // Another thread stops the server, and may have notified all clients before this one was added.
         if server.is_stopping() {
             admission.client.stop(Stop::Drain);
         }
@@ -291,9 +291,9 @@ impl Acceptor {
         self.refuse_tls(stream, TOO_MANY);
     }
 
-    /// Sends an error behind the handshake and closes; the caller does not wait for that.
+    /// Sends an error after the handshake and closes; the caller does not wait for that.
     fn refuse_tls(&self, mut stream: tls::Stream, error: &'static [u8]) {
-        // Each costs a handshake and keeps a descriptor meanwhile. A flood is closed without a word.
+        // Each costs a handshake and a descriptor meanwhile. In a flood, the rest is closed without an error.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);
             return;
@@ -328,8 +328,8 @@ impl Acceptor {
     }
 }
 
-/// Sends `text` on a plain socket to which nothing was written yet, and ends it. The send buffer is empty, so the
-/// kernel takes the text at once; a flood of refused clients holds no descriptors.
+/// Sends `text` on a plain socket without earlier output, and ends it. The send buffer is empty, so the kernel takes
+/// the text at once; a flood of refused clients holds no descriptors.
 pub(crate) fn refuse_at_once(socket: &impl AsFd, text: &[u8]) {
     let own = SockRef::from(socket);
     // A client that is gone already needs no text.
@@ -338,8 +338,8 @@ pub(crate) fn refuse_at_once(socket: &impl AsFd, text: &[u8]) {
     }
 }
 
-/// Reads what a refused client has sent, without waiting: a socket that is closed while something is unread resets the
-/// connection, and the error text may be lost.
+/// Reads a refused client's input, without a wait: closing a socket with unread input resets the connection, and the
+/// error text may be lost.
 fn discard_input(socket: &impl AsFd) {
     let _ = (&*SockRef::from(socket)).read(&mut [0; REFUSED_INPUT_BYTES]);
 }

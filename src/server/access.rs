@@ -1,4 +1,5 @@
-//! Logins and refusals: how fast passwords may be tried, and what of it `ACL LOG`, the metrics and the log tell.
+//! Logins and refusals: the rate at which passwords may be tried, and their records in `ACL LOG`, the metrics and the
+//! log.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,39 +15,39 @@ use crate::server::connection::wait::Wait;
 use crate::server::registry::{Client, Stop};
 use crate::system::clock::{self, Clock as _};
 
-/// How long a command waits for connections that it cut off: as long as for the disk. One that carries out a change of
-/// its own meanwhile, or is on a thread that stands still, may end later.
+/// Maximum wait of a command for the connections that it cut off: the same as for the disk. A connection that carries
+/// out a change of its own meanwhile, or whose thread is blocked, may end later.
 const CUT_OFF_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Lines about repeated logins in a second.
+/// Maximum number of log lines about repeated logins in a second.
 const LOGIN_LINES_PER_S_MAX: usize = 8;
 
 impl Server {
-    /// Permits for so many logins from an address: how long to wait before they are tried.
+    /// Acquires permits for logins from an address. Returns the wait before they may be tried.
     pub fn acquire_logins(&self, source: Source, logins: u32) -> Duration {
         let now_ns = clock::stopwatch_ns();
         Duration::from_nanos(self.lock_limiter().acquire(source, logins, now_ns) - now_ns)
     }
 
-    /// Takes permits back that were not used, or were for logins that were right.
+    /// Releases permits that were not used, or were used for correct logins.
     pub fn release_logins(&self, source: Source, logins: u32) {
         self.lock_limiter().release(source, logins, clock::stopwatch_ns());
     }
 
     fn lock_limiter(&self) -> MutexGuard<'_, LoginLimiter> {
-        // Counts, each of which is changed at once.
+        // A panic leaves it usable: it has only counts, each of which is changed at once.
         self.login_limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts wrong logins, `before` of which came on the same connection; says how late their answer is to be.
+    /// Counts wrong logins, `before` of which came on the same connection. Returns the delay of their answer.
     #[cold]
     pub fn record_wrong_logins(&self, count: u64, before: u64, client: &Client) -> Duration {
         let source = client.peer.source();
         Duration::from_millis(self.lock_limiter().record_failures(source, count, before, clock::stopwatch_ns()))
     }
 
-    /// Sums up what came from each address, beside the lines for single ones, of which there may be too many. To be
-    /// called once a second.
+    /// Logs the number of wrong logins from each address, beside the lines for single ones, of which there may be too
+    /// many. Must be called once a second.
     pub(super) fn report_guesses(&self) {
         for (source, count) in self.lock_limiter().unreported(clock::stopwatch_ns()) {
             tracing::warn!(target: AUDIT, addr = %source, count, "logins failed from one address");
@@ -61,26 +62,26 @@ impl Server {
     }
 
     fn lock_login_log(&self) -> MutexGuard<'_, LoginLog> {
-        // Counts, each of which is changed at once.
+        // A panic leaves it usable: it has only counts, each of which is changed at once.
         self.login_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs how many logins had no line of their own in an hour that is over. To be called once a second.
+    /// Logs the number of logins without a line of their own in each hour that is over. Must be called once a second.
     pub(super) fn report_logins(&self) {
         let ended = self.lock_login_log().end_hours(clock::stopwatch_ns(), LOGIN_LINES_PER_S_MAX);
         ended.iter().for_each(log_repeated);
     }
 
-    /// Logs how many logins had no line of their own: at the end of the server.
+    /// Logs the number of logins without a line of their own, at the end of the server.
     pub(super) fn report_all_logins(&self) {
         let ended = self.lock_login_log().end_all();
         ended.iter().for_each(log_repeated);
     }
 
-    /// Waits until the connections that were cut off have ended: one that a thread is serving has read its request
-    /// before, and nothing may be done for it behind the answer to whoever cut it off.
+    /// Waits until the connections that were cut off have ended. One that a thread is serving has already read its
+    /// request. Nothing may be done for it after the answer to the client that cut it off.
     ///
-    /// Two that cut each other off do not wait for each other: who is cut off itself is not answered.
+    /// Two that cut each other off do not wait for each other: a client that is cut off itself is not answered.
     pub async fn cut_off_ended(&self, own: &Client) {
         let all = self.clients.all();
         let cut_off = all.iter().filter(|client| client.id != own.id && client.stopping() == Stop::Now);
@@ -89,7 +90,7 @@ impl Server {
         let _ = Wait::unless_cut_off(own).until(pin!(ended)).await;
     }
 
-    /// Takes refusals into the log; what the client is, was published before.
+    /// Adds refusals to `ACL LOG`. The client's state was published before.
     #[cold]
     pub fn note_denials(&self, denials: Vec<Denial>, client: &Client) {
         let users = Arc::clone(&self.settings.get().users);
@@ -114,7 +115,7 @@ impl Server {
     }
 }
 
-/// Reports logins that had no line of their own.
+/// Logs logins without a line of their own.
 fn log_repeated(repeated: &Repeated) {
     let Repeated { user, source, count } = repeated;
     tracing::info!(target: AUDIT, user = %user, addr = %source, count, "logged in again");

@@ -1,4 +1,4 @@
-//! The ACL file: read whole or not at all, and written so that it can be read again.
+//! The ACL file: read as a whole or not at all, and written so that it can be read again.
 
 use std::io;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use crate::acl::{LineFault, Users, parse_file};
 use crate::system::files::{self, Readers};
 
-/// The largest ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
+/// Maximum size of an ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
 pub const ACL_FILE_BYTES_MAX: usize = 16 << 20;
 
-/// Why an ACL file was not loaded.
+/// Reason why an ACL file was not loaded.
 #[derive(Debug)]
 pub enum AclFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
-    /// What is wrong in it, never empty.
+    /// Faults of the file, never empty.
     Faults(Vec<LineFault>),
 }
 
@@ -22,7 +22,7 @@ pub enum AclFileError {
 ///
 /// # Errors
 ///
-/// [`AclFileError`]: all of the file counts or none of it.
+/// [`AclFileError`]: the file is used as a whole or not at all.
 pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
     let text = files::read(path, ACL_FILE_BYTES_MAX).map_err(AclFileError::Io)?;
     if text.len() > ACL_FILE_BYTES_MAX {
@@ -31,8 +31,8 @@ pub fn load_users(path: &Path) -> Result<Users, AclFileError> {
     parse_file(&path.to_string_lossy(), &text).map_err(AclFileError::Faults)
 }
 
-/// Writes an ACL file whole or not at all, and comes back when it is on the disk. What could not be loaded again is not
-/// written.
+/// Writes an ACL file as a whole or not at all, and returns when it is on disk. Users that could not be loaded again
+/// are not written.
 pub(super) fn save_users(path: &Path, users: &Users) -> io::Result<()> {
     let lines = users.describe_all();
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();

@@ -1,6 +1,6 @@
-//! Who did what: one line for each act that changes the server, reaches other clients or lets somebody in.
+//! The audit log: one line for each act that changes the server, affects other clients or logs a user in.
 //!
-//! All are written here, in one form, with the target `audit`, by which a collector of logs can send them elsewhere:
+//! All are written here, in one form, with the target `audit`, by which a collector of logs can route them:
 //!
 //! ```text
 //! audit: CONFIG SET user=admin client=7 addr=10.0.0.7:50012 names="timeout, requirepass"
@@ -17,14 +17,14 @@ use crate::logging::throttle::Kind;
 use crate::logging::throttle::throttled;
 use crate::server::registry::{Client, Endpoint};
 
-/// What somebody did.
+/// An act of a client.
 #[derive(Clone, Copy, Debug)]
 pub enum Act<'a> {
-    /// Logged in; the user is the client's from now on.
+    /// Logged in; the client has this user from then on.
     Login {
         user: &'a str,
     },
-    /// Failed to log in so often, one after the other, by this name, which may be anything.
+    /// Failed to log in `count` times in a row, with this name, which may be any text.
     LoginFailed {
         name: &'a str,
         count: u64,
@@ -52,7 +52,7 @@ pub enum Act<'a> {
     },
     ClientUnpause,
     Monitor,
-    /// Made, changed or dropped a sequence.
+    /// Created, changed or dropped a sequence.
     Sequence {
         what: &'static str,
         name: &'a str,
@@ -67,11 +67,11 @@ pub enum Act<'a> {
         id: u32,
     },
     Shutdown,
-    /// Asked for that while the state could not be saved.
+    /// Requested a shutdown while the state could not be saved.
     ShutdownRefused,
 }
 
-/// Who did it: the client as it is at that moment, which may be gone when the act is done.
+/// The client of an act, as it is at that moment. It may be gone when the act is done.
 #[derive(Clone, Debug)]
 pub struct Actor {
     user: Arc<str>,

@@ -1,9 +1,9 @@
 //! Changes of settings and users: one after the other, on a thread that may wait for the disk.
 //!
-//! A file may hang (a network file system, a dying disk), and whoever asks for changes may ask a thousand times
-//! meanwhile. So there is one thread for all of them, started before the first client comes; a bounded number of
-//! clients wait for their turn, and for a bounded time. A client that does not get it is told what is in the way.
-//! Nothing else uses that thread: IDs, saves and other commands go on.
+//! A file may hang (a network file system, a dying disk), and clients may request a thousand changes meanwhile. So one
+//! thread, started before the first client, makes all of them; a bounded number of clients wait for their turn, for a
+//! bounded time. A client whose turn does not come gets an error with the obstacle. Nothing else uses that thread: IDs,
+//! saves and other commands continue.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,17 +15,17 @@ use tokio::time::{Instant, timeout};
 
 use crate::system::threads;
 
-/// How long a change waits for the one before, and then for its own end. A healthy disk takes milliseconds.
+/// Maximum wait of a change for the previous one, and then for its own end. A healthy disk takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Changes that wait at most.
+/// Maximum number of waiting changes.
 const WAITING_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// `None` where the system gave no thread.
+    /// Queue of the thread; `None` if the system provided no thread.
     jobs: Option<mpsc::Sender<Job>>,
     turn: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -38,7 +38,7 @@ struct Doing {
     since: Instant,
 }
 
-/// Why a change was not made, or may not have been. `Display` is the error reply without its `-`.
+/// Reason why a change was not made, or may not have been. `Display` is the error reply without its `-`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChangeError {
     #[error(
@@ -60,12 +60,12 @@ pub(super) enum ChangeError {
 }
 
 impl Changes {
-    /// Starts the thread. It ends with the value.
+    /// Starts the thread, which ends when the value is dropped.
     pub(super) fn start() -> Changes {
         let (jobs, queue) = mpsc::channel::<Job>();
         let run = move || {
             for job in queue {
-                // What a panic left is told by the panic; the next change begins with what is in force.
+                // The panic itself logs the error; the next change begins with the current state.
                 let _ = std::panic::catch_unwind(AssertUnwindSafe(job));
             }
         };
@@ -81,7 +81,7 @@ impl Changes {
         }
     }
 
-    /// Makes a change when its turn comes. It is made, or fails, also if whoever asked is gone by then.
+    /// Makes a change when its turn comes. It is made, or fails, even if its client has gone by then.
     pub(super) async fn make<T: Send + 'static>(
         &self,
         what: &'static str,
@@ -101,14 +101,14 @@ impl Changes {
         let doing = Arc::clone(&self.doing);
         let runtime = tokio::runtime::Handle::current();
         let job = Box::new(move || {
-            // Dropped in any case: the next one may come.
+            // Dropped in any case, so that the next one can begin.
             let _turn = turn;
             let _end = Ends(doing);
             let _inside = runtime.enter();
-            // Nobody may hear it any more.
+            // The receiver may be gone.
             let _ = done.send(work());
         });
-        // The thread ends with `jobs` only.
+        // The thread ends only with `jobs`.
         let _ = jobs.send(job);
         match timeout(PATIENCE, end).await {
             Ok(Ok(made)) => Ok(made),
@@ -122,7 +122,7 @@ impl Changes {
     }
 }
 
-/// A place among those that wait.
+/// A place among the waiting changes.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl Waiting<'_> {
@@ -150,7 +150,7 @@ impl Drop for Ends {
 mod tests {
     use super::*;
 
-    /// A change that takes until it is told to end.
+    /// Starts a change that lasts until the returned sender is dropped.
     fn hanging(changes: &Arc<Changes>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), ChangeError>>) {
         let (end, ended) = mpsc::channel::<()>();
         let changes = Arc::clone(changes);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_than_so_many_wait() {
+    async fn the_number_of_waiting_changes_is_bounded() {
         let changes = Arc::new(Changes::start());
         let (end, _first) = hanging(&changes);
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Clients that the server closes: each is counted, and the log tells why.
+//! Clients that the server closes: each is counted, and the log has the reason.
 
 use super::Server;
 use crate::logging::throttle::throttled;
@@ -24,7 +24,7 @@ impl Server {
         }
     }
 
-    /// Counts a connection that ends for what its client sent, and says so now and then.
+    /// Counts a connection that ends because of its client's input, and logs it at a limited rate.
     #[cold]
     pub(super) fn note_breach(&self, breach: Breach, client: &Client) {
         let metrics = &self.metrics;
@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// Counts a client that is closed because it does not take its replies, and says so now and then.
+    /// Counts a client that is closed because it does not read its replies, and logs it at a limited rate.
     #[cold]
     pub(super) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
         let counter = match reason {

@@ -1,7 +1,8 @@
-//! What `SCAN` was answered: a cursor is a number for every client there is, and stands for the name to go on behind.
+//! The cursors of `SCAN`. In every client library a cursor is a number; here it maps to the name after which to
+//! continue.
 //!
-//! Cursors are kept for all clients together, so many of them, and the oldest go first: then `SCAN` is refused, rather
-//! than going on somewhere else. They have 53 bits, because some libraries read them as doubles.
+//! Cursors are kept for all clients together, up to a maximum, and the oldest are dropped first: then `SCAN` is refused
+//! instead of continuing elsewhere. They have 53 bits, because some libraries read them as doubles.
 //!
 //! Invariant: `order` has each cursor of `names` once.
 
@@ -10,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::text::name_hash::hash_of;
 
-/// Cursors that are kept: half a megabyte of names at most.
+/// Maximum number of cursors kept: at most half a megabyte of names.
 const KEPT: usize = 4096;
 
-/// Of a cursor.
+/// Number of bits of a cursor.
 const BITS: u32 = 53;
 
-/// The cursors that were given.
+/// The cursors in use.
 #[derive(Debug, Default)]
 pub(super) struct Cursors(Mutex<Given>);
 
@@ -27,7 +28,7 @@ struct Given {
 }
 
 impl Cursors {
-    /// The cursor that goes on behind this name; the same one each time, and never 0.
+    /// Returns the cursor that continues after this name; the same one each time, and never 0.
     pub(super) fn of(&self, name: &str) -> u64 {
         let cursor = (hash_of(name.as_bytes()) >> (u64::BITS - BITS)).max(1);
         let Given { names, order } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +43,7 @@ impl Cursors {
         cursor
     }
 
-    /// The name that a cursor goes on behind, empty for 0; `None`: it was not given, or is forgotten.
+    /// Returns the name after which a cursor continues, empty for 0; `None`: it was not given, or is dropped.
     pub(super) fn name_of(&self, cursor: u64) -> Option<String> {
         if cursor == 0 {
             return Some(String::new());
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_stands_for_a_name_until_many_others_were_given() {
+    fn a_cursor_maps_to_a_name_until_many_others_were_given() {
         let cursors = Cursors::default();
         let first = cursors.of("orders");
         assert_eq!((cursors.of("orders"), cursors.name_of(first).as_deref()), (first, Some("orders")));

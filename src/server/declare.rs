@@ -1,4 +1,4 @@
-//! Named generators that are added, changed or taken away while the server runs.
+//! Changes of the named generators while the server runs.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::generators::{DeclareError, random_cycle};
 use crate::session::Settings;
 
 impl Server {
-    /// Makes these the named generators from now on: in the registry, for sessions and in the configuration. Not beside
+    /// Replaces the named generators in the registry, for sessions and in the configuration. Must not run beside
     /// another change.
     ///
-    /// A request to one that is new waits until a save has succeeded that holds its declaration; one that is taken away
-    /// is unknown to the next request.
+    /// A request to a new one waits until a save with its declaration has succeeded; a removed one is unknown to the
+    /// next request.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Server {
         Ok(())
     }
 
-    /// Makes this its server-id, which was not known at the start (`server-id auto`): before the first ID, and not
+    /// Sets the server-id, which was not known at the start (`server-id auto`). Must run before the first ID, and not
     /// beside another change. Requests that were read before are answered without IDs.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What there is to tell of a server, gathered for [`crate::metrics`].
+//! Facts about a server, gathered for [`crate::metrics`].
 
 use super::Server;
 use super::registry::Endpoint;
@@ -10,12 +10,12 @@ use crate::system::clock::Clock as _;
 use crate::system::usage;
 
 impl Server {
-    /// Everything INFO tells, as it is now.
+    /// Returns the current facts for INFO.
     pub fn facts(&self) -> Facts<'_> {
         self.facts_with(BUSIEST_MAX)
     }
 
-    /// The same with so many sequences one by one, at most.
+    /// Returns the current facts, with at most this many sequences one by one.
     pub fn facts_with(&self, sequences_max: usize) -> Facts<'_> {
         let identity = self.issuer().identity();
         let claim = self.claim().map(|claim| claim.status());
@@ -50,12 +50,12 @@ impl Server {
         }
     }
 
-    /// What the named generators say of themselves.
+    /// Returns the status of the named generators.
     pub fn named_generators(&self) -> Vec<NamedStatus> {
         self.generators.named()
     }
 
-    /// What those with these names say of themselves; `None` for one that is not there.
+    /// Returns the status of the generators with these names; `None` for an unknown name.
     pub fn generators_named(&self, names: &[String]) -> Vec<Option<NamedStatus>> {
         self.generators.of_names(names)
     }

@@ -1,11 +1,10 @@
-//! TLS handshakes under way: they have a bound of their own and take no place of `maxclients`.
+//! Running TLS handshakes, which have a bound of their own and take no place of `maxclients`.
 //!
-//! A handshake that does not go on must not keep others out, and one that only needs a little more time must not be
-//! ended. So when there are as many as there may be, the oldest one of the address that has the most is ended, if its
-//! grace period is over: [`GracePeriods::normal`], or [`GracePeriods::in_rush`] while that address has just come, or
-//! others from there finish theirs. Until one has ended, the next connection waits, and those behind it wait in the
-//! system's queue. A flood from one address costs that address, and thousands of clients that come back at once take
-//! turns.
+//! A handshake that makes no progress must not keep others out, and one that only needs a little more time must not be
+//! ended. So at the maximum number, the oldest one of the address that has the most is ended, if its grace period is
+//! over: [`GracePeriods::normal`], or [`GracePeriods::in_rush`] while that address has just come, or others from there
+//! finish theirs. Until one has ended, the next connection waits, and later ones wait in the system's queue. A flood
+//! from one address costs only that address, and thousands of clients that reconnect at once take turns.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -43,10 +42,11 @@ impl Default for GracePeriods {
     }
 }
 
-/// How often a connection looks for a place while there is none.
+/// Interval at which a waiting connection looks for a place.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Handshakes under way at a time with so many places for clients: an eighth, at least 64 and at most 1024.
+/// Returns the maximum number of running handshakes for so many places for clients: an eighth, at least 64 and at most
+/// 1024.
 pub fn handshakes_max(clients_max: u32) -> u32 {
     (clients_max / 8).clamp(64, 1024)
 }
@@ -54,7 +54,7 @@ pub fn handshakes_max(clients_max: u32) -> u32 {
 #[derive(Debug, Default)]
 pub struct Handshakes {
     under_way: Mutex<UnderWay>,
-    /// One has ended, in whatever way.
+    /// Notified when a handshake ends.
     freed: Notify,
 }
 
@@ -68,7 +68,7 @@ impl Handshakes {
         self.lock().count
     }
 
-    /// A place for a handshake of a client from `source`, as soon as fewer than `count_max` are under way.
+    /// Waits for a place for a handshake of a client from `source`, until fewer than `count_max` are running.
     pub async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> Place {
         loop {
             let freed = self.freed.notified();
@@ -84,12 +84,12 @@ impl Handshakes {
                     Step::Wait => {}
                 }
             }
-            // None may end: then the oldest is given its time.
+            // If none may end, the oldest keeps its grace period.
             let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
         }
     }
 
-    /// Ends all that are under way.
+    /// Ends all running handshakes.
     pub fn end_all(&self) {
         let under_way = self.lock();
         under_way
@@ -104,46 +104,46 @@ impl Handshakes {
     }
 }
 
-/// One that is under way.
+/// A running handshake.
 #[derive(Debug, Default)]
 struct Handshake {
-    /// When the server waited for the client for the first time. Bytes that drip in do not change it.
+    /// Time of the server's first wait for the client. Later bytes do not change it.
     waits_since: OnceLock<Instant>,
-    /// Whether it was told to end for another's sake.
+    /// Whether it was ended to free its place for another one.
     is_evicted: OnceLock<()>,
     end: Notify,
 }
 
-/// Which there are, and which of them goes when there are too many.
+/// All running handshakes, and the choice of the one to end at the maximum number.
 #[derive(Debug, Default)]
 struct UnderWay {
     grace_periods: GracePeriods,
     by_source: HashMap<Source, OfSource>,
     count: usize,
-    /// Those that were told to end and are still there.
+    /// Number of handshakes that were ended and are still there.
     ending: usize,
     last_number: u64,
 }
 
-/// Those from one address; there is none of these without a handshake.
+/// Handshakes from one address, at least one.
 #[derive(Debug)]
 struct OfSource {
-    /// Since when there has been one all the time.
+    /// Time since which there has always been one.
     since: Instant,
-    /// The oldest first.
+    /// The handshakes by number, so the oldest first.
     by_number: BTreeMap<u64, Arc<Handshake>>,
-    /// When the last one was done.
+    /// Time of the last completed handshake.
     done_at: Option<Instant>,
 }
 
-/// What a new connection does.
+/// Next step of a new connection.
 #[derive(Debug)]
 enum Step {
     /// There is a place.
     Begin,
-    /// This one is to give its place up.
+    /// This handshake must end.
     End(Arc<Handshake>),
-    /// None is free, and none may be ended yet.
+    /// No place is free, and no handshake may be ended yet.
     Wait,
 }
 
@@ -152,7 +152,7 @@ impl UnderWay {
         if self.count < count_max {
             return Step::Begin;
         }
-        // That one's place is enough.
+        // The place of that one is enough.
         if self.ending > 0 {
             return Step::Wait;
         }
@@ -208,7 +208,7 @@ impl UnderWay {
     }
 }
 
-/// A handshake's place; dropping it gives the place back, after a panic too.
+/// A handshake's place; dropping it frees the place, after a panic too.
 #[derive(Debug)]
 pub struct Place {
     all: Arc<Handshakes>,
@@ -219,19 +219,19 @@ pub struct Place {
 
 #[derive(Debug)]
 pub enum Unfinished {
-    /// It failed, or took too long.
+    /// The handshake failed, or took too long.
     Failed(io::Error),
-    /// Another was given its place.
+    /// The place was given to another handshake.
     Evicted,
     Stopped,
 }
 
 impl Place {
-    /// Does the handshake of `stream`.
+    /// Runs the handshake of `stream`.
     ///
     /// # Errors
     ///
-    /// [`Unfinished`] says why it did not come to its end.
+    /// [`Unfinished`] is the reason why it was not completed.
     pub async fn run(&self, stream: &mut tls::Stream) -> Result<(), Unfinished> {
         let handshake = poll_fn(|cx| {
             let polled = stream.poll_ready(cx);
@@ -273,7 +273,7 @@ mod tests {
         Source::of(std::net::Ipv4Addr::new(192, 0, 2, last).into())
     }
 
-    /// Handshakes from these addresses that the server waits for since `at`, in this order.
+    /// Returns handshakes from these addresses, in this order, for which the server has waited since `at`.
     fn under_way(of: &[u8], at: Instant) -> UnderWay {
         let mut all = UnderWay::default();
         for last in of {
@@ -298,9 +298,9 @@ mod tests {
         assert!(matches!(all.step(7, begun), Step::Begin));
         assert!(matches!(all.step(6, late - Duration::from_millis(1)), Step::Wait));
         assert_eq!(ended(&all, 6, late), Some((source(2), 2)));
-        // A bound that was lowered.
+        // With a lowered bound.
         assert_eq!(ended(&all, 1, late), Some((source(2), 2)));
-        // As many from each: the oldest of all.
+        // With equal numbers from each: the oldest of all.
         assert_eq!(ended(&under_way(&[3, 1, 2], begun), 3, late), Some((source(3), 1)));
     }
 
@@ -318,19 +318,19 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_in_great_number_and_gets_done_has_more_time() {
+    fn an_address_whose_handshakes_complete_has_more_time() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1, 2], begun);
         assert_eq!(ended(&all, 3, begun + GRACE), None, "all have just come");
-        // As after a while of others from there.
+        // As after a while of other handshakes from there.
         for of in all.by_source.values_mut() {
             of.since -= GRACE_IN_RUSH;
         }
         all.note_done(source(2), begun + GRACE);
-        assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "it was another's");
+        assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "the completed one was from another address");
         all.note_done(source(1), begun + GRACE);
         assert_eq!(ended(&all, 3, begun + GRACE), None);
-        assert_eq!(ended(&all, 3, begun + GRACE + RUSH), Some((source(1), 1)), "none more was done");
+        assert_eq!(ended(&all, 3, begun + GRACE + RUSH), Some((source(1), 1)), "no other one completed");
         all.note_done(source(1), begun + GRACE_IN_RUSH);
         assert_eq!(ended(&all, 3, begun + GRACE_IN_RUSH), Some((source(1), 1)));
     }

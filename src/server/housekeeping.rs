@@ -1,4 +1,4 @@
-//! What is done a few times a second rather than per request: rates, uptime, clients that are idle or do not log in.
+//! Work that runs a few times a second rather than per request: rates, uptime, clients that are idle or do not log in.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,14 +16,14 @@ use crate::server::{Server, slow};
 use crate::system::clock::Clock as _;
 use crate::system::daily::Daily;
 
-/// Does it for as long as it is polled.
+/// Runs this work for as long as it is polled.
 pub(super) async fn run(server: Arc<Server>) {
     let metrics = &server.metrics;
     let mut hz = server.config.get().hz;
     let started = Instant::now();
     let mut last = started;
     let mut tick = interval(hz);
-    // The start has told of them.
+    // The start has logged the first warning.
     let now_s = server.issuer().clock().wall_unix_ms().div_euclid(1000);
     let mut ends = Ends { next: Daily::looked_at(now_s), named: server.config.get().generators.clone() };
     loop {
@@ -50,22 +50,22 @@ pub(super) async fn run(server: Arc<Server>) {
     }
 }
 
-/// Ticks `hz` times a second.
+/// Returns a timer that ticks `hz` times a second.
 fn interval(hz: u32) -> Interval {
     let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(1000 / hz.clamp(1, 500))));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// When it is told again which generators are near their end.
+/// Schedule of the warning about generators near their end.
 struct Ends {
     next: Daily,
-    /// The named ones that were there then.
+    /// The named generators at the last warning.
     named: Vec<Arc<Declaration>>,
 }
 
 impl Ends {
-    /// The warning to log, if it is time: once a day, and after each change of the generators.
+    /// Returns the warning to log, if it is due: once a day, and after each change of the generators.
     fn warning(&mut self, config: &Config, unix_ms: i64) -> Option<String> {
         if !self.named.iter().map(Arc::as_ptr).eq(config.generators.iter().map(Arc::as_ptr)) {
             self.named.clone_from(&config.generators);
@@ -95,7 +95,7 @@ fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
 /// Closes the clients that have not logged in within `auth-timeout`, at `uptime_s` seconds of uptime.
 pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
     let timeout_s = server.config.get().auth_timeout_s;
-    // While the default user is open to all nobody has to.
+    // While the default user is open, no login is needed.
     if timeout_s == 0 || server.settings.get().users.default_user().is_open() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Opens what clients come in by, and finds out for how many of them there is room.
+//! The sockets on which clients connect, and the number of clients for which there are descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use crate::config::{BindAddr, Config};
 use crate::server::tls;
 use crate::system::files::{self, FileId};
 
-/// A port that is taken is asked for this often, for a second in all.
+/// Number of attempts to bind a port in use, within a second in all.
 const BIND_TRIES: u32 = 20;
 const BIND_PAUSE: Duration = Duration::from_millis(50);
 
-/// A socket that clients come in by.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
@@ -35,7 +35,7 @@ pub enum Listener {
     },
 }
 
-/// Why a socket could not be opened.
+/// Reason why a socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("could not listen on {address}: {source}. {}", listen_remedy(.source, .directive))]
@@ -69,8 +69,8 @@ fn listen_remedy(error: &io::Error, directive: &str) -> String {
     }
 }
 
-/// Opens every socket that the configuration names, that of `tls-port` if there are certificates. Must be called inside
-/// a runtime.
+/// Opens every socket of the configuration, that of `tls-port` if there are certificates. Must be called inside a
+/// runtime.
 ///
 /// # Errors
 ///
@@ -89,11 +89,11 @@ pub fn listen(config: &Config, tls: Option<&Arc<tls::Acceptor>>) -> Result<Vec<L
     if listeners.is_empty() { Err(ListenError::Nothing) } else { Ok(listeners) }
 }
 
-/// Opens `http-port`; empty without one. They are of no runtime yet.
+/// Opens `http-port`; empty without one. The sockets do not belong to a runtime yet.
 ///
 /// # Errors
 ///
-/// As [`listen`].
+/// [`ListenError`] for the first that cannot be opened, as in [`listen`].
 pub fn listen_http(config: &Config) -> Result<Vec<std::net::TcpListener>, ListenError> {
     let listeners = listen_on(config.http_bind(), config.http.port, "http-port", config.tcp_backlog)?;
     let detach = |listener: TcpListener| {
@@ -145,8 +145,8 @@ fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
             || error.raw_os_error().is_some_and(|code| code == no_such_family || code == no_protocol))
 }
 
-/// As [`listen_tcp`], but a port that is taken is asked for again for a while: a server that was killed an instant ago
-/// is still ending.
+/// Opens a socket as [`listen_tcp`] does, but retries a port in use for a while: a server that was just killed is still
+/// ending.
 fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let mut tries = 0;
     loop {
@@ -171,7 +171,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // So that `bind * -::*` is two sockets and neither is in the other's way.
+        // So that `bind * -::*` is two sockets without a conflict.
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
@@ -179,13 +179,12 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whether [`listen`] could open what the configuration names, for who asks beforehand: a port or a socket that another
-/// server has is no error, for that may be the one that is to be restarted. `soon` is a folder that the start is
-/// going to make.
+/// Checks in advance whether [`listen`] could open the sockets of the configuration. A port or socket in use by another
+/// server is no error, since that server may be the one to restart. `soon` is a folder that the start will make.
 ///
 /// # Errors
 ///
-/// As [`listen`].
+/// [`ListenError`] as in [`listen`].
 pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), ListenError> {
     let mut has_any = config.unixsocket.is_some();
     for (port, directive) in [(config.port, "port"), (config.tls_port, "tls-port")] {
@@ -207,12 +206,12 @@ pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), Liste
     if has_any { Ok(()) } else { Err(ListenError::Nothing) }
 }
 
-/// Whether a port could be opened on any of these addresses.
+/// Returns true if a port could be opened on any of these addresses.
 fn check_port(bind: &[BindAddr], port: u16, directive: &'static str) -> Result<bool, ListenError> {
     let mut has_any = false;
     for bind in bind.iter().filter(|_| port != 0) {
         let address = SocketAddr::new(bind.ip, port);
-        // Not listening, and with its address to be used again, it is in nobody's way.
+        // It does not listen, and its address can be reused, so it causes no conflict.
         match bind_tcp(address) {
             Err(source) if may_be_missing(*bind, &source) => {}
             Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
@@ -224,7 +223,7 @@ fn check_port(bind: &[BindAddr], port: u16, directive: &'static str) -> Result<b
     Ok(has_any)
 }
 
-/// How long after a connection was refused it is tried again: another server may be between `bind` and `listen`.
+/// Pause before a refused connection is retried: another server may be between `bind` and `listen`.
 const STALE_PAUSE: Duration = Duration::from_millis(50);
 
 fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener, ListenError> {
@@ -233,8 +232,8 @@ fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener,
         if !there.file_type().is_socket() {
             return Err(ListenError::NotASocket { path: path.to_owned() });
         }
-        // A socket that a crash left behind refuses connections. Any other answer means that somebody listens: a
-        // queue that is full, a mode that keeps us out.
+        // A socket that a crash left behind refuses connections. Any other answer means that a server listens: its
+        // queue may be full, or its mode may deny access.
         for _ in 0..2 {
             if !is_refused(path) {
                 return Err(ListenError::InUse { path: path.to_owned() });
@@ -251,7 +250,7 @@ fn listen_unix(path: &Path, mode: Option<u32>, backlog: u32) -> Result<Listener,
     Ok(Listener::Unix { listener, file: SocketFile { path: Arc::clone(&path), id }, path })
 }
 
-/// Whether nobody listens on a socket. Doesn't wait for a place in the queue of somebody who does.
+/// Returns true if no server listens on a socket. Does not wait for a place in a server's queue.
 fn is_refused(path: &Path) -> bool {
     let tried = unix_address(path).and_then(|address| {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -261,7 +260,7 @@ fn is_refused(path: &Path) -> bool {
     tried.is_err_and(|error| matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound))
 }
 
-/// The longest path that a Unix socket may have, bytes: `sun_path` of unix(7), less the zero at its end.
+/// Maximum length of a Unix socket's path, bytes: `sun_path` of unix(7), without the zero at its end.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
 fn unix_address(path: &Path) -> io::Result<SockAddr> {
@@ -273,7 +272,7 @@ fn unix_address(path: &Path) -> io::Result<SockAddr> {
     SockAddr::unix(path)
 }
 
-/// A socket that has its mode before anybody can connect: nobody can until it listens.
+/// Opens a socket that has its mode before a client can connect, which is possible only once it listens.
 fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<UnixListener> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -285,7 +284,7 @@ fn bind_unix(path: &Path, mode: Option<u32>, backlog: u32) -> io::Result<UnixLis
     UnixListener::from_std(socket.into())
 }
 
-/// Removes the file of a Unix socket when the socket is closed, unless another server has one of that name by then.
+/// Removes the file of a Unix socket when the socket is closed, unless another server has replaced it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: Arc<PathBuf>,
@@ -312,7 +311,7 @@ impl Listener {
         }
     }
 
-    /// Its TCP port, if it has one.
+    /// Returns its TCP port, if it has one.
     pub fn port(&self) -> Option<u16> {
         match self {
             Listener::Tcp(listener) | Listener::Tls { listener, .. } => {
@@ -323,22 +322,24 @@ impl Listener {
     }
 }
 
-/// Connections beyond `maxclients` that the Unix socket and loopback addresses have: an operator can look what goes on
-/// when every place is taken.
+/// Number of connections beyond `maxclients` for the Unix socket and loopback addresses, so that an operator can
+/// connect when every place is taken.
 pub const OPERATOR_PLACES: usize = 16;
 
-/// TLS connections of a port that are being told why they are refused; more are closed without a word.
+/// Maximum number of TLS connections of a port that are sent a refusal at a time; more are closed without one.
 pub const REFUSALS_MAX: usize = 8;
 
-/// Descriptors that are kept free: for files that are written or read while clients are served, and for refusals.
+/// Number of descriptors kept free, for files that are written or read while clients are served, and for refusals.
 const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;
 
-/// Descriptors that a thread with a runtime opens, and that the sockets, the state and the log may still open.
+/// Number of descriptors of a thread with a runtime.
 const FILES_A_THREAD: u64 = 4;
+/// Number of descriptors that the sockets, the state and the log may still open.
 const FILES_OF_A_START: u64 = 8;
+/// Number of descriptors of a store.
 const FILES_A_STORE: u64 = 6;
 
-/// A limit of open files that is too low for even one client. `Display` says which, and how many are needed.
+/// Error of a limit of open files that is too low for even one client. `Display` has the limit and the number needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the limit of open files (RLIMIT_NOFILE) is {limit}, and getid needs {needed} at least: {own} for its sockets, threads, \
@@ -356,12 +357,12 @@ fn for_handshakes(count: u64) -> String {
     if count > 0 { format!("{count} for TLS handshakes, ") } else { String::new() }
 }
 
-/// How many clients there are descriptors for, at most `clients_max`, while `own` are open for everything else. Raises
-/// the limit of open files where that is needed and allowed. With TLS, some are kept for handshakes.
+/// Returns the number of clients for which there are descriptors, at most `clients_max`, while `own` are open for
+/// everything else. Raises the limit of open files if needed and allowed. With TLS, some are reserved for handshakes.
 ///
 /// # Errors
 ///
-/// [`TooFewFiles`] when there is none left for a client.
+/// [`TooFewFiles`] if there is none left for a client.
 pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32, TooFewFiles> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(clients_max) };
@@ -374,35 +375,35 @@ pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32
         return Ok(clients_max);
     }
     let room = u32::try_from(limit.saturating_sub(reserved)).unwrap_or(u32::MAX);
-    // As many as there are for more clients than will fit: then there are enough.
+    // As many handshakes as for more clients than will fit, which is enough.
     match u64::from(room).saturating_sub(handshakes(room)) {
         0 => Err(TooFewFiles { limit, needed: reserved + handshakes(1) + 1, own, handshakes: handshakes(1) }),
         clients => Ok(u32::try_from(clients).unwrap_or(u32::MAX).min(clients_max)),
     }
 }
 
-/// How many clients there may be.
+/// Maximum numbers of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// On the Redis ports.
+    /// Maximum number on the Redis ports.
     pub clients: u32,
-    /// On the HTTP port; 0 without one.
+    /// Maximum number on the HTTP port; 0 without one.
     pub http: u32,
 }
 
 impl Places {
-    /// As many as a configuration says.
+    /// Returns the numbers of a configuration.
     pub fn of(config: &Config) -> Places {
         let http = if config.http.port == 0 { 0 } else { config.http.clients_max };
         Places { clients: config.maxclients, http }
     }
 
-    /// As many of them as there are descriptors for, while `own` are open for everything else; see
-    /// [`room_for_clients`]. Where not all have one, the HTTP port gets an eighth at most.
+    /// Returns the numbers for which there are descriptors, while `own` are open for everything else; see
+    /// [`room_for_clients`]. If not all fit, the HTTP port gets at most an eighth.
     ///
     /// # Errors
     ///
-    /// [`TooFewFiles`] when there is none left for a client.
+    /// [`TooFewFiles`] if there is none left for a client.
     pub fn fitting(self, own: u64, has_tls: bool) -> Result<Places, TooFewFiles> {
         let Places { clients, http } = self;
         if http == 0 || room_for_clients(clients, own + u64::from(http), has_tls) == Ok(clients) {
@@ -414,14 +415,14 @@ impl Places {
     }
 }
 
-/// How many descriptors a start with this configuration has open in the end, about; for before it is made.
+/// Estimates the number of descriptors that a start with this configuration has open in the end, before that start.
 pub fn files_of_a_start(config: &Config) -> u64 {
     open_files() + FILES_A_THREAD * config.io_threads as u64 + FILES_OF_A_START + files_to_come(config)
 }
 
-/// How many of them are opened behind everything else. The stores of sequences have a thread, and each of them its
-/// connections or its file with its log, and what this server notes of it; so have pools of worker ids. The HTTP port
-/// has a thread, connections that are refused, and handshakes.
+/// Returns how many of these descriptors are opened last. The stores of sequences have a thread, and each of them its
+/// connections or its file with its log, and this server's notes; so have pools of worker ids. The HTTP port has a
+/// thread, refused connections, and handshakes.
 pub fn files_to_come(config: &Config) -> u64 {
     let stores = config.sequence_stores().len() as u64;
     let of_stores = if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores };
@@ -430,14 +431,15 @@ pub fn files_to_come(config: &Config) -> u64 {
     of_stores + of_workers + of_http
 }
 
-/// How many are kept free for the HTTP port beside its places: for connections that are refused, and for handshakes.
+/// Returns the number of descriptors kept free for the HTTP port beside its places: for refused connections, and for
+/// handshakes.
 pub(super) fn spare_of_http(config: &Config) -> u64 {
     let handshakes = if config.http.tls { u64::from(handshakes_max(config.http.clients_max)) } else { 0 };
     if config.http.port == 0 { 0 } else { REFUSALS_MAX as u64 + handshakes }
 }
 
-/// Descriptors that this process has open.
+/// Returns the number of descriptors that this process has open.
 pub fn open_files() -> u64 {
-    // Reading the folder takes one itself. Without it, as many as Redis reckons with.
+    // Reading the folder takes one itself. Without the folder, Redis's estimate is used.
     std::fs::read_dir("/proc/self/fd").map_or(32, |files| (files.count() as u64).saturating_sub(1))
 }

@@ -1,10 +1,10 @@
-//! One server: its sockets, its clients, and what they may ask of it as a whole.
+//! One server: its sockets, its clients, and the effects of their commands on the server as a whole.
 //!
-//! This file has what the connections of a process share, and nothing that uses it. [`accept`] takes clients in and
-//! hands each to a [`connection`], which reads, draws and writes. Sessions know nothing of each other; where a command
-//! needs the server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN), it comes here as an effect (`effects`).
+//! This file has the state that the connections of a process share, and nothing that uses it. [`accept`] accepts
+//! clients and hands each to a [`connection`], which reads, draws and writes. Sessions are independent of each other; a
+//! command that needs the server (INFO, CLIENT LIST, CONFIG GET, SHUTDOWN) comes here as an effect (`effects`).
 
-#![expect(missing_docs, reason = "only the program of this crate uses the server, and most names say enough")]
+#![expect(missing_docs, reason = "only the program of this crate uses the server, and most names suffice")]
 
 pub mod accept;
 mod access;
@@ -59,41 +59,41 @@ use crate::stats::{Events, SlowLog};
 use crate::system::usage;
 use crate::workers::Workers;
 
-/// Everything the connections of a process share.
+/// State that the connections of a process share.
 pub struct Server {
     pub config: Snapshot<Config>,
-    /// The settings of sessions; connections look for new ones before each read.
+    /// Settings of sessions; connections check for new ones before each read.
     pub settings: Snapshot<Settings>,
     pub generators: Generators,
     pub metrics: Metrics,
     pub clients: Arc<Clients>,
-    /// Connections in the TLS handshake, which are no clients yet.
+    /// Connections in the TLS handshake, which are not clients yet.
     pub handshakes: Arc<Handshakes>,
     pub pauses: Pauses,
-    /// What differs from process to process.
+    /// Facts that differ from process to process.
     pub process: Process,
     /// Certificates, with `tls-port`.
     pub tls: Option<Arc<tls::Acceptor>>,
     /// Clients that see every command.
     pub monitors: Arc<Monitors>,
     slow_log: Mutex<SlowLog>,
-    /// What LATENCY tells.
+    /// Latency events for LATENCY.
     events: Mutex<Events>,
     /// Refusals, for `ACL LOG`.
     acl_log: Mutex<AclLog>,
-    /// How fast passwords are tried, by address.
+    /// Limit of the rate of password attempts, by address.
     login_limiter: Mutex<LoginLimiter>,
-    /// Which logins have a line in the log.
+    /// Logins that have a line in the log.
     login_log: Mutex<LoginLog>,
-    /// What `loglevel` is told to.
+    /// The log, whose level `loglevel` sets.
     pub log: Log,
-    /// Limits the lines that clients cause in the log.
+    /// Limit of the log lines that clients cause.
     pub throttle: LogThrottle,
-    /// Of settings and users.
+    /// Thread for changes of settings and users.
     changes: Changes,
-    /// What `SCAN` was answered.
+    /// Cursors of `SCAN`.
     cursors: Cursors,
-    /// Pools of worker ids, where there are any.
+    /// Pools of worker ids, if any.
     workers: OnceLock<Arc<Workers>>,
     /// Held by the client whose `KEYS` is being gathered.
     listing: tokio::sync::Mutex<()>,
@@ -106,13 +106,13 @@ pub struct Server {
 pub struct Process {
     /// 40 hex digits, new at each start, as Redis's `run_id`.
     pub run_id: String,
-    /// The configuration file, absolute; empty without one.
+    /// Absolute path of the configuration file; empty without one.
     pub config_file: String,
-    /// What the configuration was read from. Passwords are in it.
+    /// Sources of the configuration, passwords included.
     pub sources: Sources,
-    /// The folder the process was started in: paths of `include` begin there.
+    /// Folder in which the process was started, for relative paths of `include`.
     pub started_in: PathBuf,
-    /// The program, absolute.
+    /// Absolute path of the program.
     pub executable: String,
     /// `port`, or `tls-port` where that is 0, as in Redis; 0: no TCP.
     pub tcp_port: u16,
@@ -159,12 +159,12 @@ impl Server {
         server
     }
 
-    /// The claim of the server-id in a cluster store; `None`: it is kept in a folder, or nowhere.
+    /// Returns the claim of the server-id in a cluster store; `None` if the claim is in a folder, or there is none.
     pub fn claim(&self) -> Option<&Arc<ClaimView>> {
         self.generators.claim()
     }
 
-    /// Has sessions know at once what the server is to its server-id.
+    /// Keeps the sessions' settings up to date with the server's role for its server-id.
     fn follow_claim(self: &Arc<Server>) {
         let Some(claim) = self.claim() else { return };
         let server = Arc::downgrade(self);
@@ -177,19 +177,19 @@ impl Server {
         });
     }
 
-    /// The issuer of the unnamed generator: the server's clock, watermark and limits.
+    /// Returns the issuer of the unnamed generator, which has the server's clock, watermark and limits.
     #[inline]
     pub fn issuer(&self) -> &Issuer {
         self.generators.unnamed()
     }
 
-    /// Makes these its pools of worker ids, once.
+    /// Sets the pools of worker ids, once.
     pub fn set_workers(&self, workers: Arc<Workers>) {
-        // A second time would be a mistake of the start's, and the first ones are being used.
+        // A second call would be an error of the start, and the first ones are in use.
         let _ = self.workers.set(workers);
     }
 
-    /// Pools of worker ids, where there are any.
+    /// Returns the pools of worker ids, if any.
     pub fn workers(&self) -> Option<&Arc<Workers>> {
         self.workers.get()
     }
@@ -198,13 +198,13 @@ impl Server {
         self.config.get().maxclients as usize
     }
 
-    /// Asks the server to stop, as SIGTERM does.
+    /// Requests a stop of the server, as SIGTERM does.
     pub fn request_stop(&self) {
         self.stopping.store(true, Relaxed);
         self.stop.notify_waiters();
     }
 
-    /// Ends all connections without waiting for anything.
+    /// Ends all connections at once.
     pub fn cut_off_clients(&self) {
         self.clients.stop_all(Stop::Now);
     }

@@ -1,9 +1,9 @@
 //! MONITOR: clients that see every command.
 //!
-//! Whoever runs commands puts its lines into the queue of each monitor and goes on; the monitor's own connection writes
-//! them. A queue has a bound, and so have all of them together; a monitor that lets them fill is dropped: it never
-//! holds anybody up, and never costs more memory than that. While nobody monitors, all of it costs the others one
-//! relaxed load a read.
+//! A connection that runs commands appends their lines to the queue of each monitor and continues; the monitor's own
+//! connection writes them. Each queue has a bound, and so have all of them together; a monitor above it is dropped. So
+//! a monitor never delays another client, and its memory is bounded. Without monitors, the cost is one relaxed load a
+//! read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,17 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::server::registry::{Client, Stop};
 
-/// Bytes that a monitor may be behind.
+/// Maximum size of a monitor's queue, bytes.
 pub(super) const MONITOR_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes that all monitors together may be behind: whoever is furthest goes first.
+/// Maximum size of all queues together, bytes. Above it, the monitor with the longest queue is dropped first.
 pub(crate) const MONITORS_BYTES_MAX: usize = 16 << 20;
 
-/// Clients that may monitor at a time: whoever runs a command writes its lines to each of them while others wait. Ten
-/// thousand would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them is dropped.
+/// Maximum number of monitors at a time: a connection that runs a command writes its lines to each of them while others
+/// wait. Ten thousand would hold a thread for a second, and a line of 64 KiB would be 600 MB before the first of them
+/// is dropped.
 pub(super) const MONITORS_MAX: usize = 64;
 
-/// Bytes a monitor's connection takes at a time, and the capacity that an empty queue keeps.
+/// Size that a monitor's connection takes at a time, and the capacity that an empty queue keeps, bytes.
 const TAKEN_BYTES_MAX: usize = 64 << 10;
 
 /// All clients that monitor.
@@ -32,7 +33,7 @@ pub struct Monitors {
     dropped: AtomicU64,
 }
 
-/// The lines that one monitor has not been sent yet.
+/// Lines that one monitor has not been sent yet.
 #[derive(Debug)]
 struct Queue {
     client: Arc<Client>,
@@ -45,7 +46,7 @@ impl Queue {
     }
 }
 
-/// A client's place among the monitors; dropping it gives the place back.
+/// A client's place among the monitors; dropping it frees the place.
 #[derive(Debug)]
 pub struct Monitoring {
     monitors: Arc<Monitors>,
@@ -53,7 +54,7 @@ pub struct Monitoring {
 }
 
 impl Monitors {
-    /// Whether there is any.
+    /// Returns true if there is any monitor.
     #[inline]
     pub fn any(&self) -> bool {
         self.count() > 0
@@ -63,12 +64,12 @@ impl Monitors {
         self.count.load(Relaxed)
     }
 
-    /// How many were dropped because they did not keep up.
+    /// Returns the number of monitors that were dropped because they did not keep up.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Relaxed)
     }
 
-    /// From now on the client is fed; `None`, and it is not, if [`MONITORS_MAX`] are.
+    /// Adds a client, which is fed from now on. Returns `None` if there are [`MONITORS_MAX`] already.
     pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Option<Monitoring> {
         let mut all = self.lock();
         if all.len() >= MONITORS_MAX {
@@ -80,8 +81,8 @@ impl Monitors {
         Some(Monitoring { monitors: Arc::clone(self), queue })
     }
 
-    /// Gives lines to all. Those whose queues they do not fit into are dropped, and while all are too far behind
-    /// together, the one that is furthest. Those that were dropped.
+    /// Appends lines to all queues. Drops the monitors whose queues they do not fit into, and, while all queues
+    /// together are too long, the one with the longest. Returns the dropped ones.
     #[must_use]
     pub fn feed(&self, lines: &[u8]) -> Vec<Arc<Client>> {
         let mut dropped = Vec::new();
@@ -107,7 +108,7 @@ impl Monitors {
         while total > MONITORS_BYTES_MAX {
             let behind = all.iter().enumerate().map(|(at, monitor)| (monitor.lock().len(), at));
             let Some((bytes, at)) = behind.max() else { break };
-            // They go on taking lines meanwhile.
+            // The monitors continue to take lines meanwhile.
             total = total.saturating_sub(bytes.max(1));
             dropped.push(all.swap_remove(at));
         }
@@ -128,7 +129,7 @@ impl Monitors {
 }
 
 impl Monitoring {
-    /// Moves lines that wait to `output`, up to a bound; false when there are none.
+    /// Moves waiting lines to `output`, up to a bound. Returns false if there are none.
     pub fn take(&self, output: &mut Vec<u8>) -> bool {
         let mut queue = self.queue.lock();
         let count = queue.len().min(TAKEN_BYTES_MAX);

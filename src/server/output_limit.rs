@@ -1,8 +1,8 @@
-//! How long a client may leave its replies waiting.
+//! Limits on the time for which a client may leave its replies unread.
 //!
-//! Nothing is read from a client whose replies do not go out, so it costs a bounded amount; but it should not cost that
-//! for ever. `client-output-buffer-limit` is Redis's way to say when it is enough, by the amount. What mostly tells a
-//! client that is dead from one that is slow is whether it takes anything at all: `client-output-timeout`.
+//! Nothing is read from a client whose replies are not sent, so its cost is bounded; but it should not last forever.
+//! `client-output-buffer-limit` is Redis's limit, by size. A dead client mostly differs from a slow one in that it
+//! reads nothing at all: `client-output-timeout`.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-/// Limits may change while a client waits: they are looked at again this often.
+/// Interval at which limits are checked, since they may change while a client waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is known of a client whose replies wait.
+/// State of a client whose replies wait.
 #[derive(Debug)]
 pub(super) struct OutputLimit {
     progress: Instant,
@@ -22,17 +22,17 @@ pub(super) struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Replies began to wait at `now`.
+    /// Starts the limits for replies that wait from `now` on.
     pub(super) fn new(now: Instant) -> OutputLimit {
         OutputLimit { progress: now, over_soft_since: None }
     }
 
-    /// The client took some bytes.
+    /// Notes that the client read some bytes.
     pub(super) fn note_progress(&mut self, now: Instant) {
         self.progress = now;
     }
 
-    /// When to look again while `pending` bytes wait; or why it is enough.
+    /// Returns when to check again while `pending` bytes wait, or the reason to close the client.
     pub(super) fn check(&mut self, now: Instant, pending: usize, config: &Config) -> Result<Instant, CutOff> {
         let limit = config.client_output_buffer_limit.normal;
         let exceeds = |bytes_max: u64| bytes_max > 0 && pending as u64 > bytes_max;
@@ -61,14 +61,14 @@ impl OutputLimit {
     }
 }
 
-/// Why a client is closed that does not take its replies: a limit, as it was configured. `Display` is for the log.
+/// Reason why a client that does not read its replies is closed: a configured limit. `Display` is for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CutOff {
     /// The hard limit of `client-output-buffer-limit`.
     HardLimit { bytes_max: u64 },
-    /// The soft limit of the same directive, exceeded for that long.
+    /// The soft limit of `client-output-buffer-limit`, exceeded for that long.
     SoftLimit { bytes_max: u64, seconds: u64 },
-    /// `client-output-timeout`.
+    /// The limit `client-output-timeout`.
     Timeout { seconds: u64 },
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for CutOff {
 mod tests {
     use super::*;
 
-    /// Checks every 100 ms, from the first that waits, until it is enough; returns when, in ms.
+    /// Checks every 100 ms, from the first wait, until a limit is reached. Returns the time of that, in ms.
     fn cut_off(config: &Config, pending: impl Fn(u64) -> usize, progress_every_ms: u64) -> Option<(u64, CutOff)> {
         let begun = Instant::now();
         let mut limit = OutputLimit::new(begun);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nobody_is_cut_off() {
+    fn without_limits_no_client_is_cut_off() {
         assert_eq!(cut_off(&config(0, 0, 0, 0), |_| usize::MAX, 0), None);
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn the_soft_limit_counts_only_while_it_is_exceeded_all_the_time() {
         let config = config(0, 1000, 5, 0);
         let reason = CutOff::SoftLimit { bytes_max: 1000, seconds: 5 };
-        // Progress does not help, getting below does.
+        // Progress does not help, a smaller size does.
         assert_eq!(cut_off(&config, |_| 1001, 100), Some((5_000, reason)));
         assert_eq!(cut_off(&config, |ms| if ms % 3_000 == 0 { 1000 } else { 1001 }, 0), None);
         assert_eq!(cut_off(&config, |ms| if ms == 3_000 { 1 } else { 9999 }, 0), Some((8_100, reason)));

@@ -1,4 +1,4 @@
-//! Counts a task of a client that ends in a panic, and says whose it was. Only its own client is cut off.
+//! Counts a client's task that ends in a panic, and logs its client. Only this client is cut off.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! `CLIENT PAUSE`: requests of all clients that are held until a time, or until `CLIENT UNPAUSE`.
 //!
-//! Connections look at one atomic before each turn. One that finds something held comes here to wait, and the first
-//! that finds the time over ends the pause for all: no timer runs for a pause that nobody feels.
+//! Connections read one atomic before each turn. One with a held request waits here, and the first that finds the time
+//! over ends the pause for all: a pause without a held request needs no timer.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use crate::session::Pause;
 
-/// The longest pause: what is asked for beyond is as good as for ever.
+/// Longest pause; longer ones are shortened to it.
 const PAUSE_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 #[derive(Debug, Default)]
 pub struct Pauses {
-    /// 0 without one, 1 for [`Pause::Write`], 2 for [`Pause::All`]: a copy of what `current` says.
+    /// Copy of `current`: 0 without a pause, 1 for [`Pause::Write`], 2 for [`Pause::All`].
     holds: AtomicU8,
     current: Mutex<Option<Current>>,
     changed: Notify,
@@ -30,7 +30,7 @@ struct Current {
 }
 
 impl Pauses {
-    /// What is held. A pause whose time is over may still be told; [`Pauses::over`] ends it then.
+    /// Returns which requests are held. May still return a pause whose time is over; [`Pauses::over`] ends it then.
     #[inline]
     pub fn holds(&self) -> Option<Pause> {
         match self.holds.load(Relaxed) {
@@ -40,14 +40,14 @@ impl Pauses {
         }
     }
 
-    /// What is held, and for how many milliseconds more.
+    /// Returns which requests are held, and for how many milliseconds more.
     pub fn remaining(&self) -> Option<(Pause, u64)> {
         let current = self.lock_unless_over();
         let left = |current: Current| current.until.saturating_duration_since(Instant::now()).as_millis();
         current.map(|current| (current.holds, u64::try_from(left(current)).unwrap_or(u64::MAX)))
     }
 
-    /// Begins a pause. One that is under way is made longer or wider, never shorter or narrower, as in Redis.
+    /// Begins a pause. A running one becomes longer or wider, never shorter or narrower, as in Redis.
     pub fn begin(&self, holds: Pause, timeout_ms: u64) {
         let until = Instant::now() + Duration::from_millis(timeout_ms).min(PAUSE_MAX);
         let mut current = self.lock_unless_over();
@@ -63,9 +63,9 @@ impl Pauses {
         self.set_none(&mut self.lock());
     }
 
-    /// Resolves once there is no pause, or another one: what was held may be looked at again.
+    /// Resolves once there is no pause, or another one. Held requests can then be checked again.
     pub async fn over(&self) {
-        // Registered before the look, so that a change between the look and the sleep is not slept through.
+        // Registered before the check, so that a change between the check and the sleep is noticed.
         let changed = self.changed.notified();
         let Some(current) = *self.lock_unless_over() else { return };
         if tokio::time::timeout_at(current.until, changed).await.is_err() {
@@ -73,7 +73,7 @@ impl Pauses {
         }
     }
 
-    /// The pause, ended if its time is over.
+    /// Locks the pause, and ends it if its time is over.
     fn lock_unless_over(&self) -> MutexGuard<'_, Option<Current>> {
         let mut current = self.lock();
         if current.is_some_and(|current| current.until <= Instant::now()) {
@@ -119,13 +119,13 @@ mod tests {
         assert_eq!(pauses.remaining(), Some((Pause::All, 900)));
         tokio::time::sleep(Duration::from_millis(900)).await;
         pauses.begin(Pause::Write, 100);
-        assert_eq!(pauses.remaining(), Some((Pause::Write, 100)), "the one before is over");
+        assert_eq!(pauses.remaining(), Some((Pause::Write, 100)), "the previous pause is over");
         pauses.begin(Pause::All, u64::MAX);
         assert_eq!(pauses.holds(), Some(Pause::All));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unpause_wakes_who_waits_at_once() {
+    async fn unpause_wakes_waiting_clients_at_once() {
         let pauses = Pauses::default();
         pauses.begin(Pause::All, 60_000);
         let begun = Instant::now();

@@ -1,6 +1,6 @@
-//! The clients that are connected: what CLIENT LIST shows, and how a connection is told to end.
+//! The connected clients, for CLIENT LIST and for ending connections.
 //!
-//! A connection's task looks at one atomic each time it is polled; whoever wants it to end sets that and wakes the
+//! A connection's task reads one atomic each time it is polled; a caller that ends the connection sets it and wakes the
 //! task. That costs nothing per request, unlike a channel or a notification that must be polled along with the socket.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::session::{ClientView, Unblock};
 #[derive(Clone, Debug)]
 pub enum Endpoint {
     Tcp(SocketAddr),
-    /// A Unix socket, by the path it listens on.
+    /// A Unix socket, by its listening path.
     Unix(Arc<PathBuf>),
 }
 
@@ -29,14 +29,14 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::Tcp(address) => address.fmt(f),
-            // As Redis writes it in CLIENT LIST.
+            // As in Redis's CLIENT LIST.
             Endpoint::Unix(path) => write!(f, "{}:0", path.display()),
         }
     }
 }
 
 impl Endpoint {
-    /// Where logins that come from here are counted.
+    /// Returns the source under which logins from here are counted.
     pub fn source(&self) -> Source {
         match self {
             Endpoint::Tcp(address) => Source::of(address.ip()),
@@ -44,7 +44,7 @@ impl Endpoint {
         }
     }
 
-    /// As MONITOR writes it.
+    /// Returns the text for MONITOR.
     pub fn for_monitors(&self) -> impl fmt::Display {
         fmt::from_fn(move |f| match self {
             Endpoint::Tcp(address) => write!(f, "{address}"),
@@ -61,14 +61,14 @@ pub struct Ends {
     pub fd: i32,
 }
 
-/// How a connection is asked to end.
+/// How a connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stop {
     No = 0,
-    /// Answer what has been read, then close.
+    /// Answer the input read so far, then close.
     Drain = 1,
-    /// Close as soon as the reply at hand is written.
+    /// Close as soon as the current reply is written.
     AfterReply = 2,
     Now = 3,
 }
@@ -76,13 +76,13 @@ pub enum Stop {
 /// A connected client, as others see it.
 #[derive(Debug)]
 pub struct Client {
-    /// Unique in this process, increasing.
+    /// Number of the connection, unique in this process and increasing.
     pub id: u64,
     pub peer: Endpoint,
     pub local: Endpoint,
     /// The socket's descriptor, for CLIENT LIST.
     pub fd: i32,
-    /// When it connected, in seconds of uptime.
+    /// Time of the connection, in seconds of uptime.
     since_s: u32,
     /// Whether it came by the HTTP port, which has places of its own.
     pub is_http: bool,
@@ -90,10 +90,10 @@ pub struct Client {
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
     held: Held,
-    /// Since when it has not logged in though it has to, in seconds of uptime; [`AUTHENTICATED`] if it has, or need
-    /// not.
+    /// Time since which a required login is missing, in seconds of uptime; [`AUTHENTICATED`] if the client has logged
+    /// in, or needs no login.
     unauthenticated_since_s: AtomicU32,
-    /// Shared with lists that are being written; replaced then, else changed in place.
+    /// Shared with lists that are being written; then it is replaced, otherwise changed in place.
     view: Mutex<Arc<ClientView>>,
     /// One of the constants of [`wait`].
     wait: AtomicU8,
@@ -102,34 +102,34 @@ pub struct Client {
 }
 
 impl Client {
-    /// Notes that the client did something, in seconds of uptime, and how many bytes of an incomplete request it has.
+    /// Notes that the client was active, in seconds of uptime, and the size of its incomplete request, bytes.
     pub fn touch(&self, uptime_s: u64, input_bytes: usize) {
         self.note_active(uptime_s);
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
     }
 
-    /// Notes how many bytes of output wait for the client to take them. Only to be called when some have to.
+    /// Notes the size of output that waits for the client, bytes. Only to be called if there is some.
     pub fn note_output(&self, bytes: usize) {
         self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes of output wait for the client to take them.
+    /// Returns the size of output that waits for the client, bytes.
     pub fn output_bytes(&self) -> usize {
         self.output_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes how many bytes of input there are, the request at hand included.
+    /// Notes the size of the input, bytes, the current request included.
     pub fn note_input(&self, bytes: usize) {
         self.input_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of memory that its buffers take while it waits.
+    /// Returns the memory of its buffers while it waits, bytes.
     #[inline]
     pub fn held_bytes(&self) -> usize {
         self.held.bytes.load(Ordering::Relaxed)
     }
 
-    /// How long it has not logged in though it has to, in seconds; `None` if it has, or need not.
+    /// Returns how long a required login is missing, in seconds; `None` if the client has logged in, or needs no login.
     pub fn unauthenticated_s(&self, uptime_s: u64) -> Option<u64> {
         let since_s = self.unauthenticated_since_s.load(Ordering::Relaxed);
         (since_s != AUTHENTICATED).then(|| uptime_s.saturating_sub(since_s.into()))
@@ -140,17 +140,17 @@ impl Client {
         self.active_s.store(whole(uptime_s), Ordering::Relaxed);
     }
 
-    /// Seconds without a request or a byte written.
+    /// Returns the seconds without a request or a byte written.
     pub fn idle_s(&self, uptime_s: u64) -> u64 {
         uptime_s.saturating_sub(self.active_s.load(Ordering::Relaxed).into())
     }
 
-    /// Says that the client waits for IDs, until the guard is dropped. [`Client::unblock`] may end that.
+    /// Marks the client as waiting for IDs, until the guard is dropped. [`Client::unblock`] may end the wait.
     pub fn waits_for_ids(&self) -> impl Drop {
         self.begin_wait(wait::FOR_IDS)
     }
 
-    /// Says that the client's requests are held, until the guard is dropped.
+    /// Marks the client's requests as held, until the guard is dropped.
     pub fn is_held(&self) -> impl Drop {
         self.begin_wait(wait::HELD)
     }
@@ -160,12 +160,12 @@ impl Client {
         Waiting(self)
     }
 
-    /// Whether the client waits for the server: then it is not idle.
+    /// Returns true if the client waits for the server: then it is not idle.
     pub fn is_waiting(&self) -> bool {
         self.wait.load(Ordering::Relaxed) != wait::NONE
     }
 
-    /// Asks the connection to give up its wait for IDs; false if it does not wait for any.
+    /// Ends the connection's wait for IDs. Returns false if it does not wait for any.
     pub fn unblock(&self, how: Unblock) -> bool {
         let how = match how {
             Unblock::Timeout => wait::UNBLOCKED,
@@ -178,27 +178,27 @@ impl Client {
         unblocked
     }
 
-    /// How the wait that goes on was ended by [`Client::unblock`], if it was.
+    /// Returns how [`Client::unblock`] has ended the current wait, if it has.
     pub fn unblocked(&self) -> Option<Unblock> {
         wait::unblocked(self.wait.load(Ordering::Acquire))
     }
 
-    /// The same for a wait that is over: nobody is told after this that it was ended.
+    /// Ends a wait, and returns how [`Client::unblock`] had ended it, if it had. After this, `unblock` returns false.
     pub fn end_wait(&self) -> Option<Unblock> {
         wait::unblocked(self.wait.swap(wait::NONE, Ordering::AcqRel))
     }
 
-    /// Bytes of a request that is not complete yet.
+    /// Returns the size of an incomplete request, bytes.
     pub fn input_bytes(&self) -> usize {
         self.input_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the client is behind `MONITOR`: then it is not idle either.
+    /// Returns true if the client runs `MONITOR`: then it is not idle either.
     pub fn monitors(&self) -> bool {
         self.lock_view().monitors
     }
 
-    /// Whether it listens to channels: it is not idle then, and of another kind.
+    /// Returns true if it has subscriptions: then it is not idle, and of another kind.
     pub fn listens(&self) -> bool {
         self.lock_view().listens()
     }
@@ -220,9 +220,9 @@ impl Client {
         self.wake();
     }
 
-    /// Has the connection's task look around: it is to end, or has something to write.
+    /// Wakes the connection's task, which must end or has something to write.
     pub fn wake(&self) {
-        // Against the fence of `stopping_or_wake`: either this sees the waker, or the task sees the wish.
+        // Pairs with the fence of `stopping_or_wake`: either this sees the waker, or the task sees the request.
         fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
@@ -239,8 +239,8 @@ impl Client {
         }
     }
 
-    /// The same for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays the same
-    /// for as long as it lives.
+    /// Returns the stop for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays
+    /// the same for as long as it lives.
     #[inline]
     pub fn stopping_or_wake(&self, waker: &Waker) -> Stop {
         if self.waker.get().is_none() {
@@ -250,7 +250,7 @@ impl Client {
         self.stopping()
     }
 
-    /// What CLIENT LIST and CLIENT INFO say of it now.
+    /// Returns its current state for CLIENT LIST and CLIENT INFO.
     pub fn list_entry(&self, uptime_s: u64) -> ListEntry {
         let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ListEntry {
@@ -265,27 +265,27 @@ impl Client {
         }
     }
 
-    /// Its line of CLIENT LIST and CLIENT INFO.
+    /// Returns its line of CLIENT LIST and CLIENT INFO.
     pub fn line(&self, uptime_s: u64) -> String {
         self.list_entry(uptime_s).line(self).to_string()
     }
 
-    /// The name and the incarnation of the user it is, as of its last login; the default one while it has not logged
-    /// in.
+    /// Returns the name and the incarnation of its user, as of its last login; of the default one while it has not
+    /// logged in.
     pub fn user(&self) -> (Arc<str>, u64) {
         let view = self.lock_view();
         (Arc::clone(&view.user), view.incarnation)
     }
 
     fn lock_view(&self) -> MutexGuard<'_, Arc<ClientView>> {
-        // A view is only replaced whole, so one that a panic left is as good as any.
+        // A view is only replaced as a whole, so it is valid after a panic.
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What CLIENT LIST says of a client and may change by the time that the list is written.
+/// State of a client for CLIENT LIST that may change before the list is written.
 ///
-/// Small, for a list has one of each: text is made when it is written.
+/// Small, since a list has one for each client: the text is made when it is written.
 #[derive(Debug)]
 pub struct ListEntry {
     view: Arc<ClientView>,
@@ -299,7 +299,7 @@ pub struct ListEntry {
 }
 
 impl ListEntry {
-    /// In Redis's order; `N` for none.
+    /// Returns the flags in Redis's order; `N` for none.
     fn flags(&self, client: &Client) -> impl fmt::Display {
         let view = &self.view;
         let all = [
@@ -320,14 +320,14 @@ impl ListEntry {
         })
     }
 
-    /// The line of `client`, which this is of: the fields of Redis 7.2 in its order.
+    /// Returns the line of `client`, whose entry this is: the fields of Redis 7.2 in its order.
     pub fn line(&self, client: &Client) -> impl fmt::Display {
         fmt::from_fn(move |f| self.write(client, f))
     }
 
     fn write(&self, client: &Client, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ListEntry { view, input_bytes: qbuf, output_bytes: omem, .. } = self;
-        // There is one output buffer, and it is no list.
+        // There is one output buffer, and it is not a list.
         let total = u64::from(*qbuf).max(u64::from(self.held_bytes)).max(u64::from(*omem));
         let events = if *omem == 0 { "r" } else { "w" };
         write!(
@@ -359,16 +359,16 @@ impl ListEntry {
     }
 }
 
-/// What a client waits for, as one byte that two may change.
+/// A client's wait, as one byte that two threads may change.
 mod wait {
     use crate::session::Unblock;
 
     pub(super) const NONE: u8 = 0;
     pub(super) const FOR_IDS: u8 = 1;
-    /// For IDs until `CLIENT UNBLOCK`, and by which of its words.
+    /// The wait for IDs was ended by `CLIENT UNBLOCK`, with this option.
     pub(super) const UNBLOCKED: u8 = 2;
     pub(super) const UNBLOCKED_BY_ERROR: u8 = 3;
-    /// For the end of `CLIENT PAUSE`.
+    /// Waiting for the end of `CLIENT PAUSE`.
     pub(super) const HELD: u8 = 4;
 
     pub(super) fn unblocked(wait: u8) -> Option<Unblock> {
@@ -388,10 +388,10 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// See [`Client::unauthenticated_s`].
+/// Value of `unauthenticated_since_s` for a client that is logged in: see [`Client::unauthenticated_s`].
 const AUTHENTICATED: u32 = u32::MAX;
 
-/// Seconds of uptime as they are kept: 136 years are enough.
+/// Converts seconds of uptime to their stored form: 136 years are enough.
 fn whole(uptime_s: u64) -> u32 {
     u32::try_from(uptime_s).unwrap_or(AUTHENTICATED - 1)
 }
@@ -399,7 +399,7 @@ fn whole(uptime_s: u64) -> u32 {
 #[derive(Debug)]
 pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
-    /// How many of them came by the HTTP port.
+    /// Number of clients that came by the HTTP port.
     over_http: AtomicUsize,
     /// Connections of the HTTP port, by numbers of their own.
     #[cfg(feature = "http")]
@@ -433,34 +433,34 @@ impl Default for Clients {
 }
 
 impl Clients {
-    /// Memory that buffers of all clients take while they wait, those of the HTTP port included, bytes.
+    /// Returns the memory of all clients' buffers while they wait, those of the HTTP port included, bytes.
     pub fn held_bytes(&self) -> usize {
         self.memory.bytes.load(Ordering::Relaxed)
     }
 
-    /// How much that may be; `None`: any.
+    /// Returns the limit of this memory; `None`: no limit.
     pub fn held_bytes_max(&self) -> Option<usize> {
         Some(self.memory.bytes_max.load(Ordering::Relaxed)).filter(|&bytes| bytes < usize::MAX)
     }
 
-    /// How much that may be from now on; `usize::MAX`: any.
+    /// Sets the limit of this memory; `usize::MAX`: no limit.
     pub fn set_held_bytes_max(&self, bytes: usize) {
         self.memory.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether a read is to be put off until clients that were chosen to go have left: each read takes memory, and
-    /// thousands of clients may read before the first of those is gone. `seen` is the reader's note of the choice that
-    /// it was put off for: it is put off once for each, so one that cannot leave holds up nobody.
+    /// Returns true if a read must be put off until clients chosen for eviction have left: each read takes memory, and
+    /// thousands of clients may read before the first of those is gone. `seen` is the reader's note of the last choice
+    /// for which it was put off. It is put off once for each, so that a client that cannot leave delays no other.
     #[inline]
     pub fn puts_off(&self, seen: &mut u32) -> bool {
         self.memory.is_clearing() && self.memory.is_new_choice(seen)
     }
 
-    /// Chooses those that must go for the others to have enough memory, the largest first, and not those that asked to
-    /// be spared (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is, and
-    /// meanwhile every read would look at all clients again.
+    /// Chooses the clients to evict so that the others have enough memory, the largest first, without those that asked
+    /// to be spared (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is,
+    /// and meanwhile every read would check all clients again.
     pub fn choose_too_large(&self) -> Vec<Holder> {
-        // Held all the while: one that leaves cannot do so between being chosen and being counted.
+        // Held throughout, so that a client cannot leave between being chosen and being counted.
         let connected = self.lock();
         #[cfg(feature = "http")]
         let http = self.lock_http();
@@ -482,7 +482,7 @@ impl Clients {
         chosen.into_iter().map(leave).collect()
     }
 
-    /// Counts what a connection of the HTTP port holds, from now on until the value is dropped.
+    /// Counts the memory of a connection of the HTTP port, from now on until the value is dropped.
     #[cfg(feature = "http")]
     pub fn admit_http_connection(self: &Arc<Self>, peer: Endpoint) -> HttpAdmission {
         let connection = Arc::new(HttpConnection {
@@ -505,7 +505,7 @@ impl Clients {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes a client in, unless `clients_max` are connected already. Its id is its view's.
+    /// Admits a client, unless `clients_max` are connected already. Its id is its view's.
     pub fn admit(
         self: &Arc<Self>,
         view: ClientView,
@@ -516,7 +516,7 @@ impl Clients {
         self.admit_if(view, ends, uptime_s, false, |connected| connected < clients_max)
     }
 
-    /// The same for one that came by the HTTP port, which has counted it already.
+    /// Admits a client of the HTTP port, which has counted it already.
     #[cfg(feature = "http")]
     pub fn admit_http(self: &Arc<Self>, view: ClientView, ends: Ends, uptime_s: u64) -> Option<Admission> {
         self.admit_if(view, ends, uptime_s, true, |_| true)
@@ -557,12 +557,12 @@ impl Clients {
         Some(Admission { clients: Arc::clone(self), client })
     }
 
-    /// How many there are but for those of the HTTP port.
+    /// Returns the number of clients without those of the HTTP port.
     pub fn len(&self) -> usize {
         self.lock().len() - self.over_http.load(Ordering::Relaxed)
     }
 
-    /// How many came by the HTTP port.
+    /// Returns the number of clients that came by the HTTP port.
     pub fn over_http(&self) -> usize {
         self.over_http.load(Ordering::Relaxed)
     }
@@ -575,17 +575,18 @@ impl Clients {
         self.lock().values().cloned().collect()
     }
 
-    /// How many wait for the server, as `blocked_clients` of INFO says.
+    /// Returns the number of clients that wait for the server, for `blocked_clients` of INFO.
     pub fn waiting(&self) -> usize {
         self.lock().values().filter(|client| client.is_waiting()).count()
     }
 
-    /// All but those that were told to end at once: a killed client is gone, even if its task still has to see that.
+    /// Returns all clients except those that must end at once: a killed client is gone, even if its task has not seen
+    /// it yet.
     pub fn alive(&self) -> Vec<Arc<Client>> {
         self.lock().values().filter(|client| client.stopping() != Stop::Now).cloned().collect()
     }
 
-    /// The one with this id, if it is alive.
+    /// Returns the client with this id, if it is alive.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
         self.lock().get(&id).filter(|client| client.stopping() != Stop::Now).cloned()
     }
@@ -596,7 +597,7 @@ impl Clients {
         }
     }
 
-    /// Resolves once nobody is connected.
+    /// Resolves once no client is connected.
     pub async fn all_gone(&self) {
         self.until_gone(BTreeMap::is_empty).await;
     }
@@ -621,8 +622,8 @@ impl Clients {
     }
 }
 
-/// Which of those that hold so many bytes must go for the sum to be within the bound, and a little below it, so that
-/// the next byte does not begin all over again.
+/// Returns the indices of the holders to evict for the sum to be within the bound. The sum is a little below it, so
+/// that the next byte does not start another eviction.
 fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut sum: usize = held.iter().sum();
     if sum <= bytes_max {
@@ -644,10 +645,10 @@ fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> 
     gone
 }
 
-/// One part in so many of the bound is made free beyond what must be.
+/// Part of the bound that is freed beyond the necessary.
 const EVICTED_BEYOND: usize = 16;
 
-/// A client's place among the connected; dropping it gives the place back, after a panic too.
+/// A client's place among the connected; dropping it frees the place, after a panic too.
 #[derive(Debug)]
 pub struct Admission {
     clients: Arc<Clients>,
@@ -655,13 +656,13 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Notes how much memory the client's buffers take; whether all clients' together take more than they may.
+    /// Notes the memory of the client's buffers. Returns true if that of all clients together exceeds the limit.
     pub fn note_held(&self, bytes: usize) -> bool {
         let before = self.client.held.bytes.swap(bytes, Ordering::Relaxed);
         self.clients.memory.change(&self.client.held, before, bytes)
     }
 
-    /// Counts the client's buffers as gone. It ends, and has none any more.
+    /// Counts the client's buffers as gone, because it ends and has none any more.
     pub fn release_held(&self) {
         self.note_held(0);
         self.clients.memory.forget(&self.client.held);
@@ -673,16 +674,16 @@ impl Drop for Admission {
         self.release_held();
         let mut connected = self.clients.lock();
         connected.remove(&self.client.id);
-        // Under the lock, so that nobody sees one without the other.
+        // Under the lock, so that both changes are seen together.
         self.clients.over_http.fetch_sub(usize::from(self.client.is_http), Ordering::Relaxed);
         drop(connected);
-        // It may have been chosen meanwhile, and is not any more.
+        // It may have been chosen for eviction meanwhile; now it cannot be any more.
         self.clients.memory.forget(&self.client.held);
         self.clients.gone.notify_waiters();
     }
 }
 
-/// A connection of the HTTP port, as far as what it holds is concerned: its clients come and go with its requests.
+/// A connection of the HTTP port as a holder of memory: its clients come and go with its requests.
 #[cfg(feature = "http")]
 #[derive(Debug)]
 pub struct HttpConnection {
@@ -694,7 +695,7 @@ pub struct HttpConnection {
 
 #[cfg(feature = "http")]
 impl HttpConnection {
-    /// Whether it is to end because it was among the largest; if it is later, that wakes the task of this waker.
+    /// Returns true if it must end because it was among the largest. A later eviction wakes the task of this waker.
     pub fn is_evicted_or_wake(&self, waker: &Waker) -> bool {
         if self.waker.get().is_none() {
             let _ = self.waker.set(waker.clone());
@@ -705,7 +706,7 @@ impl HttpConnection {
     }
 }
 
-/// A connection of the HTTP port among those that hold memory; dropping it takes it out.
+/// A connection of the HTTP port among the holders of memory; dropping it removes it.
 #[cfg(feature = "http")]
 #[derive(Debug)]
 pub struct HttpAdmission {
@@ -716,7 +717,7 @@ pub struct HttpAdmission {
 
 #[cfg(feature = "http")]
 impl HttpAdmission {
-    /// Counts `now` bytes in the place of `before`; whether all clients' together take more than they may.
+    /// Counts `now` bytes instead of `before`. Returns true if the memory of all clients together exceeds the limit.
     pub fn change_held(&self, before: usize, now: usize) -> bool {
         let held = &self.connection.held;
         if now > before {
@@ -738,7 +739,7 @@ impl Drop for HttpAdmission {
     }
 }
 
-/// What has buffers that count: a client, or a connection of the HTTP port.
+/// A holder of counted buffers: a client, or a connection of the HTTP port.
 #[derive(Clone, Debug)]
 pub enum Holder {
     Client(Arc<Client>),
@@ -755,7 +756,7 @@ impl Holder {
         }
     }
 
-    /// Bytes of memory that its buffers take while it waits.
+    /// Returns the memory of its buffers while it waits, bytes.
     pub fn held_bytes(&self) -> usize {
         self.held().bytes.load(Ordering::Relaxed)
     }
@@ -777,14 +778,14 @@ impl Holder {
         }
     }
 
-    /// Closes it.
+    /// Closes the holder.
     pub fn evict(&self) {
         match self {
             Holder::Client(client) => client.stop(Stop::Now),
             #[cfg(feature = "http")]
             Holder::Http(connection) => {
                 connection.is_evicted.store(true, Ordering::Release);
-                // Against the fence of `is_evicted_or_wake`.
+                // Pairs with the fence of `is_evicted_or_wake`.
                 fence(Ordering::SeqCst);
                 if let Some(waker) = connection.waker.get() {
                     waker.wake_by_ref();
@@ -807,9 +808,9 @@ impl fmt::Display for Holder {
 /// Memory of one holder.
 #[derive(Debug, Default)]
 struct Held {
-    /// What its buffers take while it waits, bytes.
+    /// Memory of its buffers while it waits, bytes.
     bytes: AtomicUsize,
-    /// Those of them that count as free already, for it was chosen to go.
+    /// Part of it that counts as free already, since the holder was chosen for eviction.
     leaving_bytes: AtomicUsize,
 }
 
@@ -817,22 +818,22 @@ struct Held {
 #[derive(Debug)]
 struct Memory {
     bytes: AtomicUsize,
-    /// Those of them that belong to holders which were chosen to go and are still there.
+    /// Part of it that belongs to holders chosen for eviction that are still there.
     leaving_bytes: AtomicUsize,
-    /// How much that may be (`maxmemory-clients`); `usize::MAX`: any.
+    /// Limit of the memory (`maxmemory-clients`); `usize::MAX`: no limit.
     bytes_max: AtomicUsize,
-    /// How often holders were chosen to go.
+    /// Number of choices for eviction.
     choices: AtomicU32,
 }
 
 impl Memory {
-    /// Whether those that are to stay take more than they may.
+    /// Returns true if the remaining holders exceed the limit.
     fn is_too_much(&self) -> bool {
         let leaving = self.leaving_bytes.load(Ordering::Relaxed);
         self.bytes.load(Ordering::Relaxed).saturating_sub(leaving) > self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Whether so much belongs to holders that are to go that the others wait for it.
+    /// Returns true if holders to evict have so much memory that the others wait for it.
     #[inline]
     fn is_clearing(&self) -> bool {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
@@ -840,14 +841,14 @@ impl Memory {
             && self.bytes.load(Ordering::Relaxed) > bytes_max
     }
 
-    /// Whether holders were chosen to go since this note was made, which is made again.
+    /// Returns true if holders were chosen for eviction since this note was made, and updates the note.
     #[cold]
     fn is_new_choice(&self, seen: &mut u32) -> bool {
         let choices = self.choices.load(Ordering::Relaxed);
         std::mem::replace(seen, choices) != choices
     }
 
-    /// Counts that a holder has `now` bytes in the place of `before`; whether that makes it too much.
+    /// Counts `now` bytes of a holder instead of `before`. Returns true if that exceeds the limit.
     fn change(&self, held: &Held, before: usize, now: usize) -> bool {
         if now <= before {
             self.bytes.fetch_sub(before - now, Ordering::Relaxed);
@@ -855,25 +856,25 @@ impl Memory {
         }
         self.bytes.fetch_add(now - before, Ordering::Relaxed);
         if held.leaving_bytes.load(Ordering::Relaxed) > 0 {
-            // Its task will see later that it is to go.
+            // Its task will see later that it must end.
             self.leave(held, now - before);
         }
         self.is_too_much()
     }
 
-    /// So many bytes of a holder count as free from now on.
+    /// Counts bytes of a holder as free from now on.
     fn leave(&self, held: &Held, bytes: usize) {
         held.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A holder is gone, and nobody chooses it any more.
+    /// Removes a holder that is gone, and that cannot be chosen any more.
     fn forget(&self, held: &Held) {
         self.leaving_bytes.fetch_sub(held.leaving_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
-/// One part in so many of the bound may belong to holders that are to go before the others wait for them.
+/// Part of the bound that holders to evict may have before the others wait for them.
 const CLEARING_PART: usize = 16;
 
 #[cfg(test)]

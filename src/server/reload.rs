@@ -1,5 +1,5 @@
-//! What SIGHUP has the server read again: the log, the password's file, certificates, and of the configuration the
-//! declarations of generators.
+//! The reload by SIGHUP: the log, the password's file, certificates, and the declarations of generators in the
+//! configuration.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use crate::config::{self, Config, FilesFrom, Reloaded};
 use crate::session::Settings;
 
 impl Server {
-    /// What SIGHUP asks for: opens the log and loads certificates again, on a thread that may wait for the disk.
+    /// Handles SIGHUP: opens the log and loads certificates again, on a thread that may wait for the disk.
     ///
     /// It counts as a change: a `CONFIG SET tls-cert-file` comes before it or after it, and is not undone.
     pub async fn reopen_files(self: Arc<Self>) {
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// Reads the password's file again, if it has one.
+    /// Reads the password's file again, if there is one.
     fn reload_password(&self) {
         let old = self.config.get();
         let Some(path) = &old.password_file else { return };
@@ -72,7 +72,7 @@ impl Server {
         match config::read_password_file(path, &files) {
             Ok(password) if old.requirepass.as_deref() == Some(&*password) => {}
             Ok(password) => {
-                // As at the start, a line of the default user's own wins over it.
+                // As at the start, an own line of the default user takes precedence.
                 let is_ignored = old.aclfile.is_some() || old.users.iter().any(|line| line.name == DEFAULT_USER);
                 let Ok(()) = self.config.update(|now| {
                     Ok::<_, Infallible>(Config { requirepass: Some(password.clone()), ..Config::clone(now) })
@@ -90,13 +90,13 @@ impl Server {
     }
 }
 
-/// Mistakes of a configuration in one line of the log, each of up to 1 KB.
+/// Maximum number of mistakes of a configuration in one line of the log, each of up to 1 KB.
 const MISTAKES_TOLD_MAX: usize = 5;
 
-/// Names in one line of the log.
+/// Maximum number of names in one line of the log.
 const NAMES_TOLD_MAX: usize = 10;
 
-/// Directives whose values in the files are others, and how they change; `None` without any.
+/// Returns the directives whose values in the files differ, and how they can be changed; `None` without any.
 fn kept_values(kept: &[&Directive]) -> Option<String> {
     let names = |at_start| {
         let rows = kept.iter().filter(move |row| (row.change == Change::AtStart) == at_start);
@@ -105,16 +105,16 @@ fn kept_values(kept: &[&Directive]) -> Option<String> {
     said(&[("changed by CONFIG SET", names(false)), ("changed by a restart", names(true))])
 }
 
-/// A name, and what is declared of it.
+/// A generator's name, and its declaration.
 type Declared = (String, String);
 
-/// All that is declared of generators.
+/// Returns the declarations of all generators.
 fn declared(config: &Config) -> Vec<Declared> {
     let generators = config.generators.iter().map(|one| (one.name().to_owned(), one.to_text()));
     generators.chain(config.counters.iter().map(|one| (one.name().to_owned(), one.words().join(" ")))).collect()
 }
 
-/// What is other in a new set of declarations, by name; `None`: nothing.
+/// Returns the differences of a new set of declarations, by name; `None` without any.
 fn changes(old: &[Declared], new: &[Declared]) -> Option<String> {
     let (before, after) = (by_name(old), by_name(new));
     let is_changed = |(name, text): &Declared| before.get(&**name).is_some_and(|old| old != text);
@@ -133,7 +133,7 @@ fn names(all: &[Declared], is_told: impl Fn(&Declared) -> bool) -> Vec<&str> {
     all.iter().filter(|one| is_told(one)).map(|(name, _)| &**name).collect()
 }
 
-/// Names under what they have in common, the first few of each; `None` without any.
+/// Returns the first few names of each group, under its label; `None` without any.
 fn said(parts: &[(&str, Vec<&str>)]) -> Option<String> {
     let parts = parts.iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
         let (told, others) = names.split_at(names.len().min(NAMES_TOLD_MAX));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_told_by_name() {
+    fn changes_are_listed_by_name() {
         let old = declared(&["a uuid7", "b uuid7", "c uuid7"]);
         assert_eq!(changes(&old, &declared(&["c uuid7", "a uuid7", "b uuid7"])), None);
         let new = declared(&["d uuid4", "b uuid6", "c uuid7", "e uuid4"]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_stay_are_told_with_how_they_change() {
+    fn kept_values_are_listed_by_how_they_change() {
         let rows: Vec<_> = ["port", "hz", "timeout"].iter().filter_map(|name| Directive::find(name)).collect();
         let expected = "changed by CONFIG SET: hz, timeout; changed by a restart: port";
         assert_eq!(kept_values(&rows).as_deref(), Some(expected));

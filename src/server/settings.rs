@@ -1,8 +1,8 @@
-//! Settings: what a configuration becomes at the start, and how it changes while the server runs.
+//! Settings, made from a configuration at the start, and their changes while the server runs.
 //!
 //! `CONFIG SET` is all or nothing. Everything that can fail (values, the checks between them, certificates,
-//! descriptors, the password) is done before anything is changed; what follows cannot fail. Changes come one after the
-//! other, and each begins with what the one before left.
+//! descriptors, the password) is done before anything is changed; the rest cannot fail. Changes come one after the
+//! other, and each begins with the result of the previous one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::server::tls;
 use crate::session::{SequenceSettings, Settings, turn_ids_max};
 use crate::system::usage;
 
-/// The settings of a new server's sessions. Its random cycle is another at each start: two lives, or two servers, do
-/// not walk through the tables in step.
+/// Returns the settings of a new server's sessions. The random cycle is new at each start, so that two lives, or two
+/// servers, do not follow the same order.
 ///
 /// # Errors
 ///
@@ -42,8 +42,8 @@ pub fn session_settings(config: &Config) -> Result<Settings, Report> {
 }
 
 impl Settings {
-    /// The settings of sessions, at the start and after each change. Users change by ways of their own; names of
-    /// commands and the scheme stay for the life of the process.
+    /// Returns the settings of sessions, at the start and after each change. Users change separately; names of commands
+    /// and the scheme stay for the life of the process.
     fn of(
         config: &Config,
         vocabulary: Vocabulary,
@@ -72,7 +72,7 @@ impl Settings {
     }
 }
 
-/// What the sequences themselves depend on.
+/// Returns the settings of the sequences themselves.
 pub fn sequences(config: &Config) -> sequence::SequenceSettings {
     let SequenceConfig { create, rows_max, cache, ride_out_s, wait_ms, policy, .. } = config.sequences;
     sequence::SequenceSettings {
@@ -93,9 +93,9 @@ fn sequence_settings(config: &Config) -> Option<SequenceSettings> {
     (!config.sequence_stores().is_empty()).then_some(SequenceSettings { incrby_max, may_delete })
 }
 
-/// The users of a configuration's own lines.
+/// Returns the users of a configuration's own lines.
 pub(super) fn users_of(config: &Config) -> Result<Users, String> {
-    // As in Redis, a `user default` line wins over requirepass.
+    // As in Redis, a `user default` line takes precedence over requirepass.
     let mut users = Users::default().with_default_password(config.requirepass.as_deref());
     for line in &config.users {
         users.define(line.name.as_bytes(), &line.rules).map_err(|error| format!("user {}: {error}", line.name))?;
@@ -124,19 +124,19 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What a change needs beside the values, made before anything is changed.
+/// Prepared parts of a change, made before anything is changed.
 struct Ready {
-    /// `requirepass` was named. Nothing else touches the users, who may have changed since the start.
+    /// Whether `requirepass` was named. Nothing else changes the users, who may have changed since the start.
     sets_password: bool,
     tls: Option<tls::Loaded>,
 }
 
 impl Server {
-    /// Changes the configuration in force. One at a time, as `Changes` has it.
+    /// Changes the current configuration. Calls come one at a time, through `Changes`.
     ///
     /// # Errors
     ///
-    /// [`SetError`]; then everything is as it was.
+    /// [`SetError`]; then nothing has changed.
     pub(super) fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
         let old = self.config.get();
         let changed = old.set(pairs)?;
@@ -147,7 +147,7 @@ impl Server {
                 self.audit(Act::ConfigSet { names: &names }, who);
             }
         };
-        // A change that makes the log quieter is logged before it: levels are in the order of what they leave out.
+        // A change that makes the log quieter is logged before it: a higher level logs less.
         if config.loglevel as u8 > old.loglevel as u8 {
             audit();
             self.put_in_force(&old, config, ready);
@@ -171,7 +171,7 @@ impl Server {
         if let Some(name) = password {
             check_password(new).map_err(|reason| SetError::refused(name, reason))?;
         }
-        // Named is enough, as in Redis: the same path may have another certificate by now.
+        // Naming the directive is enough, as in Redis: the same path may have another certificate by now.
         let tls =
             match (changed.first(Change::Certificates), self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
                 (Some(name), Some(settings)) => {
@@ -189,7 +189,7 @@ impl Server {
         }
         if let Some(name) = changed.first(Change::OpenFiles).filter(|_| new.maxclients > old.maxclients) {
             let of_clients = self.clients.len() + self.handshakes.count();
-            // The places of the HTTP port are kept, taken or not.
+            // The places of the HTTP port are reserved, taken or not.
             let over_http = self.clients.over_http() as u64;
             let of_http = u64::from(Places::of(old).http).saturating_sub(over_http);
             let own_files = open_files().saturating_sub(of_clients as u64) + of_http + spare_of_http(old);
@@ -205,8 +205,9 @@ impl Server {
         Ok(Ready { sets_password: password.is_some(), tls })
     }
 
-    /// Whether IDs may run as far ahead as `new` says. A start relies on it that no run before it went further than the
-    /// larger B of the record and of its configuration. Without a record that is the one this server was started with.
+    /// Checks whether IDs may be as far ahead as `new` allows. A start relies on every earlier run having stayed within
+    /// the larger B of the record and of its configuration. Without a record that is the B with which this server was
+    /// started.
     fn check_borrowing(&self, name: &str, new: &Config) -> Result<(), SetError> {
         let start_ms = self.issuer().start_max_borrow_ms();
         if new.id_state == StateKind::File || new.id_max_borrow_ms <= start_ms {
@@ -220,7 +221,7 @@ impl Server {
         Err(SetError::refused(name, reason))
     }
 
-    /// Nothing here can fail.
+    /// Applies a change. Nothing here can fail.
     fn put_in_force(&self, old: &Config, new: Config, ready: Ready) {
         if let (Some(acceptor), Some(loaded)) = (&self.tls, ready.tls) {
             acceptor.install(loaded);

@@ -1,4 +1,4 @@
-//! What took long: commands into the slow log, and commands, waits and saves as events for `LATENCY`.
+//! Records of slow work: commands in the slow log, and commands, waits and saves as events for `LATENCY`.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -11,12 +11,12 @@ use crate::session::{Form, Noted, Reply, Session, Timing, Turn};
 use crate::stats::{Entry, Events, SlowLog};
 use crate::system::clock::{self, Clock as _};
 
-/// A client waited for IDs: at the borrow limit, for the watermark, or behind others that did.
+/// Event of a client that waited for IDs: at the borrow limit, for the watermark, or behind other waiting clients.
 pub(super) const DRAW_WAIT: &str = "draw-wait";
-/// A save of the watermark, successful or not.
+/// Event of a save of the watermark, successful or not.
 pub(super) const WATERMARK_SAVE: &str = "watermark-save";
 
-/// How sessions time commands under this configuration, and which of them they tell one by one.
+/// Returns how sessions time commands under this configuration, and which of them they note.
 pub(super) fn timing(config: &Config) -> Timing {
     let slow_ns = u64::try_from(config.slowlog_log_slower_than_us).map_or(u64::MAX, |us| us.saturating_mul(1000));
     let event_ns = match config.latency_monitor_threshold_ms {
@@ -27,7 +27,7 @@ pub(super) fn timing(config: &Config) -> Timing {
 }
 
 impl Server {
-    /// A command that took long by the session's [`Timing`], and the name of the client that sent it.
+    /// Records a command that was slow by the session's [`Timing`], with the name of its client.
     pub fn note(&self, client: &Client, name: &Arc<str>, noted: Noted) {
         let config = self.config.get();
         let event = if noted.command.flags.has(Flags::FAST) { "fast-command" } else { "command" };
@@ -38,7 +38,7 @@ impl Server {
         }
     }
 
-    /// The ID commands of a turn, whose share of the draw was `share_ns` each.
+    /// Records the ID commands of a turn, each of which had a share of `share_ns` in the draw.
     pub fn note_ids(&self, client: &Client, session: &Session, turn: &Turn, share_ns: u64) {
         let config = self.config.get();
         self.note_event("fast-command", share_ns / 1_000_000);
@@ -82,7 +82,7 @@ impl Server {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something took `ms` milliseconds; kept from `latency-monitor-threshold` on.
+    /// Records an event of `ms` milliseconds, if that reaches `latency-monitor-threshold`.
     pub fn note_event(&self, name: &'static str, ms: u64) {
         let from_ms = self.config.get().latency_monitor_threshold_ms;
         if from_ms > 0 && ms >= from_ms {
@@ -90,7 +90,7 @@ impl Server {
         }
     }
 
-    /// A client waited so long for its IDs.
+    /// Records a client's wait for its IDs.
     pub fn note_draw_wait(&self, ns: u64) {
         self.note_event(DRAW_WAIT, ns / 1_000_000);
     }

@@ -1,12 +1,11 @@
 //! A value replaced as a whole while readers keep using the old one: the configuration, the settings of sessions.
 //!
-//! Each connection looks before each read whether there is a new one: a number, which is one load where nothing
+//! Each connection checks before each read whether there is a new one: a number, which is one load where nothing
 //! changes.
 //!
-//! Two libraries have the like and do not fit. `arc-swap` is read without a lock, but each look costs more than a load,
-//! and a change that may fail needs a lock beside it all the same. The `watch` of tokio makes readers wait while a
-//! value is made of the one before, and its version can only be seen by a receiver, of which each idle connection would
-//! hold one.
+//! Two libraries have similar types that do not fit. `arc-swap` is read without a lock, but each check costs more than
+//! a load, and a change that may fail needs a separate lock. tokio's `watch` makes readers wait while a value is made
+//! from the previous one. Its version is visible only to a receiver, which each idle connection would hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub struct Snapshot<T> {
     current: RwLock<Arc<T>>,
     version: AtomicU64,
-    /// Held while a value is made of the one before.
+    /// Held while a value is made from the previous one.
     making: Mutex<()>,
 }
 
@@ -26,22 +25,23 @@ impl<T> Snapshot<T> {
     }
 
     pub fn get(&self) -> Arc<T> {
-        // A value is only replaced as a whole, so one that a panic left is as good as any.
+        // A value is only replaced as a whole, so it is valid after a panic.
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes whenever the value is replaced. Read it before [`Snapshot::get`], and the value is at least as new.
+    /// Returns the version, which changes whenever the value is replaced. If it is read before [`Snapshot::get`], the
+    /// value is at least as new.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Replaces the value by one made of it; of several who do so at a time, each sees what the one before left. Who
-    /// reads does not wait for `make`.
+    /// Replaces the value by one made from it. Concurrent calls run one after the other, each with the previous result.
+    /// Readers do not wait for `make`.
     ///
     /// # Errors
     ///
-    /// Those of `make`; then everything stays as it was.
+    /// The errors of `make`; then nothing changes.
     pub fn update<E>(&self, make: impl FnOnce(&T) -> Result<T, E>) -> Result<(), E> {
         let _one_at_a_time = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let mut value = Arc::new(make(&self.get())?);
@@ -50,7 +50,7 @@ impl<T> Snapshot<T> {
             std::mem::swap(&mut *current, &mut value);
             self.version.fetch_add(1, Ordering::Release);
         }
-        // The old value ends here, where nobody waits for it.
+        // The old value is dropped here, where no reader waits for it.
         Ok(())
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_does_not_wait_for_who_makes_the_next_value() {
+    fn readers_do_not_wait_while_the_next_value_is_made() {
         let value = Snapshot::new(Arc::new(1));
         let read = value.update(|one| {
             let seen = std::thread::scope(|scope| {

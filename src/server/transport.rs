@@ -1,4 +1,4 @@
-//! The byte streams that a client can be on: TCP, TLS over TCP, a Unix socket.
+//! The byte streams of clients: TCP, TLS over TCP, a Unix socket.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -11,16 +11,15 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::server::tls;
 
-/// A byte stream that a client can be on.
+/// A byte stream of a client.
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + Sync + Sized {
-    /// Whether the stream may say which user the client is.
+    /// Whether the stream may name the client's user.
     const NAMES_USERS: bool = false;
 
-    /// What the socket is ready for by what the runtime was told of it, without a system call; waits for one of
-    /// `interest`.
+    /// Returns the readiness of the socket as the runtime knows it, without a system call; waits for one of `interest`.
     fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
 
-    /// The name of the user that the client has proved to be in its handshake; only the first call gets it.
+    /// Returns the name of the user that the client has proved in its handshake; only the first call gets it.
     fn take_user(&mut self) -> Option<String> {
         None
     }
@@ -100,20 +99,20 @@ impl Movable for UnixStream {
     }
 }
 
-/// What is known of a peer.
+/// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     There,
-    /// It has finished sending. It may still read.
+    /// The peer has finished sending. It may still read.
     HalfClosed,
-    /// It has reset the connection, or closed it both ways.
+    /// The peer has reset the connection, or closed it both ways.
     Gone,
 }
 
-/// Whether the peer is there, by what the runtime has been told: no system call, for thousands may be looked at many
-/// times a second.
+/// Returns the peer's state as the runtime knows it, without a system call, since thousands may be checked many times a
+/// second.
 pub(super) async fn peer_of<T: Transport>(io: &T) -> Peer {
-    // A socket that can be written to is ready: this does not wait. One that can't be may be gone all the same.
+    // A writable socket is ready, so this does not wait. One that is not may be gone all the same.
     let all = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
     let ready = poll_fn(|cx| Poll::Ready(pin!(io.ready(all)).poll(cx))).await;
     match ready {

@@ -1,7 +1,8 @@
-//! One client: who it is, what it may do, and what it has set for its connection.
+//! One client: its user, its permissions, and the settings of its connection.
 //!
-//! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; [`Client::become_user`]
-//! alone sets them. What else follows is asked of the user and of the settings, which connections share.
+//! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; only
+//! [`Client::become_user`] sets them. Everything else that follows is read from the user and the settings, which
+//! connections share.
 
 use std::sync::Arc;
 
@@ -16,23 +17,23 @@ use crate::acl::{self, CommandSet, Context, Denial, Digest, Origin, Proof, Reaso
 use crate::command::{Command, Flags, KEY_BYTES_MAX, Verb};
 use crate::resp::{Args, DecodeLimits, Protocol};
 
-/// The longest name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and a name is shown to
-/// everyone who asks for `CLIENT LIST`.
+/// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
+/// LIST` shows the name.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// Why a request is refused to its user: for `ACL LOG`, and for the reply.
+/// Reason why a request is refused to its user, for `ACL LOG` and for the reply.
 #[derive(Debug)]
 pub(super) struct NotAllowed {
     pub(super) command: &'static Command,
     reason: Reason,
     /// The command's full name, or the key or the channel.
     object: String,
-    /// Whether its user could, with a login.
+    /// Whether a login would allow the request.
     is_guarded: bool,
 }
 
 impl NotAllowed {
-    /// What its user is told; Redis 7.0's text.
+    /// Returns the error text of the reply, which is Redis 7.0's.
     fn text(&self) -> String {
         match self.reason {
             Reason::Key => "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned(),
@@ -43,7 +44,7 @@ impl NotAllowed {
         }
     }
 
-    /// What `EXEC` answers in the place of a command that was allowed when it was queued.
+    /// Returns the error text with which `EXEC` answers a command that was allowed when it was queued.
     fn text_in_exec(&self) -> String {
         let reason = match self.reason {
             Reason::Key => "no permission to touch the specified keys",
@@ -62,41 +63,42 @@ fn named_getid(settings: &Settings) -> Option<&'static Command> {
     command.filter(|_| settings.has_server_id)
 }
 
-/// What `ACL LOG` shows of a key or a channel.
+/// Returns the text of a key or channel for `ACL LOG`.
 fn object_of(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..name.len().min(KEY_BYTES_MAX)]).into_owned()
 }
 
-/// What commands change.
+/// State of a client that commands change.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) settings: Arc<Settings>,
-    /// In a box of its own: a connection is read for every request, and this hardly ever.
+    /// Boxed, because every request reads the client, but rarely its view.
     pub(super) view: Box<Watched>,
-    /// Whether it has logged in, or need not.
+    /// Whether the client has logged in, or needs no login.
     authenticated: bool,
     pub(super) reply_mode: ReplyMode,
-    /// What `CLIENT PAUSE` holds.
+    /// Commands that `CLIENT PAUSE` holds.
     pub(super) pause: Option<Pause>,
-    /// Whom commands are run as: of [`Settings::users`].
+    /// User as which commands run, one of [`Settings::users`].
     user: Arc<User>,
-    /// Whether it may not run guarded commands.
+    /// Whether guarded commands are refused.
     is_guarded: bool,
-    /// Where it came from.
+    /// Origin of the connection.
     origin: Origin,
-    /// Whether it logged in, or began when the default user was open to all.
+    /// Whether the client logged in, or connected while the default user was open.
     logged_in: bool,
-    /// Whether it logged in by something that its user needs: a password, a certificate.
+    /// Whether it logged in with a proof that its user needs: a password or a certificate.
     has_proved: bool,
-    /// Whether its user is gone, or its login was taken back: it must not go on as another, who may be allowed more.
+    /// Whether its user is deleted or its login was withdrawn. It must not continue as another user, who may be allowed
+    /// more.
     pub(super) has_lost_user: bool,
-    /// Whether the next read must look at what is rare: `has_lost_user` and `login_permits`.
+    /// Whether the next read must check the rare cases: `has_lost_user` and `login_permits`.
     pub(super) is_special: bool,
-    /// Passwords it may try.
+    /// Number of passwords it may try.
     login_permits: u32,
-    /// Channels it listens to, if it does.
+    /// Channels and patterns it is subscribed to, if any.
     subscriptions: Option<Box<Subscriptions>>,
-    /// GETID, if it has its own name here (`rename-command` may have taken it) and the user may run it.
+    /// GETID, if the command has its own name (`rename-command` may change it) and the user may run it.
     getid: Option<&'static Command>,
 }
 
@@ -125,7 +127,7 @@ impl Client {
         client
     }
 
-    /// Uses other settings. A client that has authenticated remains so; a connection whose user was deleted ends.
+    /// Replaces the settings. An authenticated client remains authenticated; a connection whose user was deleted ends.
     pub(super) fn set_settings(&mut self, settings: Arc<Settings>) {
         self.settings = settings;
         let user = self.settings.users.get(self.user.name().as_bytes()).filter(|user| user.is_same(&self.user));
@@ -136,14 +138,14 @@ impl Client {
         }
     }
 
-    /// Ends the login unless its user accepts it by the settings in force.
+    /// Ends the login unless its user accepts `proof` under the current settings.
     pub(super) fn confirm_login(&mut self, proof: &Proof) {
         if !self.has_lost_user && !self.user.accepts(proof) {
             self.lose_user();
         }
     }
 
-    /// Ends at the next read: it must not go on as another user, who may be allowed more.
+    /// Ends the connection at the next read. It must not continue as another user, who may be allowed more.
     fn lose_user(&mut self) {
         self.become_user(Arc::clone(self.settings.users.default_user()), false, false);
         self.has_lost_user = true;
@@ -166,13 +168,13 @@ impl Client {
         std::mem::take(&mut self.login_permits)
     }
 
-    /// Says where it came from, before anything is read.
+    /// Sets the origin of the connection, before anything is read.
     pub(super) fn set_origin(&mut self, origin: Origin) {
         self.origin = origin;
         self.become_user(Arc::clone(&self.user), self.logged_in, self.has_proved);
     }
 
-    /// Whether it logged in, or began when nobody needed to.
+    /// Returns true if the client logged in, or connected while no login was needed.
     pub(super) fn is_logged_in(&self) -> bool {
         self.logged_in
     }
@@ -182,25 +184,26 @@ impl Client {
         self.authenticated
     }
 
-    /// How large its requests may be.
+    /// Returns the size limits of its requests.
     #[inline]
     pub(super) fn limits(&self) -> DecodeLimits {
         DecodeLimits { authenticated: self.authenticated, ..self.settings.limits() }
     }
 
-    /// What the user may run here whatever the arguments: without guarded commands, where that is so.
+    /// Returns the commands that the user may run here with any arguments, without guarded ones where a login is
+    /// required.
     #[inline]
     fn allowed(&self) -> &CommandSet {
         self.user.allowed(self.is_guarded, self.settings.vocabulary.names_generators())
     }
 
-    /// Whether nothing was run yet.
+    /// Returns true if the client has not run a command.
     #[inline]
     pub(super) fn has_said_nothing(&self) -> bool {
         self.view.last_command == NO_COMMAND
     }
 
-    /// Whether the user may run it: a bit test, unless the arguments matter.
+    /// Checks whether the user may run a command: a bit test, unless the arguments matter.
     #[inline]
     pub(super) fn check(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
         if self.allowed().has(command.verb) { Ok(()) } else { self.check_args(command, args) }
@@ -220,12 +223,12 @@ impl Client {
         Err(Box::new(NotAllowed { command, reason, object, is_guarded }))
     }
 
-    /// The same for a command that has no first argument that matters.
+    /// Returns true if the user may run the command with any arguments.
     pub(super) fn may(&self, verb: Verb) -> bool {
         self.allowed().has(verb)
     }
 
-    /// [`Session::may_run`](super::Session::may_run).
+    /// Implements [`Session::may_run`](super::Session::may_run).
     pub(super) fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
         let Some(command) = self.settings.vocabulary.find_full(command.as_bytes()) else { return false };
         let is_allowed = match key {
@@ -235,17 +238,17 @@ impl Client {
         is_allowed && !self.is_guarded_from(command)
     }
 
-    /// Whether it is refused for want of a login, whatever the user may do.
+    /// Returns true if the command needs a login that the client lacks, regardless of the user's permissions.
     pub(super) fn is_guarded_from(&self, command: &Command) -> bool {
         command.is_guarded && self.is_guarded
     }
 
-    /// Takes on this user. Everything that follows from the user and the settings is set here.
+    /// Changes the user. Sets everything that follows from the user and the settings.
     fn become_user(&mut self, user: Arc<User>, logged_in: bool, has_proved: bool) {
         self.logged_in = logged_in;
         self.has_proved = has_proved;
         self.is_guarded = self.settings.protection.guards(self.origin, has_proved);
-        // As in Redis, nobody needs to log in while the default user is open to all.
+        // As in Redis, no login is needed while the default user is open.
         let authenticated = logged_in || self.settings.users.default_user().is_open();
         self.authenticated = authenticated;
         self.view.authenticated = authenticated;
@@ -257,42 +260,43 @@ impl Client {
         self.find_getid();
     }
 
-    /// Whether GETID may take the fast path: not where it is refused to a client that listens.
+    /// Sets `getid`: whether GETID may take the fast path. A subscribed client in RESP2 may not.
     fn find_getid(&mut self) {
         let may = |command: &&'static Command| self.user.may(command) && !self.listens_only();
         self.getid = named_getid(&self.settings).filter(may);
     }
 
-    /// The protocol that it speaks from now on.
+    /// Sets the protocol of later replies.
     pub(super) fn set_protocol(&mut self, protocol: Protocol) {
         self.view.protocol = protocol;
         self.find_getid();
     }
 
-    /// Whether it may only say what listening is about: in RESP2 a reply could not be told from a message.
+    /// Returns true if only commands about subscriptions are allowed: in RESP2, a reply cannot be distinguished from a
+    /// message.
     #[inline]
     pub(super) fn listens_only(&self) -> bool {
         self.subscriptions.is_some() && self.view.protocol == Protocol::Resp2
     }
 
-    /// How many channels and patterns it listens to.
+    /// Returns the number of channels and patterns it is subscribed to.
     pub(super) fn subscriptions(&self) -> usize {
         self.subscriptions.as_ref().map_or(0, |all| all.len())
     }
 
-    /// One of those that it listens to.
+    /// Returns one of the channels or patterns it is subscribed to.
     pub(super) fn listens_to(&mut self, kind: Listened) -> Option<Box<[u8]>> {
         self.subscriptions.as_mut()?.any(kind)
     }
 
-    /// Listens to this channel or pattern.
+    /// Subscribes to a channel or pattern.
     pub(super) fn subscribe(&mut self, kind: Listened, name: &[u8]) -> Result<(), TooMany> {
         let added = self.subscriptions.get_or_insert_default().add(kind, name);
         self.note_subscriptions();
         added
     }
 
-    /// Listens to it no more.
+    /// Unsubscribes from a channel or pattern.
     pub(super) fn unsubscribe(&mut self, kind: Listened, name: &[u8]) {
         if let Some(all) = &mut self.subscriptions {
             all.remove(kind, name);
@@ -307,25 +311,25 @@ impl Client {
         self.find_getid();
     }
 
-    /// What it holds for channels, bytes.
+    /// Returns the memory of its subscriptions, bytes.
     pub(super) fn subscription_bytes(&self) -> usize {
         self.subscriptions.as_ref().map_or(0, |all| all.memory_bytes())
     }
 
-    /// Back to where a connection begins: the default user, logged in if that one is open to all.
+    /// Resets the login to that of a new connection: the default user, logged in if that user is open.
     pub(super) fn forget_login(&mut self) {
         let user = Arc::clone(self.settings.users.default_user());
         let logged_in = user.is_open();
         self.become_user(user, logged_in, false);
     }
 
-    /// Leaves a refused request for `ACL LOG`, and returns the reply's text.
+    /// Queues a refused request for `ACL LOG`, and returns the reply's text.
     #[cold]
     pub(super) fn deny(&self, refused: NotAllowed, context: Context, turn: &mut Turn) -> String {
         self.deny_with(refused, context, NotAllowed::text, turn)
     }
 
-    /// The same for one that was allowed when it was queued.
+    /// Queues a request for `ACL LOG` that was allowed when it was queued in `MULTI`, and returns the reply's text.
     #[cold]
     pub(super) fn deny_in_exec(&self, refused: NotAllowed, turn: &mut Turn) -> String {
         self.deny_with(refused, Context::Multi, NotAllowed::text_in_exec, turn)
@@ -344,7 +348,7 @@ impl Client {
         text
     }
 
-    /// `RESET`, as far as it is not about the transaction. What `SETINFO` said stays, as in Redis: it is still true.
+    /// Performs `RESET` except for the transaction. As in Redis, the values of `SETINFO` remain.
     pub(super) fn reset(&mut self, turn: &mut Turn) {
         self.view.database = 0;
         if !self.view.names.name.is_empty() {
@@ -363,7 +367,7 @@ impl Client {
         }
     }
 
-    /// Runs `count` requests that are `GETID` byte for byte, if that is allowed without looking at them one by one.
+    /// Runs `count` requests that are `GETID` byte for byte, if they are allowed without a check of each.
     #[inline]
     pub(super) fn getids(&mut self, count: u32, turn: &mut Turn) {
         if let Some(command) = self.getid {
@@ -374,8 +378,8 @@ impl Client {
         }
     }
 
-    /// Runs the requests that `rest` begins with and that are what was just taken, byte for byte: it was looked at
-    /// whole, and its user may run it. Returns how many bytes they are.
+    /// Runs the requests at the start of `rest` that equal `request` byte for byte: it was checked, and its user may
+    /// run it. Returns their length in bytes.
     pub(super) fn repeats(&mut self, request: &[u8], rest: &[u8], turn: &mut Turn) -> usize {
         turn.is_repeatable = false;
         if turn.tally.is_watched() || !self.reply_mode.is_plain() {
@@ -394,14 +398,15 @@ impl Client {
         times as usize * request.len()
     }
 
-    /// Whether [`Client::getids`] may be used: nobody took GETID's name, and the user may run it and hear of it now.
+    /// Returns true if [`Client::getids`] may be used: GETID has its own name, the user may run it, and its reply is
+    /// neither held nor suppressed.
     #[inline]
     pub(super) fn takes_fast_path(&self) -> bool {
         self.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
     }
 
-    /// Whether a pause holds this command. What ends a pause, a connection or the server goes on, and what an operator
-    /// who connects to do so needs first.
+    /// Returns true if a pause holds this command. Commands that end a pause, a connection or the server are not held,
+    /// nor those that an operator needs first to connect.
     #[inline]
     pub(super) fn holds(&self, command: &Command, transaction: &Transaction) -> bool {
         match self.pause {
@@ -416,26 +421,28 @@ impl Client {
         &self.user
     }
 
-    /// Whether user and password fit. A failure leaves the login as it was, as in Redis; `word` asked for it.
+    /// Logs in, and returns true if user and password match. A failure leaves the login as it was, as in Redis. `word`
+    /// is the command's name in the request.
     pub(super) fn log_in(&mut self, user: &[u8], password: &[u8], word: &[u8], turn: &mut Turn) -> bool {
         debug_assert!(self.login_permits > 0, "a request that tries a password is held until there is a permit");
         self.login_permits = self.login_permits.saturating_sub(1);
         if let Some(user) = self.settings.users.log_in(user, password).map(Arc::clone) {
-            // Any word does for a user without a password: that proves nothing.
+            // A user without a password accepts any text, which proves nothing.
             let has_proved = !user.is_nopass();
             self.become_user(user, true, has_proved);
             turn.end_with_login(Proof::Password(Digest::of(password)));
             return true;
         }
         let kept = |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(NAME_BYTES_MAX)]).into_owned();
-        // Only in `EXEC` does it run with commands queued.
+        // While commands are queued, a login runs only in `EXEC`.
         let context = if self.view.queued.is_some() { Context::Multi } else { Context::TopLevel };
         let user = kept(user).into();
         turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
         false
     }
 
-    /// By a certificate: whatever its passwords, and it proves who it is.
+    /// Logs in by a certificate, which needs no password and proves the identity. Returns false if the user is missing
+    /// or disabled.
     pub(super) fn log_in_as(&mut self, name: &str) -> bool {
         let user = self.settings.users.get(name.as_bytes()).filter(|user| user.is_enabled()).map(Arc::clone);
         let is_known = user.is_some();

@@ -1,64 +1,64 @@
-//! What others may see of a session: `CLIENT LIST` and `CLIENT INFO` are made of it.
+//! The public state of a session, from which `CLIENT LIST` and `CLIENT INFO` are made.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 
 use crate::resp::Protocol;
 
-/// The visible side of a session. Cheap to clone, so that a registry of connections can keep a copy.
+/// The public state of a session. Cheap to clone, so that a registry of connections can keep a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientView {
-    /// The connection's number, as `CLIENT ID` and `HELLO` say it.
+    /// Number of the connection, as in `CLIENT ID` and `HELLO`.
     pub id: u64,
-    /// What it calls itself: one for all that have said nothing of it.
+    /// Names that the client gave itself. Clients without one share a value.
     pub names: Arc<Names>,
-    /// The user it is, authenticated or not: the default one at first, as in Redis.
+    /// Current user, authenticated or not. At first the default user, as in Redis.
     pub user: Arc<str>,
-    /// Which user of that name: see [`crate::acl::User::incarnation`].
+    /// Incarnation of the user: see [`crate::acl::User::incarnation`].
     pub incarnation: u64,
-    /// The database of `SELECT`. It means nothing here beyond being remembered.
+    /// Database of `SELECT`. It has no effect here beyond being remembered.
     pub database: u32,
-    /// RESP2 or RESP3.
+    /// Protocol version, RESP2 or RESP3.
     pub protocol: Protocol,
-    /// How many commands wait for `EXEC`; `None` outside of `MULTI`.
+    /// Number of commands queued for `EXEC`; `None` outside `MULTI`.
     pub queued: Option<u32>,
-    /// The full name of the command that ran last (`client|list`), `NULL` before the first, as Redis has it.
+    /// Full name of the last command (`client|list`). `NULL` before the first, as in Redis.
     pub last_command: &'static str,
-    /// `CLIENT NO-EVICT ON`.
+    /// State of `CLIENT NO-EVICT`.
     pub no_evict: bool,
-    /// `CLIENT NO-TOUCH ON`.
+    /// State of `CLIENT NO-TOUCH`.
     pub no_touch: bool,
-    /// Behind `MONITOR`.
+    /// Whether the client runs `MONITOR`.
     pub monitors: bool,
-    /// How many channels it listens to, and how many patterns.
+    /// Number of subscribed channels and patterns.
     pub subscriptions: [u16; 2],
-    /// Whether it has logged in, or need not.
+    /// Whether the client has logged in, or needs no login.
     pub authenticated: bool,
 }
 
-/// What a client calls itself.
+/// Names that a client gave itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// `CLIENT SETNAME`; empty when never set.
+    /// Name of `CLIENT SETNAME`; empty if never set.
     pub name: Arc<str>,
-    /// `CLIENT SETINFO LIB-NAME`; empty when never set.
+    /// Value of `CLIENT SETINFO LIB-NAME`; empty if never set.
     pub lib_name: Arc<str>,
-    /// `CLIENT SETINFO LIB-VER`; empty when never set.
+    /// Value of `CLIENT SETINFO LIB-VER`; empty if never set.
     pub lib_version: Arc<str>,
 }
 
 static NO_NAMES: LazyLock<Arc<Names>> = LazyLock::new(Arc::default);
 
-/// `last_command` before the first.
+/// Value of `last_command` before the first command.
 pub(super) const NO_COMMAND: &str = "NULL";
 
 impl ClientView {
-    /// Whether it listens to any channel or pattern.
+    /// Returns true if the client is subscribed to any channel or pattern.
     pub fn listens(&self) -> bool {
         self.subscriptions != [0; 2]
     }
 
-    /// That of a connection that has said nothing yet.
+    /// Returns the view of a new connection.
     pub(super) fn new(id: u64, user: Arc<str>) -> ClientView {
         ClientView {
             id,
@@ -78,10 +78,10 @@ impl ClientView {
     }
 }
 
-/// A view that remembers whether it may have changed since somebody last looked: nearly all requests change nothing,
-/// and comparing it with what others were shown costs more than drawing an ID.
+/// A view with a flag that it may have changed since it was last read. Nearly all requests change nothing, and a
+/// comparison with the published copy costs more than drawing an ID.
 ///
-/// Whoever takes it mutably counts as one who changes it.
+/// Every mutable access counts as a change.
 #[derive(Debug)]
 pub(super) struct Watched {
     view: ClientView,
@@ -89,23 +89,23 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// One that nobody has looked at.
+    /// Makes a view that counts as changed.
     pub(super) fn new(view: ClientView) -> Watched {
         Watched { view, has_changed: true }
     }
 
-    /// The view if it may have changed since the last call.
+    /// Returns the view if it may have changed since the last call.
     #[inline]
     pub(super) fn take_changed(&mut self) -> Option<&ClientView> {
         std::mem::take(&mut self.has_changed).then_some(&self.view)
     }
 
-    /// What it calls itself, to be changed.
+    /// Returns the client's names for a change.
     pub(super) fn names_mut(&mut self) -> &mut Names {
         Arc::make_mut(&mut self.names)
     }
 
-    /// This command ran last; mostly it is the one that ran before.
+    /// Sets the last command, which is mostly the same as before.
     #[inline]
     pub(super) fn set_last_command(&mut self, name: &'static str) {
         if !std::ptr::eq(self.view.last_command, name) {

@@ -1,9 +1,9 @@
-//! What a command asks the server for: everything that needs a clock, other connections, the configuration or the
-//! process.
+//! Effects: what a command needs from the server, because it requires a clock, other connections, the configuration or
+//! the process.
 //!
-//! A session cannot see any of these, so `read` ends the turn and hands out an effect; whatever was wrong with the
-//! command has been answered before one is made. Each family has its file in `session/commands`, where its effects are
-//! made, and one of the same name in `server/effects`, where they are carried out.
+//! A session has no access to these, so `read` ends the turn and returns an effect. Every error of a command is
+//! answered before its effect is made. Each family has a file in `session/commands`, where its effects are made, and
+//! one of the same name in `server/effects`, where they are carried out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,131 +15,131 @@ use super::worker_effect::WorkerEffect;
 use crate::command::NamedId;
 use crate::text::timestamp::Time;
 
-/// What only the server can do for a command; its answer is the command's reply.
+/// An action of the server for a command; its answer is the command's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// About IDs that exist already, or whether there will be more.
+    /// Commands about existing IDs, or about readiness for more.
     Ids(IdsEffect),
-    /// `CLIENT`.
+    /// The command `CLIENT`.
     Client(ClientEffect),
-    /// `CONFIG`.
+    /// The command `CONFIG`.
     Config(ConfigEffect),
-    /// What the server tells of itself.
+    /// Information about the server.
     Introspect(IntrospectEffect),
-    /// `ACL`.
+    /// The command `ACL`.
     Acl(AclEffect),
-    /// What is asked of sequences as keys and hashes.
+    /// Commands about sequences as keys and hashes.
     Keys(KeysEffect),
-    /// `SEQUENCE`.
+    /// The command `SEQUENCE`.
     Sequence(SequenceEffect),
-    /// A script that is known.
+    /// A known script.
     Script(ScriptEffect),
-    /// `WORKERID`.
+    /// The command `WORKERID`.
     Worker(WorkerEffect),
     /// `SHUTDOWN ...`: stop, or with [`Shutdown::abort`] answer `+OK` or `ERR No shutdown in progress.`.
     Shutdown(Shutdown),
 }
 
-/// Of commands about IDs.
+/// Effects of commands about IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdsEffect {
     /// `DECODEID id`: answer [`crate::command::describe_id`] with the wall clock's time.
     Decode(Id),
     /// `DECODEID id` where there are named generators: answer [`crate::command::describe_any_id`].
     DecodeAny {
-        /// If it is an ID of the unnamed one.
+        /// The ID, if it is one of the unnamed generator.
         id: Option<Id>,
-        /// What it could be, in each of the others that could have given it.
+        /// Meaning of the text in each other generator that could have given it.
         named: Vec<NamedId>,
     },
     /// `DECODEID id name`: answer [`crate::command::describe_named_id`].
     DecodeNamed(NamedId),
-    /// `GENERATORS`: answer what each named generator is, and where.
+    /// `GENERATORS`: answer declaration and state of each named generator.
     Generators,
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
     Ready {
-        /// Whether the client has logged in, where it has to: paths and reasons are for those who have.
+        /// Whether the client has logged in, or needs no login. Only then the answer has paths and reasons.
         tells_why: bool,
     },
     /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
     Span([Time; 2]),
     /// `IDSPAN from to name`: answer [`crate::command::describe_named_span`].
     SpanNamed {
-        /// Whose IDs.
+        /// Generator of the IDs.
         generator: Arc<NamedGenerator>,
-        /// From and to.
+        /// Start and end of the span.
         times: [Time; 2],
     },
 }
 
-/// Of `CLIENT`.
+/// Effects of `CLIENT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientEffect {
     /// `INFO`: answer a verbatim text, this connection's line.
     Info,
     /// `LIST ...`: answer a verbatim text, one line for each connection that the filter admits.
     List(ClientFilter),
-    /// `KILL ...`: end the connections meant; answer how many, or of the old form `+OK` or an error. This one's own
-    /// ends when that answer is written.
+    /// `KILL ...`: end the matching connections; answer their number, or in the old form `+OK` or an error. The
+    /// client's own connection ends after this answer is written.
     Kill(Box<ClientKill>),
-    /// `PAUSE timeout [mode]`: hold requests of all clients for so many milliseconds; answer `+OK`.
+    /// `PAUSE timeout [mode]`: hold requests of all clients for this time; answer `+OK`.
     Pause {
-        /// How long.
+        /// Duration of the pause, ms.
         timeout_ms: u64,
-        /// Which requests.
+        /// Requests to hold.
         holds: Pause,
     },
     /// `UNPAUSE`: answer `+OK`.
     Unpause,
-    /// `UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 when it does not wait.
+    /// `UNBLOCK id [TIMEOUT|ERROR]`: end that client's wait for IDs; answer 1, or 0 if it does not wait.
     Unblock {
-        /// Which client; no connection has a negative one.
+        /// Number of the client's connection. No connection has a negative number.
         id: i64,
-        /// What it is told.
+        /// Error for the client.
         how: Unblock,
     },
 }
 
-/// Of `CONFIG`.
+/// Effects of `CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigEffect {
     /// `GET pattern ...`: answer a map of bulk strings.
     Get {
-        /// Glob patterns; letter case does not count.
+        /// Glob patterns, in any letter case.
         patterns: Vec<Vec<u8>>,
-        /// Whether the values of secrets are shown: who may set them may read them.
+        /// Whether the values of secrets are shown. A user who may set them may read them.
         shows_secrets: bool,
     },
     /// `SET name value ...`: change all of these names and values, as sent, or none; answer `+OK` or an error.
     Set(Vec<(Vec<u8>, Vec<u8>)>),
-    /// `REWRITE`: write what is in force into the configuration file; answer `+OK` or an error.
+    /// `REWRITE`: write the current configuration into the configuration file; answer `+OK` or an error.
     Rewrite,
     /// `RESETSTAT`: set the counters of INFO back to zero; answer `+OK`.
     ResetStat,
 }
 
-/// Of commands that the server answers about itself.
+/// Effects of commands that return information about the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntrospectEffect {
     /// `INFO [section ...]`: answer a verbatim text (`txt`). Section names are in lower case; none: the default ones.
     Info(Vec<String>),
     /// `TIME`: answer an array of two bulk strings, Unix seconds and microseconds.
     Time,
-    /// `MONITOR`: answer `+OK`; the client is fed from now on, for as long as its view says so. Or an error, and
-    /// [`Session::stop_monitoring`](super::Session::stop_monitoring).
+    /// `MONITOR`: answer `+OK`; the client is then fed for as long as its view has `monitors` set. Or answer an error,
+    /// and call [`Session::stop_monitoring`](super::Session::stop_monitoring).
     Monitor,
-    /// `SLOWLOG GET`: answer an array of so many entries at most, newest first; `None`: all.
+    /// `SLOWLOG GET`: answer an array of at most this many entries, newest first; `None`: all.
     SlowLogGet(Option<usize>),
-    /// `SLOWLOG LEN`: answer how many there are.
+    /// `SLOWLOG LEN`: answer the number of entries.
     SlowLogLen,
-    /// `SLOWLOG RESET`: forget all.
+    /// `SLOWLOG RESET`: remove all entries.
     SlowLogReset,
     /// `LATENCY LATEST`: answer an array, for each event its name, the time and the ms of the latest sample, and the
     /// worst ms.
     LatencyLatest,
     /// `LATENCY HISTORY event`: answer an array of pairs, time and ms.
     LatencyHistory(Vec<u8>),
-    /// `LATENCY RESET [event ...]`: answer how many were forgotten; without names, all are.
+    /// `LATENCY RESET [event ...]`: answer the number of removed events; without names, all are removed.
     LatencyReset(Vec<Vec<u8>>),
     /// `LATENCY DOCTOR`: answer a text.
     LatencyDoctor,
@@ -153,30 +153,31 @@ pub enum IntrospectEffect {
     MemoryStats,
 }
 
-/// Of `ACL`.
+/// Effects of `ACL`.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AclEffect {
-    /// `SETUSER name rule ...`: answer `+OK`, or why not.
+    /// `SETUSER name rule ...`: answer `+OK` or an error.
     SetUser {
-        /// As it was sent.
+        /// Name as it was sent.
         name: Vec<u8>,
-        /// As they were sent; there may be passwords among them.
+        /// Rules as they were sent, which may contain passwords.
         rules: Vec<Vec<u8>>,
     },
-    /// `DELUSER name ...`: answer how many there were. Their connections end. The default user is not among them.
+    /// `DELUSER name ...`: answer the number of deleted users. Their connections end. The default user is never among
+    /// them.
     DelUser(Vec<Vec<u8>>),
     /// `LIST`: answer a line for each user.
     List {
-        /// Whether digests of passwords are in them.
+        /// Whether the lines contain digests of passwords.
         shows_secrets: bool,
     },
     /// `USERS`: answer their names.
     Users,
-    /// `LOG [count]`: answer the latest entries, so many at most.
+    /// `LOG [count]`: answer at most this many of the latest entries.
     Log(usize),
-    /// `LOG RESET`: forget them.
+    /// `LOG RESET`: remove all entries.
     LogReset,
-    /// `GENPASS [bits]`: answer so many random hex digits, 1 to 1024.
+    /// `GENPASS [bits]`: answer this many random hex digits, 1 to 1024.
     GenPass(usize),
     /// `SAVE`: write the ACL file.
     Save,
@@ -184,7 +185,7 @@ pub enum AclEffect {
     Load,
 }
 
-/// Without rules, among which there may be passwords.
+/// Omits rules, which may contain passwords.
 impl fmt::Debug for AclEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -201,49 +202,49 @@ impl fmt::Debug for AclEffect {
     }
 }
 
-/// Which connections `CLIENT LIST` shows.
+/// Connections that `CLIENT LIST` shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFilter {
-    /// All.
+    /// All connections.
     All,
-    /// Those of one kind.
+    /// Connections of one kind.
     Kind(ClientKind),
-    /// Those with these ids, in this order; ids that no connection has are passed over.
+    /// Connections with these ids, in this order. Ids without a connection are skipped.
     Ids(Vec<u64>),
 }
 
-/// Which connections `CLIENT KILL` ends: those that everything set here is true of.
+/// Connections that `CLIENT KILL` ends: those that match every filter set here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientKill {
     /// `CLIENT KILL addr:port`, which answers `+OK` or `ERR No such client`.
     pub is_old_form: bool,
-    /// `ID`.
+    /// Filter `ID`.
     pub id: Option<u64>,
-    /// `TYPE`.
+    /// Filter `TYPE`.
     pub kind: Option<ClientKind>,
-    /// `USER`.
+    /// Filter `USER`.
     pub user: Option<String>,
-    /// `ADDR`: the client's end, as `CLIENT LIST` shows it.
+    /// Filter `ADDR`: the client's address, as in `CLIENT LIST`.
     pub addr: Option<Vec<u8>>,
-    /// `LADDR`: the server's end.
+    /// Filter `LADDR`: the server's address.
     pub laddr: Option<Vec<u8>>,
-    /// Whether the connection that asks is left alone (`SKIPME`).
+    /// Whether the requesting connection is spared (`SKIPME`).
     pub skips_own: bool,
 }
 
-/// Which requests `CLIENT PAUSE` holds.
+/// Requests that `CLIENT PAUSE` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pause {
-    /// `WRITE`: those that give IDs.
+    /// `WRITE`: requests for IDs.
     Write,
-    /// `ALL`: every one, but those by which a pause, a login or the server is ended.
+    /// `ALL`: every request, except those that end a pause or the server, or log in.
     All,
 }
 
-/// What a client is told whose wait for IDs `CLIENT UNBLOCK` ends. `Display` is the text of the error reply.
+/// Error of a client whose wait for IDs `CLIENT UNBLOCK` ends. `Display` is the text of the error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unblock {
-    /// `TIMEOUT`, the default: as if it had waited long enough.
+    /// `TIMEOUT`, the default: as if its maximum wait were over.
     #[error("BUSY the wait for ids was ended by CLIENT UNBLOCK")]
     Timeout,
     /// `ERROR`: Redis's text.
@@ -251,20 +252,20 @@ pub enum Unblock {
     Error,
 }
 
-/// Kinds of connections as Redis names them.
+/// Kinds of connections, by Redis's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A client that sends commands: every one that listens to no channels.
+    /// A client that sends commands and has no subscriptions.
     Normal,
-    /// A primary we replicate from: none here.
+    /// A primary that this server replicates from: none here.
     Master,
     /// A replica: none here.
     Replica,
-    /// One that listens to channels.
+    /// A client with subscriptions.
     PubSub,
 }
 
-/// The options of `SHUTDOWN`. `SAVE` is accepted and means nothing: the state is always saved.
+/// The options of `SHUTDOWN`. `SAVE` is accepted without effect: the state is always saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shutdown {
     /// `NOW`: don't wait for replies in flight.
@@ -273,6 +274,6 @@ pub struct Shutdown {
     pub nosave: bool,
     /// `FORCE`: stop even if the state can't be saved.
     pub force: bool,
-    /// `ABORT`: take a shutdown that is under way back.
+    /// `ABORT`: cancel a shutdown in progress.
     pub abort: bool,
 }

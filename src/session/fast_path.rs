@@ -1,19 +1,19 @@
 //! The fast path: requests that are GETID byte for byte.
 //!
-//! Nearly all requests of nearly all servers are these fifteen bytes, and a pipeline is many of them in a row.
-//! Comparing two words tells such a request from any other; neither decoder nor vocabulary is asked. Whatever is not
-//! exactly this (an inline command, another command, a request cut short) takes the usual way, with the same result.
+//! Nearly all requests of nearly all servers are these fifteen bytes, and a pipeline is many of them in a row. A
+//! comparison of two words distinguishes such a request from any other, without decoder or vocabulary. Any other input
+//! (an inline command, another command, an incomplete request) takes the usual way, with the same result.
 
 /// `GETID` as clients send it.
 const GETID: [u8; LEN] = *b"*1\r\n$5\r\nGETID\r\n";
 
 const LEN: usize = 15;
 
-/// The request's first and last eight bytes; they share one, the line feed.
+/// First and last eight bytes of the request. They share one, the line feed.
 const HEAD: u64 = word(&GETID, 0);
 const TAIL: u64 = word(&GETID, LEN - 8);
 
-/// Clears what tells small letters from capitals, in the five bytes that are letters.
+/// Clears the bits that distinguish small letters from capitals, in the five bytes that are letters.
 const CAPITALS: u64 = u64::from_le_bytes([0xff, 0xdf, 0xdf, 0xdf, 0xdf, 0xdf, 0xff, 0xff]);
 
 const fn word(bytes: &[u8; LEN], at: usize) -> u64 {
@@ -26,7 +26,7 @@ const fn word(bytes: &[u8; LEN], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// How many requests `input` begins with that are `GETID`, at most `max`, and how many bytes they are.
+/// Returns the number of `GETID` requests at the start of `input`, at most `max`, and their length in bytes.
 #[inline]
 pub(super) fn leading_getids(input: &[u8], max: u32) -> (u32, usize) {
     let mut count = 0;

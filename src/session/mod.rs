@@ -1,24 +1,9 @@
 //! One client's side of the protocol: bytes in, a [`Turn`] out; a turn and its IDs in, bytes out.
 //!
-//! A client may send a thousand requests before it reads a reply. Taken one by one, each would cost a visit to the
-//! issuer and a write to the socket. So [`Session::read`] takes all complete requests that a read brought, settles
-//! everything about them that does not need IDs, and says how many IDs the rest needs; those are drawn in one step, and
-//! [`Session::write`] puts everything in order. Bounds on a turn make several of a greedy pipeline.
-//!
-//! There is no clock, no socket and no other connection here. What a command needs of them, it asks for by an
-//! [`Effect`], and the turn ends there:
-//!
-//! ```text
-//! loop {
-//!     used = session.read(input, turn)             again at once while turn.more, even with no input left
-//!     session.write(turn, draw(turn.draws), output)     write_beside() if there are draws beside the unnamed one
-//!     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
-//!     if turn.close { write output and end }
-//! }
-//! ```
-//!
-//! Not here: what becomes of a request (`request`), what commands do (`commands`), the queue of `MULTI`
-//! (`transaction`), how requests are cut out of the input ([`crate::resp`]).
+//! A client may send a thousand requests before it reads a reply. One by one, each would cost a visit to the issuer and
+//! a write to the socket. So the session takes all complete requests of a read at once, and their IDs are drawn in one
+//! step: see [`Session`]. It has no clock, no socket and no access to other connections. A command that needs them
+//! returns an [`Effect`].
 //!
 //! Invariant: every request gets exactly one reply, in the order of requests, and each turn's replies are written with
 //! the IDs drawn for that turn before the next one is read.
@@ -77,32 +62,45 @@ use crate::acl::{Origin, Proof};
 use crate::command::Verb;
 use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
 
-/// What was drawn beside the IDs of the unnamed generator.
+/// Draws of a turn beside the IDs of the unnamed generator.
 pub struct Beside<'a> {
-    /// From named generators, for each named draw.
+    /// Draws from named generators, one for each named draw.
     pub named: &'a mut NamedDrawn,
-    /// From sequences, for each sequence draw.
+    /// Draws from sequences, one for each sequence draw.
     pub sequences: &'a mut SequencesDrawn,
-    /// Bits that nobody can guess.
+    /// Source of random bits that cannot be guessed.
     pub noise: &'a mut dyn FnMut() -> u128,
 }
 
 /// One client's protocol state.
+///
+/// [`Session::read`] takes all complete requests that a read brought, does everything that needs no IDs, and returns
+/// the number of IDs for the rest. [`Session::write`] writes all replies in order. Bounds on a turn divide a greedy
+/// pipeline into several turns; an effect ends the turn. The caller's loop:
+///
+/// ```text
+/// loop {
+///     used = session.read(input, turn)             again at once while turn.more, even with no input left
+///     session.write(turn, draw(turn.draws), output)     write_beside() if there are draws beside the unnamed one
+///     if let Some(effect) = turn.effect.take() { session.reply(answer(effect), output) }
+///     if turn.close { write output and end }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Session {
-    /// In the middle of a request whose end has not come. Else it is the turn's that is read: most connections have
-    /// nothing to decode most of the time.
+    /// Decoder of an incomplete request. Otherwise the turn's decoder is used: most connections have nothing to decode
+    /// most of the time.
     unfinished: Option<Box<Decoder>>,
     transaction: Transaction,
     client: Client,
-    /// Whether the answer to the last turn's effect is not wanted.
+    /// Whether the answer to the last turn's effect is suppressed.
     answer_muted: bool,
-    /// The request that arrives is refused and passed over: why. Boxed, for it is rare.
+    /// Reason why the request in arrival is refused and skipped. Boxed, since it is rare.
     refused: Option<Box<Refused>>,
 }
 
 impl Session {
-    /// The session of connection number `id`.
+    /// Makes the session of connection number `id`.
     pub fn new(id: u64, settings: Arc<Settings>) -> Session {
         Session {
             unfinished: None,
@@ -113,14 +111,14 @@ impl Session {
         }
     }
 
-    /// The same for a client from elsewhere, which may do less without a login.
+    /// Sets the origin of the client. A client from another machine may do less without a login.
     #[must_use]
     pub fn from(mut self, origin: Origin) -> Session {
         self.client.set_origin(origin);
         self
     }
 
-    /// The same for a client that speaks this protocol from the start, and that calls itself so.
+    /// Sets the initial protocol of the client, and its library's name.
     #[must_use]
     pub fn speaking(mut self, protocol: Protocol, library: &str) -> Session {
         self.client.set_protocol(protocol);
@@ -128,67 +126,68 @@ impl Session {
         self
     }
 
-    /// Logs in as a user whom the client has shown to be by other means than a password, such as a certificate. False,
-    /// and nothing changes, if there is no such user or it is off.
+    /// Logs in as a user that the client has proved by other means than a password, such as a certificate. Returns
+    /// false, without a change, if the user does not exist or is off.
     pub fn log_in_as(&mut self, name: &str) -> bool {
         self.client.log_in_as(name)
     }
 
-    /// Takes the login of a turn back if its user does not accept it by the settings in force: its password was
-    /// replaced meanwhile. To be called once others can see the login and the session has the latest settings; then
-    /// who replaces a password and ends the user's connections leaves none that logged in by the old one.
+    /// Withdraws the login of a turn if its user no longer accepts it, because its password was replaced meanwhile.
+    /// Call it once the login is visible to other connections and the session has the latest settings. Then a change of
+    /// the password that ends the user's connections leaves none with the old password.
     pub fn confirm_login(&mut self, proof: &Proof) {
         self.client.confirm_login(proof);
     }
 
-    /// Lets a client that has said nothing begin again by the settings in force.
+    /// Resets the login of a client that has not run a command, by the current settings.
     pub fn begin_again(&mut self) {
         self.client.forget_login();
     }
 
-    /// Whether the user it logged in as is gone, or the login was taken back: nothing more is answered.
+    /// Returns true if the user is deleted or the login was withdrawn. Nothing more is answered.
     pub fn has_lost_user(&self) -> bool {
         self.client.has_lost_user
     }
 
-    /// What others may see of it.
+    /// Returns the session's public state.
     pub fn view(&self) -> &ClientView {
         &self.client.view
     }
 
-    /// The same if it may have changed since the last call, for those who are shown it.
+    /// Returns the session's public state if it may have changed since the last call.
     #[inline]
     pub fn take_changed_view(&mut self) -> Option<&ClientView> {
         self.client.view.take_changed()
     }
 
-    /// The settings that it uses.
+    /// Returns the settings in use.
     #[inline]
     pub fn settings(&self) -> &Settings {
         &self.client.settings
     }
 
-    /// Uses other settings from the next read on. A client that has authenticated remains so; if its user was deleted,
-    /// the next read ends the connection.
+    /// Replaces the settings from the next read on. An authenticated client remains authenticated; if its user was
+    /// deleted, the next read ends the connection.
     ///
-    /// A turn is written by the settings it was read by: not between [`Session::read`] and [`Session::write`].
+    /// Must not be called between [`Session::read`] and [`Session::write`], since a turn is written with the settings
+    /// it was read with.
     pub fn set_settings(&mut self, settings: Arc<Settings>) {
         self.client.set_settings(settings);
     }
 
-    /// Holds requests from the next read on, or does so no longer (`CLIENT PAUSE`); see [`Turn::held`].
+    /// Sets or ends a pause of requests from the next read on (`CLIENT PAUSE`); see [`Turn::held`].
     #[inline]
     pub fn set_pause(&mut self, pause: Option<Pause>) {
         self.client.pause = pause;
     }
 
-    /// Lets the next read try so many passwords ([`Turn::logins_held`]): the server limits how fast that may go.
+    /// Allows the next read to try this many passwords ([`Turn::logins_held`]). The server limits their rate.
     pub fn permit_logins(&mut self, logins: u32) {
         self.client.permit_logins(logins);
     }
 
-    /// How many of those were not used yet. The session keeps them while `EXEC` still has commands to run, which may
-    /// take several turns; else they are taken back.
+    /// Returns the number of unused permits for passwords. The session keeps them while `EXEC` still has commands to
+    /// run, which may take several turns; otherwise it loses them.
     pub fn unused_permits(&mut self) -> u32 {
         if !self.transaction.is_running() {
             return self.client.withdraw_permits();
@@ -196,20 +195,19 @@ impl Session {
         self.client.login_permits()
     }
 
-    /// `MONITOR` was refused: it does not monitor after all.
+    /// Resets the monitor state after `MONITOR` was refused.
     pub fn stop_monitoring(&mut self) {
         self.client.view.monitors = false;
     }
 
-    /// Whether `EXEC` still has commands to run.
+    /// Returns true if `EXEC` still has commands to run.
     pub fn is_in_exec(&self) -> bool {
         self.transaction.is_running()
     }
 
-    /// Takes complete requests of `input`, as many as the turn's bounds allow, and returns how many bytes they were.
+    /// Takes complete requests from `input`, as many as the turn's bounds allow, and returns their length in bytes.
     ///
-    /// `input` begins with the first byte that was not used yet. See [`Turn`] for what to do next; `turn` is emptied
-    /// first.
+    /// `input` begins with the first unused byte. See [`Turn`] for the next step; `turn` is emptied first.
     pub fn read(&mut self, input: &[u8], turn: &mut Turn) -> usize {
         turn.clear(self.client.settings.turn_ids_max);
         turn.muted = self.client.reply_mode.is_muted();
@@ -242,12 +240,12 @@ impl Session {
             }
         }
         self.answer_muted = turn.muted;
-        // Nobody is answered behind QUIT or a broken request.
+        // Requests after QUIT or a broken request are not answered.
         if turn.close { input.len() } else { used }
     }
 
-    /// Takes one request, or as many plain `GETID` as follow each other, and returns how many bytes they were; `None`
-    /// if the input has no whole request, or the turn must wait with it.
+    /// Takes one request, or a run of plain `GETID`, and returns their length in bytes. Returns `None` if the input has
+    /// no complete request, or the turn must hold it.
     #[inline]
     fn read_request(&mut self, input: &[u8], turn: &mut Turn) -> Option<usize> {
         if self.client.takes_fast_path()
@@ -271,7 +269,8 @@ impl Session {
         used
     }
 
-    /// The same for what has to be looked at.
+    /// Takes one request through the decoder, and returns its length in bytes, or `None` as [`Session::read_request`]
+    /// does.
     #[inline]
     fn decode_request(&mut self, decoder: &mut Decoder, input: &[u8], turn: &mut Turn) -> Option<usize> {
         let Session { transaction, client, refused, .. } = self;
@@ -345,13 +344,13 @@ impl Session {
         client.view.queued = transaction.queued();
     }
 
-    /// What is to be done behind a request of a client that has `CLIENT REPLY` not simply on.
+    /// Updates the reply mode after a request of a client that has used `CLIENT REPLY`.
     #[cold]
     fn end_request(&mut self, turn: &mut Turn) {
         if turn.muted {
             turn.forget_replies();
         }
-        // What holds for EXEC holds for all it runs.
+        // The mode of EXEC applies to all commands that it runs.
         if !self.transaction.is_running() {
             self.client.reply_mode.next_request();
         }
@@ -360,19 +359,19 @@ impl Session {
 
     /// Appends the turn's replies, in order.
     ///
-    /// `drawn` has exactly the IDs of `turn.draws`, ascending; or it is the text of an error reply (without `-`), which
-    /// then takes the place of each reply that needs IDs, while all others are as they are.
+    /// `drawn` has exactly the IDs of `turn.draws`, ascending. Or it is the text of an error reply (without `-`), which
+    /// replaces each reply that needs IDs; all others remain.
     ///
     /// # Panics
     ///
-    /// When `drawn` has another number of IDs, or the turn asks named generators or sequences, which would be the
-    /// caller's bug.
+    /// If `drawn` has another number of IDs, or the turn has draws from named generators or sequences. Both are errors
+    /// of the caller.
     pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
         self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that has draws beside the unnamed one"));
     }
 
-    /// The same for a turn that asks named generators or sequences: `beside` has what was drawn for each of them, or a
-    /// refusal.
+    /// Appends the replies of a turn that draws from named generators or sequences: `beside` has the values or a
+    /// refusal for each of them.
     ///
     /// # Panics
     ///
@@ -398,7 +397,7 @@ impl Session {
         });
     }
 
-    /// Appends what a command gets of a sequence.
+    /// Appends the reply to a command that draws from a sequence.
     #[inline]
     fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequencesDrawn, output: &mut Vec<u8>) {
         let draw = turn.sequence_draws().get(reply.draw as usize);
@@ -411,7 +410,7 @@ impl Session {
         }
     }
 
-    /// The generator that such a draw is for, if it is for one.
+    /// Returns the counter that a draw is for, if any.
     pub fn counter_of(&self, draw: &SequenceDraw) -> Option<&Arc<CounterDeclaration>> {
         self.client.settings.counters.get(draw.counter?)
     }
@@ -429,7 +428,8 @@ impl Session {
         named.part(reply.draw).expect("there is a part for each draw").write(reply, generator, noise, output);
     }
 
-    /// A reply of a named generator by its number in the turn, and the request's words from the generator's name on.
+    /// Returns a named generator's reply by its number in the turn, and the request's words from the generator's name
+    /// on.
     pub fn named_reply(&self, turn: &Turn, at: usize) -> Option<(NamedReply, Vec<Vec<u8>>)> {
         let (reply, place) = turn.named_reply_and_place(at);
         let (_, generator) = self.client.settings.generators.get(place)?;
@@ -457,13 +457,13 @@ impl Session {
         match drawn {
             Ok(reservations) => {
                 let mut ids = Ids::new(&self.client.settings.scheme, reservations);
-                // Made by the first that needs it: the room of eight lines is not worth a GETID.
+                // Made only when first needed: its eight lines would cost more than a GETID.
                 let (mut integers, mut bulks) = (None, None);
                 output.reserve(turn.encoded().len() + turn.draws.unnamed as usize * resp::ID_BYTES_MAX);
                 assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it asked for");
                 for &reply in turn.replies() {
                     match reply {
-                        // A single one has no neighbours to gain by.
+                        // A single ID gains nothing from a writer of runs.
                         Reply::Integers { count: 1 } => ids.each(1, |id| resp::write_id(id.get(), output)),
                         Reply::Integers { count } => {
                             let lines = integers.get_or_insert_with(IdWriter::integers);
@@ -504,9 +504,9 @@ impl Session {
         }
     }
 
-    /// Writes the next reply that needs IDs, as far as `drawn` and `beside` go, and what comes before it, and takes all
-    /// that off the turn and off them. For clients that get their replies one by one; what is left is written by
-    /// [`Session::write`] or [`Session::write_beside`].
+    /// Writes the next reply that needs IDs, as far as `drawn` and `beside` suffice, and everything before it. Removes
+    /// them from the turn, `drawn` and `beside`. For clients that get their replies one by one; [`Session::write`] or
+    /// [`Session::write_beside`] writes the rest.
     pub fn write_next(
         &self,
         turn: &mut Turn,
@@ -545,7 +545,7 @@ impl Session {
                     ids.write_run(count, &mut bulks, output);
                 }
                 Taken::Unnamed(Reply::Unheard { count }) => ids.each(count, |_| ()),
-                // The others are taken in their own ways.
+                // All other replies are taken as other variants.
                 Taken::Unnamed(_) => {}
             }
             break;
@@ -554,7 +554,7 @@ impl Session {
         *drawn = left;
     }
 
-    /// The words of a request that asks a sequence.
+    /// Returns the words of a request that draws from a sequence.
     pub fn sequence_request(turn: &Turn, reply: &SequenceReply) -> Vec<Vec<u8>> {
         let Some(draw) = turn.sequence_draws().get(reply.draw as usize) else { return Vec::new() };
         let name = turn.sequence_name(draw).into();
@@ -568,25 +568,25 @@ impl Session {
         }
     }
 
-    /// The protocol to answer an effect in piece by piece, as [`Session::reply`] does in one; `None`: it is not wanted.
+    /// Returns the protocol in which to answer an effect piece by piece, where [`Session::reply`] answers at once;
+    /// `None` if the answer is suppressed.
     pub fn answers_in(&self) -> Option<Protocol> {
         (!self.answer_muted).then_some(self.client.view.protocol)
     }
 
-    /// Whether the client has logged in, or need not.
+    /// Returns true if the client has logged in, or needs no login.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         self.client.is_authenticated()
     }
 
-    /// Whether the client's user may run the command with this full name, such as `sequence|raise`: with `key` as its
-    /// first key, or, without one, with some key at least. Nothing is run, and no denial is logged.
+    /// Returns true if the client's user may run the command with this full name, such as `sequence|raise`: with `key`
+    /// as its first key, or, without one, with at least some key. Runs nothing and logs no denial.
     pub fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
         self.client.may_run(command, key)
     }
 
-    /// Gives back what memory it can, for a connection that went quiet; returns how much it still holds, in bytes,
-    /// where that is worth counting.
+    /// Releases unneeded memory of a connection that became quiet. Returns the bytes still held, or 0 if they are few.
     #[inline]
     pub fn release_memory(&mut self) -> usize {
         if self.unfinished.is_none() && self.transaction.is_quiet() && !self.client.view.listens() {
@@ -606,7 +606,7 @@ impl Session {
         }
     }
 
-    /// Bytes of memory held for requests that are not complete, and behind `MULTI`; 0 where that is little.
+    /// Returns the memory of incomplete requests and of the queue of `MULTI`, bytes; 0 if it is little.
     pub fn memory_bytes(&self) -> usize {
         let decoder = self.unfinished.as_ref().map_or(0, |decoder| decoder.memory_bytes());
         let bytes = decoder + self.transaction.memory_bytes() + self.client.subscription_bytes();
@@ -614,5 +614,5 @@ impl Session {
     }
 }
 
-/// Memory of a session that is not worth counting, bytes.
+/// Memory of a session that is not counted, bytes.
 const QUIET_BYTES: usize = 4096;

@@ -1,7 +1,7 @@
-//! The part of a turn that asks named generators.
+//! The part of a turn that draws from named generators.
 //!
-//! It lies beside the turn's other replies, which say only where one of these belongs: so a turn that has none of them
-//! neither makes it nor looks at it, and one that has some draws from each generator once.
+//! It is separate from the turn's other replies, which only refer to it by position. So a turn without named generators
+//! does no work for them, and any other turn draws from each generator once.
 //!
 //! Invariant: the `ids` of a draw are the sum of the counts of its replies.
 
@@ -10,53 +10,54 @@ use getid_core::{NamedGenerator, Reservation};
 use crate::command::too_wide;
 use crate::resp::{self, IdWriter};
 
-/// Generators that one turn asks at most; a turn that asks so many ends.
+/// Maximum number of generators in one turn; a turn with this many ends.
 pub(super) const DRAWS_MAX: usize = 64;
 
-/// Replies a turn keeps room for, 24 KB: of a pipeline whose requests are all unlike the one before.
+/// Number of replies for which a turn keeps memory, 24 KB: of a pipeline in which every request differs from the one
+/// before.
 const REPLIES_KEPT: usize = 512;
 
-/// What an ID that is text has around it on the wire at most, bytes: `$128`, two line ends.
+/// Maximum size of the frame around a text ID on the wire, bytes: `$128`, two line ends.
 pub(super) const TEXT_FRAME_BYTES: usize = 8;
 
-/// What a turn draws from one named generator.
+/// A turn's draw from one named generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedDraw {
     /// The generator's index in the server's registry.
     pub generator: usize,
-    /// How many IDs.
+    /// Number of IDs to draw.
     pub ids: u32,
     /// The generator's place among those of the session's settings.
     pub(super) place: usize,
-    /// As how many IDs of the unnamed generator each of its IDs counts for the turn's bound.
+    /// Cost of one of this generator's IDs for the turn's bound, in IDs of the unnamed generator.
     pub(super) cost: u32,
 }
 
-/// One command, or several alike, that get IDs of a named generator.
+/// One command, or several equal ones, that get IDs of a named generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedReply {
-    /// Which of the turn's named draws.
+    /// Index of the turn's named draw.
     pub draw: usize,
-    /// How many IDs, at least 1.
+    /// Number of IDs, at least 1.
     pub count: u32,
-    /// How they are given.
+    /// Form of the IDs in the reply.
     pub form: Form,
-    /// The values that came with the request, in their places.
+    /// The request's field values, placed in the ID.
     pub(super) request: u128,
 }
 
-/// How IDs are given.
+/// Form in which IDs are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each to a command of its own.
+    /// Each ID to a command of its own.
     Each,
     /// As bulk strings in an array, to one command.
     Array,
-    /// To nobody: `CLIENT REPLY` has the replies off.
+    /// Not returned, since `CLIENT REPLY` suppresses the replies.
     Unheard,
 }
 
-/// Draws and replies of a turn.
+/// Named draws and replies of a turn.
 #[derive(Debug, Default)]
 pub(super) struct NamedTurn {
     pub(super) draws: Vec<NamedDraw>,
@@ -82,30 +83,30 @@ impl NamedTurn {
     }
 }
 
-/// What was drawn for the named draws of a turn, in their order. Made once and used again.
+/// Slots drawn for the named draws of a turn, in their order. Made once and reused.
 #[derive(Debug, Default)]
 pub struct NamedDrawn {
     parts: Vec<NamedPart>,
-    /// How many parts are of this turn; the others keep their room.
+    /// Number of parts of this turn; the others keep their memory.
     used: usize,
 }
 
-/// What was drawn for one of them.
+/// Slots drawn for one named draw.
 #[derive(Debug, Default)]
 pub struct NamedPart {
     /// The slots, ascending.
     pub reservations: Vec<Reservation>,
-    /// Why there are no more: the text of an error reply, without `-`. It takes the place of each reply that is left.
+    /// Reason why there are no more: the text of an error reply, without `-`. It replaces each remaining reply.
     pub refused: Option<String>,
-    /// How many `GETID` and how many `MGETID` got an error because a number has more digits than its format.
+    /// Number of `GETID` and of `MGETID` that got an error because a number has more digits than its format.
     pub too_wide: [u32; 2],
-    /// Where the next ID is.
+    /// Index of the next ID's reservation.
     at: usize,
     taken: u32,
 }
 
 impl NamedDrawn {
-    /// Makes it empty, for so many draws.
+    /// Clears it for this many draws.
     pub fn begin(&mut self, draws: usize) {
         if self.parts.len() < draws {
             self.parts.resize_with(draws, NamedPart::default);
@@ -117,24 +118,24 @@ impl NamedDrawn {
         }
     }
 
-    /// What was drawn for the draw of this number.
+    /// Returns the part of the draw with this number.
     pub fn part(&mut self, draw: usize) -> Option<&mut NamedPart> {
         self.parts[..self.used].get_mut(draw)
     }
 
-    /// Those of all draws.
+    /// Returns the parts of all draws.
     pub fn parts(&self) -> &[NamedPart] {
         &self.parts[..self.used]
     }
 
-    /// Gives back the room that is not needed.
+    /// Releases unneeded memory.
     pub fn shrink(&mut self) {
         self.parts.truncate(self.used);
         self.parts.shrink_to_fit();
         self.parts.iter_mut().for_each(|part| part.reservations.shrink_to_fit());
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory held, bytes.
     pub fn memory_bytes(&self) -> usize {
         let own = self.parts.capacity() * size_of::<NamedPart>();
         own + self.parts.iter().map(NamedPart::memory_bytes).sum::<usize>()
@@ -142,13 +143,13 @@ impl NamedDrawn {
 }
 
 impl NamedPart {
-    /// How many IDs are left.
+    /// Returns the number of IDs left.
     pub fn left(&self) -> u32 {
         let drawn: u32 = self.reservations[self.at.min(self.reservations.len())..].iter().map(|drawn| drawn.len).sum();
         drawn - self.taken
     }
 
-    /// Lets go of what was taken, so that what is left is what is there.
+    /// Removes the taken slots, so that only the rest remains.
     pub(super) fn forget_taken(&mut self) {
         self.reservations.drain(..self.at);
         if let Some(first) = self.reservations.first_mut() {
@@ -162,8 +163,8 @@ impl NamedPart {
         self.reservations.capacity() * size_of::<Reservation>() + refused
     }
 
-    /// Calls `write` with slot and number of each of the next `count` IDs, until it says false; they are taken all the
-    /// same.
+    /// Calls `write` with slot and number of each of the next `count` IDs, until it returns false; all of them are
+    /// taken.
     #[inline]
     fn each(&mut self, mut count: u32, mut write: impl FnMut(u64, u64) -> bool) {
         let mut goes_on = true;
@@ -181,7 +182,7 @@ impl NamedPart {
         }
     }
 
-    /// Appends one reply, or several alike.
+    /// Appends one reply, or several equal ones.
     pub(super) fn write(
         &mut self,
         reply: NamedReply,
@@ -208,7 +209,7 @@ impl NamedPart {
             resp::write_array_header(count as usize, output);
         }
         if generator.is_integer() {
-            // A single one has no neighbours to gain by.
+            // A single ID gains nothing from a writer of runs.
             if (count, form) == (1, Form::Each) {
                 return self.each(1, |slot, nth| {
                     resp::write_id(u64::try_from(number(slot, nth)).unwrap_or(u64::MAX), output);
@@ -218,7 +219,7 @@ impl NamedPart {
             let mut writer = if form == Form::Array { IdWriter::bulks() } else { IdWriter::integers() };
             output.reserve(count as usize * resp::ID_BYTES_MAX);
             self.each(count, |slot, nth| {
-                // An integer has 63 bits at most.
+                // An integer has at most 63 bits.
                 writer.write(u64::try_from(number(slot, nth)).unwrap_or(u64::MAX), output);
                 true
             });
@@ -242,10 +243,10 @@ impl NamedPart {
     }
 }
 
-/// Writes IDs that are text as bulk strings, all of one generator.
+/// Writer of one generator's text IDs as bulk strings.
 struct TextWriter<'a> {
     generator: &'a NamedGenerator,
-    /// How long the last one was: nearly always the next one is as long.
+    /// Length of the last ID; nearly always the next one has the same.
     len: usize,
 }
 
@@ -254,7 +255,7 @@ impl TextWriter<'_> {
         TextWriter { generator, len: generator.id_bytes_max() }
     }
 
-    /// Appends one; false, and nothing is appended, when the format has no room for it.
+    /// Appends one ID. Returns false, without output, if the format has no room for it.
     #[inline]
     fn write(&mut self, number: u128, output: &mut Vec<u8>) -> bool {
         let start = output.len();
@@ -269,7 +270,7 @@ impl TextWriter<'_> {
             if len == self.len {
                 break;
             }
-            // Once more behind a header that fits.
+            // Writes it again after a header of the right length.
             self.len = len;
             output.truncate(start);
         }

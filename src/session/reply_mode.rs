@@ -1,19 +1,19 @@
-//! `CLIENT REPLY`: whether a client wants to hear anything.
+//! `CLIENT REPLY`: whether a client gets replies.
 //!
-//! Redis asks this for each reply. Here a turn is either heard or muted as a whole: a command that changes it ends the
-//! turn, so that nothing is asked where replies are on.
+//! Redis checks this for each reply. Here a turn is either answered or muted as a whole: a command that changes the
+//! mode ends the turn, so there is no check where replies are on.
 
-/// What `CLIENT REPLY` asked for. The default is every reply.
+/// Mode set by `CLIENT REPLY`. The default is every reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplyMode {
     off: bool,
-    /// The request at hand is not answered.
+    /// Whether the current request is not answered.
     skip: bool,
-    /// The request after it is not.
+    /// Whether the request after it is not answered.
     skip_next: bool,
 }
 
-/// The word behind `CLIENT REPLY`.
+/// Argument of `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     On,
@@ -22,19 +22,19 @@ pub(super) enum Wanted {
 }
 
 impl ReplyMode {
-    /// Whether all is as at the beginning.
+    /// Returns true if the mode is the initial one.
     #[inline]
     pub(super) fn is_plain(self) -> bool {
         !(self.off || self.skip || self.skip_next)
     }
 
-    /// Whether the request at hand is not answered.
+    /// Returns true if the current request is not answered.
     #[inline]
     pub(super) fn is_muted(self) -> bool {
         self.off || self.skip
     }
 
-    /// `CLIENT REPLY`. Only `ON` is answered itself.
+    /// Applies `CLIENT REPLY`. Only `ON` is answered itself.
     pub(super) fn set(&mut self, wanted: Wanted) {
         match wanted {
             Wanted::On => *self = ReplyMode { skip_next: self.skip_next, ..ReplyMode::default() },
@@ -43,12 +43,12 @@ impl ReplyMode {
         }
     }
 
-    /// `RESET`, which is answered unless a `SKIP` came just before.
+    /// Applies `RESET`, which is answered unless a `SKIP` came just before.
     pub(super) fn reset(&mut self) {
         *self = ReplyMode { skip: self.skip, ..ReplyMode::default() };
     }
 
-    /// A request has been dealt with; an empty line is one too, as in Redis.
+    /// Advances to the next request. An empty line counts as one, as in Redis.
     pub(super) fn next_request(&mut self) {
         self.skip = std::mem::take(&mut self.skip_next);
     }

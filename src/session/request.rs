@@ -1,4 +1,4 @@
-//! What becomes of a request before it runs: it is refused, held, queued behind `MULTI`, or run.
+//! Decision about a request before it runs: it is refused, held, queued in `MULTI`, or run.
 
 use super::client::{Client, NotAllowed};
 use super::commands::Call;
@@ -8,25 +8,25 @@ use crate::acl::Context;
 use crate::command::{Command, Flags, Verb};
 use crate::resp::Args;
 
-/// Most arguments of a command that takes any number of them.
+/// Maximum number of arguments of a command that takes any number of them.
 ///
-/// There are no keys here, so nobody needs more; each is looked up or copied while others wait.
+/// Each argument is looked up or copied while other clients wait, and no use here needs more.
 const ARGS_MAX: usize = 4096;
 
-/// Largest request of a command that does not send an argument back (`ECHO` and `PING` do), in bytes as sent.
+/// Maximum size of a request whose command does not return an argument (`ECHO` and `PING` do), in bytes as sent.
 const ARGS_BYTES_MAX: usize = 64 * 1024;
 
-/// Replies to a client that has not logged in, bytes, after which a turn ends.
+/// Size of replies to a client that has not logged in after which a turn ends, bytes.
 const UNAUTHENTICATED_BYTES_MAX: usize = 2 * 1024;
 
-/// Why a request is answered by an error before it is run or queued.
+/// Reason why a request gets an error before it is run or queued.
 #[derive(Debug)]
 pub(super) enum Refused {
-    /// It is HTTP.
+    /// The request is HTTP.
     Http,
-    /// It cannot be run: the reply.
+    /// The request is invalid; `text` is the reply.
     Because { command: Option<&'static Command>, text: Vec<u8> },
-    /// Its user may not run it.
+    /// The user may not run the command.
     NotAllowed(Box<NotAllowed>),
 }
 
@@ -37,7 +37,7 @@ impl Refused {
             Refused::Http => close_http(turn),
             Refused::Because { command, text } => {
                 reject(transaction, client, command, &text, turn);
-                // A client that has not logged in gets little at a time.
+                // A client that has not logged in gets few bytes per turn.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
             Refused::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
@@ -45,13 +45,13 @@ impl Refused {
     }
 }
 
-/// The command that a request asks for, if it can be run or queued. Of a request that is not complete, `args` are those
-/// so far, the last one perhaps cut short, and `len` is how many there will be.
+/// Returns the command of a request, if it can be run or queued. For an incomplete request, `args` are the arguments so
+/// far, of which the last may be cut, and `len` is their final number.
 #[inline]
 fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize) -> Result<&'static Command, Refused> {
     let command = match client.settings.vocabulary.resolve(args) {
         Err(_) if is_http(args) => return Err(Refused::Http),
-        // By a name that is a command too, such as TIME: nothing else ends a first line so.
+        // HTTP whose method is also a command, such as TIME: only HTTP ends a first line like this.
         Ok(_) if client.has_said_nothing() && args.len() == len && ends_as_http(args) => return Err(Refused::Http),
         Ok(command) => command,
         Err(text) => return Err(Refused::Because { command: None, text }),
@@ -73,7 +73,7 @@ fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize)
     if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
 }
 
-/// Whether a client may send it that listens to channels and speaks RESP2.
+/// Returns true if a subscribed client may send this command in RESP2.
 fn is_for_listeners(command: &Command) -> bool {
     let is_about_connection = matches!(command.verb, Verb::Ping | Verb::Quit | Verb::Reset);
     is_about_connection || (command.flags.has(Flags::PUBSUB) && command.verb != Verb::Publish)
@@ -87,7 +87,7 @@ fn for_listeners_only(command: &Command) -> String {
     )
 }
 
-/// The reply to a command with more than [`ARGS_MAX`] arguments.
+/// Returns the error for a command with more than [`ARGS_MAX`] arguments.
 #[cold]
 fn too_many_args(command: &Command, len: usize) -> String {
     if command.sends_back {
@@ -96,7 +96,7 @@ fn too_many_args(command: &Command, len: usize) -> String {
     format!("ERR too many arguments for '{}' command: {len}, and it takes at most {ARGS_MAX}", command.full_name)
 }
 
-/// Whether a request is wanted that is going to have `bytes` bytes or more: what will be refused need not be kept.
+/// Checks a request that will have at least `bytes` bytes, so that a request that will be refused is not buffered.
 #[cold]
 pub(super) fn check_large(
     transaction: &Transaction,
@@ -119,7 +119,7 @@ pub(super) fn check_large(
     Err(Refused::Because { command: Some(command), text: text.into_bytes() })
 }
 
-/// One request: rejected, held, queued, or run.
+/// Rejects, holds, queues or runs one request.
 #[inline]
 pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
     let command = match check(transaction, client, args, args.len()) {
@@ -163,7 +163,7 @@ pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Arg
     }
 }
 
-/// Whether this is a line of an HTTP request that can carry commands in its body, as in Redis.
+/// Returns true if this is a line of an HTTP request that can carry commands in its body, as in Redis.
 ///
 /// A web page can make a browser send `SHUTDOWN` to a server on its own machine as the body of a `POST`, or of a
 /// request by any other method; this line, or the header that every request has, comes before it.
@@ -173,7 +173,7 @@ fn is_http(args: Args<'_>) -> bool {
     name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") || ends_as_http(args)
 }
 
-/// Whether it ends as the first line of an HTTP request does, with a method, a target and `HTTP/1.1`.
+/// Returns true if it ends as the first line of an HTTP request does, with a method, a target and `HTTP/1.1`.
 #[cold]
 fn ends_as_http(args: Args<'_>) -> bool {
     let last = args.get(args.len().saturating_sub(1)).unwrap_or_default();
@@ -186,7 +186,7 @@ fn close_http(turn: &mut Turn) {
     turn.broken = Some(Breach::Http);
 }
 
-/// Answers a request that can't be run or queued. A transaction fails by it; `EXEC` itself ends one.
+/// Answers a request that cannot be run or queued. It makes a transaction fail; for `EXEC`, it ends the transaction.
 #[cold]
 fn reject(
     transaction: &mut Transaction,
@@ -200,7 +200,7 @@ fn reject(
     }
     if command.is_some_and(|command| command.verb == Verb::Exec) {
         transaction.discard();
-        // Redis leaves the code out when it is ERR.
+        // Redis omits the code if it is ERR.
         let reason = text.strip_prefix(b"ERR ").unwrap_or(text);
         turn.push_error([b"EXECABORT Transaction discarded because of: ", reason].concat());
     } else {
@@ -210,7 +210,7 @@ fn reject(
     client.view.queued = transaction.queued();
 }
 
-/// Answers a request that its user may not make.
+/// Answers a request that its user may not run.
 #[cold]
 fn refuse(transaction: &mut Transaction, client: &mut Client, refused: NotAllowed, turn: &mut Turn) {
     let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };

@@ -7,10 +7,10 @@ use crate::resp::IdWriter;
 /// The IDs of a turn, taken off its reservations from the front.
 pub(super) struct Ids<'a> {
     scheme: &'a Scheme,
-    /// What is left of the first reservation.
+    /// Rest of the first reservation.
     current: Reservation,
     rest: std::slice::Iter<'a, Reservation>,
-    /// How many IDs are left altogether.
+    /// Number of IDs left in all reservations.
     pub(super) left: u64,
 }
 
@@ -21,14 +21,14 @@ impl<'a> Ids<'a> {
         Ids { scheme, current, rest: reservations.iter(), left }
     }
 
-    /// What was not taken.
+    /// Returns the reservations that were not taken.
     pub(super) fn into_rest(self) -> Vec<Reservation> {
         let current = (self.current.len > 0).then_some(self.current);
         current.into_iter().chain(self.rest.copied()).collect()
     }
 
-    /// Appends the next `count` IDs by `lines`. Not a part of its caller, in whose midst it was two instructions an ID
-    /// longer.
+    /// Appends the next `count` IDs with `lines`. A separate function, because inlined it was two instructions longer
+    /// per ID.
     #[inline(never)]
     pub(super) fn write_run(&mut self, count: u32, lines: &mut IdWriter, output: &mut Vec<u8>) {
         let scheme = self.scheme;

@@ -1,8 +1,8 @@
-//! Scripts that libraries send to count by: there is no Lua here, so each that is known is done by what it means.
+//! Scripts with which libraries count. There is no Lua here, so each known script is replaced by its meaning.
 //!
-//! A library sends a script's text once (`EVAL`, `SCRIPT LOAD`) and its SHA-1 from then on, so that is what a script is
-//! known by. The texts are those of Redisson's `RedissonIdGenerator.java` and of django-redis's
-//! `client/default.py` (4.12 to 7.0): facts of what is sent, not code that runs.
+//! A library sends a script's text once (`EVAL`, `SCRIPT LOAD`) and then its SHA-1, so a script is identified by its
+//! SHA-1. The texts are those of Redisson's `RedissonIdGenerator.java` and of django-redis's `client/default.py` (4.12
+//! to 7.0): facts about the protocol, not code that runs.
 //!
 //! Invariant: `sha1` is the SHA-1 of `text` (tested).
 
@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-/// What a script that is known means.
+/// Meaning of a known script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// django-redis's `incr`: `INCRBY`, and nothing if the key is missing.
     CountIfThere,
-    /// The same with `ignore_key_check`: `INCRBY`.
+    /// django-redis's `incr` with `ignore_key_check`: `INCRBY`.
     Count,
     /// Redisson's `RIdGenerator.tryInit`.
     Init,
@@ -23,12 +23,12 @@ pub(super) enum Meaning {
     Allocate,
 }
 
-/// A script that is known.
+/// A known script.
 pub(super) struct KnownScript {
     pub(super) meaning: Meaning,
-    /// In small letters.
+    /// SHA-1 in small letters.
     pub(super) sha1: &'static str,
-    /// How many keys it takes, and how many other arguments.
+    /// Number of keys, and number of other arguments.
     pub(super) takes: [usize; 2],
     #[cfg_attr(not(test), expect(dead_code, reason = "what the SHA-1 is of; a test compares"))]
     text: &'static str,
@@ -66,20 +66,20 @@ pub(super) static KNOWN: [KnownScript; 4] = [
     },
 ];
 
-/// The script of this SHA-1, in any letter case.
+/// Returns the script with this SHA-1, in any letter case.
 pub(super) fn by_sha1(sha1: &[u8]) -> Option<&'static KnownScript> {
     KNOWN.iter().find(|known| known.sha1.as_bytes().eq_ignore_ascii_case(sha1))
 }
 
-/// The script of this text.
+/// Returns the script with this text.
 pub(super) fn by_text(text: &[u8]) -> Option<&'static KnownScript> {
     by_sha1(sha1_of(text).as_bytes())
 }
 
-/// The SHA-1 of a script, as Redis writes it.
+/// Returns the SHA-1 of a script, as Redis writes it.
 fn sha1_of(text: &[u8]) -> String {
     digest(&SHA1_FOR_LEGACY_USE_ONLY, text).as_ref().iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a string cannot fail.
+        // A write to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
         hex
     })

@@ -1,88 +1,88 @@
-//! What commands about sequences ask the server for, and what Redis says of a string that holds a number.
+//! Effects of commands about sequences, and Redis's replies for a string that holds a number.
 //!
-//! A sequence's value is known to the server alone; what follows from it is decided here, so that a session answers for
-//! a name that no sequence can have as the server does for one that is missing.
+//! Only the server knows a sequence's value. The reply that follows from it is made here, so that a session answers for
+//! an invalid name as the server does for a missing sequence.
 
 use getid_core::{Key, Spec};
 
 use crate::resp::Value;
 
-/// What to do where a key with a date in its name was to expire.
+/// Remedy for a key with a date in its name that was to expire.
 pub(super) const BEGINS_AGAIN: &str = "For numbers that begin again each day or month declare \
                                        'generator NAME serial \"{yyyyMMdd}{n:6}\"', and ask GETID NAME";
 
-/// About keys: what libraries and people ask who look.
+/// Effects of commands about keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeysEffect {
     /// Answer [`Look::answer`] with the last value of this sequence.
     Look {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// What is asked of it.
+        /// Property to return.
         look: Look,
     },
-    /// `MGET`: answer an array; `None` can be no sequence.
+    /// `MGET`: answer an array; `None` is a name that no sequence can have.
     Values(Vec<Option<Key>>),
-    /// `EXISTS` and `TOUCH`: answer how many there are; one that is named twice counts twice.
+    /// `EXISTS` and `TOUCH`: answer the number of existing sequences. A name given twice counts twice.
     Count(Vec<Key>),
-    /// `SET` and its like.
+    /// `SET` and related commands.
     Set(SetSequence),
-    /// `DEL`, `UNLINK`: answer how many were dropped.
+    /// `DEL`, `UNLINK`: answer the number of dropped sequences.
     Delete(Vec<Key>),
-    /// `GETDEL`: answer the value of the one that was dropped.
+    /// `GETDEL`: answer the value of the dropped sequence.
     GetDelete(Key),
-    /// `HGET`, `HMGET` and the like: answer what is said of the sequence as a hash.
+    /// `HGET`, `HMGET` and related commands: answer fields of the sequence as a hash.
     Hash {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// What of it.
+        /// Fields to return.
         look: HashLook,
     },
-    /// `KEYS`: answer all names that match.
+    /// `KEYS`: answer all matching names.
     Names(Vec<u8>),
     /// `SCAN`: answer a cursor and some names.
     Scan(Scan),
-    /// `DBSIZE`: answer how many sequences there are.
+    /// `DBSIZE`: answer the number of sequences.
     Size,
     /// `RANDOMKEY`: answer any name.
     Random,
 }
 
-/// What is asked of a sequence's value.
+/// Property of a sequence's value that a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// `GET`.
+    /// The value (`GET`).
     Value,
-    /// `TYPE`.
+    /// The type (`TYPE`).
     Type,
-    /// `TTL`, `PTTL`, `EXPIRETIME`, `PEXPIRETIME`.
+    /// The expiry (`TTL`, `PTTL`, `EXPIRETIME`, `PEXPIRETIME`).
     Ttl,
-    /// `STRLEN`.
+    /// The length (`STRLEN`).
     Len,
-    /// `OBJECT ENCODING`.
+    /// The encoding (`OBJECT ENCODING`).
     Encoding,
-    /// `OBJECT REFCOUNT`.
+    /// The reference count (`OBJECT REFCOUNT`).
     RefCount,
-    /// `OBJECT IDLETIME`.
+    /// The idle time (`OBJECT IDLETIME`).
     Idle,
-    /// `OBJECT FREQ`.
+    /// The access frequency (`OBJECT FREQ`).
     Freq,
-    /// `EXPIRE` and its like; `NX` is answered as if there were an expiry already.
+    /// `EXPIRE` and related commands. `NX` is answered as if there were an expiry already.
     Expire {
-        /// Whether it is so where there is none yet.
+        /// Whether an option makes the command answer 0 (`NX`, `XX`, `GT`).
         only_new: bool,
     },
 }
 
-/// Redis's answer to `OBJECT FREQ` where nothing is evicted by use.
+/// Redis's answer to `OBJECT FREQ` without eviction by frequency.
 const NO_FREQ: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
                        switching between policies at runtime LRU and LFU data will take some time to adjust.";
 
-/// Redis shares objects of numbers below this, and says so by the largest count.
+/// Redis shares objects of numbers below this, and reports the largest count for them.
 const SHARED_NUMBERS: i64 = 10_000;
 
 impl Look {
-    /// What Redis says of a string that holds this number, or of a key that is not there.
+    /// Returns Redis's reply for a string that holds this number, or for a missing key.
     pub fn answer(self, name: &str, last: Option<i64>) -> Value {
         let Some(last) = last else { return self.answer_to_none() };
         match self {
@@ -115,31 +115,31 @@ impl Look {
 /// `SET`, `SETNX`, `GETSET`: makes a sequence, or raises it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSequence {
-    /// Which.
+    /// Name of the sequence.
     pub key: Key,
-    /// The last value that counts as given from then on.
+    /// New last given value.
     pub last: i64,
-    /// Whether it must be there, or must not.
+    /// Condition for the change.
     pub only: Only,
-    /// What is answered.
+    /// Form of the reply.
     pub reply: SetReply,
 }
 
-/// Which sequences `SET` touches.
+/// Condition on the existence of the sequence in `SET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
-    /// Any.
+    /// No condition.
     Any,
-    /// `NX`: one that is not there yet.
+    /// `NX`: it must not exist.
     New,
-    /// `XX`: one that is there.
+    /// `XX`: it must exist.
     Old,
 }
 
-/// What `SET` answers.
+/// Form of the reply to `SET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetReply {
-    /// `+OK`, or nothing if it was not set.
+    /// `+OK`, or null if it was not set.
     Ok,
     /// The value before, whether or not it was set.
     Old,
@@ -148,7 +148,7 @@ pub enum SetReply {
 }
 
 impl SetReply {
-    /// The answer: `old` is the value before, if there was one.
+    /// Returns the reply; `old` is the value before, if there was one.
     pub fn answer(self, is_set: bool, old: Option<i64>) -> Value {
         match self {
             SetReply::Ok if is_set => Value::OK,
@@ -162,45 +162,45 @@ impl SetReply {
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
-    /// 0, or what the call before has answered.
+    /// 0, or the cursor of the previous call's answer.
     pub cursor: u64,
-    /// Which names; `None`: all.
+    /// Pattern of names; `None`: all.
     pub pattern: Option<Vec<u8>>,
-    /// How many are looked at.
+    /// Number of names to read.
     pub count: u32,
-    /// Whether the type that is asked for is a sequence's.
+    /// Whether the requested type is a sequence's.
     pub is_of_type: bool,
 }
 
-/// What is asked of a sequence as a hash.
+/// Fields of a sequence as a hash that a command reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashLook {
     /// `HGET`: one field.
     Field(Vec<u8>),
-    /// `HMGET`: some.
+    /// `HMGET`: several fields.
     Fields(Vec<Vec<u8>>),
-    /// `HEXISTS`.
+    /// `HEXISTS`: whether a field exists.
     Has(Vec<u8>),
-    /// `HGETALL`.
+    /// `HGETALL`: all fields.
     All,
-    /// `HKEYS`.
+    /// `HKEYS`: the names of all fields.
     Names,
-    /// `HVALS`.
+    /// `HVALS`: the values of all fields.
     Values,
-    /// `HLEN`.
+    /// `HLEN`: the number of fields.
     Len,
 }
 
 /// A sequence as a hash: the fields of the `HINCRBY` pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashFields {
-    /// `cur`: the last value that was given.
+    /// `cur`: the last given value.
     pub cur: i64,
-    /// `max`: the last value that it may have.
+    /// `max`: the largest possible value.
     pub max: i64,
-    /// `seq_recently`: values given in 5 minutes.
+    /// `seq_recently`: number of values given in 5 minutes.
     pub recently: i64,
-    /// `seq_long_term`: values given in 30 minutes.
+    /// `seq_long_term`: number of values given in 30 minutes.
     pub long_term: i64,
 }
 
@@ -215,7 +215,7 @@ impl HashFields {
 }
 
 impl HashLook {
-    /// Whether it asks for more than is in memory.
+    /// Returns true if it needs `max`, which is not always in memory.
     pub fn needs_max(&self) -> bool {
         let is_max = |name: &[u8]| name == b"max";
         match self {
@@ -226,7 +226,7 @@ impl HashLook {
         }
     }
 
-    /// What Redis says of such a hash, or of a key that is not there.
+    /// Returns Redis's reply for such a hash, or for a missing key.
     pub fn answer(&self, fields: Option<&HashFields>) -> Value {
         let told = |number: i64| Value::bulk(number.to_string());
         let field = |name: &[u8]| fields.and_then(|fields| fields.field(name));
@@ -244,99 +244,99 @@ impl HashLook {
     }
 }
 
-/// `SEQUENCE`: the operator's side.
+/// Effects of `SEQUENCE`, the operator's command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SequenceEffect {
     /// `CREATE`: answer `+OK`.
     Create {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// What is said of it.
+        /// Options of the sequence.
         spec: Spec,
-        /// Whether it begins at its start although one of its name was dropped.
+        /// Whether it begins at its start even if a sequence of this name was dropped.
         is_fresh: bool,
     },
     /// `INFO`: answer a map.
     Info(Key),
-    /// `LIST`: answer a cursor, and a map for each.
+    /// `LIST`: answer a cursor, and a map for each sequence.
     List {
-        /// Which names; `None`: all.
+        /// Pattern of names; `None`: all.
         pattern: Option<Vec<u8>>,
-        /// The name that the list before has ended at; empty: from the beginning.
+        /// Name at which the previous list ended; empty: from the beginning.
         after: String,
-        /// How many are looked at.
+        /// Number of names to read.
         count: u32,
     },
-    /// `ALTER`: answer when it holds everywhere.
+    /// `ALTER`: answer when it takes effect on all servers.
     Alter {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
         /// Options and their values.
         words: Vec<String>,
     },
-    /// `RAISE`: answer when it holds everywhere.
+    /// `RAISE`: answer when it takes effect on all servers.
     Raise {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// The last value that counts as given.
+        /// New last given value.
         last: i64,
     },
-    /// `CONFIRM`: answer when it holds everywhere.
+    /// `CONFIRM`: answer when it takes effect on all servers.
     Confirm(Key),
-    /// `DECLARE`: answer when it holds everywhere.
+    /// `DECLARE`: answer when it takes effect on all servers.
     Declare(Key),
-    /// `DROP`: answer when it holds everywhere.
+    /// `DROP`: answer when it takes effect on all servers.
     Drop(Key),
-    /// `ADOPT`: answer where it begins.
+    /// `ADOPT`: answer the first value.
     Adopt {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// The table that has the row.
+        /// Table of the row.
         table: String,
         /// The row's id.
         id: i64,
     },
     /// `NEXT`: answer the first value, the last one, and the increment.
     Next {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
-        /// How many values.
+        /// Number of values.
         values: u32,
     },
     /// `BACKUP`: write a copy of the store into a new file of this name in the server's `dir`.
     Backup(String),
-    /// `STORES`: answer a map for each.
+    /// `STORES`: answer a map for each store.
     Stores,
-    /// `STORES CONFIRM`: let go of a server that has stopped for good.
+    /// `STORES CONFIRM`: release a server that has stopped permanently.
     Release {
-        /// Its nonce.
+        /// Nonce of the server.
         nonce: String,
-        /// Values by which all rows of the store go up first.
+        /// Number of values by which all rows of the store are raised first.
         margin: u32,
     },
 }
 
-/// A script that is known by what it is.
+/// Effects of known scripts, by their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptEffect {
-    /// Answer the last of so many values.
+    /// Answer the last of the drawn values.
     Count {
-        /// Of which sequence.
+        /// Name of the sequence.
         key: Key,
-        /// How many.
+        /// Number of values.
         values: u32,
-        /// Whether nothing is answered where there is none, rather than an error.
+        /// Whether a missing sequence is answered with null instead of an error.
         only_if_there: bool,
     },
-    /// Makes a sequence whose first value is `first`, unless there is one: answer 1, or 0.
+    /// Makes a sequence whose first value is `first`, unless it exists: answer 1, or 0.
     Init {
-        /// Which.
+        /// Name of the sequence.
         key: Key,
         /// The first value.
         first: i64,
-        /// How many values each [`ScriptEffect::Allocate`] takes: the sequence's `cache`.
+        /// Number of values that each [`ScriptEffect::Allocate`] takes: the sequence's `cache`.
         allocation: u32,
     },
-    /// Takes as many values as the sequence's `cache` says: answer the first one, and how many.
+    /// Takes as many values as the sequence's `cache`: answer the first one, and their number.
     Allocate(Key),
 }

@@ -1,11 +1,11 @@
-//! The part of a turn that asks sequences.
+//! The part of a turn that draws from sequences.
 //!
-//! As with named generators it lies beside the turn's other replies and is looked at only if there is some of it. A
-//! turn draws from each sequence once, wherever its commands stand: so it keeps its sequences, each with its name and
-//! the hash of that, and links what each of them is asked, in the order of commands. What was drawn comes back in that
-//! order too, and each reply takes its values off the front.
+//! As with named generators, it is separate from the turn's other replies and costs nothing in a turn without it. A
+//! turn draws from each sequence once, at whatever position its commands are. So it keeps each sequence with its name
+//! and hash, and links its requests in the order of commands. The drawn values are in this order too, and each reply
+//! takes its values from the front.
 //!
-//! Not here: which names may be asked (`commands/sequences.rs`), and where values come from.
+//! Elsewhere: checks of names (`commands/sequences.rs`), and the source of the values.
 //!
 //! Invariants: each sequence has one draw; the replies of a draw, linked from `first` to `last`, are in the order of
 //! commands.
@@ -17,64 +17,65 @@ use getid_core::{Ask, CounterDeclaration, CounterKind, Run, Stamp};
 use crate::command::Verb;
 use crate::resp::{self, IdWriter};
 
-/// Sequences that one turn asks at most; a turn that asks so many ends.
+/// Maximum number of sequences in one turn; a turn with this many ends.
 pub(super) const DRAWS_MAX: usize = 128;
 
-/// Places of the table that finds a draw by its hash, one for each value of a byte: half of them are free at least, so
-/// that a search is short.
+/// Size of the hash table of draws, one place for each value of a byte. At least half of the places are free, so that a
+/// search is short.
 const PLACES: usize = 256;
 
 const _: () = assert!(PLACES >= 2 * DRAWS_MAX);
 
-/// Replies a turn keeps room for, 10 KB: of a pipeline whose requests are all unlike the one before.
+/// Number of replies for which a turn keeps memory, 10 KB: of a pipeline in which every request differs from the one
+/// before.
 const REPLIES_KEPT: usize = 512;
 
-/// The end of a list of replies.
+/// End of a linked list of replies.
 const END: u32 = u32::MAX;
 
-/// What a turn draws from one sequence.
+/// A turn's draw from one sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceDraw {
-    /// The hash of its name.
+    /// Hash of its name.
     pub hash: u64,
-    /// If a generator is asked that counts by it: its place among those of the session's settings.
+    /// Place of the counter that draws from it among those of the session's settings, if any.
     pub(super) counter: Option<usize>,
-    /// Where its name is in `names`.
+    /// Range of its name in `names`.
     name: (usize, usize),
-    /// Its first and its last reply.
+    /// Indices of its first and last reply.
     first: u32,
     last: u32,
 }
 
 impl SequenceDraw {
-    /// Whether a generator is asked that counts by the sequence.
+    /// Returns true if the draw is for a counter.
     pub fn is_counter(&self) -> bool {
         self.counter.is_some()
     }
 }
 
-/// One command, or several alike, that get values of a sequence. Each is answered by its last value; those of a
-/// generator by all of them.
+/// One command, or several equal ones, that get values of a sequence. Each is answered with its last value; a command
+/// for a counter with all of them.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceReply {
-    /// Which of the turn's sequence draws.
+    /// Index of the turn's sequence draw.
     pub draw: u32,
-    /// Which command.
+    /// The command.
     pub verb: Verb,
-    /// How many commands, and how many values each of them gets.
+    /// Number of commands, and number of values for each of them.
     pub ask: Ask,
-    /// The next reply of the same draw.
+    /// Index of the draw's next reply.
     next: u32,
 }
 
-/// Draws and replies of a turn.
+/// Sequence draws and replies of a turn.
 #[derive(Debug, Default)]
 pub(super) struct SequenceTurn {
     draws: Vec<SequenceDraw>,
-    /// The names of all draws, one behind the other.
+    /// Names of all draws, concatenated.
     names: String,
     pub(super) replies: Vec<SequenceReply>,
-    /// By a hash: the number of a draw and 1, or 0. A draw whose place was taken has the next free one.
+    /// By hash: the number of a draw plus 1, or 0. A draw whose place is taken has the next free one.
     places: Vec<u8>,
 }
 
@@ -110,7 +111,7 @@ impl SequenceTurn {
         &self.names[draw.name.0..draw.name.1]
     }
 
-    /// The draw from the sequence of this name.
+    /// Returns the draw from the sequence of this name.
     #[inline]
     pub(super) fn find(&self, hash: u64, name: &[u8]) -> Option<usize> {
         let mut place = place_of(hash);
@@ -124,7 +125,7 @@ impl SequenceTurn {
         }
     }
 
-    /// A new draw, from a sequence that is not among those that are asked. There are fewer than [`DRAWS_MAX`].
+    /// Adds a draw from a sequence that has none yet. There are fewer than [`DRAWS_MAX`].
     pub(super) fn add(&mut self, hash: u64, name: &str, counter: Option<usize>) -> usize {
         debug_assert!(self.draws.len() < DRAWS_MAX && self.find(hash, name.as_bytes()).is_none());
         let start = self.names.len();
@@ -139,7 +140,7 @@ impl SequenceTurn {
         self.draws.len() - 1
     }
 
-    /// One more reply, whose number is returned.
+    /// Adds a reply, and returns its number.
     pub(super) fn push(&mut self, draw: usize, verb: Verb, ask: Ask) -> usize {
         let at = self.replies.len();
         let [number, number_of_draw] = [at, draw].map(|number| u32::try_from(number).unwrap_or(END));
@@ -153,7 +154,7 @@ impl SequenceTurn {
         at
     }
 
-    /// What a draw is asked, in order; what is alike and follows each other is one.
+    /// Returns the requests of a draw in order; equal neighbours are merged.
     pub(super) fn asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
         let mut next = draw.first;
         std::iter::from_fn(move || {
@@ -174,7 +175,7 @@ fn place_of(hash: u64) -> usize {
     usize::from(hash.to_le_bytes()[0])
 }
 
-/// Takes the front off what was asked, so many commands.
+/// Removes the first `times` commands from `asks`.
 pub fn drop_front(asks: &mut Vec<Ask>, mut times: u32) {
     let whole = asks.iter().take_while(|ask| {
         let is_whole = ask.times <= times;
@@ -188,45 +189,45 @@ pub fn drop_front(asks: &mut Vec<Ask>, mut times: u32) {
     }
 }
 
-/// What was drawn for the sequence draws of a turn, in their order. Made once and used again.
+/// Values drawn for the sequence draws of a turn, in their order. Made once and reused.
 #[derive(Debug, Default)]
 pub struct SequencesDrawn {
     parts: Vec<SequencePart>,
-    /// How many parts are of this turn; the others keep their room.
+    /// Number of parts of this turn; the others keep their memory.
     used: usize,
 }
 
-/// The counter behind a generator at some time.
+/// The sequence of a counter in one period.
 #[derive(Clone, Debug)]
 pub struct CounterPeriod {
-    /// Its key, as text.
+    /// Key of the sequence, as text.
     pub key: Arc<str>,
-    /// The hash of that.
+    /// Hash of the key.
     pub hash: u64,
-    /// What a template shows.
+    /// Date parts that the template shows.
     pub stamp: Stamp,
 }
 
-/// What was drawn for one of them.
+/// Values drawn for one sequence draw.
 #[derive(Debug, Default)]
 pub struct SequencePart {
     /// Values, in the order of the asks.
     pub runs: Vec<Run>,
-    /// The asks that wait for theirs, in order.
+    /// The asks that wait for their values, in order.
     pub left: Vec<Ask>,
-    /// Why there are no more: the text of an error reply, without `-`. Replies take what values there are before it.
+    /// Reason why there are no more: the text of an error reply, without `-`. Replies take the existing values first.
     pub refused: Option<String>,
-    /// For a serial number: the period that its counter is of.
+    /// For a serial number, the period of its counter.
     pub period: Option<CounterPeriod>,
-    /// Which commands got that error, and how many.
+    /// Commands that got that error, with their number.
     pub failed: Vec<(Verb, u32)>,
-    /// The run that the next reply takes its value from, and how many commands had theirs of it.
+    /// Run of the next reply's value, and number of commands that were served from it.
     at: usize,
     taken: u32,
 }
 
 impl SequencesDrawn {
-    /// Makes it empty, for so many draws.
+    /// Clears it for this many draws.
     #[inline]
     pub fn begin(&mut self, draws: usize) {
         if self.parts.len() < draws {
@@ -236,22 +237,22 @@ impl SequencesDrawn {
         self.parts[..draws].iter_mut().for_each(SequencePart::clear);
     }
 
-    /// What was drawn for the draw of this number.
+    /// Returns the part of the draw with this number.
     pub fn part(&mut self, draw: usize) -> Option<&mut SequencePart> {
         self.parts[..self.used].get_mut(draw)
     }
 
-    /// Those of all draws.
+    /// Returns the parts of all draws.
     pub fn parts(&self) -> &[SequencePart] {
         &self.parts[..self.used]
     }
 
-    /// The same to be changed.
+    /// Returns the parts of all draws for a change.
     pub fn parts_mut(&mut self) -> &mut [SequencePart] {
         &mut self.parts[..self.used]
     }
 
-    /// Gives back the room that is not needed.
+    /// Releases unneeded memory.
     pub fn shrink(&mut self) {
         self.parts.truncate(self.used);
         self.parts.shrink_to_fit();
@@ -261,20 +262,20 @@ impl SequencesDrawn {
         }
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory held, bytes.
     pub fn memory_bytes(&self) -> usize {
         let own = self.parts.capacity() * size_of::<SequencePart>();
         own + self.parts.iter().map(SequencePart::memory_bytes).sum::<usize>()
     }
 
-    /// Takes the values of a reply that nobody hears of.
+    /// Takes the values of a suppressed reply.
     pub(super) fn skip(&mut self, reply: &SequenceReply) {
         if let Some(part) = self.part(reply.draw as usize) {
             part.each(reply.ask.times, |_| ());
         }
     }
 
-    /// Appends one reply, or several alike.
+    /// Appends one reply, or several equal ones.
     pub(super) fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
         self.part(reply.draw as usize).expect("there is a part for each draw").write(reply, output);
     }
@@ -293,7 +294,8 @@ impl SequencePart {
         self.period = None;
     }
 
-    /// Forgets the period, so that what is left is drawn from a newer one; false if values of it are to be written yet.
+    /// Forgets the period, so that the rest is drawn from a newer one. Returns false if values of this period are still
+    /// to be written.
     pub fn forget_period(&mut self) -> bool {
         let is_unused = self.runs.is_empty();
         if is_unused {
@@ -302,17 +304,18 @@ impl SequencePart {
         is_unused
     }
 
-    /// Whether values are still to come.
+    /// Returns true if values are still to be drawn.
     pub fn waits(&self) -> bool {
         self.refused.is_none() && !self.left.is_empty()
     }
 
-    /// How many commands can have their values.
+    /// Returns the number of commands whose values are drawn.
     pub fn available(&self) -> u32 {
         self.runs.get(self.at..).unwrap_or_default().iter().map(|run| run.times).sum::<u32>() - self.taken
     }
 
-    /// The front of what is left, for so many commands at most; it is taken off when it was drawn ([`drop_front`]).
+    /// Returns the front of the remaining asks, for at most `times` commands. [`drop_front`] removes it once it is
+    /// drawn.
     pub fn left_of(&self, mut times: u32) -> Vec<Ask> {
         let mut asks = Vec::new();
         for ask in &self.left {
@@ -326,7 +329,7 @@ impl SequencePart {
         asks
     }
 
-    /// Lets go of what was taken, so that what is left is what is there.
+    /// Removes the taken values, so that only the rest remains.
     pub(super) fn forget_taken(&mut self) {
         self.runs.drain(..self.at);
         if let Some(first) = self.runs.first_mut().filter(|_| self.taken > 0) {
@@ -343,7 +346,7 @@ impl SequencePart {
         self.runs.capacity() * size_of::<Run>() + asked + refused
     }
 
-    /// Calls `write` with the last value of each of the next `times` commands; returns how many of them have none.
+    /// Calls `write` with the last value of each of the next `times` commands. Returns how many of them have none.
     #[inline]
     fn each(&mut self, mut times: u32, mut write: impl FnMut(u64)) -> u32 {
         while times > 0 {
@@ -360,12 +363,12 @@ impl SequencePart {
         0
     }
 
-    /// Appends one reply, or several alike.
+    /// Appends one reply, or several equal ones.
     #[inline]
     fn write(&mut self, reply: &SequenceReply, output: &mut Vec<u8>) {
         let Ask { times, .. } = reply.ask;
         let missing = if times == 1 {
-            // A single one has no neighbours to gain by.
+            // A single value gains nothing from a writer of runs.
             self.each(1, |value| resp::write_id(value, output))
         } else {
             let mut writer = IdWriter::integers();
@@ -377,7 +380,7 @@ impl SequencePart {
         }
     }
 
-    /// The same for IDs of a generator that counts by it.
+    /// Appends one reply, or several equal ones, with a counter's IDs.
     pub(super) fn write_ids(&mut self, reply: &SequenceReply, counter: &CounterDeclaration, output: &mut Vec<u8>) {
         let Ask { values, times } = reply.ask;
         let stamp = self.period.as_ref().map(|period| period.stamp);
@@ -428,7 +431,7 @@ impl SequencePart {
     }
 }
 
-/// Appends one ID of a generator that counts; false if it has more digits than there is room for.
+/// Appends one ID of a counter. Returns false if it has more digits than its format.
 fn write_id(
     counter: &CounterDeclaration,
     stamp: Option<Stamp>,
@@ -448,7 +451,7 @@ fn write_id(
         }
         (CounterKind::Sequence(Some(format)), _) => format.write(value.unsigned_abs().into(), id),
         (CounterKind::Serial(serial), Some(stamp)) => serial.write(stamp, value, id),
-        // A serial is drawn from a period.
+        // A serial number is always drawn from a period.
         (CounterKind::Serial(_), None) => false,
     };
     if is_written {

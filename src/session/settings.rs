@@ -11,50 +11,50 @@ use crate::acl::{Protection, Users};
 use crate::command::Vocabulary;
 use crate::resp::DecodeLimits;
 
-/// What all sessions of a server share. A changed setting is a new `Settings`, given to
+/// Settings that all sessions of a server share. A changed setting is a new `Settings`, given to
 /// [`super::Session::set_settings`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The commands by the names that they have here.
+    /// The commands by their configured names.
     pub vocabulary: Vocabulary,
-    /// How a reservation becomes IDs.
+    /// Conversion of reservations to IDs.
     pub scheme: Arc<Scheme>,
-    /// Whether the scheme is this server's own. Not while a server waits for a server-id (`server-id auto`): nobody may
-    /// draw by such settings, and `GETID` answers `LOADING`.
+    /// Whether the scheme is this server's own. False while a server waits for a server-id (`server-id auto`): no draw
+    /// may use such settings, and `GETID` answers `LOADING`.
     pub has_server_id: bool,
-    /// Those that have names: see [`Settings::with_generators`].
+    /// The named generators: see [`Settings::with_generators`].
     pub generators: Arc<NamedGenerators>,
-    /// Those whose numbers sequences count: see [`Settings::with_counters`].
+    /// The counters, generators over a sequence: see [`Settings::with_counters`].
     pub counters: Arc<NamedCounters>,
-    /// The most IDs one `MGETID` may ask for (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
+    /// Maximum number of IDs of one `MGETID` (`id-mgetid-max`). A turn holds up to [`Settings::turn_ids_max`] more, and
     /// counts them as `u32`: at most 2^31.
     pub id_mgetid_max: u32,
-    /// IDs a turn may hold before it ends: see [`super::turn_ids_max`].
+    /// Number of IDs at which a turn ends: see [`super::turn_ids_max`].
     pub turn_ids_max: u32,
-    /// How long a draw may have to wait (`id-max-wait-ms`), ms.
+    /// Maximum wait of a draw (`id-max-wait-ms`), ms.
     pub id_max_wait_ms: u64,
-    /// What holds for sequences; `None`: there is no store for them.
+    /// Settings of sequences; `None` if there is no store for them.
     pub sequences: Option<SequenceSettings>,
-    /// How many databases `SELECT` accepts (`databases`).
+    /// Number of databases that `SELECT` accepts (`databases`).
     pub databases: u32,
-    /// Users and what they may do (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
+    /// Users and their permissions (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
     pub users: Arc<Users>,
-    /// What clients from other machines may do without a login (`protected-mode`, `bind`).
+    /// Permissions of clients from other machines without a login (`protected-mode`, `bind`).
     pub protection: Protection,
-    /// The largest argument, bytes (`proto-max-bulk-len`).
+    /// Maximum size of an argument, bytes (`proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
-    /// The largest request, bytes (`client-query-buffer-limit`); also bounds what `MULTI` queues.
+    /// Maximum size of a request, bytes (`client-query-buffer-limit`); also bounds the queue of `MULTI`.
     pub request_bytes_max: usize,
-    /// How commands are timed, and which are told one by one.
+    /// Timing of commands, and the choice of those that are reported one by one.
     pub timing: Timing,
-    /// Whether the server waits for the claim of its server-id, and gives nothing.
+    /// Whether the server waits for the claim of its server-id, and gives no IDs.
     pub is_standby: bool,
 }
 
-/// What holds for all sequences.
+/// Settings of all sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceSettings {
-    /// The most values that one `INCRBY` takes (`sequence-incrby-max`), 1 to [`RESERVED_MAX`].
+    /// Maximum number of values of one `INCRBY` (`sequence-incrby-max`), 1 to [`RESERVED_MAX`].
     pub incrby_max: u32,
     /// Whether `DEL` drops a sequence (`sequence-delete`).
     pub may_delete: bool,
@@ -67,7 +67,8 @@ impl Default for SequenceSettings {
 }
 
 impl Settings {
-    /// The same with these named generators, and with commands that take their names if there are any.
+    /// Returns the settings with these named generators. If there are any, the vocabulary has the commands that take
+    /// their names.
     #[must_use]
     pub fn with_generators(self, generators: Arc<NamedGenerators>) -> Settings {
         let has_names = !generators.is_empty() || !self.counters.is_empty();
@@ -75,19 +76,19 @@ impl Settings {
         Settings { vocabulary, generators, ..self }
     }
 
-    /// The same for those whose numbers sequences count.
+    /// Returns the settings with these counters.
     #[must_use]
     pub fn with_counters(self, counters: Arc<NamedCounters>) -> Settings {
         let generators = Arc::clone(&self.generators);
         Settings { counters, ..self }.with_generators(generators)
     }
 
-    /// What the server is to its server-id, in one word.
+    /// Returns the server's role for its server-id, in one word.
     pub(super) fn role(&self) -> &'static str {
         if self.is_standby { "standby" } else { "master" }
     }
 
-    /// What the decoder allows a client that has authenticated.
+    /// Returns the decoder's limits for an authenticated client.
     #[inline]
     pub(super) fn limits(&self) -> DecodeLimits {
         DecodeLimits {

@@ -1,18 +1,18 @@
-//! What monitors and the slow log are shown of a command: passwords left out, long arguments cut.
+//! Commands as monitors and the slow log show them: passwords replaced, long arguments cut.
 
 use crate::command::{Command, Secrets, TABLE};
 use crate::resp::Args;
 use crate::stats::trimmed;
 
-/// What is put in the place of a password.
+/// Replacement for a password.
 const REDACTED: &[u8] = crate::acl::REDACTED.as_bytes();
 
-/// What is noted of a command's arguments.
+/// Returns a command's arguments for the slow log.
 pub(super) fn kept(command: &'static Command, args: Args<'_>, is_secret: fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
     trimmed(redacted(command, args.iter(), is_secret).into_iter())
 }
 
-/// The arguments, with passwords replaced, and whatever `ACL SETUSER` says.
+/// Returns the arguments with passwords, and all rules of `ACL SETUSER`, replaced.
 pub(super) fn redacted<'a>(
     command: &'static Command,
     args: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -20,13 +20,13 @@ pub(super) fn redacted<'a>(
 ) -> Vec<&'a [u8]> {
     let mut args: Vec<&[u8]> = args.collect();
     let (mut command, mut start) = (command, 0);
-    // A loop, because what is tried may be a trial.
+    // A loop, since `ACL DRYRUN` may try another `ACL DRYRUN`.
     while command.secrets == Secrets::Tried {
         start += 3;
         let Some(name) = args.get(start) else { return args };
         let tried = TABLE.iter().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name));
         let Some(tried) = tried else {
-            // It may be AUTH by another name (`rename-command`).
+            // It may be AUTH under another name (`rename-command`).
             args.iter_mut().skip(start + 1).for_each(|arg| *arg = REDACTED);
             return args;
         };
@@ -36,11 +36,11 @@ pub(super) fn redacted<'a>(
     args
 }
 
-/// The same for a command that is not tried.
+/// Replaces the secrets of a command other than `ACL DRYRUN`.
 fn redact(secrets: Secrets, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
     match secrets {
         Secrets::None | Secrets::Tried => {}
-        // Redis leaves an AUTH with too many words as it is; one of them may be the password all the same.
+        // Redis shows an AUTH with too many words unchanged, but one of them may be the password.
         Secrets::From(index) => args.iter_mut().skip(index).for_each(|arg| *arg = REDACTED),
         Secrets::Directives => {
             let words = args.get_mut(2..).unwrap_or_default();
@@ -48,12 +48,12 @@ fn redact(secrets: Secrets, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
                 let secrets = words.chunks_exact_mut(2).filter(|pair| is_secret(pair[0]));
                 secrets.for_each(|pair| pair[1] = REDACTED);
             } else if let Some(at) = words.iter().position(|word| is_secret(word)) {
-                // A client that forgets a value, or the quotes around one, has sent the password all the same.
+                // A client that omits a value, or the quotes around one, has still sent the password.
                 words[at + 1..].fill(REDACTED);
             }
         }
         Secrets::Login => {
-            // Wherever it is: a client that forgets the version has sent the password all the same.
+            // At any position: a client that omits the version has still sent the password.
             let mut secrets = 0;
             for arg in args.iter_mut().skip(1) {
                 let begins = arg.eq_ignore_ascii_case(b"auth");
@@ -69,11 +69,11 @@ fn redact(secrets: Secrets, args: &mut [&[u8]], is_secret: fn(&[u8]) -> bool) {
     }
 }
 
-/// Bytes of one command's arguments that monitors are shown; on the wire at most four times as many. Else whoever may
-/// send a large request could throw out every monitor by it.
+/// Maximum size of one command's arguments for monitors, bytes; on the wire at most four times as much. Without it, one
+/// large request could exceed every monitor's queue.
 pub(super) const SHOWN_BYTES_MAX: usize = 64 << 10;
 
-/// Appends the arguments as monitors see them, in quotes and with blanks between them.
+/// Appends the arguments as monitors see them, quoted and separated by blanks.
 pub(super) fn quote_all(args: &[&[u8]], out: &mut Vec<u8>) {
     let mut room = SHOWN_BYTES_MAX;
     for (at, arg) in args.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(super) fn quote_all(args: &[&[u8]], out: &mut Vec<u8>) {
             break;
         }
         push_quoted(arg, room, out);
-        // What an empty one costs, too.
+        // One byte more, so that empty arguments count too.
         room = room.saturating_sub(arg.len() + 1);
     }
 }

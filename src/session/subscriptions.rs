@@ -1,17 +1,17 @@
-//! Channels that a client listens to. Nothing is ever said there: libraries keep a connection that listens for news of
-//! a server's role, and take its loss for a fault.
+//! Channels that a client is subscribed to. No message is ever published: libraries keep a subscribed connection for
+//! news of a server's role, and treat its loss as a fault.
 //!
 //! Invariant: `bytes` is the sum of the lengths of all names.
 
 use std::collections::BTreeSet;
 
-/// Channels and patterns that one client listens to at most.
+/// Maximum number of channels and patterns of one client.
 const NAMES_MAX: usize = 1000;
 
-/// Bytes of their names together.
+/// Maximum size of their names together, bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// What one client listens to.
+/// The subscriptions of one client.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     channels: BTreeSet<Box<[u8]>>,
@@ -19,35 +19,35 @@ pub(super) struct Subscriptions {
     bytes: usize,
 }
 
-/// Which of the two kinds of names.
+/// Kind of a subscribed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listened {
     Channels,
     Patterns,
 }
 
-/// More than a client may listen to. `Display` is the text of an error reply.
+/// Error of a subscription above the limits. `Display` is the text of an error reply.
 #[derive(Debug, thiserror::Error)]
 #[error("ERR a client may listen to at most {NAMES_MAX} channels and patterns of {BYTES_MAX} bytes in all")]
 pub(super) struct TooMany;
 
 impl Subscriptions {
-    /// How many channels, and how many patterns.
+    /// Returns the number of channels, and the number of patterns.
     pub(super) fn counts(&self) -> [usize; 2] {
         [self.channels.len(), self.patterns.len()]
     }
 
-    /// How many of both.
+    /// Returns the number of channels and patterns together.
     pub(super) fn len(&self) -> usize {
         self.channels.len() + self.patterns.len()
     }
 
-    /// What it takes, bytes.
+    /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes + self.len() * size_of::<Box<[u8]>>()
     }
 
-    /// Listens to one more; one that is known stays.
+    /// Adds a name. A name that is present is not added again.
     pub(super) fn add(&mut self, kind: Listened, name: &[u8]) -> Result<(), TooMany> {
         if self.names(kind).contains(name) {
             return Ok(());
@@ -60,14 +60,14 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Listens to it no more, if it did.
+    /// Removes a name, if present.
     pub(super) fn remove(&mut self, kind: Listened, name: &[u8]) {
         if self.names(kind).remove(name) {
             self.bytes -= name.len();
         }
     }
 
-    /// Any of them.
+    /// Returns one of the names.
     pub(super) fn any(&mut self, kind: Listened) -> Option<Box<[u8]>> {
         self.names(kind).first().cloned()
     }
@@ -85,12 +85,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_listens_to_so_much_and_no_more() {
+    fn subscriptions_are_bounded() {
         let mut all = Subscriptions::default();
         for number in 0..NAMES_MAX {
             all.add(Listened::Channels, number.to_string().as_bytes()).unwrap();
         }
-        all.add(Listened::Channels, b"7").expect("it is known");
+        all.add(Listened::Channels, b"7").expect("a present name is accepted");
         assert!(all.add(Listened::Patterns, b"7").is_err());
         all.remove(Listened::Channels, b"7");
         all.remove(Listened::Channels, b"7");

@@ -1,8 +1,9 @@
-//! What a turn did, for INFO, SLOWLOG, LATENCY and MONITOR: the session says it here, and the shell keeps it.
+//! Counts and times of a turn, for INFO, SLOWLOG, LATENCY and MONITOR. The session counts here, and the shell stores
+//! the result.
 //!
-//! Counted per command, not per call: a pipeline of a thousand GETID is one entry. ID commands are not timed here, for
-//! what they take is the draw, which the shell makes once for all of them. Every other command is timed by itself with
-//! the stopwatch in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the
+//! Counted per command, not per call: a pipeline of a thousand GETID is one entry. ID commands are not timed here,
+//! since their cost is the draw, which the shell makes once for all of them. Every other command is timed separately
+//! with the clock in [`Timing`]; of commands that follow each other directly, the end of one is the beginning of the
 //! next.
 
 use super::shown::{SHOWN_BYTES_MAX, kept, quote_all, redacted};
@@ -10,50 +11,51 @@ use crate::command::{Command, Flags, Verb};
 use crate::resp::Args;
 use crate::stats::bucket_of;
 
-/// How commands are timed, and what is told of them.
+/// Clock and thresholds for the timing of commands.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// A clock in nanoseconds that is never set; its zero means nothing.
+    /// A monotonic clock in nanoseconds, whose zero is arbitrary.
     pub now_ns: fn() -> u64,
-    /// Commands that take this long, in ns, are told one by one ([`Tally::take_noted`]); `u64::MAX`: none.
+    /// Duration in ns from which commands are noted one by one ([`Tally::take_noted`]); `u64::MAX`: none.
     pub noted_ns: u64,
-    /// Whether the directive of this name, in any letter case, holds a secret: of `CONFIG SET` that is not told.
+    /// Returns true if the directive of this name, in any letter case, is a secret. Its value in `CONFIG SET` is not
+    /// shown.
     pub is_secret: fn(&[u8]) -> bool,
 }
 
 impl Default for Timing {
-    /// A clock that does not move, no command noted, and every directive a secret.
+    /// Returns a timing whose clock stands still, which notes no command, and for which every directive is secret.
     fn default() -> Timing {
         Timing { now_ns: || 0, noted_ns: u64::MAX, is_secret: |_| true }
     }
 }
 
-/// Calls of one command in one turn that took about as long as each other.
+/// Calls of one command in one turn with similar durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calls {
-    /// Which command.
+    /// The command.
     pub verb: Verb,
-    /// How many calls ran.
+    /// Number of calls that ran.
     pub calls: u32,
-    /// How many of them were answered by an error.
+    /// Number of these calls that were answered with an error.
     pub failed: u32,
-    /// How many more were rejected before they ran: wrong number of arguments, not allowed.
+    /// Number of further calls rejected before they ran: wrong number of arguments, not allowed.
     pub rejected: u32,
-    /// What the calls took together, in ns; 0 for ID commands.
+    /// Total duration of the calls in ns; 0 for ID commands.
     pub ns: u64,
-    /// The histogram's bucket that all these calls are in; 0 for ID commands.
+    /// Bucket of the histogram for all these calls; 0 for ID commands.
     pub bucket: u16,
 }
 
-/// The first word of an error reply, by which Redis counts them.
+/// First word of an error reply, by which Redis counts errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ErrorCode([u8; ErrorCode::BYTES_MAX]);
 
 impl ErrorCode {
-    /// The longest that is told apart, bytes; Redis's own have up to ten.
+    /// Maximum length of a code, bytes; longer ones count as `ERR`. Redis's own have up to ten.
     pub const BYTES_MAX: usize = 16;
 
-    /// That of an error's text, without the `-`; `ERR` where it has none.
+    /// Returns the code of an error's text, without the `-`; `ERR` if it has none.
     pub fn of(text: &[u8]) -> ErrorCode {
         let len = text.iter().take(ErrorCode::BYTES_MAX + 1).position(|&byte| byte == b' ');
         let code = len.and_then(|len| text.get(..len)).filter(|code| !code.is_empty()).unwrap_or(b"ERR");
@@ -62,52 +64,53 @@ impl ErrorCode {
         ErrorCode(bytes)
     }
 
-    /// The word.
+    /// Returns the code as text.
     pub fn word(&self) -> String {
         let len = self.0.iter().position(|&byte| byte == 0).unwrap_or(self.0.len());
         String::from_utf8_lossy(&self.0[..len]).into_owned()
     }
 }
 
-/// A command that took long.
+/// A slow command.
 #[derive(Debug)]
 pub struct Noted {
-    /// Which.
+    /// The command.
     pub command: &'static Command,
-    /// What was sent, cut down as `trimmed` does, passwords left out.
+    /// Arguments of the request, cut as by `trimmed`, without passwords.
     pub args: Vec<Vec<u8>>,
-    /// How long it took, in ns.
+    /// Duration in ns.
     pub ns: u64,
 }
 
-/// Of how many entries at the end of the list a call's is looked for. More are there only when many commands alternate.
+/// Number of entries at the end of the list that are searched for a call's entry. Longer lists occur only if many
+/// commands alternate.
 const SEARCHED: usize = 16;
 
-/// Entries a turn keeps room for.
+/// Number of entries for which a turn keeps memory.
 const CALLS_KEPT: usize = 64;
 
-/// What a turn did. Used again and again, as the turn is.
+/// Counts and times of a turn. Reused, as the turn is.
 #[derive(Debug, Default)]
 pub struct Tally {
     calls: Vec<Calls>,
     errors: Vec<(ErrorCode, u32)>,
-    /// All errors.
+    /// Number of all errors.
     error_replies: u32,
     noted: Vec<Noted>,
     /// The command whose effect the shell performs.
     asker: Option<Noted>,
-    /// When the last command ended, if nothing came since.
+    /// End of the last command in ns, if nothing came since.
     lap_ns: Option<u64>,
-    /// What commands that are timed took together, in ns.
+    /// Total duration of timed commands in ns.
     spent_ns: u64,
-    /// Whether commands are to be shown to monitors.
+    /// Whether commands are shown to monitors.
     is_watched: bool,
     /// The database and the end in `shown` of each command.
     shown_ends: Vec<(u32, usize)>,
     shown: Vec<u8>,
 }
 
-/// When a command began, and how many errors there were.
+/// Start of a command in ns, and number of errors at that time.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     ns: u64,
@@ -115,34 +118,34 @@ pub(super) struct Begun {
 }
 
 impl Tally {
-    /// What ran, each command at least once.
+    /// Returns the commands that ran, each in at least one entry.
     #[inline]
     pub fn calls(&self) -> &[Calls] {
         &self.calls
     }
 
-    /// Whether there is anything but calls: errors, slow commands, commands to show.
+    /// Returns true if there is more than calls: errors, slow commands, or commands to show.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.error_replies > 0 || !self.noted.is_empty() || !self.shown_ends.is_empty()
     }
 
-    /// Error replies by code. Those for which no IDs could be drawn, and those of effects, are the shell's to count.
+    /// Returns the number of error replies by code. The shell counts those of refused draws and of effects.
     pub fn errors(&self) -> &[(ErrorCode, u32)] {
         &self.errors
     }
 
-    /// The commands that took as long as [`Timing::noted_ns`].
+    /// Takes the commands that lasted at least [`Timing::noted_ns`].
     pub fn take_noted(&mut self) -> impl Iterator<Item = Noted> {
         self.noted.drain(..)
     }
 
-    /// The command whose effect the turn has.
+    /// Takes the command whose effect the turn has.
     pub fn take_asker(&mut self) -> Option<Noted> {
         self.asker.take()
     }
 
-    /// What monitors are shown: each command's database, and its arguments as Redis quotes them.
+    /// Returns the commands for monitors: each one's database, and its arguments as Redis quotes them.
     pub fn shown(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut start = 0;
         self.shown_ends.iter().map(move |&(database, end)| {
@@ -152,38 +155,39 @@ impl Tally {
         })
     }
 
-    /// From the next read on, whether commands are to be shown to monitors.
+    /// Sets whether commands are shown to monitors, from the next read on.
     #[inline]
     pub fn watch(&mut self, is_watched: bool) {
         self.is_watched = is_watched;
     }
 
-    /// Whether they are.
+    /// Returns true if commands are shown to monitors.
     #[inline]
     pub(super) fn is_watched(&self) -> bool {
         self.is_watched
     }
 
-    /// How much is to be shown, bytes.
+    /// Returns the size of the commands to show, bytes.
     #[inline]
     pub(super) fn shown_bytes(&self) -> usize {
         self.shown.len()
     }
 
-    /// What commands took, in ns, but for ID commands and for effects: work that others waited for.
+    /// Returns the total duration of commands in ns, without ID commands and effects: work for which other clients
+    /// waited.
     #[inline]
     pub fn spent_ns(&self) -> u64 {
         self.spent_ns
     }
 
-    /// Gives back the room that is not needed.
+    /// Releases unneeded memory.
     pub(super) fn shrink(&mut self) {
         self.calls.shrink_to_fit();
         self.shown.shrink_to_fit();
         self.shown_ends.shrink_to_fit();
     }
 
-    /// Bytes of memory held.
+    /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.calls.capacity() * size_of::<Calls>() + self.shown.capacity()
     }
@@ -213,7 +217,7 @@ impl Tally {
         self.shown.shrink_to(2 * SHOWN_BYTES_MAX);
     }
 
-    /// Calls of an ID command, which are not timed.
+    /// Counts calls of an ID command, which are not timed.
     #[inline]
     pub(super) fn ids(&mut self, verb: Verb, calls: u32, failed: u32) {
         self.lap_ns = None;
@@ -238,19 +242,19 @@ impl Tally {
         }
     }
 
-    /// A command was rejected. Its error is counted where it is pushed.
+    /// Counts a rejected command. Its error is counted by `error`.
     pub(super) fn rejected(&mut self, verb: Verb) {
         self.lap_ns = None;
         self.add(Calls { verb, calls: 0, failed: 0, rejected: 1, ns: 0, bucket: 0 });
     }
 
-    /// Something that is not timed: the next command does not begin where the last one ended.
+    /// Notes work that is not timed: the next command does not begin where the last one ended.
     #[inline]
     pub(super) fn end_lap(&mut self) {
         self.lap_ns = None;
     }
 
-    /// An error reply, its text without the `-`.
+    /// Counts an error reply; `text` is without the `-`.
     #[cold]
     pub(super) fn error(&mut self, text: &[u8]) {
         self.error_replies += 1;
@@ -261,14 +265,14 @@ impl Tally {
         }
     }
 
-    /// A command begins that is not an ID command.
+    /// Begins the timing of a command that is not an ID command.
     #[inline]
     pub(super) fn begin(&mut self, timing: &Timing) -> Begun {
         let ns = self.lap_ns.take().unwrap_or_else(timing.now_ns);
         Begun { ns, error_replies: self.error_replies }
     }
 
-    /// The command that began has run. `asks`: the rest of it is an effect.
+    /// Ends the timing of a command. If `asks`, the rest of it is an effect.
     #[inline]
     pub(super) fn end(&mut self, begun: Begun, timing: &Timing, command: &'static Command, args: Args<'_>, asks: bool) {
         let now_ns = (timing.now_ns)();

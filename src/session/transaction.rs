@@ -1,20 +1,20 @@
 //! The commands between `MULTI` and `EXEC`.
 //!
-//! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is an
-//! ordinary thing. Commands are kept as one run of bytes (each argument behind its length) and a row of the table each,
-//! 25 bytes for a `GETID`; both buffers are used again. `EXEC` may take several turns: the session goes on with
-//! [`Queue::next`] before it looks at more input. Most clients never send `MULTI`: the queue is made for the first one.
+//! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is
+//! ordinary. Commands are stored as one run of bytes (each argument after its length) and a row of the table each, 25
+//! bytes for a `GETID`; both buffers are reused. `EXEC` may take several turns: the session continues with
+//! [`Queue::next`] before it reads more input. Most clients never send `MULTI`: the queue is made for the first one.
 //!
-//! Invariants: while it runs, there is a queue; `next <= commands.len()`, and `read` is where command `next` begins in
+//! Invariants: while it runs, there is a queue; `next <= commands.len()`, and command `next` begins at `read` in
 //! `bytes`.
 
 use crate::acl::LOGINS_IN_TRANSACTION_MAX;
 use crate::command::{Command, Verb};
 use crate::resp::{Args, Span};
 
-/// Most memory one transaction may hold, bytes; less when `client-query-buffer-limit` is lower.
+/// Maximum memory of one transaction, bytes; less if `client-query-buffer-limit` is lower.
 ///
-/// 16 MiB are 670,000 queued `GETID`. Redis allows 1 GiB, and closes the connection beyond.
+/// These 16 MiB are 670,000 queued `GETID`. Redis allows 1 GiB, and closes the connection beyond.
 pub const TRANSACTION_BYTES_MAX: usize = 16 << 20;
 
 /// Memory that is kept for the next transaction, bytes.
@@ -34,21 +34,21 @@ pub(super) struct Queue {
     commands: Vec<Queued>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// Logins among the commands that wait.
+    /// Number of logins among the queued commands.
     logins: u32,
-    /// Behind `EXEC`: which command is next, and where it begins.
+    /// During `EXEC`: the next command, and its position in `bytes`.
     next: usize,
     read: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// Outside of `MULTI`.
+    /// Outside `MULTI`.
     #[default]
     Idle,
-    /// Behind `MULTI`. `failed`: a command was rejected, so `EXEC` will not run the others.
+    /// After `MULTI`. `failed`: a command was rejected, so `EXEC` will not run the others.
     Queueing { failed: bool },
-    /// Behind `EXEC`.
+    /// During `EXEC`.
     Running,
 }
 
@@ -58,7 +58,7 @@ struct Queued {
     args: u32,
 }
 
-/// A transaction that would be larger than it may be. `Display` is the text of an error reply.
+/// A transaction above the limits. `Display` is the text of an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TooLarge {
     #[error("ERR transaction is too large: its commands would take more than {bytes_max} bytes")]
@@ -67,50 +67,50 @@ pub(super) enum TooLarge {
     Logins,
 }
 
-/// Whether it tries a password.
+/// Returns true if the command tries a password.
 pub(super) fn is_login(command: &Command, args: Args<'_>) -> bool {
     match command.verb {
         Verb::Auth => true,
-        // The name that SETNAME gives may be this word too: that does no harm.
+        // The name of SETNAME may also be this word, which is harmless.
         Verb::Hello => args.iter().skip(2).any(|word| word.eq_ignore_ascii_case(b"auth")),
         _ => false,
     }
 }
 
-/// How each argument's length is kept.
+/// Size of the length stored before each argument, bytes.
 const LEN_BYTES: usize = size_of::<u32>();
 
 impl Transaction {
-    /// Whether commands are to be queued.
+    /// Returns true if commands are queued.
     #[inline]
     pub(super) fn is_queueing(&self) -> bool {
         matches!(self.phase, Phase::Queueing { .. })
     }
 
-    /// Whether `EXEC` still has commands to run.
+    /// Returns true if `EXEC` still has commands to run.
     #[inline]
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running)
     }
 
-    /// Whether it is between `MULTI` and the end of `EXEC`.
+    /// Returns true between `MULTI` and the end of `EXEC`.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether [`Transaction::release_memory`] has nothing to do and there is nothing to count.
+    /// Returns true if [`Transaction::release_memory`] has nothing to do and there is no memory to count.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         !self.is_open() && self.queue.as_ref().is_none_or(|queue| queue.bytes.capacity() <= QUIET_BYTES)
     }
 
-    /// Whether `EXEC` must not run.
+    /// Returns true if `EXEC` must not run.
     pub(super) fn has_failed(&self) -> bool {
         self.phase == Phase::Queueing { failed: true }
     }
 
-    /// How many commands wait; `None` outside of `MULTI`.
+    /// Returns the number of queued commands; `None` outside `MULTI`.
     pub(super) fn queued(&self) -> Option<u32> {
         (self.phase != Phase::Idle).then(|| u32::try_from(self.queue_len()).unwrap_or(u32::MAX))
     }
@@ -119,23 +119,23 @@ impl Transaction {
         self.queue.as_ref().map_or(0, |queue| queue.commands.len())
     }
 
-    /// Whether `EXEC` would draw IDs or change a sequence.
+    /// Returns true if `EXEC` would draw IDs or change a sequence.
     pub(super) fn writes(&self) -> bool {
         self.queue.iter().flat_map(|queue| &queue.commands).any(|queued| queued.command.writes())
     }
 
-    /// How many logins `EXEC` would try.
+    /// Returns the number of logins that `EXEC` would try.
     pub(super) fn logins(&self) -> u32 {
         self.queue.as_ref().map_or(0, |queue| queue.logins)
     }
 
-    /// `MULTI`.
+    /// Begins a transaction (`MULTI`).
     pub(super) fn begin(&mut self) {
         debug_assert_eq!(self.phase, Phase::Idle);
         self.phase = Phase::Queueing { failed: false };
     }
 
-    /// A command was rejected. What was queued will never run, so it goes now.
+    /// Notes a rejected command. The queued commands will never run, so they are discarded.
     pub(super) fn fail(&mut self) {
         if self.is_queueing() {
             self.discard();
@@ -143,7 +143,7 @@ impl Transaction {
         }
     }
 
-    /// Keeps a command for `EXEC`. After a failure there is no sense in that, and nothing is kept.
+    /// Queues a command for `EXEC`. After a failure, nothing is queued.
     pub(super) fn push(&mut self, command: &'static Command, args: Args<'_>, bytes_max: usize) -> Result<(), TooLarge> {
         debug_assert!(self.is_queueing());
         if self.has_failed() {
@@ -172,12 +172,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Bytes of memory queue.
+    /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.queue.as_ref().map_or(0, |queue| queue.memory_bytes())
     }
 
-    /// Gives back the room of a large transaction that is over. That of a small one is kept, so that it costs no
+    /// Releases the memory of a large transaction that is over. A small one keeps its memory, so that the next needs no
     /// allocation.
     pub(super) fn release_memory(&mut self) {
         if !self.is_open() && !self.is_quiet() {
@@ -185,7 +185,7 @@ impl Transaction {
         }
     }
 
-    /// `EXEC`: from now on [`Queue::next`] gives the commands. Returns how many.
+    /// Starts `EXEC`, after which [`Queue::next`] returns the commands. Returns their number.
     pub(super) fn run(&mut self) -> usize {
         debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
         let len = self.queue_len();
@@ -197,13 +197,13 @@ impl Transaction {
         len
     }
 
-    /// The queue that `EXEC` still runs, taken out: arguments lie in it, and commands may look at the transaction. To
-    /// be put back behind each command.
+    /// Takes out the queue during `EXEC`: arguments borrow from it, and commands may read the transaction. The caller
+    /// puts it back after each command.
     pub(super) fn take_queue(&mut self) -> Option<Box<Queue>> {
         if self.is_running() { self.queue.take() } else { None }
     }
 
-    /// Puts the queue back; behind its last command the transaction ends.
+    /// Puts the queue back, and ends the transaction after its last command.
     pub(super) fn put_back(&mut self, queue: Box<Queue>) {
         let has_ended = queue.has_ended();
         self.queue = Some(queue);
@@ -212,7 +212,7 @@ impl Transaction {
         }
     }
 
-    /// Forgets everything: `DISCARD`, `RESET`, the end of `EXEC`.
+    /// Ends the transaction and discards the queue: `DISCARD`, `RESET`, the end of `EXEC`.
     pub(super) fn discard(&mut self) {
         self.phase = Phase::Idle;
         if let Some(queue) = &mut self.queue {
@@ -222,7 +222,7 @@ impl Transaction {
 }
 
 impl Queue {
-    /// The next command to run.
+    /// Returns the next command to run.
     pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
         let Queued { command, args } = *self.commands.get(self.next)?;
         self.spans.clear();
@@ -236,7 +236,7 @@ impl Queue {
         Some((command, Args::new(&self.bytes, &self.spans)))
     }
 
-    /// What the commands take, bytes.
+    /// Returns the size of the queued commands, bytes.
     fn queued_bytes(&self) -> usize {
         self.bytes.len() + self.commands.len() * size_of::<Queued>()
     }
@@ -247,7 +247,7 @@ impl Queue {
             + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Whether the last command has run.
+    /// Returns true if the last command has run.
     fn has_ended(&self) -> bool {
         debug_assert!(self.next <= self.commands.len() && self.read <= self.bytes.len());
         self.next == self.commands.len()
@@ -266,7 +266,7 @@ impl Queue {
     }
 }
 
-/// Lengths and counts of what [`TRANSACTION_BYTES_MAX`] admits.
+/// Converts a length or count, which [`TRANSACTION_BYTES_MAX`] bounds.
 fn u32_of(len: usize) -> u32 {
     u32::try_from(len).expect("a transaction is far smaller than 4 GiB")
 }

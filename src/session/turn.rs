@@ -1,10 +1,10 @@
-//! What one read became: replies to write, how many IDs they need, and what the shell must do afterwards.
+//! The result of one read: replies to write, the number of IDs they need, and what the shell must do afterwards.
 //!
-//! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only says how the pieces follow each
-//! other. So a turn is three flat buffers that are used again and again, and a run of `GETID` is one entry.
+//! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only gives the order of the pieces.
+//! So a turn is three flat buffers that are reused, and a run of `GETID` is one entry.
 //!
-//! What named generators and sequences are asked lies beside all that (`named`, `sequences`), and is looked at only if
-//! there is some of it.
+//! Requests for named generators and sequences are separate (`named`, `sequences`), and cost nothing in a turn without
+//! them.
 //!
 //! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to
 //! `encoded.len()`.
@@ -20,32 +20,35 @@ use crate::acl::{Denial, Proof};
 use crate::command::Verb;
 use crate::resp::{self, Decoder, Protocol, ProtocolError, Value};
 
-/// IDs a turn may hold at most before it ends, not counting those of the command that passes the bound.
+/// Maximum number of IDs of a turn before it ends, without those of the command that exceeds the bound.
 ///
-/// An ID costs up to 26 bytes on the wire (`$19`, the digits, two line ends), so the output of a turn stays below
-/// (8192 + `id-mgetid-max`) * 26 bytes: 216 KB with the default of 100.
+/// An ID costs up to 26 bytes on the wire (`$19`, the digits, two line ends), so the output of a turn stays below (8192
+/// + `id-mgetid-max`) * 26 bytes: 216 KB with the default of 100.
 pub const TURN_IDS_MAX: u32 = 8192;
 
-/// A turn holds at most this part of what the layout holds in `id-max-wait-ms`: 78 ms of the default's 5000.
+/// A turn holds at most one part in this many of the layout's capacity in `id-max-wait-ms`: 78 ms of the default's
+/// 5000.
 ///
-/// A turn asks for all of its IDs at once, and is refused whole if they would take longer than `id-max-wait-ms` while
-/// others wait. In small turns a long pipeline waits as often as it must, and several dozen of them can wait beside
-/// each other.
+/// A turn draws all of its IDs at once, and is refused as a whole if they would take longer than `id-max-wait-ms` while
+/// others wait. In small turns a long pipeline waits as often as it must, and several dozen of them can wait side by
+/// side.
 const TURNS_A_WAIT: u64 = 64;
 
-/// The most IDs a turn asks for with this layout, at least 1: [`TURN_IDS_MAX`], unless the layout holds few a second.
+/// Returns the maximum number of IDs of a turn with this layout, at least 1: [`TURN_IDS_MAX`], or less if the layout
+/// holds few IDs per second.
 pub fn turn_ids_max(layout: Layout, max_wait_ms: u64) -> u32 {
     ids_max_at(layout.capacity_per_s(), max_wait_ms)
 }
 
 fn ids_max_at(capacity_per_s: u64, max_wait_ms: u64) -> u32 {
-    // What is too large for a u64 is far above the bound all the same.
+    // A product above a u64 is far above the bound too.
     let ids = capacity_per_s.saturating_mul(max_wait_ms) / (1000 * TURNS_A_WAIT);
     u32::try_from(ids).unwrap_or(u32::MAX).clamp(1, TURN_IDS_MAX)
 }
 
-/// As how many IDs of the unnamed generator, of which a turn asks for `ids_max`, one of this generator counts, so that
-/// neither its texts make a turn larger than [`TURN_IDS_MAX`] says, nor a turn asks for more than it can give soon.
+/// Returns the cost of one of this generator's IDs in IDs of the unnamed generator, of which a turn holds `ids_max`.
+/// The cost keeps a turn's texts within the size of [`TURN_IDS_MAX`], and its draw within what the generator can soon
+/// give.
 ///
 /// The widest text is a prefix of 64 bytes and 64 digits: 136 bytes on the wire, which count as 6 IDs.
 pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: u64) -> u32 {
@@ -53,40 +56,43 @@ pub(super) fn named_cost(generator: &NamedGenerator, ids_max: u32, max_wait_ms: 
     text_cost(generator.is_integer(), generator.id_bytes_max()).max(ids_max.div_ceil(own_max))
 }
 
-/// The same for a generator that counts by a sequence, of which there is always enough.
+/// Returns the cost of one of this counter's IDs, in IDs of the unnamed generator. A sequence is never short of values.
 pub(super) fn counter_cost(counter: &CounterDeclaration) -> u32 {
     text_cost(counter.is_integer(), counter.id_bytes_max())
 }
 
-/// As how many IDs of the unnamed generator one with so many bytes counts on the wire, at least 1.
+/// Returns the cost of an ID with this size on the wire, in IDs of the unnamed generator, at least 1.
 fn text_cost(is_integer: bool, id_bytes_max: usize) -> u32 {
     let bytes = if is_integer { 0 } else { id_bytes_max + TEXT_FRAME_BYTES };
     u32::try_from(bytes.div_ceil(ID_WIRE_BYTES_MAX)).unwrap_or(u32::MAX).max(1)
 }
 
-/// What an ID of the unnamed generator takes on the wire at most, bytes: `$19`, the digits, two line ends.
+/// Maximum size of an ID of the unnamed generator on the wire, bytes: `$19`, the digits, two line ends.
 const ID_WIRE_BYTES_MAX: usize = 26;
 
-/// Bytes of encoded replies a turn may hold before it ends, not counting those of the command that passes the bound.
+/// Maximum size of a turn's encoded replies before it ends, without those of the command that exceeds the bound, bytes.
 ///
-/// The largest single replies are `ECHO` of a large argument, which its sender has paid for, and `COMMAND DOCS`.
+/// The largest single replies are `ECHO` of a large argument, whose sender sent as much, and `COMMAND DOCS`.
 pub const TURN_BYTES_MAX: usize = 64 * 1024;
 
-/// The same for a client that has to log in and has not: a pipeline of `HELLO` is answered with twenty times its size.
+/// Maximum size of a turn's encoded replies to a client that must log in and has not, bytes. A pipeline of `HELLO` is
+/// answered with twenty times its size.
 pub(super) const UNAUTHENTICATED_TURN_BYTES_MAX: usize = 2 * 1024;
 
-/// What the commands of one turn may take together before it ends, in ns, not counting the one that passes the bound.
+/// Maximum duration of a turn's commands before it ends, without the one that exceeds the bound, ns.
 ///
-/// A small reply may have cost much: bytes alone would let a pipeline of such commands hold a thread for seconds.
+/// A small reply may have cost much: a bound on bytes alone would let a pipeline of such commands block a thread for
+/// seconds.
 pub const TURN_NS_MAX: u64 = 250_000;
 
-/// Capacity a turn keeps for the next one. What a single large reply took beyond it is given back.
+/// Capacity that a turn keeps for the next one. The rest of a single large reply is released.
 const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 
-/// What a request whose reply is thrown away counts at least: it may have cost much and said little, as `AUTH` does.
+/// Minimum size that a suppressed reply counts, bytes: the request may have cost much with a short reply, as `AUTH`
+/// does.
 const FORGOTTEN_BYTES_LEAST: usize = 64;
 
-/// What an empty request counts.
+/// Size that an empty request counts, bytes.
 const SKIPPED_BYTES: usize = 8;
 
 /// One piece of output, in order.
@@ -94,188 +100,190 @@ const SKIPPED_BYTES: usize = 8;
 pub enum Reply {
     /// `count` commands that each get one ID as an integer.
     Integers {
-        /// How many, at least 1.
+        /// Number of commands, at least 1.
         count: u32,
     },
     /// One command that gets an array of `count` IDs as bulk strings.
     Bulks {
-        /// How many, at least 1.
+        /// Number of IDs, at least 1.
         count: u32,
     },
-    /// `count` IDs that nobody hears of: `CLIENT REPLY` has the replies off. They are drawn, as Redis would run the
-    /// command.
+    /// `count` IDs whose replies `CLIENT REPLY` suppresses. They are drawn, as Redis would run the command.
     Unheard {
-        /// How many, at least 1.
+        /// Number of IDs, at least 1.
         count: u32,
     },
-    /// What [`Turn::named_reply`] says of this number.
+    /// The reply with this number in [`Turn::named_reply`].
     Named {
-        /// From 0.
+        /// Number of the reply, from 0.
         at: usize,
     },
-    /// The one of [`Turn::sequence_replies`] of this number.
+    /// The reply with this number in [`Turn::sequence_replies`].
     Sequence {
-        /// From 0.
+        /// Number of the reply, from 0.
         at: usize,
     },
-    /// The same of several that nobody hears of.
+    /// Several sequence replies that `CLIENT REPLY` suppresses.
     UnheardSequences {
-        /// The first one.
+        /// Number of the first reply.
         from: usize,
-        /// Behind the last one.
+        /// Number after that of the last reply.
         to: usize,
     },
     /// The next `len` bytes of the turn's encoded bytes.
     Encoded {
-        /// How many.
+        /// Number of bytes.
         len: usize,
     },
 }
 
-/// What a client sent that its connection ends for.
+/// Fault of a client's input that ends its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// What is no request.
+    /// The input is not a request.
     Protocol,
-    /// A request larger than `client-query-buffer-limit`.
+    /// The request is larger than `client-query-buffer-limit`.
     TooLarge,
-    /// A line of HTTP: `POST` or `Host:`.
+    /// The input is a line of HTTP: `POST` or `Host:`.
     Http,
 }
 
-/// What one read became. Made once per connection and used again for each read.
+/// The result of one read. Made once per connection and reused for each read.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// How many IDs the replies need of which generator.
+    /// Number of IDs that the replies need, by kind of generator.
     pub draws: Draws,
-    /// How many commands it ran. As in Redis's `total_commands_processed`, rejected ones don't count, and queued ones
-    /// count when `EXEC` runs them.
+    /// Number of commands that ran. As in Redis's `total_commands_processed`, rejected ones do not count, and queued
+    /// ones count when `EXEC` runs them.
     pub commands: u32,
-    /// What the shell does after it has written this turn; its answer follows by
+    /// Action of the shell after it has written this turn; its answer follows by
     /// [`Session::reply`](super::Session::reply).
     pub effect: Option<Effect>,
     /// Whether the connection ends once this turn (and the answer to its effect) is written.
     pub close: bool,
-    /// Set when it ends because of what the client sent.
+    /// Fault of the client's input that ends the connection, if any.
     pub broken: Option<Breach>,
     /// Whether to call [`Session::read`](super::Session::read) again with the rest of the input, which may be empty,
-    /// before more bytes are awaited: the turn ended at a bound or at an effect.
+    /// before a wait for more bytes: the turn ended at a bound or at an effect.
     pub more: bool,
-    /// Whether the first request that is left waits for `CLIENT PAUSE` to end. `more` is set too, but there is no sense
-    /// in another read before that.
+    /// Whether the first remaining request waits for the end of `CLIENT PAUSE`. `more` is set too, but another read is
+    /// useless before that.
     pub held: bool,
-    /// What was refused for want of permission or of a password, for `ACL LOG`. Nearly always empty.
+    /// Requests refused for lack of permission or a wrong password, for `ACL LOG`. Nearly always empty.
     pub denials: Vec<Denial>,
-    /// How many logins the first request that is left tries, for which there are no permits yet: [`Turn::held`] is set
-    /// too. See [`Session::permit_logins`](super::Session::permit_logins).
+    /// Number of logins in the first remaining request that lack permits: [`Turn::held`] is set too. See
+    /// [`Session::permit_logins`](super::Session::permit_logins).
     pub logins_held: u32,
-    /// Whether there are denials, or somebody logged in, which others must see before it is answered, or a permit to
-    /// log in was used or not.
+    /// Whether there are denials, or a login that other connections must see before it is answered, or permits to log
+    /// in.
     pub has_access_news: bool,
-    /// The login that the turn ends with. No request behind it is read before others can see who the client is and
-    /// [`Session::confirm_login`](super::Session::confirm_login) was asked: the password may have been replaced since.
+    /// The login that ends the turn. No later request is read before other connections can see the client's user and
+    /// [`Session::confirm_login`](super::Session::confirm_login) was called: the password may have been replaced since.
     pub login: Option<Proof>,
-    /// Bytes that are missing at least before another read makes sense; a hint, 0 when `more` or `close` is set.
+    /// Minimum number of missing bytes before another read is useful; a hint, 0 if `more` or `close` is set.
     pub wanted: usize,
-    /// What it did, for INFO and those who look on.
+    /// Counts and times, for INFO and monitors.
     pub tally: Tally,
-    /// Whether replies are thrown away.
+    /// Whether replies are suppressed.
     pub(super) muted: bool,
-    /// Whether it ends here: behind a login, or because what follows is muted and this is not, or the other way round.
+    /// Whether the turn ends here: after a login, or because the next request is muted and this one is not, or the
+    /// reverse.
     pub(super) ended: bool,
-    /// The most IDs it asks for, not counting those of the command that passes the bound.
+    /// Maximum number of IDs, without those of the command that exceeds the bound.
     ids_max: u32,
     replies: Vec<Reply>,
     encoded: Vec<u8>,
-    /// Bytes of replies that were thrown away: they count for the turn's bound.
+    /// Size of suppressed replies, bytes, which counts for the turn's bound.
     forgotten_bytes: usize,
-    /// Means nothing, and may be left over from another turn, unless `draws.named` is above 0.
+    /// Named draws and replies. Stale, from another turn, unless `draws.named` is above 0.
     named: NamedTurn,
-    /// The same by `draws.sequences`.
+    /// Sequence draws and replies. Stale, from another turn, unless `draws.sequences` is above 0.
     sequences: SequenceTurn,
-    /// What requests are read by, between one and the next.
+    /// Decoder for requests, shared between sessions while none is incomplete.
     pub(super) decoder: Option<Box<Decoder>>,
-    /// Whether the request that was just taken asks a named generator or a sequence, and would be taken again just so.
+    /// Whether the last request draws from a named generator or a sequence, and a repetition of it would be handled in
+    /// the same way.
     pub(super) is_repeatable: bool,
 }
 
-/// Where IDs come from, or values.
+/// Source of IDs or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The unnamed generator.
     Unnamed,
-    /// The generator of the named draw of this number.
+    /// The generator of the named draw with this number.
     Named(usize),
-    /// The sequence of the sequence draw of this number.
+    /// The sequence of the sequence draw with this number.
     Sequence(usize),
 }
 
-/// What is taken off the front of a turn.
+/// A piece removed from the front of a turn.
 pub(super) enum Taken {
-    /// Bytes.
+    /// Encoded bytes.
     Encoded(Vec<u8>),
     /// IDs of the unnamed generator.
     Unnamed(Reply),
-    /// IDs of a named one, and its place among those of the session's settings.
+    /// IDs of a named generator, and its place among those of the session's settings.
     Named(NamedReply, usize),
-    /// Values of a sequence, and whether somebody hears of them.
+    /// Values of a sequence, and whether they are returned to the client.
     Sequence(SequenceReply, bool),
 }
 
 impl Turn {
-    /// The replies, in order.
+    /// Returns the replies, in order.
     pub fn replies(&self) -> &[Reply] {
         &self.replies
     }
 
-    /// What is to be drawn from named generators; of each once.
+    /// Returns the draws from named generators, each generator once.
     pub fn named_draws(&self) -> &[NamedDraw] {
         if self.draws.named == 0 { &[] } else { &self.named.draws }
     }
 
-    /// A reply of a named generator, by its number.
+    /// Returns a named generator's reply by its number.
     pub fn named_reply(&self, at: usize) -> Option<NamedReply> {
         self.named.replies.get(at).copied()
     }
 
-    /// The same, and its generator's place among those of the session's settings.
+    /// Returns a named generator's reply by its number, and its generator's place among those of the session's
+    /// settings.
     pub(super) fn named_reply_and_place(&self, at: usize) -> (NamedReply, usize) {
         let reply = self.named.replies[at];
         (reply, self.named.draws[reply.draw].place)
     }
 
-    /// What is to be drawn from sequences; of each once.
+    /// Returns the draws from sequences, each sequence once.
     #[inline]
     pub fn sequence_draws(&self) -> &[SequenceDraw] {
         if self.draws.sequences == 0 { &[] } else { self.sequences.draws() }
     }
 
-    /// The name of the sequence of such a draw.
+    /// Returns the name of a draw's sequence.
     pub fn sequence_name(&self, draw: &SequenceDraw) -> &str {
         self.sequences.name(draw)
     }
 
-    /// What such a draw is asked, in the order of commands.
+    /// Returns the requests of a sequence draw, in the order of commands.
     pub fn sequence_asks(&self, draw: &SequenceDraw) -> impl Iterator<Item = Ask> {
         self.sequences.asks(draw)
     }
 
-    /// Replies of sequences, by the numbers that [`Turn::replies`] has.
+    /// Returns the replies of sequences, by the numbers in [`Turn::replies`].
     pub fn sequence_replies(&self) -> &[SequenceReply] {
         if self.draws.sequences == 0 { &[] } else { &self.sequences.replies }
     }
 
-    /// Whether there is nothing to draw and nothing to write.
+    /// Returns true if there is nothing to draw and nothing to write.
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
     }
 
-    /// The bytes that [`Reply::Encoded`] pieces are cut from.
+    /// Returns the bytes that [`Reply::Encoded`] pieces are cut from.
     pub(super) fn encoded(&self) -> &[u8] {
         &self.encoded
     }
 
-    /// Makes it empty for the next read, which asks for about `ids_max` IDs at most; buffers are kept.
+    /// Empties the turn for the next read, which draws about `ids_max` IDs at most. Keeps the buffers.
     pub(super) fn clear(&mut self, ids_max: u32) {
         self.ids_max = ids_max;
         self.draws = Draws::default();
@@ -291,7 +299,7 @@ impl Turn {
         self.muted = false;
         self.ended = false;
         if self.has_access_news {
-            // It is rare: no memory is kept for it.
+            // These are rare: no memory is kept for them.
             self.denials = Vec::new();
             self.login = None;
             self.has_access_news = false;
@@ -304,7 +312,7 @@ impl Turn {
         }
     }
 
-    /// Gives back the room that its replies do not need.
+    /// Releases memory that its replies do not need.
     pub fn shrink(&mut self) {
         self.decoder = None;
         self.replies.shrink_to_fit();
@@ -314,7 +322,7 @@ impl Turn {
         self.sequences.shrink();
     }
 
-    /// Gives back what the reading of a large request took.
+    /// Releases the memory of a large request.
     #[inline]
     pub fn release_memory(&mut self) {
         if let Some(decoder) = self.decoder.as_mut().filter(|decoder| !decoder.is_quiet()) {
@@ -322,15 +330,15 @@ impl Turn {
         }
     }
 
-    /// Bytes of memory that its replies take.
+    /// Returns the memory of its replies, bytes.
     pub fn memory_bytes(&self) -> usize {
         let own = self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity();
         let decoder = self.decoder.as_ref().map_or(0, |decoder| size_of::<Decoder>() + decoder.memory_bytes());
         own + decoder + self.tally.memory_bytes() + self.named.memory_bytes() + self.sequences.memory_bytes()
     }
 
-    /// How many IDs the next reply that needs some needs, at most `most` of a run of single ones, and from where; of a
-    /// sequence it is how many commands need their values. `None`: there are none left to draw.
+    /// Returns the source of the next reply that needs IDs and the number of its IDs, at most `most` of a run of single
+    /// ones. For a sequence, the number is that of commands. `None`: there are none left to draw.
     pub fn next_ids(&self, most: u32) -> Option<(Source, u32)> {
         self.replies.iter().find_map(|reply| match *reply {
             Reply::Integers { count } | Reply::Unheard { count } => Some((Source::Unnamed, count.min(most))),
@@ -347,7 +355,7 @@ impl Turn {
         })
     }
 
-    /// Takes off the first reply, as far as IDs are left: of each source as many as `left` says.
+    /// Removes the first reply, as far as IDs are left: `left` returns their number for each source.
     pub(super) fn take_next(&mut self, left: impl Fn(Source) -> u32) -> Option<Taken> {
         let unnamed = left(Source::Unnamed);
         let first = *self.replies.first()?;
@@ -417,9 +425,9 @@ impl Turn {
         Some(Taken::Sequence(taken, is_heard))
     }
 
-    /// Throws the replies away. IDs they would have are still to be drawn.
+    /// Suppresses the replies. Their IDs are still drawn.
     pub(super) fn forget_replies(&mut self) {
-        // They were made all the same, and a turn that never fills is one that others wait for.
+        // They count, since they were made, and a turn that is never full delays other clients.
         self.forgotten_bytes += self.encoded.len() + FORGOTTEN_BYTES_LEAST;
         self.encoded.clear();
         self.replies.clear();
@@ -438,12 +446,12 @@ impl Turn {
         }
     }
 
-    /// Counts something that is not answered, such as an empty line: it takes its time all the same.
+    /// Counts a request without a reply, such as an empty line, which takes time too.
     pub(super) fn count_skipped(&mut self) {
         self.forgotten_bytes += SKIPPED_BYTES;
     }
 
-    /// What follows is heard, if it was not and `muted` does not say otherwise.
+    /// Ends the suppression of replies, unless `muted`.
     pub(super) fn unmute_unless(&mut self, muted: bool) {
         if self.muted && !muted {
             self.forget_replies();
@@ -458,7 +466,7 @@ impl Turn {
         self.ended = true;
     }
 
-    /// Adds a refusal; those that repeat the last are counted, so that a pipeline of them is one.
+    /// Adds a refusal. A repetition of the last one is counted, so that a pipeline of them is one entry.
     pub(super) fn deny(&mut self, denial: Denial) {
         self.has_access_news = true;
         match self.denials.last_mut() {
@@ -467,7 +475,7 @@ impl Turn {
         }
     }
 
-    /// Whether a bound is reached, where encoded replies may take `bytes_max`.
+    /// Returns true if a bound is reached, with `bytes_max` for encoded replies.
     pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         self.draws.unnamed >= self.ids_max
             || self.encoded.len() + self.forgotten_bytes >= bytes_max
@@ -475,7 +483,7 @@ impl Turn {
             || self.tally.shown_bytes() >= TURN_BYTES_MAX
     }
 
-    /// `more` commands that each get one ID as an integer.
+    /// Adds `more` commands that each get one ID as an integer.
     pub(super) fn push_each_id(&mut self, more: u32) {
         self.draws.unnamed += more;
         if let Some(Reply::Integers { count }) = self.replies.last_mut() {
@@ -485,20 +493,20 @@ impl Turn {
         }
     }
 
-    /// IDs it may still take before its bound.
+    /// Returns the number of IDs left before the bound.
     pub(super) fn ids_left(&self) -> u32 {
         self.ids_max.saturating_sub(self.draws.unnamed)
     }
 
-    /// One more command that gets `count` IDs as bulk strings.
+    /// Adds a command that gets `count` IDs as bulk strings.
     pub(super) fn push_ids(&mut self, count: u32) {
         debug_assert!(count > 0, "a count was checked when it was read");
         self.draws.unnamed += count;
         self.replies.push(Reply::Bulks { count });
     }
 
-    /// Adds commands that get `reply.count` IDs of the generator at `place` together; `reply.draw` is set here. `cost`
-    /// is asked at the generator's first command of the turn ([`named_cost`]).
+    /// Adds commands that get `reply.count` IDs of the generator at `place` together; sets `reply.draw`. Calls `cost`
+    /// ([`named_cost`]) at the generator's first command of the turn.
     pub(super) fn push_named(
         &mut self,
         [place, generator]: [usize; 2],
@@ -517,7 +525,7 @@ impl Turn {
         draw.ids += reply.count;
         let cost = draw.cost.saturating_mul(reply.count);
         self.draws.named = u32::try_from(draws.len()).unwrap_or(u32::MAX);
-        // The bound of all that is asked: what named generators take of it, the unnamed one may not.
+        // One bound for all draws: the share of named generators is not available to the unnamed one.
         self.ids_max = if draws.len() < DRAWS_MAX { self.ids_max.saturating_sub(cost) } else { 0 };
         match (self.replies.last(), replies.last_mut()) {
             (Some(Reply::Named { .. }), Some(last))
@@ -532,13 +540,13 @@ impl Turn {
         }
     }
 
-    /// The draw from the sequence of this name, if the turn asks it already.
+    /// Returns the turn's draw from the sequence of this name, if any.
     #[inline]
     pub(super) fn find_sequence(&self, hash: u64, name: &[u8]) -> Option<usize> {
         if self.draws.sequences == 0 { None } else { self.sequences.find(hash, name) }
     }
 
-    /// A draw from a sequence that the turn does not ask yet.
+    /// Adds a draw from a sequence that has none in this turn.
     #[inline]
     pub(super) fn add_sequence(&mut self, hash: u64, name: &str, counter: Option<usize>) -> usize {
         if self.draws.sequences == 0 {
@@ -552,7 +560,7 @@ impl Turn {
         draw
     }
 
-    /// Adds a command that gets so many values of a sequence. It counts as one ID, for it is answered by one number.
+    /// Adds a command that gets `values` values of a sequence. It counts as one ID, since its answer is one number.
     #[inline]
     pub(super) fn push_sequence(&mut self, draw: usize, verb: Verb, values: u32) {
         let Turn { sequences: SequenceTurn { replies, .. }, .. } = self;
@@ -567,7 +575,7 @@ impl Turn {
         self.ids_max = self.ids_max.saturating_sub(1);
     }
 
-    /// The request that was taken last came so many times more. Only if [`Turn::is_repeatable`]. Returns its command.
+    /// Repeats the last request `times` times, and returns its command. Only if [`Turn::is_repeatable`].
     pub(super) fn repeat(&mut self, times: u32) -> Verb {
         if let Some(Reply::Sequence { at }) = self.replies.last() {
             let last = &mut self.sequences.replies[*at];
@@ -582,7 +590,7 @@ impl Turn {
         Verb::GetId
     }
 
-    /// How often the request that was taken last may come again before the turn's bound.
+    /// Returns how often the last request may be repeated before the turn's bound.
     pub(super) fn repeats_left(&self) -> u32 {
         let cost = match self.replies.last() {
             Some(Reply::Named { at }) => self.named.draws[self.named.replies[*at].draw].cost,
@@ -591,17 +599,17 @@ impl Turn {
         self.ids_left().div_ceil(cost)
     }
 
-    /// Counts so many IDs for the turn's bound.
+    /// Counts IDs for the turn's bound.
     pub(super) fn count_ids(&mut self, ids: u32) {
         self.ids_max = self.ids_max.saturating_sub(ids);
     }
 
-    /// Counts work for a request whose reply is small.
+    /// Counts the work of a request with a small reply, in bytes of the turn's bound.
     pub(super) fn count_work(&mut self, bytes: usize) {
         self.forgotten_bytes += bytes;
     }
 
-    /// Adds what `encode` appends.
+    /// Adds the bytes that `encode` appends.
     pub(super) fn push_with(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let before = self.encoded.len();
         encode(&mut self.encoded);
@@ -624,7 +632,7 @@ impl Turn {
         self.push_with(|out| resp::write_error(text, out));
     }
 
-    /// Adds what a broken request is answered, which may be nothing.
+    /// Adds the reply to a broken request, which may be empty.
     pub(super) fn push_protocol_error(&mut self, error: ProtocolError) {
         let before = self.encoded.len();
         self.push_with(|out| error.write_reply(out));

@@ -1,65 +1,65 @@
-//! What commands about worker ids ask the server for.
+//! Effects of commands about worker ids.
 
 use std::fmt;
 
-/// `WORKERID`.
+/// Effects of `WORKERID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerEffect {
-    /// `LEASE`: answer the id, a token, and the first millisecond and the one after the last.
+    /// `LEASE`: answer the id, a token, the first millisecond, and the exclusive end.
     Lease {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// As the holder calls itself; empty: it does not say.
+        /// Name of the holder, or empty.
         name: String,
-        /// For how long; `None`: as the pool has it.
+        /// Duration in ms; `None`: the pool's.
         ttl_ms: Option<u64>,
     },
-    /// `RENEW`: answer the millisecond after the last.
+    /// `RENEW`: answer the new end, exclusive.
     Renew {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Which worker id.
+        /// The worker id.
         id: u32,
-        /// What the holder shows.
+        /// Token of the lease.
         token: WorkerWord,
-        /// The time of its newest ID, Unix ms.
+        /// Time of the holder's newest ID, Unix ms.
         last_ms: Option<u64>,
     },
     /// `RELEASE`: answer `+OK`.
     Release {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Which worker id.
+        /// The worker id.
         id: u32,
-        /// What the holder shows.
+        /// Token of the lease.
         token: WorkerWord,
-        /// The time of its newest ID, Unix ms.
+        /// Time of the holder's newest ID, Unix ms.
         last_ms: Option<u64>,
     },
     /// `LIST`: answer a cursor, and a map for each lease.
     List {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// The first id.
+        /// First id of the page.
         from: u32,
-        /// How many.
+        /// Maximum number of leases.
         count: u32,
     },
     /// `INFO`: answer a map.
     Info {
-        /// Which pool.
+        /// Name of the pool.
         pool: String,
     },
     /// `INIT`: open a pool of which no id was ever leased, and answer `+OK`.
     Init {
-        /// Which pool.
+        /// Name of the pool.
         pool: String,
     },
-    /// `REVOKE`: answer the millisecond after the last.
+    /// `REVOKE`: answer the end of the lease, exclusive.
     Revoke {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Which worker id.
+        /// The worker id.
         id: u32,
     },
 }
@@ -69,21 +69,21 @@ pub enum WorkerEffect {
 pub struct WorkerWord(Vec<u8>);
 
 impl WorkerWord {
-    /// How many it has.
+    /// Length of a token, bytes.
     pub const BYTES: usize = 32;
 
-    /// Of these bytes.
+    /// Makes a token of these bytes.
     pub fn new(bytes: &[u8]) -> WorkerWord {
         WorkerWord(bytes.to_vec())
     }
 
-    /// They.
+    /// Returns the bytes of the token.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// Without what it is.
+/// Does not show the secret.
 impl fmt::Debug for WorkerWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("WorkerWord(..)")

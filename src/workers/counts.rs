@@ -1,10 +1,10 @@
-//! What a pool has done, for INFO and metrics.
+//! Counters of a worker pool, for INFO and metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use getid_core::worker::NoLease;
 
-/// Counted while requests are answered.
+/// A pool's live counters, which requests increment.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     leases: AtomicU64,
@@ -16,22 +16,22 @@ pub(super) struct Counts {
     errors: AtomicU64,
 }
 
-/// How often, since the start of this server.
+/// A pool's counters since the start of this server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolCounts {
-    /// Ids that were leased.
+    /// Number of leases granted.
     pub leases: u64,
-    /// Leases that were renewed.
+    /// Number of renewals.
     pub renewals: u64,
-    /// Leases that were given back.
+    /// Number of leases that their holders released.
     pub releases: u64,
-    /// Leases that an operator has ended.
+    /// Number of leases that an operator revoked.
     pub revocations: u64,
-    /// Renewals and releases that were refused.
+    /// Number of refused renewals and releases.
     pub refused: u64,
-    /// Requests for an id when there was none.
+    /// Number of lease requests that found no free id.
     pub exhausted: u64,
-    /// Calls of the store that failed.
+    /// Number of store calls that failed.
     pub errors: u64,
 }
 

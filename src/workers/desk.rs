@@ -1,12 +1,11 @@
-//! One pool: what is known of its records, and the way of a request through the store.
+//! One worker pool: its records in memory, and its requests to the store.
 //!
-//! Leases are remembered as they were read or written last, so a renewal is one write. Other servers lease from the
-//! same pool, so what is remembered may be old: a write names the stamp that it replaces, and one that does not meet
-//! it brings the record as it is now.
+//! The pool keeps each lease as it last read or wrote it, so a renewal is one write. Other servers lease from the same
+//! pool, so the copy may be outdated. A write names the stamp that it replaces; a conflict returns the current record.
 //!
-//! A store that lost its last writes is known by a record that is older than it was. The pool then opens again: nothing
-//! is leased until everything that may have been leased is over. For that the pool's own record is written about once a
-//! second while leases change, by each server.
+//! A record older than the copy in memory shows that the store lost its last writes. The pool then reopens: it leases
+//! nothing until every lease that may have been lost is over. For this, each server writes the pool's record about once
+//! a second while leases change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,30 +23,31 @@ use super::record::{PoolRecord, lease_text, pool_text, read_lease, read_pool};
 use super::{Granted, Host, LeaseView, PoolView, Token};
 use crate::records::{BadRow, Key, LIST_MAX, RecordStore, RecordStoreError, Row, Stamp, Written};
 
-/// How often the pool's record is looked at, at most, and the leases of other servers.
+/// Shortest interval between two reads of the pool's record, and between two lists of its leases.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a request begins again because others have written in between.
+/// Number of attempts of a request when other servers write in between.
 const ATTEMPTS: usize = 24;
 
-/// Rounds until a store that went back is understood: more, and it goes on doing so.
+/// Number of reads of the pool's record in one look. If the store still goes back after them, the request is refused as
+/// busy.
 const ROUNDS: usize = 4;
 
-/// After so many ids that others were given, all leases are read again.
+/// Number of write conflicts of a request after which all leases are listed again.
 const CONFLICTS: usize = 2;
 
 type Kept = (Lease, Stamp);
 
-/// A pool at work.
+/// State and operations of one worker pool.
 pub(super) struct Desk {
     name: String,
     rules: PoolRules,
     store: Arc<dyn RecordStore>,
     host: Arc<dyn Host>,
     known: Mutex<Known>,
-    /// Told when an id is not being worked on any more.
+    /// Wakes the requests that wait for an id in use.
     freed: Notify,
-    /// Held by whoever looks at the pool as a whole.
+    /// Held during a read of the whole pool.
     looking: tokio::sync::Mutex<()>,
     pub(super) counts: Counts,
 }
@@ -55,30 +55,30 @@ pub(super) struct Desk {
 #[derive(Default)]
 struct Known {
     record: Option<(PoolRecord, Stamp)>,
-    /// The highest beat of the pool's record, and the longest reach of its leases, that were ever seen.
+    /// Highest beat of the pool's record, and longest reach of its leases, ever seen.
     beat: u64,
     longest_ms: u64,
     leases: BTreeMap<u32, Entry>,
     is_listed: bool,
     went_back: bool,
-    /// Leases have changed since the pool's record was written.
+    /// Whether leases have changed since the pool's record was written.
     is_dirty: bool,
     looked_at: Option<Instant>,
     listed_at: Option<Instant>,
 }
 
-/// What is known of one id.
+/// State of one worker id.
 #[derive(Default)]
 struct Entry {
     kept: Option<Kept>,
-    /// A request works on it.
+    /// Whether a request is using this id.
     is_busy: bool,
-    /// Its record cannot be read: it is leased to nobody.
+    /// Whether its record is unreadable. Such an id is not leased.
     is_broken: bool,
 }
 
 impl Known {
-    /// Whether it was looked at since then.
+    /// Returns true if the pool was read after `since`, or within [`LOOK_EVERY`] without `since`.
     fn is_fresh(&self, since: Option<Instant>) -> bool {
         let is_recent = match since {
             Some(since) => self.looked_at.is_some_and(|at| at >= since),
@@ -87,7 +87,7 @@ impl Known {
         self.is_listed && !self.went_back && is_recent
     }
 
-    /// What the pool's record is to say; `None`: what it says.
+    /// Returns the pool record to write, or `None` if the stored one is current.
     fn wanted(&self, rules: &PoolRules, now_ms: u64) -> Option<Pool> {
         let Some((record, _)) = self.record.filter(|_| !self.went_back) else {
             let before = Pool { opens_ms: 0, longest_ms: self.longest_ms };
@@ -96,7 +96,7 @@ impl Known {
         record.pool.with(rules).or_else(|| self.is_dirty.then_some(record.pool))
     }
 
-    /// What was read is older than what had been there.
+    /// Notes that the store returned an older record than before.
     fn go_back(&mut self) {
         self.went_back = true;
         self.forget_leases();
@@ -113,9 +113,9 @@ fn is_recent(at: Option<Instant>) -> bool {
     at.is_some_and(|at| at.elapsed() < LOOK_EVERY)
 }
 
-/// The stamp of a write that takes the place of one with `expect`.
+/// Returns the stamp of a write that replaces a record with the beat `beat`.
 fn next_stamp(beat: u64) -> Stamp {
-    // Random, so no two writes ever have the same, whatever was lost in between.
+    // The writer is random, so no two writes have the same stamp, whatever the store lost in between.
     Stamp { writer: rand::random(), beat: beat.saturating_add(1).min(Stamp::BEAT_MAX) }
 }
 
@@ -149,14 +149,14 @@ impl Desk {
         Key::new(text).ok_or_else(|| WorkerError::NoSuchPool { pool: self.name.clone() })
     }
 
-    /// Gives an id.
+    /// Leases an id.
     pub(super) async fn lease(&self, name: &str, ttl_ms: Option<u64>) -> Result<Granted, WorkerError> {
         let token = Token::random();
         let asked = Asked { name, ttl_ms, token: token.digest() };
         let mut conflicts = 0;
         let begun = Instant::now();
         for _ in 0..ATTEMPTS {
-            // A store that went back is asked for nothing new.
+            // A store that went back grants no new lease.
             self.look_since(Some(begun)).await?;
             let (Chosen { id, lease }, expect, busy) = match self.take(&asked) {
                 Ok(taken) => taken,
@@ -175,7 +175,7 @@ impl Desk {
                     return Ok(Granted::new(id, &token, &lease));
                 }
                 Written::Conflict(found) => {
-                    // A write of before that was done late is this one.
+                    // The record found is that of an earlier attempt, which was done late.
                     if let Some(lease) = self.found(id, found.as_ref()).filter(|lease| lease.token == asked.token) {
                         self.counts.leased();
                         return Ok(Granted::new(id, &token, &lease));
@@ -191,7 +191,7 @@ impl Desk {
         Err(WorkerError::Busy)
     }
 
-    /// A lease goes on.
+    /// Renews a lease.
     pub(super) async fn renew(&self, id: u32, token: TokenDigest, last_ms: Option<u64>) -> Result<Lease, WorkerError> {
         let renewed = |lease: &Lease, now_ms| lease.renewed(&self.rules, id, token, last_ms, now_ms);
         let lease = self.change(id, false, &renewed).await?;
@@ -199,7 +199,7 @@ impl Desk {
         Ok(lease)
     }
 
-    /// A lease is given back.
+    /// Releases a lease.
     pub(super) async fn release(&self, id: u32, token: TokenDigest, last_ms: Option<u64>) -> Result<(), WorkerError> {
         let released = |lease: &Lease, now_ms| lease.released(token, last_ms, now_ms);
         self.change(id, false, &released).await?;
@@ -207,7 +207,7 @@ impl Desk {
         Ok(())
     }
 
-    /// An operator ends a lease.
+    /// Ends a lease at an operator's request.
     pub(super) async fn revoke(&self, id: u32) -> Result<Lease, WorkerError> {
         let revoked = |lease: &Lease, now_ms| Ok(lease.revoked(now_ms));
         let lease = self.change(id, true, &revoked).await?;
@@ -215,10 +215,10 @@ impl Desk {
         Ok(lease)
     }
 
-    /// Opens the pool by an operator's word that no id of it was ever leased.
+    /// Opens the pool on an operator's assurance that no id of it was ever leased.
     pub(super) async fn open_new(&self) -> Result<(), WorkerError> {
         for _ in 0..ATTEMPTS {
-            // Other servers may have leased a moment ago: both are read after the request came.
+            // Other servers may have leased a moment ago, so both are read after the request arrived.
             self.look_since(Some(Instant::now())).await?;
             let _alone = self.looking.lock().await;
             self.list().await?;
@@ -246,7 +246,8 @@ impl Desk {
         Err(WorkerError::Busy)
     }
 
-    /// Changes one lease. `is_from_store`: by what the store has now, not by what is remembered.
+    /// Changes one lease. With `is_from_store`, reads its record from the store first instead of using the copy in
+    /// memory.
     async fn change(
         &self,
         id: u32,
@@ -284,7 +285,7 @@ impl Desk {
                 Ok(new) => new,
                 Err(why) if is_read => return Err(self.refused(id, why)),
                 Err(_) => {
-                    // By another server it may have been leased again, or renewed.
+                    // Another server may have renewed it, or leased the id again.
                     must_read = true;
                     continue;
                 }
@@ -310,7 +311,7 @@ impl Desk {
         WorkerError::Lease { pool: self.name.clone(), id, why }
     }
 
-    /// All leases, in the order of their ids.
+    /// Returns a page of leases in the order of their ids, and the first id of the next page.
     pub(super) async fn leases(&self, from: u32, count: usize) -> Result<(Option<u32>, Vec<LeaseView>), WorkerError> {
         self.look().await?;
         self.list_again().await?;
@@ -321,14 +322,14 @@ impl Desk {
         Ok((page.next().map(|(id, _)| id), leases))
     }
 
-    /// What is known of the pool, the leases that other servers gave included.
+    /// Returns the pool's state after a look at the store, which includes the leases of other servers.
     pub(super) async fn looked_at(&self) -> Result<PoolView, WorkerError> {
         self.look().await?;
         self.list_again().await?;
         Ok(self.view())
     }
 
-    /// What is known of the pool without asking anybody.
+    /// Returns the pool's state in memory, without a store call.
     pub(super) fn view(&self) -> PoolView {
         let now_ms = self.host.now_ms();
         let known = self.known();
@@ -346,8 +347,7 @@ impl Desk {
         }
     }
 
-    /// What is to be written or read of the pool although nobody asks, if anything is: a new pool opens only when its
-    /// record is there.
+    /// Does the store work that is due without a request. A new pool opens only when its record is written.
     pub(super) async fn look_if_due(&self) -> Result<(), WorkerError> {
         let is_due = {
             let known = self.known();
@@ -356,12 +356,13 @@ impl Desk {
         if is_due { self.look().await } else { Ok(()) }
     }
 
-    /// Has the pool's record and all leases in memory, not older than a second.
+    /// Ensures that the pool's record and all leases are in memory, and at most [`LOOK_EVERY`] old.
     async fn look(&self) -> Result<(), WorkerError> {
         self.look_since(None).await
     }
 
-    /// The same by a look that began no earlier than that. Those who wait for one share the next.
+    /// Ensures that the pool is in memory as of `since`, or at most [`LOOK_EVERY`] old without it. Waiting requests
+    /// share one read.
     async fn look_since(&self, since: Option<Instant>) -> Result<(), WorkerError> {
         if self.known().is_fresh(since) {
             return Ok(());
@@ -387,7 +388,7 @@ impl Desk {
             let (wanted, expect, beat, was_dirty) = {
                 let mut known = self.known();
                 let wanted = known.wanted(&self.rules, self.host.now_ms());
-                // What changes from here on is said by the next one.
+                // The next write covers later changes.
                 let was_dirty = std::mem::take(&mut known.is_dirty);
                 (wanted, known.record.map(|(_, stamp)| stamp), known.beat, was_dirty)
             };
@@ -414,7 +415,7 @@ impl Desk {
                     self.found_pool(row)?;
                     let known = self.known();
                     let is_right = known.record.is_some_and(|(record, _)| record.pool.with(&self.rules).is_none());
-                    // Another server has just written it; what it does not say is said in a second.
+                    // Another server has just written the record. The next write, within a second, adds what it lacks.
                     if is_right && !known.went_back && (had || !was_dirty) {
                         return Ok(());
                     }
@@ -457,7 +458,7 @@ impl Desk {
         }
     }
 
-    /// The pool's record is this one.
+    /// Takes over the pool's record as read from the store.
     fn found_pool(&self, row: Option<Row>) -> Result<(), WorkerError> {
         let mut known = self.known();
         let Some(row) = row else {
@@ -473,7 +474,7 @@ impl Desk {
         if row.stamp.beat < known.beat {
             known.go_back();
         } else if is_opened_anew {
-            // Another server has noticed that the store went back.
+            // Another server noticed that the store went back.
             known.forget_leases();
         }
         known.beat = known.beat.max(row.stamp.beat);
@@ -482,7 +483,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Reads all leases again, unless that was a moment ago: then false.
+    /// Lists all leases again. Returns false if the last list is at most [`LOOK_EVERY`] old.
     async fn list_again(&self) -> Result<bool, WorkerError> {
         if is_recent(self.known().listed_at) {
             return Ok(false);
@@ -537,7 +538,7 @@ impl Desk {
         Ok(())
     }
 
-    /// A row that is no record: its id is leased to nobody.
+    /// Notes a row that is no valid record. Its id is not leased.
     fn found_bad(&self, id: u32, bad: &BadRow) {
         let mut known = self.known();
         let entry = known.leases.entry(id).or_default();
@@ -551,7 +552,7 @@ impl Desk {
         }
     }
 
-    /// A record that was read while others may have been writing it.
+    /// Takes over a record that was read while other requests may have written it.
     fn found_newer(&self, id: u32, row: &Row) {
         let read = read_lease(&self.name, id, &row.text);
         let mut known = self.known();
@@ -576,7 +577,7 @@ impl Desk {
         }
     }
 
-    /// The record of an id on which this request alone works is this one: its lease.
+    /// Takes over the record of an id that only this request uses, and returns its lease.
     fn found(&self, id: u32, row: Option<&Row>) -> Option<Lease> {
         let before = self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.1.beat));
         match row {
@@ -592,14 +593,14 @@ impl Desk {
         self.known().leases.get(&id).and_then(|entry| Some(entry.kept.as_ref()?.0.clone()))
     }
 
-    /// A lease that was written.
+    /// Takes over a lease that was just written.
     fn keep(&self, id: u32, lease: Lease, stamp: Stamp) {
         let mut known = self.known();
         known.leases.entry(id).or_default().kept = Some((lease, stamp));
         known.is_dirty = true;
     }
 
-    /// Chooses an id for a program, and works on it alone from then on.
+    /// Chooses an id for a program, and reserves it for this request.
     fn take(&self, asked: &Asked<'_>) -> Result<(Chosen, Option<Stamp>, Busy<'_>), NoLease> {
         let now_ms = self.host.now_ms();
         let mut known = self.known();
@@ -618,7 +619,7 @@ impl Desk {
         Ok((chosen, expect, Busy { desk: self, id }))
     }
 
-    /// Waits until nobody works on an id, and then works on it alone.
+    /// Waits until the id is not in use, and reserves it for this request.
     async fn occupy(&self, id: u32) -> Busy<'_> {
         loop {
             let freed = self.freed.notified();
@@ -640,7 +641,7 @@ impl Desk {
         self.store.read(key).await.map_err(|error| self.failed(error))
     }
 
-    /// Writes a record; what nobody knows the end of is settled by reading.
+    /// Writes a record. If the outcome is unknown, settles it by a read.
     async fn write(&self, key: &Key, expect: Option<Stamp>, row: &Row) -> Result<Written, WorkerError> {
         let said = match self.store.write(key, expect, row).await {
             Ok(written) => return Ok(written),
@@ -649,7 +650,7 @@ impl Desk {
         };
         match self.store.read(key).await {
             Ok(Some(found)) if found.stamp == row.stamp => Ok(Written::Done),
-            // If it is not done yet, it never will be once something else was written: the request begins again.
+            // A write that is not yet done fails once another write comes first, so the request begins again.
             Ok(found) => Ok(Written::Conflict(found)),
             Err(_) => {
                 self.counts.failed();
@@ -669,7 +670,7 @@ impl Desk {
     }
 }
 
-/// An id that one request works on.
+/// An id in use by one request. Dropping it frees the id.
 struct Busy<'a> {
     desk: &'a Desk,
     id: u32,

@@ -1,64 +1,64 @@
-//! Why a request about worker ids was not done.
+//! Errors of requests about worker ids.
 
 use std::fmt;
 
 use getid_core::worker::{LeaseRefusal, NoLease, NotNew};
 
-/// Why not. `Display` is the text of an error reply, without `-`.
+/// Error of a request about worker ids. `Display` is the text of an error reply, without `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerError {
-    /// There is no such pool.
+    /// The pool does not exist.
     NoSuchPool {
-        /// As it was asked for; it may be a name by now.
+        /// Name of the pool as the request gave it. A pool of this name may exist by now.
         pool: String,
     },
-    /// No id is to be had.
+    /// No id can be leased.
     NoLease {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Why.
+        /// Reason of the refusal.
         why: NoLease,
     },
-    /// A lease does not go on.
+    /// A lease cannot be renewed or released.
     Lease {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Of which id.
+        /// Worker id of the lease.
         id: u32,
-        /// Why.
+        /// Reason of the refusal.
         why: LeaseRefusal,
     },
-    /// A pool was said to be new, and is not.
+    /// A request declared a pool new, and it is not new.
     NotNew {
-        /// Which pool.
+        /// Name of the pool.
         pool: String,
-        /// What contradicts it.
+        /// Evidence that the pool is not new.
         why: NotNew,
     },
-    /// Nobody has this id.
+    /// The id is not leased.
     NotLeased {
-        /// Of which pool.
+        /// Name of the pool.
         pool: String,
-        /// Which.
+        /// Worker id of the request.
         id: u32,
     },
-    /// Too many requests wait for the store.
+    /// Too many requests are waiting for the store.
     Busy,
-    /// The store cannot be asked, or says no; nothing was done.
+    /// The store is unreachable or refuses; nothing was done.
     Store {
-        /// What it said, with its address.
+        /// Error of the store, with its address.
         said: String,
     },
-    /// Nobody knows whether it was done.
+    /// The outcome of the request is unknown.
     Unknown {
-        /// What was said.
+        /// Error of the store or of this server.
         said: String,
     },
-    /// What was found in the store is not what this program writes.
+    /// The store contains a record that this program did not write.
     Record {
-        /// Under which key.
+        /// Key of the record.
         key: String,
-        /// What is wrong with it.
+        /// Fault of the record.
         said: String,
     },
 }

@@ -1,11 +1,11 @@
 //! Worker ids: leases of numbers that other programs put into IDs which they make themselves.
 //!
-//! Which milliseconds a lease has, and who gets which id, is decided in [`getid_core::worker`]. Here a lease becomes a
-//! record in a store that servers share, before anybody is told of it. Several servers lease from one pool: each write
-//! names the record that it replaces.
+//! [`getid_core::worker`] decides which milliseconds a lease has, and which program gets which id. This module writes
+//! each lease to a store that servers share, before it answers the program. Several servers lease from one pool: each
+//! write names the record that it replaces.
 //!
-//! The store is asked by a thread of its own, as sequences' are: nothing that hangs there holds up a client that asks
-//! for something else. Requests that wait are bounded, and each has a deadline.
+//! As with sequences, a thread of its own calls the store, so a call that hangs delays no other client. The number of
+//! waiting requests is bounded, and each has a deadline.
 
 mod counts;
 mod desk;
@@ -30,37 +30,37 @@ pub use self::record::is_holder_name;
 use crate::records::RecordStore;
 use crate::system::{io_threads, threads};
 
-/// Requests that may wait for a store at a time; one more is told to try again.
+/// Maximum number of requests that wait for a store. A further request is refused as busy.
 const WAITING_MAX: usize = 1024;
 
-/// Requests that are at a store at a time.
+/// Maximum number of requests that run store calls at a time.
 const RUNNING_MAX: usize = 32;
 
-/// How long a request waits for its answer.
+/// Time limit of a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often what is due without a request is looked at.
+/// Interval of the store work that is due without a request.
 const TEND_EVERY: Duration = Duration::from_secs(1);
 
-/// What a pool needs to know of its server.
+/// The server's clock and role, as pools use them.
 pub trait Host: Send + Sync + 'static {
-    /// R, Unix ms.
+    /// Returns R in Unix ms.
     fn now_ms(&self) -> u64;
 
-    /// Whether this server may lease: a standby may not.
+    /// Returns true if this server may lease. A standby may not.
     fn may_lease(&self) -> bool;
 }
 
-/// A pool as it is configured.
+/// Configuration of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// What its leases go by.
+    /// Size and lease times of the pool.
     pub rules: PoolRules,
 }
 
-/// The pools of a server.
+/// The worker pools of a server.
 pub struct Workers {
     desks: BTreeMap<String, Arc<Desk>>,
     host: Arc<dyn Host>,
@@ -70,16 +70,16 @@ pub struct Workers {
     ended: Notify,
 }
 
-/// What a program is given.
+/// A lease as it is returned to its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// The worker id.
     pub id: u32,
-    /// What it shows to renew or release: 32 hex digits.
+    /// Token to renew or release the lease: 32 hex digits.
     pub token: String,
-    /// Its first millisecond, Unix time.
+    /// First millisecond of the lease, Unix time.
     pub not_before_ms: u64,
-    /// The millisecond after its last.
+    /// End of the lease, exclusive, Unix ms.
     pub not_after_ms: u64,
 }
 
@@ -90,17 +90,17 @@ impl Granted {
     }
 }
 
-/// What a holder shows.
+/// Secret that authorizes a holder to renew or release its lease.
 #[derive(Clone, Copy, Default)]
 pub struct Token(u128);
 
 impl Token {
-    /// One that nobody can guess.
+    /// Returns a random token, which cannot be guessed.
     fn random() -> Token {
         Token(rand::random())
     }
 
-    /// Of 32 lower-case hex digits; `None` for anything else.
+    /// Parses 32 lower-case hex digits. Returns `None` for anything else.
     pub fn parse(text: &[u8]) -> Option<Token> {
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let text =
@@ -112,7 +112,7 @@ impl Token {
         format!("{:032x}", self.0)
     }
 
-    /// What of it is kept.
+    /// Returns the stored form of the token.
     fn digest(self) -> TokenDigest {
         let digest = ring::digest::digest(&ring::digest::SHA256, &self.0.to_be_bytes());
         let mut half = [0; 16];
@@ -121,67 +121,68 @@ impl Token {
     }
 }
 
-/// Without what it is.
+/// Does not show the secret.
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-/// A lease, as an operator sees it.
+/// A lease as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseView {
     /// The worker id.
     pub id: u32,
-    /// Who has it, as it calls itself; empty: it does not say.
+    /// Name that the holder gave itself, or empty.
     pub name: String,
     /// `held`, `revoked`, `over` or `released`.
     pub state: &'static str,
-    /// Its first millisecond, Unix time.
+    /// First millisecond of the lease, Unix time.
     pub not_before_ms: u64,
-    /// The millisecond after its last.
+    /// End of the lease, exclusive, Unix ms.
     pub not_after_ms: u64,
-    /// For how long it is renewed, ms.
+    /// Duration of a renewal, ms.
     pub ttl_ms: u64,
 }
 
-/// A pool, as it is told of.
+/// A pool's state, for INFO, metrics and `WORKERID`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolView {
-    /// Its name.
+    /// Name of the pool.
     pub name: String,
-    /// What its leases go by.
+    /// Size and lease times of the pool.
     pub rules: PoolRules,
-    /// The address of its store, without a password.
+    /// Address of its store, without a password.
     pub store: String,
     /// Whether its leases were read.
     pub is_known: bool,
-    /// Ids that are leased, as far as this server knows.
+    /// Number of leased ids that this server has read or written.
     pub leased: u32,
-    /// Before it nothing is leased, Unix ms; 0: not known yet.
+    /// Unix time in ms before which nothing is leased; 0 if not known yet.
     pub opens_ms: u64,
-    /// What this server has done.
+    /// Counters of this server.
     pub counts: PoolCounts,
 }
 
 impl PoolView {
-    /// Ids that are free, as far as this server knows.
+    /// Returns the number of ids that are not leased, as far as this server has read.
     pub fn free(&self) -> u32 {
         self.rules.size.saturating_sub(self.leased)
     }
 }
 
 impl Workers {
-    /// The pools, in this store, with a thread that asks it until [`Workers::stop`]. Nothing is waited for.
+    /// Starts the pools of `specs` in `store`, with a thread that calls it until [`Workers::stop`]. Returns without a
+    /// store call.
     ///
     /// # Errors
     ///
-    /// The system gives no thread, or no descriptor for its runtime.
+    /// The system provides no thread, or no descriptor for its runtime.
     pub fn start(specs: &[PoolSpec], store: Arc<dyn RecordStore>, host: Arc<dyn Host>) -> io::Result<Arc<Workers>> {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let specs = specs.to_vec();
         let run = move || {
-            // Made here, as it may not be dropped on a thread that has one of its own.
+            // The thread makes its runtime, because a runtime must not be dropped on a thread that runs another.
             let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
@@ -196,7 +197,7 @@ impl Workers {
         is_ready.recv().map_err(io::Error::other)?
     }
 
-    /// The same on a runtime that is there; [`Workers::tend`] is to be run on it.
+    /// Makes the pools on an existing runtime. The caller must run [`Workers::tend`] on it.
     pub fn on(handle: Handle, specs: &[PoolSpec], store: &Arc<dyn RecordStore>, host: &Arc<dyn Host>) -> Arc<Workers> {
         let desk = |spec: &PoolSpec| {
             let desk = Desk::new(spec.name.clone(), spec.rules, Arc::clone(store), Arc::clone(host));
@@ -212,7 +213,7 @@ impl Workers {
         })
     }
 
-    /// Does what is due without a request, until [`Workers::stop`].
+    /// Does the store work that is due without a request, until [`Workers::stop`].
     pub async fn tend(&self) {
         tokio::select! {
             () = self.ended.notified() => {}
@@ -248,68 +249,68 @@ impl Workers {
         }
     }
 
-    /// Ends the thread. Requests that still wait are told that nobody knows.
+    /// Ends the thread. Requests that still wait get [`WorkerError::Unknown`].
     pub fn stop(&self) {
         self.ended.notify_one();
     }
 
-    /// Leases an id. `name` is what [`is_holder_name`] admits, or empty.
+    /// Leases an id. `name` is empty, or a name that [`is_holder_name`] accepts.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] for the reason of the refusal.
     pub async fn lease(&self, pool: &str, name: String, ttl_ms: Option<u64>) -> Result<Granted, WorkerError> {
         let desk = self.desk(pool)?;
         self.run(async move { desk.lease(&name, ttl_ms).await }).await
     }
 
-    /// Renews a lease: its new end.
+    /// Renews a lease and returns its new end in Unix ms.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] for the reason of the refusal.
     pub async fn renew(&self, pool: &str, id: u32, token: Token, last_ms: Option<u64>) -> Result<u64, WorkerError> {
         let desk = self.desk(pool)?;
         let lease = self.run(async move { desk.renew(id, token.digest(), last_ms).await }).await?;
         Ok(lease.not_after_ms)
     }
 
-    /// Gives a lease back.
+    /// Releases a lease.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] for the reason of the refusal.
     pub async fn release(&self, pool: &str, id: u32, token: Token, last_ms: Option<u64>) -> Result<(), WorkerError> {
         let desk = self.desk(pool)?;
         self.run(async move { desk.release(id, token.digest(), last_ms).await }).await
     }
 
-    /// Opens a pool at once, by an operator's word that no id of it was ever leased. An open pool stays as it is.
+    /// Opens a pool at once, on an operator's assurance that no id of it was ever leased. An open pool does not change.
     ///
     /// # Errors
     ///
-    /// [`WorkerError::NotNew`] if the store or this server knows better, and others.
+    /// [`WorkerError::NotNew`] if the store or this server has evidence of leases, or another [`WorkerError`].
     pub async fn open_new(&self, pool: &str) -> Result<(), WorkerError> {
         let desk = self.desk(pool)?;
         self.run(async move { desk.open_new().await }).await
     }
 
-    /// Ends a lease for an operator: when its id is free.
+    /// Ends a lease at an operator's request, and returns the Unix time in ms at which its id is free.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] for the reason of the refusal.
     pub async fn revoke(&self, pool: &str, id: u32) -> Result<u64, WorkerError> {
         let desk = self.desk(pool)?;
         let lease = self.run(async move { desk.revoke(id).await }).await?;
         Ok(lease.not_after_ms)
     }
 
-    /// Leases from the id `from` on, at most `count`, and the first id of the next page.
+    /// Returns at most `count` leases from the id `from` on, and the first id of the next page.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] if the pool does not exist or the store call fails.
     pub async fn leases(
         &self,
         pool: &str,
@@ -320,17 +321,17 @@ impl Workers {
         self.run(async move { desk.leases(from, count).await }).await
     }
 
-    /// What is known of a pool, after a look at the store.
+    /// Returns a pool's state after a look at the store.
     ///
     /// # Errors
     ///
-    /// [`WorkerError`].
+    /// [`WorkerError`] if the pool does not exist or the store call fails.
     pub async fn look_at(&self, pool: &str) -> Result<PoolView, WorkerError> {
         let desk = self.desk(pool)?;
         self.run(async move { desk.looked_at().await }).await
     }
 
-    /// What is known of all pools, without asking the store.
+    /// Returns the state of all pools in memory, without a store call.
     pub fn pools(&self) -> Vec<PoolView> {
         self.desks.values().map(|desk| desk.view()).collect()
     }
@@ -339,14 +340,14 @@ impl Workers {
         self.desks.get(pool).map(Arc::clone).ok_or_else(|| WorkerError::NoSuchPool { pool: pool.to_owned() })
     }
 
-    /// Has the thread do it, and waits for it.
+    /// Runs a job on the thread and waits for its result.
     async fn run<T: Send + 'static>(
         &self,
         job: impl Future<Output = Result<T, WorkerError>> + Send + 'static,
     ) -> Result<T, WorkerError> {
         let place = Arc::clone(&self.waiting).try_acquire_owned().map_err(|_| WorkerError::Busy)?;
         let running = Arc::clone(&self.running);
-        // It goes on if nobody waits for it any more: what was begun is finished, and then remembered.
+        // The job continues if its caller stops waiting, so what it began is finished and remembered.
         let task = self.handle.spawn(async move {
             let _place = place;
             let _permit = running.acquire_owned().await;

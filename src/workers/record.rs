@@ -1,27 +1,6 @@
-//! What is kept of pools and leases, as text in the envelope that all records have.
+//! Records of pools and leases, as text in the envelope that all records have. Pure.
 //!
-//! ```text
-//! getid state 4
-//! # The lease of worker id 7 of pool orders.
-//! kind worker-lease
-//! key 7
-//! term 12
-//! nonce 9f86d081884c7d65
-//! max-borrow-ms 0
-//! pool orders
-//! state held
-//! name api-5d8f
-//! token 2c26b46b68ffc68ff99b453c1d304134
-//! token-before -
-//! not-before 1767225600000
-//! not-after 1767225630000
-//! ttl 30000
-//! checksum crc32 440dd966
-//! ```
-//!
-//! A token is kept as the first half of its SHA-256: who reads the store cannot renew a lease.
-//!
-//! Pure.
+//! Only the first half of a token's SHA-256 is stored, so a reader of the store cannot renew a lease.
 
 use getid_core::worker::{HOLDER_NAME_BYTES_MAX, Lease, LeaseState, Pool, TokenDigest};
 
@@ -32,19 +11,19 @@ use crate::records::Stamp;
 const KIND_POOL: &str = "worker-pool";
 const KIND_LEASE: &str = "worker-lease";
 
-/// What stands for a value that is not there.
+/// Text of a value that is absent.
 const NONE: &str = "-";
 
-/// What is kept of a pool.
+/// Stored state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PoolRecord {
-    /// What its leases go by.
+    /// Opening time of the pool, and longest reach of its leases.
     pub(super) pool: Pool,
-    /// R when it was written, Unix ms: for people.
+    /// R at the time of the write, Unix ms. Informational only.
     pub(super) written_ms: u64,
 }
 
-/// The text of a pool's record.
+/// Returns the text of a pool's record.
 pub(super) fn pool_text(name: &str, record: &PoolRecord, stamp: Stamp) -> String {
     let body = vec![
         format!("opens {}", record.pool.opens_ms),
@@ -54,7 +33,26 @@ pub(super) fn pool_text(name: &str, record: &PoolRecord, stamp: Stamp) -> String
     text(KIND_POOL, name, body, stamp, format!("The pool {name} of worker ids."))
 }
 
-/// The text of a lease's record.
+/// Returns the text of a lease's record, such as:
+///
+/// ```text
+/// getid state 4
+/// # The lease of worker id 7 of pool orders.
+/// kind worker-lease
+/// key 7
+/// term 12
+/// nonce 9f86d081884c7d65
+/// max-borrow-ms 0
+/// pool orders
+/// state held
+/// name api-5d8f
+/// token 2c26b46b68ffc68ff99b453c1d304134
+/// token-before -
+/// not-before 1767225600000
+/// not-after 1767225630000
+/// ttl 30000
+/// checksum crc32 440dd966
+/// ```
 pub(super) fn lease_text(pool: &str, id: u32, lease: &Lease, stamp: Stamp) -> String {
     let state = match lease.state {
         LeaseState::Held => "held",
@@ -83,7 +81,7 @@ fn text(kind: &str, key: &str, body: Vec<String>, stamp: Stamp, comment: String)
     Envelope { version: VERSION, kind, key, owner, max_borrow_ms: 0, body }.to_text(&[comment])
 }
 
-/// What a pool's record says.
+/// Parses a pool's record.
 ///
 /// # Errors
 ///
@@ -96,7 +94,7 @@ pub(super) fn read_pool(name: &str, text: &str) -> Result<PoolRecord, RecordErro
     Ok(PoolRecord { pool, written_ms })
 }
 
-/// What a lease's record says.
+/// Parses a lease's record.
 ///
 /// # Errors
 ///
@@ -135,13 +133,13 @@ pub(super) fn read_lease(pool: &str, id: u32, text: &str) -> Result<Lease, Recor
     Ok(lease)
 }
 
-/// Whether a holder may call itself so: 1 to [`HOLDER_NAME_BYTES_MAX`] bytes of printable ASCII without a blank, and
-/// not `-`, which stands for no name.
+/// Returns true if `name` is a valid name of a holder: 1 to [`HOLDER_NAME_BYTES_MAX`] bytes of printable ASCII without
+/// a blank, and not `-`, which denotes no name.
 pub fn is_holder_name(name: &[u8]) -> bool {
     (1..=HOLDER_NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic) && name != b"-"
 }
 
-/// The lines of a body, one after the other.
+/// Reader of a body, line by line.
 struct Lines {
     body: std::vec::IntoIter<String>,
     number: usize,

@@ -1,4 +1,4 @@
-//! Pools over a store in memory, by one server or two.
+//! Tests of pools over a store in memory, with one or two servers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Row, 
 
 const NOW: u64 = 1_800_000_000_000;
 
-/// R, as the test says.
+/// R, as set by the test.
 struct Clock(AtomicU64);
 
 impl Host for Clock {
@@ -24,15 +24,15 @@ impl Host for Clock {
     }
 }
 
-/// A store in memory that does wrong what it is told to.
+/// A store in memory with faults that a test switches on.
 #[derive(Default)]
 struct Rough {
     rows: MemoryStore,
-    /// The next write is done, and its answer is lost.
+    /// Whether the answer of the next write is lost after the write is done.
     loses_answer: AtomicBool,
-    /// Nothing is answered at all.
+    /// Whether every call fails.
     is_away: AtomicBool,
-    /// The next write is answered as if it were lost, and done when the one after it comes.
+    /// Whether the next write is reported lost, and done when the following write arrives.
     delays: AtomicBool,
     delayed: Mutex<Option<(Key, Option<Stamp>, Row)>>,
     writes: AtomicU64,
@@ -44,13 +44,13 @@ impl Rough {
         if self.is_away.load(Relaxed) { Err(gone()) } else { Ok(()) }
     }
 
-    /// Every row that there is.
+    /// Returns all rows.
     fn all(&self) -> Vec<(Key, Row)> {
         let keys = (0..8).map(|id| format!("worker/orders/{id}")).chain(["worker/orders".to_owned()]);
         keys.filter_map(|key| Key::new(key).and_then(|key| Some((key.clone(), self.rows.get(&key)?)))).collect()
     }
 
-    /// What was written since is lost.
+    /// Restores an older state of the store, which loses later writes.
     fn restore(&self, rows: &[(Key, Row)]) {
         for (key, _) in self.all() {
             self.rows.set(key, None);
@@ -116,7 +116,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// Servers with one pool, whose leases are open.
+    /// Starts servers with one pool that is open for leases.
     async fn open(servers: usize, size: u32) -> Fleet {
         let fleet = Fleet::new(servers, size);
         assert!(matches!(
@@ -162,7 +162,7 @@ fn token(granted: &Granted) -> Token {
     Token::parse(granted.token.as_bytes()).unwrap()
 }
 
-/// Time in which what is remembered grows old.
+/// Lets time pass until copies in memory are outdated.
 async fn grow_old() {
     tokio::time::advance(Duration::from_secs(2)).await;
 }
@@ -208,7 +208,7 @@ async fn what_one_server_leased_another_renews_and_revokes() {
     let granted = fleet.lease(0, "a").await.unwrap();
     fleet.pass(1_000);
     assert_eq!(fleet.renew(1, &granted).await, Ok(NOW + 91_000));
-    // The first has an old record in memory.
+    // The first server has an old record in memory.
     fleet.pass(1_000);
     assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 92_000));
     assert_eq!(fleet.servers[1].revoke("orders", 0).await, Ok(NOW + 92_000));
@@ -218,7 +218,7 @@ async fn what_one_server_leased_another_renews_and_revokes() {
         "{refused}"
     );
     fleet.pass(90_000);
-    // One that is over at one server was renewed at another: what the store has counts.
+    // A lease that is over at one server was renewed at another. The record in the store counts.
     let second = fleet.lease(0, "b").await.unwrap();
     fleet.pass(29_999);
     let end = fleet.renew(1, &second).await.unwrap();
@@ -237,7 +237,7 @@ async fn an_answer_that_is_lost_is_settled_by_reading() {
     fleet.pass(1_000);
     fleet.store.loses_answer.store(true, Relaxed);
     assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 91_000));
-    // A write that is done late meets one that came in between, or counts.
+    // A write that is done late conflicts with one that came in between, or counts.
     fleet.pass(1_000);
     fleet.store.delays.store(true, Relaxed);
     assert_eq!(fleet.renew(0, &granted).await, Ok(NOW + 92_000));
@@ -271,7 +271,7 @@ async fn a_store_that_went_back_leases_nothing_until_all_is_over() {
     let old = fleet.store.all();
     let lost = fleet.lease(0, "b").await.unwrap();
     grow_old().await;
-    // The pool's record says that leases have changed.
+    // The pool's record shows that leases have changed.
     fleet.servers[0].look_at("orders").await.unwrap();
     fleet.store.restore(&old);
     grow_old().await;
@@ -331,7 +331,7 @@ async fn many_programs_get_ids_of_their_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pool_that_is_said_to_be_new_opens_at_once_for_all_servers() {
+async fn a_pool_that_is_declared_new_opens_at_once_for_all_servers() {
     let fleet = Fleet::new(2, 4);
     assert!(fleet.lease(1, "a").await.is_err());
     assert_eq!(fleet.servers[0].open_new("orders").await, Ok(()));

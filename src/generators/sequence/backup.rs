@@ -1,8 +1,8 @@
-//! `SEQUENCE BACKUP`: a copy of the store that is a file of this server's own, while it is in use.
+//! `SEQUENCE BACKUP`: a copy of a store that is a file of this server, while it is in use.
 //!
-//! Nobody else can open that file, so the server copies it itself. The copy is a new file for this user alone. It is
-//! written as `.NAME.part` and has its name once it is whole and on disk. One that did not come to its end is removed,
-//! if not at once then by the next backup of that name.
+//! No other process can open that file, so the server copies it itself. The copy is a new file that only this user can
+//! read. It is written as `.NAME.part`, and gets its name once it is complete and on disk. An incomplete copy is
+//! removed at once, or by the next backup of that name.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -16,11 +16,11 @@ use super::{SequenceError, Sequences};
 use crate::text::plural::counted;
 
 impl Sequences {
-    /// Writes a copy of the store into a new file in a folder. Returns the bytes of the copy.
+    /// Writes a copy of the store into a new file in a folder. Returns the size of the copy, bytes.
     ///
     /// # Errors
     ///
-    /// There are several stores, the store is no file of this server's own, there is such a file, or it cannot be
+    /// Fails if there are several stores, the store is not a file of this server, the file exists, or it cannot be
     /// written.
     pub async fn backup(self: &Arc<Self>, folder: &Path, name: &str) -> Result<u64, SequenceError> {
         let [pool] = &self.pools[..] else {
@@ -33,7 +33,7 @@ impl Sequences {
         let part = format!(".{name}.part");
         self.on_driver(async move {
             if pool.store.is_shared() {
-                // It says by which tools.
+                // The store returns an error that names the tools for it.
                 let asked = path.clone();
                 return copy(&pool, asked).await.map(|()| 0);
             }
@@ -66,7 +66,7 @@ async fn copy(pool: &Arc<super::pool::Pool>, path: PathBuf) -> Result<(), Sequen
     copied.await.map_err(SequenceError::from_store)
 }
 
-/// Makes the file that the copy is written into. What a crash has left there goes first.
+/// Makes the file that the copy is written into. Removes one that a crash has left there.
 fn make_part(part: &Path, path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
@@ -76,7 +76,7 @@ fn make_part(part: &Path, path: &Path) -> io::Result<()> {
     }
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).map(drop);
     made.map_err(|error| match error.kind() {
-        // It is not the file of the name that was asked for.
+        // This is not the requested file name.
         io::ErrorKind::AlreadyExists => {
             io::Error::other(format!("'{}' is in the way, and is no file: remove it", part.display()))
         }
@@ -84,11 +84,11 @@ fn make_part(part: &Path, path: &Path) -> io::Result<()> {
     })
 }
 
-/// Has the copy on disk, and then its name. Returns its bytes. No file that has this name loses it.
+/// Syncs the copy to disk, then gives it its name. Returns its size in bytes. Never replaces an existing file.
 fn give_name(folder: &Path, part: &Path, path: &Path) -> io::Result<u64> {
     let file = File::open(part)?;
     file.sync_all()?;
-    // A rename would put it in the place of another one.
+    // A rename would replace an existing file.
     fs::hard_link(part, path)?;
     fs::remove_file(part)?;
     let named = File::open(folder).and_then(|folder| folder.sync_all());
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_has_its_name_once_it_is_whole_and_takes_nobodys() {
+    fn a_copy_has_its_name_once_it_is_whole_and_replaces_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let (part, path) = (dir.path().join(".a.backup.part"), dir.path().join("a.backup"));
         fs::write(&part, "what a crash has left").unwrap();
@@ -129,14 +129,14 @@ mod tests {
         assert_eq!(give_name(dir.path(), &part, &path).unwrap(), 5);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), part.exists()), ("whole", false));
 
-        // Nor when it came meanwhile.
+        // Nor if it appeared meanwhile.
         assert_eq!(make_part(&part, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert!(!part.exists());
         fs::write(&part, "another").unwrap();
         assert_eq!(give_name(dir.path(), &part, &path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
 
-        // What no backup has made stays.
+        // An object that no backup made is kept.
         let (part, path) = (dir.path().join(".b.backup.part"), dir.path().join("b.backup"));
         fs::create_dir(&part).unwrap();
         assert!(make_part(&part, &path).unwrap_err().to_string().contains("is in the way"));

@@ -1,7 +1,7 @@
-//! Beats in shared stores ([`getid_core::beat`]): what this server asks, and what it does with the answers.
+//! Beats in shared stores ([`getid_core::beat`]): this server's requests, and the handling of their answers.
 //!
-//! A beat has its store for itself: no reservation and no other statement of this server is under way beside it. So
-//! each reservation is either noted before the beat, or its answer is never used.
+//! During a beat, this server runs no reservation and no other statement in the store. So each reservation is either
+//! noted before the beat, or its answer is never used.
 //!
 //! Invariant: nothing is reserved in a shared store without the credentials of a cleared [`Member`].
 
@@ -19,21 +19,23 @@ use super::pool::Pool;
 use crate::sql::{Beaten, Compared, NotedRow, Row, StoreError};
 use crate::system::{host, noise};
 
-/// Beats of one turn at most: joining takes three, comparing some more.
+/// Maximum number of beats in one turn: joining takes three, comparing some more.
 const STEPS_MAX: usize = 8;
 
-/// How long a store that lost writes is left alone before notes are compared with its rows: a dump is restored table by
-/// table, `getid_beat` first.
+/// Time after a store lost writes before notes are compared with its rows: a dump is restored table by table,
+/// `getid_beat` first.
 const SETTLES_IN: Duration = Duration::from_secs(5);
 
-/// Rows of a page that an operator raises.
+/// Number of rows in a page that an operator raises.
 const PAGE_ROWS: u32 = 64;
 
-/// Live servers for each second between the beats of one of them. So a store has a bounded number of rows to read.
+/// Number of live servers per second of the interval between one server's beats. It bounds the rows that a store must
+/// read.
 const SERVERS_A_SECOND: usize = 64;
 
 impl Sequences {
-    /// Beats in a shared store until this server may reserve there, or waits for others. Whether it may reserve.
+    /// Beats in a shared store until this server may reserve there, or waits for others. Returns true if it may
+    /// reserve.
     pub(super) async fn beat(&self, pool: &Arc<Pool>) -> Result<bool, StoreError> {
         let Some(uuid) = pool.about().map(|about| about.uuid.clone()) else { return Ok(false) };
         self.become_member(pool, &uuid).await;
@@ -46,21 +48,21 @@ impl Sequences {
         Ok(pool.member().as_ref().is_some_and(Member::is_cleared))
     }
 
-    /// Beats once more after a row was changed, so that a store that loses the change loses that beat too, and this
-    /// server notices. If it fails, a doubt begins by that.
+    /// Beats after a row was changed. A store that loses the change then loses that beat too, and this server notices.
+    /// A failed beat begins a doubt.
     pub(super) async fn beat_after_change(&self, pool: &Arc<Pool>) {
         if pool.store.is_shared() && pool.held().is_none() {
             let _ = self.beat(pool).await;
         }
     }
 
-    /// Seconds until the next beat of a server that may reserve.
+    /// Returns the seconds until the next beat of a server that may reserve.
     pub(super) fn beat_every_s(pool: &Pool) -> u64 {
         let others = pool.member().as_ref().map_or(0, Member::others_live);
         (others / SERVERS_A_SECOND + 1).min(16) as u64
     }
 
-    /// Makes this server a member, of what its notes have of the store.
+    /// Makes this server a member, from its notes about the store.
     async fn become_member(&self, pool: &Pool, uuid: &str) {
         if pool.member().is_some() {
             return;
@@ -72,7 +74,7 @@ impl Sequences {
         *pool.member() = Some(Member::new(nonce, life, address, beat, others, self.now_ms()));
     }
 
-    /// One beat, or one comparison. Whether this is all for now.
+    /// Makes one beat or one comparison. Returns true if the turn is over.
     async fn step(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let is_comparing = pool.member().as_ref().is_some_and(|member| member.comparing().is_some());
         let has_settled = pool.behind_for(is_comparing) >= SETTLES_IN;
@@ -106,7 +108,7 @@ impl Sequences {
         else {
             return Ok(true);
         };
-        // Where notes cannot be written, this process knows the servers as long as it lives.
+        // If notes cannot be written, this process remembers the servers while it lives.
         self.notes.note_servers(uuid, own, others).await;
         let mut member = pool.member();
         let Some(member) = &mut *member else { return Ok(true) };
@@ -127,7 +129,7 @@ impl Sequences {
         Ok(pool.member().as_mut().map(|member| member.answered(&ask, &answer)).unwrap_or_default())
     }
 
-    /// Compares all notes of a store with its rows, page by page; whether that was done. Notes that cannot be read
+    /// Compares all notes of a store with its rows, page by page. Returns true if that was done. Unreadable notes
     /// acknowledge nothing.
     async fn compare(&self, pool: &Pool, uuid: &str, slots: &SemaphorePermit<'_>) -> Result<bool, StoreError> {
         let (mut after, mut raised) = (String::new(), 0);
@@ -167,12 +169,13 @@ impl Sequences {
         Ok(true)
     }
 
-    /// `SEQUENCE STORES CONFIRM`: lets go of a server that has stopped for good, in each store that waits for it. With
-    /// a `margin`, all rows of the store go up by so many values before: the server may have had more than notes tell.
+    /// `SEQUENCE STORES CONFIRM`: releases a server that has stopped permanently, in each store that waits for it. With
+    /// a `margin`, all rows of the store are first raised by that many values, since the server may have had more than
+    /// the notes show.
     ///
     /// # Errors
     ///
-    /// The nonce is none, no store waits for that server, or the store's.
+    /// Fails if the nonce is invalid, no store waits for that server, or the store fails.
     pub async fn release(self: &Arc<Self>, nonce: &str, margin: u32) -> Result<(), SequenceError> {
         let expected = "a nonce is 32 hexadecimal digits, as SEQUENCE STORES shows it under 'waits_for'";
         let nonce = Nonce::parse(nonce).ok_or_else(|| SequenceError::Not(expected.to_owned()))?;
@@ -205,7 +208,7 @@ impl Sequences {
         .await
     }
 
-    /// Raises all rows of a store by so many values.
+    /// Raises all rows of a store by `margin` values.
     async fn raise_all(&self, pool: &Arc<Pool>, margin: u32) -> Result<(), SequenceError> {
         let slots = pool.all_slots().await.map_err(SequenceError::from_store)?;
         let mut after = String::new();
@@ -221,12 +224,12 @@ impl Sequences {
                 .await
                 .map_err(SequenceError::from_store)?
             };
-            // All rows, or none is confirmed.
+            // Either all rows are raised, or nothing is confirmed.
             if let Some(bad) = listed.bad.into_iter().next() {
                 return Err(SequenceError::Not(bad.said));
             }
             if listed.rows.is_empty() {
-                // Such a page may have others after it.
+                // Pages after an empty one may have rows.
                 let Some(next) = listed.next else { return Ok(()) };
                 after = next;
                 continue;
@@ -249,7 +252,7 @@ impl Sequences {
         }
     }
 
-    /// What a reservation showed of this server; whether its values may be used.
+    /// Applies the beat of a reservation. Returns true if its values may be used.
     pub(super) fn take_beat(&self, pool: &Pool, beaten: Option<&Beaten>) -> bool {
         let Some(beaten) = beaten else { return true };
         let is_good = pool.member().as_mut().is_some_and(|member| member.reserved(beaten.beat, &beaten.instance));
@@ -260,7 +263,7 @@ impl Sequences {
         is_good
     }
 
-    /// Leaves a shared store, after everything was given back there: no server waits for this one any more.
+    /// Leaves a shared store after everything was given back there, so that no server waits for this one.
     pub(super) async fn leave(&self, pool: &Pool) -> Result<(), StoreError> {
         let slots = pool.all_slots().await?;
         let Some(ask) = pool.member().as_ref().and_then(Member::leave) else { return Ok(()) };
@@ -268,7 +271,7 @@ impl Sequences {
     }
 }
 
-/// A doubt began before an operator's request was done.
+/// Returns the error of an operator's request during which a doubt began.
 fn in_doubt() -> SequenceError {
     SequenceError::Not("the store is in doubt again: look at it and repeat this".to_owned())
 }

@@ -1,10 +1,10 @@
-//! Periods that are drawn from, until each store has noted them in the rows of their generators.
+//! Periods in use, until each store has noted them in the rows of their generators.
 //!
-//! A period that was prepared is drawn from without a statement, for hours where a generator is slow. Other servers
-//! must not be in an earlier one meanwhile. A server whose clock is ahead must not move them into a later one: so a
-//! period waits until it has begun by the store's clock.
+//! A prepared period is drawn from without a statement, for hours if a generator is slow. Meanwhile other servers must
+//! not use an earlier one. A server whose clock is ahead must not move them into a later one: so a period waits until
+//! it has begun by the store's clock.
 //!
-//! Invariant: a store has one waiting period for each generator at most, the newest.
+//! Invariant: a store has at most one waiting period for each generator, the newest.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::pool::Pool;
 use crate::sql::{Begun, StoreError};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The waiting periods of each store, with when they begin, Unix ms.
+/// The waiting periods of each store, with their begin, Unix ms.
 pub(super) struct BegunPeriods(Vec<Mutex<Vec<(i64, Begun)>>>);
 
 impl BegunPeriods {
-    /// None yet, for so many stores.
+    /// Makes an empty list for each of `stores` stores.
     pub(super) fn new(stores: usize) -> BegunPeriods {
         BegunPeriods((0..stores).map(|_| Mutex::default()).collect())
     }
@@ -29,7 +29,7 @@ impl BegunPeriods {
         }
     }
 
-    /// Those of a store that have begun by its clock.
+    /// Returns the periods of a store that have begun by its clock.
     fn due(&self, store: u8, now_unix_ms: i64) -> Vec<Begun> {
         let waiting = self.0.get(usize::from(store)).map(lock);
         let due = waiting.iter().flat_map(|waiting| waiting.iter()).filter(|(from, _)| *from <= now_unix_ms);
@@ -48,7 +48,7 @@ fn lock(waiting: &Mutex<Vec<(i64, Begun)>>) -> MutexGuard<'_, Vec<(i64, Begun)>>
 }
 
 impl Sequences {
-    /// Has a store note the periods that have begun.
+    /// Notes the begun periods in a store.
     pub(super) async fn note_begun_periods(&self, pool: &Arc<Pool>) -> Result<(), StoreError> {
         let begun = pool.unix_ms().map(|now_ms| self.begun.due(pool.index, now_ms)).unwrap_or_default();
         if begun.is_empty() {

@@ -1,14 +1,14 @@
-//! Until when values may be given without another answer about what other servers have changed.
+//! Time until which values may be given without a new answer about changes by other servers.
 //!
-//! A server that cannot read which rows were raised could go on below. So the time of the last question that a shared
-//! store has answered is kept, and past `sequence-ride-out-s` after it nothing is given that was reserved there: of one
-//! store nothing at all, of several the values of that one are thrown away.
+//! A server that cannot read which rows were raised could give values below. So the time of each shared store's last
+//! answered query is kept. When `sequence-ride-out-s` have passed since, nothing reserved there is given: with one
+//! store nothing at all, with several the values of that one are dropped.
 //!
 //! Invariant: `until_ms` is the earliest time at which values of any store may be outdated.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// A store of which nothing is held, or that nobody else changes.
+/// Time of a store whose values are not held, or that no other server changes.
 const NEVER: u64 = u64::MAX;
 
 pub(super) struct Confirmed {
@@ -19,9 +19,9 @@ pub(super) struct Confirmed {
 
 struct One {
     is_shared: bool,
-    /// When the last question was asked that was answered.
+    /// Time of the last query that was answered.
     at_ms: AtomicU64,
-    /// What it reserves is not held any more.
+    /// Whether its new reservations are not held.
     is_leaving: AtomicBool,
 }
 
@@ -33,18 +33,18 @@ impl Confirmed {
         Confirmed { until_ms: AtomicU64::new(NEVER), stores, ride_out_ms: ride_out_s.saturating_mul(1000) }
     }
 
-    /// Seconds for which values may be given after an answer of the store; 0 if no store is shared.
+    /// Returns the seconds for which values may be given after an answer of the store; 0 if no store is shared.
     pub(super) fn ride_out_s(&self) -> u64 {
         if self.stores.iter().any(|store| store.is_shared) { self.ride_out_ms / 1000 } else { 0 }
     }
 
-    /// Whether values that are held may be given.
+    /// Returns true if values in memory may be given.
     #[inline]
     pub(super) fn is_good(&self, now_ms: u64) -> bool {
         now_ms < self.until_ms.load(Relaxed)
     }
 
-    /// Whether what a store reserves now may be held.
+    /// Returns true if new reservations of a store may be held.
     pub(super) fn is_store_good(&self, index: u8, now_ms: u64) -> bool {
         self.stores.get(usize::from(index)).is_some_and(|store| {
             let at_ms = store.at_ms.load(Relaxed);
@@ -53,7 +53,7 @@ impl Confirmed {
         })
     }
 
-    /// Whether the values of a store are too old to be given.
+    /// Returns true if the values of a store are too old to be given.
     pub(super) fn is_expired(&self, index: u8, now_ms: u64) -> bool {
         self.stores.get(usize::from(index)).is_some_and(|store| {
             let at_ms = store.at_ms.load(Relaxed);
@@ -61,7 +61,7 @@ impl Confirmed {
         })
     }
 
-    /// A store has answered a question that was asked at that time, and what it said holds here.
+    /// Notes the answer to a query that was sent at `at_ms`, once its changes are applied.
     pub(super) fn note(&self, index: u8, at_ms: u64) {
         self.set(index, at_ms);
         if let Some(store) = self.stores.get(usize::from(index)) {
@@ -69,14 +69,14 @@ impl Confirmed {
         }
     }
 
-    /// Nothing that a store reserves is held from now on, until it is asked again.
+    /// Stops holding new reservations of a store, until its next answer.
     pub(super) fn leave(&self, index: u8) {
         if let Some(store) = self.stores.get(usize::from(index)) {
             store.is_leaving.store(true, Relaxed);
         }
     }
 
-    /// Nothing of a store is held any more.
+    /// Notes that no values of a store are held.
     pub(super) fn exclude(&self, index: u8) {
         self.set(index, NEVER);
     }
@@ -94,19 +94,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_that_was_asked_first_says_until_when() {
+    fn the_oldest_answer_sets_the_time() {
         let confirmed = Confirmed::new([true, true].into_iter(), 10);
         assert!(confirmed.is_good(1 << 40), "nothing is held yet");
-        assert!(!confirmed.is_store_good(0, 0), "it was never asked");
+        assert!(!confirmed.is_store_good(0, 0), "no query was answered");
         confirmed.note(0, 1_000);
         confirmed.note(1, 5_000);
         assert!(confirmed.is_good(10_999) && !confirmed.is_good(11_000));
         assert!(confirmed.is_expired(0, 11_000) && !confirmed.is_expired(1, 11_000));
         confirmed.leave(1);
-        assert!(
-            !confirmed.is_store_good(1, 5_000) && confirmed.is_good(10_999),
-            "what is held is good until it is gone"
-        );
+        assert!(!confirmed.is_store_good(1, 5_000) && confirmed.is_good(10_999), "values in memory stay valid");
         confirmed.note(1, 5_000);
         confirmed.exclude(0);
         assert!(confirmed.is_good(14_999) && !confirmed.is_good(15_000));
@@ -116,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_shares_is_always_good() {
+    fn a_store_that_is_not_shared_is_always_good() {
         let confirmed = Confirmed::new([false].into_iter(), 10);
         confirmed.note(0, 1);
         assert!(confirmed.is_good(1 << 40) && confirmed.is_store_good(0, 1 << 40) && !confirmed.is_expired(0, 1 << 40));

@@ -1,8 +1,8 @@
-//! What runs beside the requests: it reserves what sequences want, finds out what other servers have changed, connects
-//! again, and lets what nobody asks for leave memory.
+//! The thread of the sequences: it fetches segments, reads changes by other servers, reconnects stores, and removes
+//! unused sequences from memory.
 //!
-//! It has a thread and a runtime of its own: nothing that clients do holds it up, and a database that hangs holds up
-//! nobody but those who wait for it.
+//! It has a thread and a runtime of its own, so that no client delays it. A database that hangs delays only the
+//! requests that wait for it.
 
 use std::io;
 use std::sync::Arc;
@@ -24,36 +24,36 @@ use crate::system::clock::Clock;
 use crate::system::{io_threads, threads};
 use crate::text::name_hash::hash_of;
 
-/// How often a store is asked what has changed, and whether it is there.
+/// Interval at which a store is queried for changes, and for being reachable.
 const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// The pause after a store was not reached; twice as long after each further try, up to the second.
+/// Pause after a store was not reached: doubled after each further attempt, up to the second value.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How often a server looks whether others have acknowledged its round.
+/// Interval at which a server checks whether others have acknowledged its round.
 const ROUND_EVERY: Duration = Duration::from_millis(200);
 
-/// A store is held by servers for so long before it is logged, and before requests fail at once.
+/// Time for which other servers hold a store before it is logged, and before requests fail at once.
 const HELD_FAILS_AFTER: Duration = Duration::from_secs(3);
 
-/// Rows of changes in one answer at most.
+/// Maximum number of changed rows in one answer.
 const CHANGES_MAX: usize = 1000;
 
-/// So long before values of a store may not be given any more, others take its place, ms.
+/// Time before values of a store expire at which other stores replace it, ms.
 const EXPIRES_EARLY_MS: u64 = 1_000;
 
-/// Why there are no sequences.
+/// Error of a start of the sequences.
 #[derive(Debug, thiserror::Error)]
 #[error("sequences get no thread: {0}")]
 pub struct StartError(#[from] io::Error);
 
 impl Sequences {
-    /// The sequences of these stores, with a thread that serves them until [`Sequences::stop`]. Nothing is waited for:
-    /// a store that is down is told of by the log, and comes back by itself.
+    /// Starts the sequences of these stores, with a thread that serves them until [`Sequences::stop`]. Does not wait
+    /// for a store: an unreachable one is logged and reconnected automatically.
     ///
     /// # Errors
     ///
-    /// The system gives no thread, or no descriptor for its runtime.
+    /// The system provides no thread, or no descriptor for its runtime.
     pub fn start(
         stores: Vec<Box<dyn Store>>,
         settings: SequenceSettings,
@@ -62,7 +62,7 @@ impl Sequences {
     ) -> Result<Arc<Sequences>, StartError> {
         let (ready, is_ready) = std::sync::mpsc::channel();
         let run = move || {
-            // Made here, as it may not be dropped on a thread that has one of its own.
+            // The thread makes its runtime, because a runtime must not be dropped on a thread that runs another.
             let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
@@ -77,7 +77,7 @@ impl Sequences {
         Ok(is_ready.recv().map_err(io::Error::other)??)
     }
 
-    /// The same on a runtime that is there; [`Sequences::run`] is to be run on it.
+    /// Makes the sequences on an existing runtime. The caller must run [`Sequences::run`] on it.
     pub fn on(
         handle: Handle,
         stores: Vec<Box<dyn Store>>,
@@ -92,7 +92,7 @@ impl Sequences {
     /// Serves the sequences until [`Sequences::stop`] is done.
     pub async fn run(self: &Arc<Self>) {
         let mut tasks = JoinSet::new();
-        // One connection of each store after the other: they take turns.
+        // First one connection of each store, then the second: they take turns.
         for nth in 0..2 {
             for pool in self.pools.iter().filter(|pool| nth < pool.connections()) {
                 tasks.spawn(Arc::clone(self).serve_wishes(Arc::clone(pool)));
@@ -105,7 +105,7 @@ impl Sequences {
         tasks.spawn(Arc::clone(self).sweep_for_ever());
         tokio::select! {
             () = self.ended.notified() => {}
-            // Each of them goes on for ever.
+            // No task ends without a bug.
             _ = tasks.join_next() => {
                 self.is_closed.store(true, Relaxed);
                 tracing::error!("sequences ran into a bug and give nothing any more; please report the lines above");
@@ -114,13 +114,13 @@ impl Sequences {
         }
     }
 
-    /// Reserves by one connection of a store what is wanted.
+    /// Serves the fetch queue over one connection of a store.
     async fn serve_wishes(self: Arc<Self>, pool: Arc<Pool>) {
         let mut health = self.health.subscribe();
         loop {
             health.mark_unchanged();
             if self.is_closed.load(Relaxed) {
-                // What is under way is over, and nothing begins any more.
+                // The running fetches have ended, and no new one begins.
                 return std::future::pending().await;
             }
             if pool.is_up() && self.confirmed.is_store_good(pool.index, self.now_ms()) {
@@ -138,7 +138,7 @@ impl Sequences {
                 continue;
             }
             if self.wishes.is_any() {
-                // It may be had of another store.
+                // Another store may serve it.
                 self.wishes.ready.notify_one();
             }
             if let Some(said) = self.speaks_for_all(&pool) {
@@ -148,7 +148,7 @@ impl Sequences {
                     () = sleep(POLL_EVERY) => {}
                 }
             } else if pool.is_up() {
-                // It was not asked in time what has changed. It may have been by then.
+                // The last query for changes was not in time. The next one may be done soon.
                 sleep(BACK_OFF.0).await;
             } else {
                 let _ = health.changed().await;
@@ -156,7 +156,7 @@ impl Sequences {
         }
     }
 
-    /// What this store has said, if all are down, or held by servers for long, and it is the first of them.
+    /// Returns this store's error, if all stores are down, or held by servers for long, and it is the first of them.
     fn speaks_for_all(&self, pool: &Pool) -> Option<Arc<str>> {
         let said = |pool: &Arc<Pool>| match pool.health() {
             Health::Down { said, .. } => Some((pool.index, said)),
@@ -170,7 +170,7 @@ impl Sequences {
         (first == pool.index).then_some(said)
     }
 
-    /// Moves what is wanted later to what is wanted now, in time.
+    /// Moves fetches from the later queue to the current one when they are due.
     async fn advance_wishes(self: Arc<Self>) {
         loop {
             let now_ms = self.now_ms();
@@ -188,7 +188,7 @@ impl Sequences {
         }
     }
 
-    /// Keeps one store connected, and what is known of its rows up to date.
+    /// Keeps one store connected, and the state of its rows up to date.
     async fn look_after(self: Arc<Self>, pool: Arc<Pool>) {
         let mut care = Care::new();
         loop {
@@ -209,7 +209,7 @@ impl Sequences {
         }
     }
 
-    /// Asks a store something harmless: what has changed, where others may change it.
+    /// Probes a store with a harmless query: for changes, if other servers may make them.
     async fn probe(&self, pool: &Arc<Pool>, care: &mut Care) -> Result<(), StoreError> {
         let slot = pool.slot().await?;
         pool.ensure_connected(&slot).await?;
@@ -220,7 +220,7 @@ impl Sequences {
             return Ok(());
         }
         if !self.beat_if_due(pool, care).await? {
-            // What is held is given until its time is over.
+            // Values in memory are given until they expire.
             self.confirmed.leave(pool.index);
             return Ok(());
         }
@@ -247,11 +247,12 @@ impl Sequences {
             care.seen = Some(changes.upto);
             for (key, generation) in &changes.rows {
                 if self.set_generation(pool.index, key.as_str(), *generation) && self.pools.len() == 1 {
-                    // One that was dropped and made anew begins where it likes. The notes tell one that was lost.
+                    // A sequence that was dropped and created again begins at any value. The notes detect one that was
+                    // lost.
                     self.let_go(key);
                 }
             }
-            // With more to come nothing is confirmed yet.
+            // Nothing is confirmed while more changes follow.
             if changes.rows.len() < CHANGES_MAX {
                 self.confirmed.note(pool.index, asked_ms);
                 return Ok(());
@@ -259,14 +260,14 @@ impl Sequences {
         }
     }
 
-    /// Beats, unless this server may reserve and its next beat has time. Whether it may reserve.
+    /// Beats, unless this server may reserve and its next beat is not due. Returns true if it may reserve.
     async fn beat_if_due(&self, pool: &Arc<Pool>, care: &mut Care) -> Result<bool, StoreError> {
         if pool.held().is_none() && care.beat_at > Instant::now() {
             return Ok(true);
         }
         let is_cleared = self.beat(pool).await?;
         if pool.member().as_mut().is_some_and(Member::take_loss) {
-            // What rows were changed is not known any more.
+            // Which rows were changed is no longer known.
             pool.drop_idle();
             self.lose_store(pool.index);
             care.seen = None;
@@ -276,7 +277,7 @@ impl Sequences {
         Ok(is_cleared)
     }
 
-    /// A row has this generation: what was reserved before is thrown away. Whether it is news.
+    /// Sets a row's generation, which drops earlier reservations. Returns true if it is new.
     pub(super) fn set_generation(&self, store: u8, key: &str, generation: u64) -> bool {
         let hash = hash_of(key.as_bytes());
         let now_ms = self.now_ms();
@@ -294,8 +295,8 @@ impl Sequences {
         is_news
     }
 
-    /// Of a store that was not asked for so long, nothing is given any more; the others go on. Done a little before
-    /// its time is over, so that nobody is refused for it.
+    /// Drops the values of stores that have not answered for too long, while another store serves. It does so shortly
+    /// before they expire, so that no request is refused for it.
     pub(super) fn throw_away_expired(&self) {
         if self.pools.len() == 1 {
             return;
@@ -305,7 +306,7 @@ impl Sequences {
         let is_good = |pool: &Pool| pool.is_up() && self.confirmed.is_store_good(pool.index, now_ms);
         for pool in self.pools.iter().filter(|pool| self.confirmed.is_expired(pool.index, soon_ms)) {
             if self.pools.iter().any(|other| other.index != pool.index && is_good(other)) {
-                // What it answers from now on is not taken; then nothing of it is held.
+                // First its new answers are not held, then its values are dropped.
                 self.confirmed.leave(pool.index);
                 self.forget_store(pool.index);
                 self.confirmed.exclude(pool.index);
@@ -313,12 +314,12 @@ impl Sequences {
         }
     }
 
-    /// Throws away what is held of a store.
+    /// Drops the values of a store.
     fn forget_store(&self, store: u8) {
         self.of_each(|sequence| sequence.forget_store(store));
     }
 
-    /// Throws away what is held of a store that lost writes, and what is known of its rows.
+    /// Drops the values of a store that lost writes, and the state of its rows.
     fn lose_store(&self, store: u8) {
         self.of_each(|sequence| sequence.lose_store(store));
     }
@@ -336,20 +337,20 @@ impl Sequences {
     }
 }
 
-/// What the one who looks after a store remembers.
+/// State of a store's monitor task.
 struct Care {
-    /// Up to where changes were read.
+    /// Position up to which changes were read.
     seen: Option<u64>,
     uuid: Option<String>,
     pause: Duration,
-    /// Since when it is down, and was said to be.
+    /// Time since which it is down, once logged.
     down_since: Option<Instant>,
     was_up: bool,
-    /// When the next beat is due.
+    /// Time of the next beat.
     beat_at: Instant,
-    /// Since when the store is held by servers, and whether that is logged.
+    /// Time since which other servers hold the store, and whether that is logged.
     held_since: Option<(Instant, bool)>,
-    /// When tokens are read, if anybody wants them, and what was found the last time.
+    /// Time of the next read of tokens, if any are used, and the last result.
     tokens_at: Instant,
     tokens: Found,
 }
@@ -361,7 +362,7 @@ impl Care {
         Care { seen, uuid, pause, down_since, was_up: false, beat_at: now, held_since: None, tokens_at: now, tokens }
     }
 
-    /// Another database at the same address has not reserved what is held.
+    /// Fails if another database answers at the address: it has not reserved the values in memory.
     fn check_uuid(&mut self, pool: &Pool) -> Result<(), StoreError> {
         let Some(about) = pool.about() else { return Ok(()) };
         match &self.uuid {
@@ -373,7 +374,7 @@ impl Care {
                 )))
             }
             Some(_) => Ok(()),
-            // A file that is yet to be made has none.
+            // A file that does not exist yet has no UUID.
             None => {
                 self.uuid = Some(about.uuid.clone()).filter(|uuid| !uuid.is_empty());
                 Ok(())
@@ -381,7 +382,7 @@ impl Care {
         }
     }
 
-    /// Says that a store goes or comes, once each; when to look again.
+    /// Logs once that a store goes down or comes up. Returns the pause before the next probe.
     fn note(&mut self, pool: &Pool, result: &Result<(), StoreError>) -> Duration {
         match result {
             Ok(()) => {
@@ -404,7 +405,7 @@ impl Care {
         }
     }
 
-    /// Logs that servers hold the store, and that they do not any more.
+    /// Logs that other servers hold the store, and that they no longer do.
     fn note_held(&mut self, pool: &Pool, is_cleared: bool) {
         if is_cleared {
             if let Some((since, true)) = self.held_since.take() {

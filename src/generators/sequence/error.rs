@@ -1,34 +1,34 @@
-//! Why an operator's request about a sequence was not done.
+//! Errors of an operator's requests about sequences.
 
 use getid_core::SequenceRefusal;
 
 use crate::sql::{Row, StoreError, Verdict};
 
-/// Why not. [`SequenceError::of`] makes it the text of an error reply.
+/// Error of an operator's request. [`SequenceError::of`] returns the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SequenceError {
-    /// As a request for a value is refused.
+    /// A refusal, as for a request for values.
     Refused(SequenceRefusal),
-    /// There is one of that name.
+    /// A sequence of that name exists.
     Exists(Box<Row>),
-    /// It would go back: it is at this value.
+    /// The request would lower the sequence.
     Lower {
-        /// The last value that counts as given.
+        /// The last given value.
         last: i64,
     },
-    /// There are as many as `sequence-max` allows.
+    /// The number of sequences is at the limit of `sequence-max`.
     TooMany {
-        /// How many.
+        /// The limit.
         max: u64,
     },
-    /// What is asked cannot be: a sentence with the remedy.
+    /// The request is not possible: a sentence with the remedy.
     Not(String),
-    /// Nobody knows whether it was done: what was said.
+    /// The outcome is unknown: the error of the store.
     Unknown(String),
 }
 
 impl SequenceError {
-    /// The text of the error reply, without `-`.
+    /// Returns the text of the error reply, without `-`.
     pub fn of(&self, name: &str) -> String {
         match self {
             SequenceError::Refused(refusal) => refusal.of(name),
@@ -47,7 +47,7 @@ impl SequenceError {
         }
     }
 
-    /// The text of the error reply to a request about a store.
+    /// Returns the text of the error reply to a request about a store.
     pub fn of_store(&self) -> String {
         match self {
             SequenceError::Not(what) => format!("ERR {what}"),
@@ -59,7 +59,7 @@ impl SequenceError {
         }
     }
 
-    /// What a database says with its address, as an answer to a request that changes something.
+    /// Converts a database's error, with its address, to the error of a request that changes something.
     pub(super) fn from_store(error: StoreError) -> SequenceError {
         match error {
             StoreError::Refused(said) => SequenceError::Refused(SequenceRefusal::Store(said.into())),
@@ -67,7 +67,7 @@ impl SequenceError {
         }
     }
 
-    /// What a row says.
+    /// Converts a verdict on a row.
     pub(super) fn from_verdict(verdict: Verdict) -> SequenceError {
         match verdict {
             Verdict::Exists(row) => SequenceError::Exists(row),
@@ -79,7 +79,7 @@ impl SequenceError {
     }
 }
 
-/// What a request for values is told of a verdict.
+/// Returns the refusal of a request for values for a verdict.
 pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
     match verdict {
         Verdict::NoSuch => SequenceRefusal::NoSuch,
@@ -98,7 +98,7 @@ pub(super) fn refusal_of(verdict: Verdict) -> SequenceRefusal {
         Verdict::TooMany { max } => SequenceRefusal::BadRow(
             format!("it was not made: there are {max}, and 'sequence-max' allows no more").into(),
         ),
-        // A reservation is never told so.
+        // A reservation never gets these verdicts.
         Verdict::Exists(row) | Verdict::Lower { row } => {
             SequenceRefusal::BadRow(format!("its row is there, and its next value is {}", row.next).into())
         }

@@ -1,4 +1,4 @@
-//! One statement's worth of reservations: which sequences it is for, and what becomes of the answers.
+//! The reservations of one statement: the choice of sequences, and the handling of the answers.
 //!
 //! Invariant: each fetch that was begun is answered once, whatever happens to its statement.
 
@@ -23,20 +23,21 @@ use crate::sql::{
 };
 use crate::text::plural::{counted, thousands};
 
-/// A period's row is begun so near to it by the store's clock, ms.
+/// Distance from a period, by the store's clock, within which its row may be begun, ms.
 const OPENS_WITHIN_MS: i64 = 3_600_000;
 
-/// Periods that one statement's time is enough to begin.
+/// Number of periods that one statement's time suffices to begin.
 const OPENINGS_MAX: usize = 8;
 
-/// How often, and how many times, a row is looked at again that has the mark of a store that went back.
+/// Interval at which a row with the mark of a store that went back is read again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Number of times such a row is read again.
 const LOOKS_MAX: usize = 10;
 
-/// How many times the rows of a sequence are compared anew because one was altered meanwhile.
+/// Number of comparisons of a sequence's rows, repeated if one was altered meanwhile.
 const COMPARISONS_MAX: usize = 4;
 
-/// Sequences that look again at a time.
+/// Number of sequences that read a marked row again at a time.
 pub(super) const LOOKING_MAX: usize = 64;
 
 /// Increment and offset of the row in each store.
@@ -47,19 +48,19 @@ struct Asked {
     hash: u64,
     key: Key,
     fetch: Fetch,
-    /// A generator's counter, of a period or of all time: how its row is created.
+    /// The creation of its row, if it is the counter of a generator, for a period or for all time.
     opens: Option<Opens>,
     /// Whether a missing row of such a counter may be created.
     may_begin: bool,
-    /// It is noted that its row was begun.
+    /// Whether the notes show that its row was begun.
     is_begun: bool,
 }
 
-/// The answer to one fetch of a batch.
+/// Answer to one fetch of a batch.
 type Answer = Result<Result<Reserved, Verdict>, StoreError>;
 
 impl Sequences {
-    /// Reserves for those that want it, as many as one statement may have. False: nobody did.
+    /// Serves the fetch queue with one statement, up to its maximum size. Returns false if the queue was empty.
     pub(super) async fn fetch(self: &Arc<Self>, pool: &Arc<Pool>, slot: &SemaphorePermit<'_>) -> bool {
         let mut batch = self.take_batch(pool);
         if batch.is_empty() {
@@ -79,7 +80,7 @@ impl Sequences {
         self.counts.fetches_failed.fetch_add(failed as u64, Relaxed);
         let mut each = answers.into_iter();
         for (asked, had) in batch.into_iter().zip(had) {
-            // An answer for each was promised.
+            // The statement answers each fetch, or this error is used.
             let none = || Err(StoreError::Unknown(format!("{}: no answer for '{}'", pool.store.shown(), asked.key)));
             let answer = each.next().unwrap_or_else(none);
             match answer {
@@ -95,13 +96,13 @@ impl Sequences {
         true
     }
 
-    /// Whether a sequence has a row in each of several stores, with an increment and an offset for each.
+    /// Returns true if a sequence has a row in each of several stores, with an increment and an offset for each.
     pub(super) fn has_lanes(&self) -> bool {
         self.pools.len() > 1
     }
 
-    /// Whether the rows that the other stores have of a sequence are still to be compared with this one. A row with a
-    /// new generation was altered by another server: what is known of the others may be older than that.
+    /// Returns true if the sequence's rows in the other stores are still to be compared with this one. A row with a new
+    /// generation was altered by another server, so the known state of the others may be older.
     fn must_compare(&self, pool: &Pool, asked: &Asked, generation: u64) -> bool {
         if !self.has_lanes() || !pool.is_native() {
             return false;
@@ -112,10 +113,11 @@ impl Sequences {
         entry.is_some_and(|entry| !entry.rare.as_deref().is_some_and(|rare| rare.is_compared))
     }
 
-    /// Reads the rows of the other stores before the first value of a sequence is given: two rows that count alike
-    /// would give each value twice. It runs beside the fetches, because it waits for connections that they use.
+    /// Reads the rows of the other stores before the first value of a sequence is given: two rows with the same
+    /// increment and offset would give each value twice. It runs beside the fetches, because it waits for connections
+    /// that they use.
     ///
-    /// Of two servers that begin rows in two stores at the same time, the one that reads later sees both.
+    /// If two servers begin rows in two stores at the same time, the one that reads later sees both.
     fn compare_and_answer(
         self: &Arc<Self>,
         pool: &Arc<Pool>,
@@ -150,9 +152,9 @@ impl Sequences {
         Table::find(&mut shard, asked.hash, asked.key.as_str()).map(|entry| entry.rare().alterations)
     }
 
-    /// Waits a little for the mark of a row to go: an `ALTER` of the increment puts it on all rows while it changes
-    /// them. The verdict is then one on a row of an older generation, which refuses nothing; a mark that stays refuses
-    /// as it does with one store, half a second later. It runs beside the fetches.
+    /// Waits briefly for the mark of a row to disappear: an `ALTER` of the increment puts it on all rows while it
+    /// changes them. Then the verdict is on a row of an older generation, and refuses nothing. A mark that stays
+    /// refuses as with one store, half a second later. It runs beside the fetches.
     fn look_again_and_answer(
         self: &Arc<Self>,
         pool: &Arc<Pool>,
@@ -163,7 +165,7 @@ impl Sequences {
     ) {
         let (own, pool) = (Arc::clone(self), Arc::clone(pool));
         self.handle.spawn(async move {
-            // Each look is a job of the store: of a store that lost the rows of thousands, few sequences look again.
+            // Each read is a job of the store, so only few sequences read again if a store lost thousands of rows.
             if let Ok(_place) = own.looks_again.try_acquire() {
                 for _ in 0..LOOKS_MAX {
                     sleep(LOOK_EVERY).await;
@@ -181,8 +183,8 @@ impl Sequences {
         });
     }
 
-    /// Increment and offset of a sequence's row in each other store; `None` where it has no row. If a store does not
-    /// answer, those that this server noted count instead.
+    /// Returns increment and offset of a sequence's row in each other store; `None` where it has no row. If a store
+    /// does not answer, this server's notes count instead.
     async fn lanes_of_others(&self, pool: &Pool, row: &Row) -> Result<Lanes, String> {
         let mut lanes = Lanes::default();
         for (other, lane) in self.pools.iter().zip(&mut lanes).filter(|(other, _)| other.index != pool.index) {
@@ -207,8 +209,8 @@ impl Sequences {
         Ok(lanes)
     }
 
-    /// Increment and offset of the rows in the other stores by the notes; `None` if they do not have exactly one row
-    /// for each of those, or if the own row was altered since.
+    /// Returns increment and offset of the rows in the other stores from the notes; `None` unless the notes have
+    /// exactly one row for each, or if the own row was altered since.
     async fn noted_lanes(&self, pool: &Pool, row: &Row) -> Option<Lanes> {
         let uuid = pool.about()?.uuid.clone();
         let noted = self.notes.lanes(&uuid, row.key.clone(), row.generation).await;
@@ -222,7 +224,8 @@ impl Sequences {
         Some(lanes)
     }
 
-    /// Notes the rows of the other stores. Does nothing and returns `false` if a row was altered since they were read.
+    /// Sets the lanes of the rows in the other stores. Does nothing and returns `false` if a row was altered since they
+    /// were read.
     fn set_lanes(&self, asked: &Asked, alterations: Option<u32>, lanes: &Lanes) -> bool {
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return true };
@@ -237,7 +240,7 @@ impl Sequences {
         true
     }
 
-    /// Tells those who wait, and could be served only by a store, that there is none.
+    /// Fails the queued fetches that only a store could serve, since none is up.
     pub(super) fn fail_wishes(&self, said: &Arc<str>) {
         while let Some(hash) = self.wishes.pop() {
             let now_ms = self.now_ms();
@@ -250,7 +253,7 @@ impl Sequences {
                 self.remember_missing(is_missing, hash, now_ms);
                 continue;
             }
-            // Whoever has something in memory goes on with it, and asks again soon.
+            // A sequence with values in memory continues with them, and fetches again soon.
             let answer = if entry.sequence.holds_values() {
                 Fetched::Failed { is_unknown: false, said: Arc::clone(said) }
             } else {
@@ -297,14 +300,14 @@ impl Sequences {
             }
         }
         if self.wishes.is_any() {
-            // For another connection.
+            // Another connection may serve the rest.
             self.wishes.ready.notify_one();
         }
         batch
     }
 
-    /// A generator's counter that was begun once is not begun again: should its row be gone, the store was lost. Of
-    /// several stores each begins its row above all that was had ([`Sequences::reserve`]).
+    /// Looks up which counters were begun before. Such a counter is not begun again: if its row is missing, the store
+    /// was lost. With several stores, each begins its row above all values given ([`Sequences::reserve`]).
     async fn look_up_begun(&self, batch: &mut [Asked]) {
         if self.pools.len() > 1 {
             return;
@@ -317,7 +320,7 @@ impl Sequences {
         }
     }
 
-    /// Marks sequences without a row of which this server has notes: the store was lost, or is another one.
+    /// Marks sequences without a row that this server's notes know: the store was lost, or is another one.
     async fn look_up_lost(&self, batch: &mut [Asked], answers: &[Answer]) {
         let missing = batch.iter_mut().zip(answers).filter(|(asked, answer)| {
             matches!(answer, Ok(Err(Verdict::NoSuch))) && !asked.is_counter() && !asked.is_begun
@@ -329,7 +332,7 @@ impl Sequences {
         }
     }
 
-    /// Notes whose rows are there now, before a value of them is given.
+    /// Notes the counters whose rows now exist, before a value of them is given.
     async fn note_begun(&self, batch: &mut [Asked], answers: &[Answer]) {
         if self.pools.len() > 1 {
             return;
@@ -346,7 +349,7 @@ impl Sequences {
         }
     }
 
-    /// Reserves for each of the batch in one statement. If that fails, each has its error.
+    /// Reserves for each fetch of the batch in one statement. If that fails, each has its error.
     async fn reserve(&self, pool: &Pool, slot: &SemaphorePermit<'_>, batch: &[Asked]) -> Vec<Answer> {
         let is_alone = self.pools.len() == 1;
         let had = if is_alone {
@@ -368,7 +371,7 @@ impl Sequences {
             (reserve, opening)
         });
         let mut asks: Vec<_> = asks.enumerate().collect();
-        // Everybody locks rows in the same order.
+        // All servers lock rows in the same order.
         asks.sort_by(|(_, a), (_, b)| a.0.key.cmp(&b.0.key));
         let (places, asks): (Vec<usize>, Vec<(Reserve, Option<Opening>)>) = asks.into_iter().unzip();
         let answers = pool
@@ -393,7 +396,7 @@ impl Sequences {
         sorted.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// How the counter of a generator is found, or begun, in a store.
+    /// Returns how the counter of a generator is found, or begun, in a store.
     fn opening(&self, pool: &Pool, server: Option<Credentials>, key: &Key, opens: &Opens) -> Opening {
         Opening {
             key: key.clone(),
@@ -405,14 +408,14 @@ impl Sequences {
             is_serial: opens.is_serial,
             from_unix_ms: opens.from_unix_ms,
             has_begun: pool.unix_ms().is_some_and(|now_ms| opens.from_unix_ms <= now_ms),
-            // Of a store of its own, a server's configuration is the only declaration. A sequence may be written in
-            // several ways.
+            // In a store that is not shared, the server's configuration is the only declaration. A sequence may be
+            // declared in several formats.
             redeclares: !pool.store.is_shared() || !opens.is_serial,
             server,
         }
     }
 
-    /// `SEQUENCE DECLARE`: makes the declaration of this server the one of all servers, in each store.
+    /// `SEQUENCE DECLARE`: makes this server's declaration valid for all servers, in each store.
     ///
     /// # Errors
     ///
@@ -442,7 +445,7 @@ impl Sequences {
         .await
     }
 
-    /// `sequence-create on-first-use`: creates those that are missing, and reserves for them again.
+    /// `sequence-create on-first-use`: creates missing sequences, and reserves for them again.
     async fn create_missing(
         &self,
         pool: &Arc<Pool>,
@@ -469,7 +472,7 @@ impl Sequences {
                     tracing::warn!("creating the sequence '{}' failed: {error}", batch[place].key);
                     answers[place] = match error {
                         StoreError::Refused(said) => Ok(Err(Verdict::BadRow(format!("it was not made: {said}")))),
-                        // The row may be there: the next request finds out.
+                        // The row may exist: the next request finds out.
                         unknown @ StoreError::Unknown(_) => Err(unknown),
                     };
                 }
@@ -482,8 +485,8 @@ impl Sequences {
         }
     }
 
-    /// Creates the rows of some sequences in one transaction. Where the outcome is unknown, the rows are looked up by
-    /// another connection.
+    /// Creates the rows of some sequences in one transaction. If the outcome is unknown, another connection looks up
+    /// the rows.
     async fn create_rows(
         &self,
         pool: &Arc<Pool>,
@@ -531,20 +534,20 @@ impl Sequences {
                         (connection, Ok(rows))
                     })
                 });
-                // A row that is not there may be created yet, by the statement whose answer did not come.
+                // A missing row may still be created by the statement whose answer was lost.
                 let made = |found| if matches!(found, Ok(Some(_))) { Ok(Ok(())) } else { Err(unknown.clone()) };
                 found.await.map_or_else(
                     |_| vec![Err(unknown.clone()); keys.len()],
                     |rows| rows.into_iter().map(made).collect(),
                 )
             }
-            // One of them may be the reason.
+            // One of the rows may be the reason.
             Err(StoreError::Refused(said)) if keys.len() > 1 => self.create_one_by_one(pool, slot, keys, said).await,
             Err(error) => vec![Err(error)],
         }
     }
 
-    /// Creates the rows of a batch that was refused, each by itself.
+    /// Creates the rows of a refused batch one by one.
     async fn create_one_by_one(
         &self,
         pool: &Arc<Pool>,
@@ -555,7 +558,7 @@ impl Sequences {
         let mut each = Vec::with_capacity(keys.len());
         for key in keys {
             each.extend(Box::pin(self.create_rows(pool, slot, std::slice::from_ref(key))).await);
-            // It is the reason of none: each would be waited for in vain.
+            // The row is not the reason, so the others would fail in the same way.
             if matches!(each.last(), Some(Err(StoreError::Refused(again))) if *again == said) {
                 each.resize(keys.len(), Err(StoreError::Refused(said)));
                 break;
@@ -564,14 +567,14 @@ impl Sequences {
         each
     }
 
-    /// Notes what was reserved, for another life. Returns for each what this server had of it before, if its row is
-    /// lower; another server may have marked the row for that already.
+    /// Notes the reservations for the next life. Returns for each the noted value if its row is lower; another server
+    /// may have marked the row for that already.
     async fn note(&self, pool: &Pool, batch: &[Asked], answers: &[Answer]) -> Vec<Option<i64>> {
         let nothing = vec![None; batch.len()];
         let Some(about) = pool.about() else { return nothing };
         let reserved = |place: usize| answers.get(place)?.as_ref().ok()?.as_ref().ok();
         let had = (0..batch.len()).filter_map(|place| {
-            // At the max it has nothing of the row: others may give back what they have.
+            // An empty reservation, at the max, holds nothing of the row: other servers may give values back.
             let reserved = reserved(place).filter(|reserved| reserved.first <= reserved.last)?;
             Some((place, Had::of(&reserved.row, reserved.found_next, self.has_lanes())))
         });
@@ -596,7 +599,7 @@ impl Sequences {
 
     fn answer(self: &Arc<Self>, pool: &Arc<Pool>, asked: &Asked, answer: Answer, had: Option<i64>, is_one: bool) {
         let now_ms = self.now_ms();
-        // A stop waits for the fetches that are under way.
+        // A stop waits for running fetches.
         let _answered = Answered(self);
         let mut shard = self.table.shard(asked.hash);
         let Some(entry) = Table::find(&mut shard, asked.hash, asked.key.as_str()) else { return };
@@ -620,7 +623,7 @@ impl Sequences {
                             .into(),
                     },
                     None => self.check_row(pool, entry, &reserved).unwrap_or_else(|refusal| {
-                        // Who asks goes on with what is held, and may not see it for long.
+                        // Requests are served from memory, and may not see the refusal for long.
                         if self.counts.may_warn(now_ms) {
                             tracing::error!("{}", refusal.of(asked.key.name()));
                         }
@@ -658,17 +661,17 @@ impl Sequences {
         }
     }
 
-    /// What becomes of a reservation below what this server has had.
+    /// Returns the answer to a fetch whose reservation is below values already given.
     fn backwards(&self, pool: &Pool) -> Fetched {
         if pool.is_native() || self.pools.len() == 1 {
             return Fetched::Refused(SequenceRefusal::WentBack);
         }
-        // Tables of others have no order over several databases: a higher range is asked for.
+        // Tables of other programs have no order over several databases: the fetch asks for a higher range.
         let said = format!("{}: it is behind the other stores", pool.store.shown()).into();
         Fetched::Failed { is_unknown: false, said }
     }
 
-    /// Whether a request for what is not there makes it, in all stores.
+    /// Returns true if a request for a missing sequence creates it, in all stores.
     fn makes_it(&self, entry: &Entry) -> bool {
         self.settings().creates_on_first_use && self.pools.len() > 1 && entry.key.period().is_empty()
     }
@@ -694,7 +697,7 @@ impl Sequences {
         refusal_of(verdict)
     }
 
-    /// What is to be done with a reservation: refused, if its row is none that can be counted by here.
+    /// Checks a reservation's row. Refuses it if this server cannot draw from such a row.
     fn check_row(&self, pool: &Pool, entry: &mut Entry, reserved: &Reserved) -> Result<Fetched, SequenceRefusal> {
         let spec = reserved.row.spec;
         if self.pools.len() > 1 && pool.is_native() {
@@ -718,11 +721,10 @@ impl Sequences {
                     pool.store.shown()
                 )
             });
-            // Those of the others stay known until they say something else: one that is asked next must not be taken
-            // for the only one.
+            // The other rows stay known until they change: the next store must not be taken for the only one.
             rows[usize::from(pool.index)] = Some(own);
             if let Some(what) = told {
-                // Another server may hold the same values, out of the other row.
+                // Another server may hold the same values, from the other row.
                 (0..).zip(&self.pools).for_each(|(store, _)| entry.sequence.forget_store(store));
                 return Err(SequenceRefusal::BadRow(what.into()));
             }
@@ -739,7 +741,7 @@ impl Sequences {
         })
     }
 
-    /// Says once that 80, and that 95 percent of the values up to the max are reserved.
+    /// Logs once when 80, and when 95 percent of the values up to the max are reserved.
     fn warn_of_end(&self, entry: &mut Entry, reserved: &Reserved) {
         let spec = reserved.row.spec;
         let percent = spec.used_share(reserved.last) / 100;
@@ -750,7 +752,7 @@ impl Sequences {
         } else {
             0
         };
-        // What may not be said now, because much is said, is said at the next reservation.
+        // A warning that is held back, because of many others, follows at the next reservation.
         if reached > entry.flags.warned && !self.counts.may_warn(self.now_ms()) {
             return;
         }
@@ -760,7 +762,7 @@ impl Sequences {
             return;
         }
         let left = spec.max.saturating_sub(reserved.row.next).max(0).unsigned_abs() / u64::from(spec.increment);
-        // The averages over long begin at 0: the highest of the three ends first.
+        // The long averages begin at 0, so the highest of the three is used.
         let per_s = entry.sequence.status(self.now_ms()).per_s.into_iter().fold(0.0, f64::max);
         let days = days_left(left, per_s)
             .map_or_else(String::new, |days| format!(", {} at the present rate", counted(days, "day")));
@@ -778,20 +780,20 @@ impl Sequences {
         );
     }
 
-    /// Hands an answer to its sequence, and serves those who wait.
+    /// Gives an answer to its sequence, and serves the waiting draws.
     fn take_answer(&self, entry: &mut Entry, now_ms: u64, answer: Fetched) -> (FetchTaken, Vec<Telling>) {
         let taken = entry.sequence.fetched(now_ms, answer);
         let told = self.serve(entry, now_ms);
         (taken, told)
     }
 
-    /// Nothing is under way for it: it may want something. Whether it is no sequence as far as is known.
+    /// Queues the sequence if it needs another fetch. Returns true if it is not known to exist.
     fn rest(&self, entry: &mut Entry, hash: u64, now_ms: u64) -> bool {
         self.wish(entry, hash, now_ms);
         !entry.flags.is_known
     }
 
-    /// Serves those who wait, unless nothing may be given.
+    /// Serves the waiting draws, or refuses them if nothing may be given.
     pub(super) fn serve(&self, entry: &mut Entry, now_ms: u64) -> Vec<Telling> {
         let mut told = Vec::new();
         if let Err(refusal) = self.may_give(now_ms) {
@@ -801,7 +803,7 @@ impl Sequences {
         told
     }
 
-    /// Puts the mark on a row that was found lower than what this server had of it.
+    /// Puts the mark on a row that is lower than this server's note.
     fn mark_went_back(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, had_next: i64, found_next: i64) {
         self.counts.went_back.fetch_add(1, Relaxed);
         tracing::error!(
@@ -824,7 +826,7 @@ impl Asked {
     }
 }
 
-/// A fetch that is over when this is dropped.
+/// Guard that counts a fetch as ended when dropped.
 struct Answered<'a>(&'a Sequences);
 
 impl Drop for Answered<'_> {
@@ -834,29 +836,29 @@ impl Drop for Answered<'_> {
     }
 }
 
-/// One that waited, and what it is told.
+/// A waiting draw's channel, and its result.
 pub(super) type Telling = (tokio::sync::oneshot::Sender<super::Told>, super::Told);
 
-/// Tells them, outside of any lock. One that has gone meanwhile hears nothing, and what it got is skipped.
+/// Sends results to waiting draws, outside of any lock. If a draw has ended meanwhile, its values are skipped.
 pub(super) fn tell(told: Vec<Telling>) {
     for (teller, result) in told {
         let _ = teller.send(result);
     }
 }
 
-/// Whether a period is near enough, by the store's clock, to be begun.
+/// Returns true if a period is near enough, by the store's clock, to be begun.
 fn may_open(pool: &Pool, opens: &Opens) -> bool {
     let from_ms = opens.from_unix_ms.saturating_sub(OPENS_WITHIN_MS);
     let until_ms = opens.until_unix_ms.saturating_add(OPENS_WITHIN_MS);
     pool.unix_ms().is_some_and(|now_ms| (from_ms..=until_ms).contains(&now_ms))
 }
 
-/// The one with this hash that is in the queue.
+/// Returns the queued sequence with this hash.
 fn wished(shard: &mut super::table::Shard, hash: u64) -> Option<&mut Box<Entry>> {
     shard.find_mut(hash, |entry| entry.flags.is_wished && entry.hash() == hash)
 }
 
-/// Whole days for which so many values last; `None` if nobody uses them.
+/// Returns the whole days for which so many values last; `None` without use.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -867,9 +869,9 @@ fn days_left(values: u64, per_s: f64) -> Option<u64> {
     (per_s > 0.0).then(|| (values as f64 / per_s / 86_400.0) as u64)
 }
 
-/// Reserves for each. A generator's counter is compared with the row of its generator before and after: before, so that
-/// no values are reserved that may not be given; after, so that a change beside it is noticed. A row that is missing is
-/// created, and then reserved from.
+/// Reserves for each request. A generator's counter is compared with the row of its generator before and after: before,
+/// so that no values are reserved that may not be given; after, so that a concurrent change is noticed. A missing row
+/// is created, and then reserved from.
 async fn reserve_with_periods(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
@@ -915,7 +917,7 @@ async fn reserve_with_periods(
     Ok((beaten, answers.into_iter().map(|answer| answer.unwrap_or_else(none)).collect()))
 }
 
-/// Reserves for those that have no answer yet.
+/// Reserves for the requests without an answer.
 async fn reserve_missing(
     connection: &mut dyn Connection,
     server: Option<Credentials>,
@@ -934,7 +936,7 @@ async fn reserve_missing(
     Ok(reserved.server)
 }
 
-/// Opens the periods of these asks. One that is opened has no answer then, and is to be reserved from.
+/// Opens the periods of these requests. An opened one then has no answer, and is to be reserved from.
 async fn open_periods(
     connection: &mut dyn Connection,
     asks: &[(Reserve, Option<Opening>)],
@@ -958,7 +960,7 @@ async fn open_periods(
     Ok(())
 }
 
-/// Why a serial number's counter may not be drawn from, by the rows of generators.
+/// Returns why a serial number's counter may not be drawn from, by the rows of generators.
 fn refused_by(generators: &[Generator], opening: &Opening) -> Option<Verdict> {
     generator_of(generators, opening).filter(|_| opening.is_serial).and_then(|found| opening.refused_by(found))
 }

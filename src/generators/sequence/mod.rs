@@ -1,13 +1,13 @@
-//! Sequences: named counters out of a store, given out of memory.
+//! Sequences: named counters from a store, served from memory.
 //!
-//! A request takes what its sequence holds, under the lock of one shard, and never waits for the store: what a store
-//! is asked, and when, is the driver's, on a thread of its own. Who finds too little waits for it, in the queue of the
-//! sequence ([`getid_core::Sequence`]), which decides everything: this room has the clock, the stores and the threads.
+//! A request takes what its sequence holds, under the lock of one shard, and never waits for the store: the driver
+//! calls the stores, on a thread of its own. A draw that finds too little waits in the queue of the sequence
+//! ([`getid_core::Sequence`]), which makes all decisions. This module has the clock, the stores and the threads.
 //!
-//! Not here: what a database is told ([`crate::sql`]), and how a value is written as a reply.
+//! Elsewhere: the statements of a database ([`crate::sql`]), and the writing of replies.
 //!
-//! Invariants: what is given was reserved by a statement whose success is known; nothing is given while another server
-//! may have raised a row and this one could not learn of it for `sequence-ride-out-s`.
+//! Invariants: every given value was reserved by a statement whose success is known. Nothing is given if another server
+//! may have raised a row, and this server could not learn of it for `sequence-ride-out-s`.
 
 mod backup;
 mod beats;
@@ -54,18 +54,18 @@ use crate::sync::{Mutex, PoisonError};
 use crate::system::clock::Clock;
 use crate::text::plural::thousands;
 
-/// What an operator may set.
+/// Settings of sequences that an operator can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceSettings {
-    /// How long a request may wait, ms (`sequence-wait-ms`).
+    /// Maximum wait of a request, ms (`sequence-wait-ms`).
     pub wait_ms: u64,
-    /// Whether it waits at all, where its sequence does not say (`sequence-policy`).
+    /// Whether a request waits at all, if its sequence has no such option (`sequence-policy`).
     pub policy: WaitPolicy,
-    /// Whether the first request for a name makes the sequence (`sequence-create on-first-use`).
+    /// Whether the first request for a name creates the sequence (`sequence-create on-first-use`).
     pub creates_on_first_use: bool,
-    /// Rows there may be by that (`sequence-max`).
+    /// Maximum number of rows up to which a first request creates one (`sequence-max`).
     pub rows_max: u64,
-    /// `cache` of a sequence that a client makes without options (`sequence-cache`).
+    /// `cache` of a sequence that a client creates without options (`sequence-cache`).
     pub cache: u32,
     /// Seconds for which a segment lasts at the recent rate, and for which values are given after a shared store last
     /// reported which rows were changed (`sequence-ride-out-s`). The value at the start of the process counts.
@@ -86,16 +86,16 @@ impl Default for SequenceSettings {
 }
 
 impl SequenceSettings {
-    /// The options of a sequence that a client makes without saying any.
+    /// Returns the options of a sequence that a client creates without any.
     pub fn spec(&self) -> Spec {
         Spec { cache: self.cache, ..Spec::default() }
     }
 }
 
-/// What a draw has come to.
+/// Outcome of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drawn {
-    /// Everything was in memory.
+    /// All values were in memory.
     All,
     /// The rest must wait: see [`Sequences::draw`].
     Waits,
@@ -107,17 +107,18 @@ pub struct Sequences {
     wishes: Wishes,
     pools: Vec<Arc<Pool>>,
     confirmed: Confirmed,
-    /// Places of sequences that look at a marked row again.
+    /// Permits for sequences that read a marked row again.
     looks_again: Semaphore,
     notes: Notes,
     settings: Mutex<SequenceSettings>,
     clock: Box<dyn Clock>,
-    /// Of the driver's thread.
+    /// Runtime of the driver's thread.
     handle: Handle,
-    /// Told whenever a store's health changes.
+    /// Notified whenever a store's health changes.
     health: watch::Sender<()>,
-    /// Fetches under way, and whoever waits for their end.
+    /// Number of running fetches.
     fetching: AtomicUsize,
+    /// Notified when a fetch ends.
     fetched: Notify,
     missing: Mutex<sweep::Missing>,
     begun: begun::BegunPeriods,
@@ -127,12 +128,12 @@ pub struct Sequences {
     ended: Notify,
     counts: status::Counts,
     first_value: OnceLock<FirstValue>,
-    /// Whether nothing is to be done at a first value any more.
+    /// Whether the action at the first value is done.
     has_given: AtomicBool,
 }
 
-/// What is done when the first value of a life is given, before anybody hears of it. False: it could not be done yet,
-/// and the next value is the first.
+/// Action at the first value of a life, before the client gets it. Returns false if it could not be done yet; then the
+/// next value counts as the first.
 pub type FirstValue = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Sequences {
@@ -175,13 +176,13 @@ impl Sequences {
         }
     }
 
-    /// Has this done at the first value, once. To be called before anybody asks.
+    /// Sets the action at the first value, once. Must be called before the first request.
     pub fn at_first_value(&self, first_value: FirstValue) {
-        // A second time would be a mistake of the start's.
+        // A second call would be an error of the start.
         let _ = self.first_value.set(first_value);
     }
 
-    /// Values were given, if there are any in `runs`.
+    /// Notes that values were given, if there are any in `runs`.
     #[inline]
     fn note_values(&self, runs: &[Run]) {
         if !self.has_given.load(Relaxed) && !runs.is_empty() {
@@ -196,7 +197,7 @@ impl Sequences {
         }
     }
 
-    /// What an operator has set.
+    /// Returns the current settings.
     pub fn settings(&self) -> SequenceSettings {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,7 +208,7 @@ impl Sequences {
         *own = SequenceSettings { ride_out_s: own.ride_out_s, ..settings };
     }
 
-    /// How long a request may wait, ms.
+    /// Returns the maximum wait of a request, ms.
     pub fn wait_ms(&self) -> u64 {
         self.settings().wait_ms
     }
@@ -221,14 +222,14 @@ impl Sequences {
         self.clock.boot_ns() / 1_000_000
     }
 
-    /// Gives what is in memory for `asks`, in their order, and never waits. Those that find too little are put into
-    /// `left`, the first of them perhaps for a part of its commands only.
+    /// Gives values in memory for `asks`, in their order, and never waits. Asks without enough values go into `left`,
+    /// the first of them perhaps with only a part of its commands.
     ///
     /// `name` is a sequence's, or the text of a period's key; `hash` is its [`crate::text::name_hash::hash_of`].
     ///
     /// # Errors
     ///
-    /// The refusal that those in `left` get. What is in `runs` was given nevertheless.
+    /// The refusal for the asks in `left`. The values in `runs` were given nevertheless.
     pub fn try_draw(
         &self,
         hash: u64,
@@ -272,18 +273,18 @@ impl Sequences {
             return Ok(Drawn::All);
         }
         let may = entry.sequence.may_wait(now_ms, &self.policy(), left);
-        // One that may not wait is the reason for a fetch nevertheless.
+        // A draw that may not wait causes a fetch nevertheless.
         self.wish(entry, hash, now_ms);
         may.map(|()| Drawn::Waits)
     }
 
-    /// Waits for what [`Sequences::try_draw`] has left over, until `deadline` at most. It is in the queue as soon as
-    /// this is called, before the future is polled for the first time: who needs several sequences calls it for each,
-    /// and then waits for one after the other. Dropping it leaves the queue.
+    /// Waits for the asks that [`Sequences::try_draw`] has left over, until `deadline` at most. The draw joins the
+    /// queue at this call, before the future is polled for the first time. A request for several sequences calls it for
+    /// each, and then waits for one after the other. Dropping the future leaves the queue.
     ///
     /// # Errors
     ///
-    /// The refusal that `left` gets.
+    /// The refusal for `left`.
     pub fn draw<'a>(
         &'a self,
         hash: u64,
@@ -301,7 +302,7 @@ impl Sequences {
                 Ok(told) => told.unwrap_or(Err(SequenceRefusal::Closed)),
                 Err(_) => match place.leave(began.elapsed()) {
                     Some(refusal) => Err(refusal),
-                    // It was served in the same moment.
+                    // It was served at the same moment.
                     None => told.try_recv().unwrap_or(Err(SequenceRefusal::Closed)),
                 },
             };
@@ -312,7 +313,7 @@ impl Sequences {
         }
     }
 
-    /// `None`: everything was there by now.
+    /// Joins the queue of a sequence. Returns `None` if all values are in memory by now.
     fn join<'a>(
         &'a self,
         hash: u64,
@@ -350,7 +351,7 @@ impl Sequences {
         Ok(Some((told, Place { sequences: self, hash, name, waiter, is_over: false })))
     }
 
-    /// Queues a sequence for the driver, if it wants a fetch.
+    /// Queues a sequence for the driver, if it needs a fetch.
     #[inline]
     fn wish(&self, entry: &mut Entry, hash: u64, now_ms: u64) {
         if entry.flags.is_wished || entry.flags.is_fetching {
@@ -383,18 +384,18 @@ impl Sequences {
         SequenceRefusal::Unconfirmed { ride_out_s: self.settings().ride_out_s, said }
     }
 
-    /// The last value that this server gave of a sequence that is in memory.
+    /// Returns the last value that this server gave of a sequence in memory.
     pub fn last_given_now(&self, hash: u64, name: &str) -> Option<i64> {
         let mut shard = self.table.shard(hash);
         Table::find(&mut shard, hash, name).and_then(|entry| entry.sequence.last_given())
     }
 
-    /// The counter of a serial number's period, which [`Sequences::try_draw`] finds by the text of its key from now on:
-    /// its row is begun with the first reservation, if the store's clock is near enough.
+    /// Adds the counter of a serial number's period, which [`Sequences::try_draw`] then finds by the text of its key.
+    /// Its row is begun with the first reservation, if the store's clock is near enough.
     ///
     /// # Errors
     ///
-    /// There is no room for more.
+    /// Memory holds no more sequences.
     pub fn open_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
         let mut shard = self.table.shard(hash);
         let entry = self.period(&mut shard, hash, key, opens)?;
@@ -406,12 +407,12 @@ impl Sequences {
         Ok(())
     }
 
-    /// The counter of a period that is not drawn from yet: values of it are fetched, so that the first request does not
-    /// wait.
+    /// Adds the counter of a period that is not in use yet, and fetches values of it, so that the first request does
+    /// not wait.
     ///
     /// # Errors
     ///
-    /// There is no room for more.
+    /// Memory holds no more sequences.
     pub fn prepare_period(&self, hash: u64, key: &str, opens: Opens) -> Result<(), SequenceRefusal> {
         let cache = opens.spec.cache;
         let mut shard = self.table.shard(hash);
@@ -454,7 +455,7 @@ fn no_room(why: NoRoom) -> SequenceRefusal {
     SequenceRefusal::BadRow(what.into())
 }
 
-/// A place in the queue of a sequence. It is left when this is dropped.
+/// A place in the queue of a sequence. Dropping it leaves the queue.
 struct Place<'a> {
     sequences: &'a Sequences,
     hash: u64,
@@ -464,7 +465,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Leaves the queue: what is then answered. `None`: it was served before.
+    /// Leaves the queue, and returns the refusal for the draw. `None`: it was served before.
     fn leave(&mut self, waited: Duration) -> Option<SequenceRefusal> {
         self.is_over = true;
         let mut shard = self.sequences.table.shard(self.hash);
@@ -472,7 +473,7 @@ impl Place<'_> {
         entry.sequence.leave(self.waiter)?;
         let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         let refusal = entry.sequence.after_wait(waited_ms);
-        // For those behind it there may be enough.
+        // The draws behind it may have enough values.
         let told = self.sequences.serve(entry, self.sequences.now_ms());
         drop(shard);
         fetch::tell(told);
@@ -483,7 +484,7 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody hears it.
+            // The refusal is not sent to a client.
             let _ = self.leave(Duration::ZERO);
         }
     }

@@ -1,20 +1,10 @@
-//! What this server had of each row of a store, so that a store that went back is noticed.
+//! Notes about each row of a store, by which this server notices a store that went back.
 //!
-//! A database that fails over may lose what it had committed, and a backup may be put back. Only the servers that had
-//! the values can tell. So each reservation is noted here, by the store's own uuid, after the commit that it names and
-//! before a value of it is given; a row that is found lower than its note is refused. A row that is missing although it
-//! was noted is not begun at its start.
+//! A database that fails over may lose commits, and a backup may be restored. Only the servers that had the values can
+//! notice. So each reservation is noted here, by the store's own uuid, after its commit and before a value of it is
+//! given. A row below its note is refused. A noted row that is missing is not begun at its start.
 //!
-//! The notes are a SQLite file in `dir`, and each note is on disk before a value is given. Where they cannot be written
-//! sequences go on, and the log reports it: the store must lose its own writes as well for harm to come of it. A SQLite
-//! store of this server's own that is restored together with these notes is not noticed.
-//!
-//! Of a shared store the notes also have the beats of all servers ([`getid_core::beat`]).
-//!
-//! Of a store that is the only one it is noted too, by name alone, which counters of generators were begun: their rows
-//! are begun without being asked for.
-//!
-//! Invariant: a note is never above what its row had when it was written, and is lowered before values are given back.
+//! Invariant: a note is never above its row at the time of the write, and is lowered before values are given back.
 
 use getid_core::Key;
 use getid_core::beat::{Nonce, NotedServer};
@@ -23,13 +13,13 @@ use crate::sql::{NotedRow, Row};
 #[cfg(feature = "sqlite")]
 use crate::system::patience::patience;
 
-/// A reservation, as it is noted.
+/// A reservation to note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Had {
     pub(super) key: Key,
-    /// The row's `next` before.
+    /// The row's `next` before the reservation.
     pub(super) found_next: i64,
-    /// And after.
+    /// The row's `next` after the reservation.
     pub(super) next: i64,
     pub(super) generation: u64,
     pub(super) created_unix_ms: i64,
@@ -38,7 +28,7 @@ pub(super) struct Had {
 }
 
 impl Had {
-    /// The note of a row whose `next` was `found_next` before. `has_lanes`: there are several stores.
+    /// Returns the note of a row whose `next` was `found_next` before. `has_lanes`: there are several stores.
     pub(super) fn of(row: &Row, found_next: i64, has_lanes: bool) -> Had {
         Had {
             key: row.key.clone(),
@@ -51,18 +41,24 @@ impl Had {
     }
 }
 
-/// This server in a store: its nonce, and the highest beat that it knows of.
+/// This server's nonce in a store, and its highest known beat.
 pub(super) type OwnBeat = (Nonce, u64);
 
 /// A page of notes of rows.
 #[derive(Default)]
 pub(super) struct NotedPage {
     pub(super) rows: Vec<NotedRow>,
-    /// The key at which it ends; `None`: there are no more.
+    /// Key at which it ends; `None`: there are no more.
     pub(super) last: Option<String>,
 }
 
-/// The notes of a server.
+/// The notes of a server: a SQLite file in `dir`. Each note is on disk before a value is given.
+///
+/// If notes cannot be written, sequences continue, and the log reports it: only a store that also loses its own writes
+/// would then do harm. A SQLite store that is restored together with these notes is not noticed.
+///
+/// For a shared store the notes also contain the beats of all servers ([`getid_core::beat`]). For a single store they
+/// also list by name which counters of generators were begun, since those rows are begun automatically.
 #[derive(Clone, Default)]
 pub struct Notes {
     #[cfg(feature = "sqlite")]
@@ -72,62 +68,62 @@ pub struct Notes {
 #[cfg(not(feature = "sqlite"))]
 #[expect(clippy::unused_async, reason = "the other ones wait for their file")]
 impl Notes {
-    /// See the other one.
+    /// Returns the file name that notes would have.
     pub fn file_name(server_id: u32) -> String {
         format!("sequence-notes-{server_id}.sqlite")
     }
 
-    /// There is no store that needs them.
+    /// Makes notes without a file: no store needs them.
     pub fn in_file(_path: std::path::PathBuf) -> Notes {
         Notes::default()
     }
 
-    /// See the other one.
+    /// Notes nothing.
     pub(super) async fn check(&self, _uuid: &str, had: Vec<Had>, _own: Option<OwnBeat>) -> Vec<Option<i64>> {
         vec![None; had.len()]
     }
 
-    /// See the other one.
+    /// Notes nothing.
     pub async fn note_row(&self, _uuid: &str, _row: &Row) -> bool {
         true
     }
 
-    /// See the other one.
+    /// Returns no servers.
     pub(super) async fn servers(&self, _uuid: &str) -> (Option<OwnBeat>, Vec<NotedServer>) {
         (None, Vec::new())
     }
 
-    /// See the other one.
+    /// Notes nothing.
     pub(super) async fn note_servers(&self, _uuid: &str, _own: OwnBeat, _others: Vec<NotedServer>) -> bool {
         true
     }
 
-    /// See the other one.
+    /// Returns an empty page.
     pub(super) async fn rows_after(&self, _uuid: &str, _after: &str) -> Option<NotedPage> {
         Some(NotedPage::default())
     }
 
-    /// See the other one.
+    /// Lowers nothing.
     pub(super) async fn lower(&self, _uuid: &str, _to: Vec<(Key, i64)>) -> bool {
         true
     }
 
-    /// See the other one.
+    /// Returns 0 for each key.
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         vec![0; keys.len()]
     }
 
-    /// See the other one.
+    /// Returns no lanes.
     pub(super) async fn lanes(&self, _uuid: &str, _key: Key, _generation: u64) -> Vec<(u32, u32)> {
         Vec::new()
     }
 
-    /// See the other one.
+    /// Returns false for each key.
     pub(super) async fn begun(&self, keys: Vec<Key>) -> Vec<bool> {
         vec![false; keys.len()]
     }
 
-    /// See the other one.
+    /// Notes nothing.
     pub(super) async fn begin(&self, _keys: Vec<Key>) -> bool {
         false
     }
@@ -135,18 +131,18 @@ impl Notes {
 
 #[cfg(feature = "sqlite")]
 impl Notes {
-    /// The file of a server's notes in its `dir`.
+    /// Returns the name of a server's notes file in its `dir`.
     pub fn file_name(server_id: u32) -> String {
         format!("sequence-notes-{server_id}.sqlite")
     }
 
-    /// Notes in this file, which is made with the first of them.
+    /// Makes notes in this file, which the first note creates.
     pub fn in_file(path: std::path::PathBuf) -> Notes {
         Notes { file: Some(std::sync::Arc::new(file::NotesFile::new(path))) }
     }
 
-    /// Notes reservations of one store, and the beat of this server after them. For each row that is lower than what
-    /// this server had of it: what that was.
+    /// Notes reservations of one store, and this server's beat after them. Returns the noted value for each row that is
+    /// lower than its note.
     pub(super) async fn check(&self, uuid: &str, had: Vec<Had>, own: Option<OwnBeat>) -> Vec<Option<i64>> {
         let nothing = vec![None; had.len()];
         if had.is_empty() {
@@ -157,27 +153,28 @@ impl Notes {
     }
 
     /// Notes a row that a tool has changed in a server's own file, so that the server notices if the file is replaced
-    /// by an older one. Whether it is done.
+    /// by an older one. Returns true if that succeeded.
     pub async fn note_row(&self, uuid: &str, row: &Row) -> bool {
         let (uuid, had) = (uuid.to_owned(), [Had::of(row, row.next, false)]);
         self.on_file(move |file| file.check(&uuid, &had, None)).await.is_some()
     }
 
-    /// This server's nonce and beat in a store, and the other servers that it saw there. Without notes, or where they
-    /// cannot be read, none: then it joins as a new server.
+    /// Returns this server's nonce and beat in a store, and the other servers it saw there. Without readable notes it
+    /// returns none, and the server joins as a new one.
     pub(super) async fn servers(&self, uuid: &str) -> (Option<OwnBeat>, Vec<NotedServer>) {
         let uuid = uuid.to_owned();
         self.on_file(move |file| file.servers(&uuid)).await.unwrap_or_default()
     }
 
-    /// Notes this server's beat in a store, and other servers; whether it is done. Without a file it is not needed.
+    /// Notes this server's beat in a store, and other servers. Returns true if that succeeded, or if there is no file,
+    /// which then needs no note.
     pub(super) async fn note_servers(&self, uuid: &str, own: OwnBeat, others: Vec<NotedServer>) -> bool {
         let uuid = uuid.to_owned();
         self.file.is_none() || self.on_file(move |file| file.note_servers(&uuid, own, &others)).await.is_some()
     }
 
-    /// What this server had of the rows of a store, [`BATCH_MAX`] of them at most, in the order of their keys, behind
-    /// the key `after`; `None`: the notes cannot be read.
+    /// Returns the notes of a store's rows, at most [`BATCH_MAX`], in the order of their keys, after the key `after`;
+    /// `None` if the notes cannot be read.
     pub(super) async fn rows_after(&self, uuid: &str, after: &str) -> Option<NotedPage> {
         if self.file.is_none() {
             return Some(NotedPage::default());
@@ -186,14 +183,14 @@ impl Notes {
         self.on_file(move |file| file.rows_after(&uuid, &after)).await
     }
 
-    /// Lowers notes, before these values are given back; whether it is done.
+    /// Lowers notes, before these values are given back. Returns true if that succeeded.
     pub(super) async fn lower(&self, uuid: &str, to: Vec<(Key, i64)>) -> bool {
         let uuid = uuid.to_owned();
         self.file.is_none() || self.on_file(move |file| file.lower(&uuid, &to)).await.is_some()
     }
 
-    /// For each of these: above all that this server has had of it, of whatever store and in whatever life; 0 where
-    /// nothing is noted. Of several stores, a life begins above what the one before had of another.
+    /// Returns for each key a value above all that this server has had of it, from any store in any life; 0 without a
+    /// note. With several stores, a life begins above the values that the previous one had from another store.
     pub(super) async fn highest(&self, keys: Vec<Key>) -> Vec<i64> {
         let nothing = vec![0; keys.len()];
         if keys.is_empty() {
@@ -202,15 +199,14 @@ impl Notes {
         self.on_file(move |file| file.highest(&keys)).await.unwrap_or(nothing)
     }
 
-    /// Increments and offsets of a sequence's rows in other stores than this one; none if the own row has another
-    /// generation than its note, because an ALTER changes the rows of all stores.
+    /// Returns increments and offsets of a sequence's rows in other stores than this one. Returns none if the own row
+    /// has another generation than its note, because an ALTER changes the rows of all stores.
     pub(super) async fn lanes(&self, uuid: &str, key: Key, generation: u64) -> Vec<(u32, u32)> {
         let uuid = uuid.to_owned();
         self.on_file(move |file| file.lanes(&uuid, &key, generation)).await.unwrap_or_default()
     }
 
-    /// For each of these counters, whether this server has ever had values of it; false as well where the notes cannot
-    /// be read.
+    /// Returns for each counter whether this server has ever had values of it; false too if the notes cannot be read.
     pub(super) async fn begun(&self, keys: Vec<Key>) -> Vec<bool> {
         let nothing = vec![false; keys.len()];
         if keys.is_empty() {
@@ -219,12 +215,12 @@ impl Notes {
         self.on_file(move |file| file.begun(&keys)).await.unwrap_or(nothing)
     }
 
-    /// Notes that this server is about to have values of these counters; whether it is done.
+    /// Notes that this server is about to have values of these counters. Returns true if that succeeded.
     pub(super) async fn begin(&self, keys: Vec<Key>) -> bool {
         !keys.is_empty() && self.on_file(move |file| file.begin(&keys)).await.is_some()
     }
 
-    /// Disks hang: not for long, and not on a thread that has other things to do.
+    /// Runs work on the file with a deadline and on a blocking thread, since disks can hang.
     async fn on_file<T: Send + 'static>(
         &self,
         work: impl FnOnce(&file::NotesFile) -> Result<T, String> + Send + 'static,
@@ -267,7 +263,7 @@ mod file {
     use crate::sql::{BATCH_MAX, NotedRow};
     use crate::sync::{Mutex, PoisonError};
 
-    /// How long one note may take. Unit tests wait longer: a machine that runs tests stops them for seconds.
+    /// Time limit of one note. Unit tests wait longer: a busy test machine can stop them for seconds.
     pub(super) const DEADLINE: Duration = Duration::from_secs(if cfg!(test) { 60 } else { 1 });
 
     const SCHEMA: &str = "\
@@ -310,7 +306,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         i64::try_from(number).unwrap_or(i64::MAX)
     }
 
-    /// Periods of one name that are noted: a server goes on to the next, and never back.
+    /// Number of noted periods of one name: a server moves only to later ones.
     const PERIODS_KEPT: u32 = 8;
 
     pub(super) struct NotesFile {
@@ -324,7 +320,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             NotesFile { path, open: Mutex::default(), has_complained: AtomicBool::new(false) }
         }
 
-        /// Once, until it went well again.
+        /// Logs an error once, until the notes work again.
         pub(super) fn complain(&self, said: &str) {
             if !self.has_complained.swap(true, Relaxed) {
                 tracing::error!(
@@ -363,7 +359,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         pub(super) fn note_servers(&self, uuid: &str, own: OwnBeat, others: &[NotedServer]) -> Result<(), String> {
             self.transact(|transaction| {
                 let (nonce, beat) = (own.0.to_string(), column(own.1));
-                // One of before, whose folder was copied, is another server from now on.
+                // An earlier nonce, whose folder was copied, now counts as another server.
                 let before = "UPDATE server SET is_own = 0 WHERE store = ?1 AND nonce <> ?2 AND is_own";
                 transaction.prepare_cached(before)?.execute(params![uuid, nonce])?;
                 transaction.prepare_cached(PUT_SERVER)?.execute(params![uuid, nonce, beat, true, true, ""])?;
@@ -384,7 +380,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                 let mut page = NotedPage::default();
                 while let Some(row) = rows.next()? {
                     let text = row.get::<_, String>(0)?;
-                    // One that this version cannot read is no end of the page.
+                    // A key that this version cannot read does not end the page.
                     if let Some(key) = Key::parse(&text) {
                         let generation = row.get::<_, i64>(2)?.unsigned_abs();
                         page.rows.push(NotedRow { key, next: row.get(1)?, generation, created_unix_ms: row.get(3)? });
@@ -419,7 +415,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
                             Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
                         })
                         .optional()?;
-                    // One that was dropped and made anew, and not one that was lost and made again.
+                    // A row that was dropped and created again, as opposed to one that was lost and created again.
                     let is_another = noted.is_some_and(|(_, noted_generation, noted_created)| {
                         generation > noted_generation && had.created_unix_ms != noted_created
                     });
@@ -474,7 +470,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
         pub(super) fn begin(&self, keys: &[Key]) -> Result<(), String> {
             self.transact(|transaction| {
                 let mut put = transaction.prepare_cached("INSERT OR IGNORE INTO begun VALUES (?1, ?2)")?;
-                // Periods of one reset are as long as each other, and in the order of their times.
+                // Periods of one reset have the same length, and sort by time.
                 let mut forget = transaction.prepare_cached(
                     "DELETE FROM begun WHERE name = ?1 AND length(period) = length(?2) AND period NOT IN (SELECT period \
                      FROM begun WHERE name = ?1 AND length(period) = length(?2) ORDER BY period DESC LIMIT ?3)",
@@ -490,7 +486,7 @@ SET beat = max(beat, excluded.beat), is_live = excluded.is_live, is_own = exclud
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let done = self.try_transact(&mut open, work);
             if done.is_err() {
-                // Opened anew the next time: the file may be another one by then.
+                // It is reopened the next time, since the file may be another one by then.
                 *open = None;
             }
             done.map_err(|error| error.to_string())
@@ -532,7 +528,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_below_its_note_is_told_in_another_life_too() {
+    async fn a_row_below_its_note_is_found_in_another_life_too() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = || Notes::in_file(dir.path().join("notes"));
         let first = notes();
@@ -542,12 +538,12 @@ mod tests {
         let second = notes();
         assert_eq!(second.check("a", had(101, 151, 0, 5), None).await, [Some(201)]);
         assert_eq!(second.check("b", had(1, 51, 0, 5), None).await, [None], "another store");
-        assert_eq!(second.check("a", had(201, 301, 0, 5), None).await, [None], "it was raised past it");
+        assert_eq!(second.check("a", had(201, 301, 0, 5), None).await, [None], "the row was raised past its note");
         assert_eq!(second.check("a", had(300, 301, 1, 5), None).await, [Some(301)], "a raise does not lower");
     }
 
     #[tokio::test]
-    async fn a_row_that_was_lost_and_made_again_is_told_and_one_that_was_dropped_is_not() {
+    async fn a_row_that_was_lost_and_made_again_is_found_and_one_that_was_dropped_is_not() {
         let dir = tempfile::tempdir().expect("a folder");
         let notes = Notes::in_file(dir.path().join("notes"));
         assert_eq!(notes.check("a", had(1, 101, 1, 5), None).await, [None]);
@@ -621,12 +617,12 @@ mod tests {
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         assert!(notes.lower("a", vec![(orders.clone(), 40)]).await);
         assert_eq!(notes.check("a", had(40, 140, 0, 5), None).await, [None]);
-        assert!(notes.lower("a", vec![(orders, 500)]).await, "a note is not raised by it");
+        assert!(notes.lower("a", vec![(orders, 500)]).await, "lower does not raise a note");
         assert_eq!(notes.check("a", had(139, 240, 0, 5), None).await, [Some(140)]);
     }
 
     #[tokio::test]
-    async fn notes_that_cannot_be_written_say_so_and_hold_nothing_up() {
+    async fn notes_that_cannot_be_written_report_it_and_delay_nothing() {
         let notes = Notes::in_file("/nowhere/at/all".into());
         assert_eq!(notes.check("a", had(1, 101, 0, 5), None).await, [None]);
         let orders = || Key::new("orders").expect("a name");

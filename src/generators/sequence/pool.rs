@@ -1,11 +1,10 @@
-//! The connections to one store, and how it is.
+//! The connections to one store, and its health.
 //!
-//! A statement has a deadline. One that is not answered by then may be done yet, so it is not dropped but left alone,
-//! with its connection, until its end is known; while there are [`ABANDONED_MAX`] of them the store is asked nothing.
-//! Every outcome that nobody knows makes the store count as down until it has been asked something harmless and has
-//! answered.
+//! A statement has a deadline. One without an answer by then may still be done, so it is not dropped but abandoned,
+//! with its connection, until its end is known. With [`ABANDONED_MAX`] abandoned statements the store gets no other. An
+//! unknown outcome makes the store count as down until it has answered a harmless query.
 //!
-//! Not here: what is asked, and what an answer means.
+//! Elsewhere: the statements, and the meaning of their answers.
 //!
 //! Invariant: `slots` has as many permits as there are connections that may be open and are not abandoned.
 
@@ -26,51 +25,50 @@ use crate::system::clock::wall_unix_ms;
 use crate::system::patience::patience;
 use crate::text::plural::counted;
 
-/// How long a statement may take.
+/// Time limit of a statement.
 pub(super) const STATEMENT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long opening a connection may take: a handshake, a login and some statements.
+/// Time limit of opening a connection: a handshake, a login and some statements.
 pub(super) const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long a client's request may take: some statements, and those of others before them, of which there may be
-/// thousands.
+/// Time limit of a client's request: some statements, and those of earlier requests, of which there may be thousands.
 pub(super) const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Statements that are left alone at most, until their end is known.
+/// Maximum number of abandoned statements.
 pub(super) const ABANDONED_MAX: usize = 4;
 
-/// Jobs that wait for one store at most: one of each client, where `maxclients` is as it is by default. A job whose
-/// client has been told that it took too long is not begun any more.
+/// Maximum number of jobs that wait for one store: one of each client with the default `maxclients`. A job whose client
+/// has timed out is not begun any more.
 const JOBS_MAX: usize = 10_000;
 
-/// A statement under way, with the connection that it is on.
+/// A running statement, with its connection.
 pub(super) type Running<T> = Pin<Box<dyn Future<Output = (Box<dyn Connection>, Result<T, StoreError>)> + Send>>;
 
-/// How a store is.
+/// Health of a store.
 #[derive(Clone, Debug)]
 pub(super) enum Health {
-    /// It was not asked yet.
+    /// The store was not queried yet.
     Opening,
-    /// It answers.
+    /// The store answers.
     Up {
-        /// Since when.
+        /// Time since which it answers.
         since: Instant,
     },
-    /// It does not.
+    /// The store does not answer.
     Down {
-        /// Since when.
+        /// Time since which it does not answer.
         since: Instant,
-        /// Its address, and what was said.
+        /// Address and error of the store.
         said: Arc<str>,
     },
 }
 
-/// Who waits for a job.
+/// Queue of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// A client, for what it has asked for.
+    /// Jobs of clients' requests.
     Clients,
-    /// Clients of a sequence whose values are being fetched.
+    /// Jobs for sequences whose values are being fetched.
     Fetches,
 }
 
@@ -79,9 +77,9 @@ pub(super) struct Pool {
     pub(super) index: u8,
     pub(super) store: Arc<dyn Store>,
     slots: Semaphore,
-    /// Jobs go one after the other, so that they leave a connection to fetches.
+    /// Permit for clients' jobs, which run one by one, so that a connection is left for fetches.
     jobs: Semaphore,
-    /// Those that fetches wait for, or leave behind, do not wait for clients' jobs.
+    /// Permit for jobs of fetches, which do not wait for clients' jobs.
     fetch_jobs: Semaphore,
     jobs_waiting: AtomicUsize,
     idle: Mutex<Vec<Box<dyn Connection>>>,
@@ -89,13 +87,14 @@ pub(super) struct Pool {
     about: Mutex<Option<Seen>>,
     places: Arc<Places>,
     abandoned: Arc<AtomicUsize>,
-    /// Notified when it is to be looked at.
+    /// Notified when the store is to be probed.
     pub(super) probe: Notify,
     is_closed: AtomicBool,
     changed: watch::Sender<()>,
-    /// This server among those that share the store; `None` before the store has answered, or if nobody shares it.
+    /// This server's membership among those that share the store; `None` before the store has answered, or if it is not
+    /// shared.
     member: Mutex<Option<Member>>,
-    /// Since when this server knows that the store lost its beats, until it has compared its notes.
+    /// Time since which this server has known that the store lost its beats, until it has compared its notes.
     behind_since: Mutex<Option<Instant>>,
     held_since: Mutex<Option<Instant>>,
     /// Whether the notes could not be read when they were to be compared.
@@ -103,7 +102,7 @@ pub(super) struct Pool {
     pub(super) counts: Counts,
 }
 
-/// Which store is behind the address of each pool: the same one twice would not be two.
+/// The store behind the address of each pool: one store at two addresses would not be two.
 #[derive(Default)]
 pub(super) struct Places(Mutex<BTreeMap<u8, (String, String)>>);
 
@@ -120,19 +119,19 @@ impl Places {
     }
 }
 
-/// What was found when a connection was opened, and when that was.
+/// State found at the opening of a connection, and its time.
 #[derive(Clone)]
 struct Seen {
     about: Arc<About>,
     at: Instant,
 }
 
-/// What is counted of a store.
+/// Counters of a store.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) statements: AtomicU64,
     pub(super) errors: AtomicU64,
-    /// The slowest, ms.
+    /// Duration of the slowest statement, ms.
     pub(super) slowest_ms: AtomicU64,
     pub(super) reserved: AtomicU64,
 }
@@ -163,7 +162,7 @@ impl Pool {
         }
     }
 
-    /// How many connections may be open.
+    /// Returns the maximum number of open connections.
     pub(super) fn connections(&self) -> usize {
         connections_of(&*self.store)
     }
@@ -176,7 +175,7 @@ impl Pool {
         matches!(*lock(&self.health), Health::Up { .. })
     }
 
-    /// What was said, with the store's address, if it is down.
+    /// Returns the error of a store that is down, with its address.
     pub(super) fn down(&self) -> Option<Arc<str>> {
         match &*lock(&self.health) {
             Health::Down { said, .. } => Some(Arc::clone(said)),
@@ -184,13 +183,13 @@ impl Pool {
         }
     }
 
-    /// What was found when the last connection was opened.
+    /// Returns what the store reported at the opening of the last connection.
     pub(super) fn about(&self) -> Option<Arc<About>> {
         lock(&self.about).as_ref().map(|seen| Arc::clone(&seen.about))
     }
 
-    /// The store's clock, Unix ms: of a file that of this machine, else by what the store said when the last connection
-    /// was opened.
+    /// Returns the store's clock, Unix ms: for a file this machine's, otherwise the clock reported at the opening of
+    /// the last connection, advanced by the time since.
     pub(super) fn unix_ms(&self) -> Option<i64> {
         let seen = lock(&self.about).clone()?;
         if !self.store.is_shared() {
@@ -204,33 +203,34 @@ impl Pool {
         self.abandoned.load(Relaxed)
     }
 
-    /// A connection's place. Fair.
+    /// Acquires the permit for a connection, in fair order.
     pub(super) async fn slot(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         self.slots.acquire().await.map_err(|_| closed())
     }
 
-    /// All places: nothing else is under way then.
+    /// Acquires all permits, so that nothing else runs in the store.
     pub(super) async fn all_slots(&self) -> Result<SemaphorePermit<'_>, StoreError> {
         let all = u32::try_from(self.connections()).unwrap_or(1);
         self.slots.acquire_many(all).await.map_err(|_| closed())
     }
 
-    /// This server's membership; only while no statement is awaited.
+    /// Returns this server's membership. Must not be held across an await of a statement.
     pub(super) fn member(&self) -> MutexGuard<'_, Option<Member>> {
         lock(&self.member)
     }
 
-    /// For how long this server has known that the store lost its beats; nothing if it does not.
+    /// Returns how long this server has known that the store lost its beats; zero if it did not.
     pub(super) fn behind_for(&self, is_behind: bool) -> Duration {
         lasting(&self.behind_since, is_behind)
     }
 
-    /// For how long nothing has been reserved though the store answers; nothing if values can be reserved.
+    /// Returns how long nothing has been reserved though the store answers; zero if values can be reserved.
     pub(super) fn held_for(&self) -> Duration {
         lasting(&self.held_since, self.held().is_some())
     }
 
-    /// What a reservation must prove. `Ok(None)`: the store is this server's own. `Err`: nothing may be reserved now.
+    /// Returns the credentials that a reservation must have. `Ok(None)`: the store is this server's own. `Err`: nothing
+    /// may be reserved now.
     pub(super) fn credentials(&self) -> Result<Option<Credentials>, StoreError> {
         if !self.store.is_shared() {
             return Ok(None);
@@ -239,7 +239,7 @@ impl Pool {
         credentials.map(Some).ok_or_else(|| StoreError::Refused(self.held_text()))
     }
 
-    /// Why nothing is reserved though the store answers; `None` if it is.
+    /// Returns why nothing is reserved though the store answers; `None` if values can be reserved.
     pub(super) fn held(&self) -> Option<Arc<str>> {
         let is_held = self.store.is_shared() && !lock(&self.member).as_ref().is_some_and(Member::is_cleared);
         is_held.then(|| self.held_text().into())
@@ -268,7 +268,7 @@ impl Pool {
         )
     }
 
-    /// Runs one statement that a client has asked for, after those that came before.
+    /// Runs one statement of a client's request, after earlier ones.
     pub(super) async fn run_job<T: Send + 'static>(
         &self,
         work: impl FnOnce(Box<dyn Connection>) -> Running<T>,
@@ -276,7 +276,7 @@ impl Pool {
         self.run_queued(Queue::Clients, work).await
     }
 
-    /// Runs one statement, after those of its queue that came before.
+    /// Runs one statement, after earlier ones of its queue.
     pub(super) async fn run_queued<T: Send + 'static>(
         &self,
         queue: Queue,
@@ -302,7 +302,7 @@ impl Pool {
                 REQUEST_DEADLINE.as_secs()
             )));
         }
-        // So that those behind a statement that was not answered do not wait for one each.
+        // So that jobs behind an unanswered statement do not wait for one each.
         if let Some(said) = self.down() {
             return Err(StoreError::Refused(said.to_string()));
         }
@@ -312,7 +312,7 @@ impl Pool {
 
     /// Runs one statement, with a deadline.
     ///
-    /// An error is told with the store's address. After [`StoreError::Unknown`] its connection is gone.
+    /// An error contains the store's address. After [`StoreError::Unknown`] the connection is gone.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         _slot: &SemaphorePermit<'_>,
@@ -341,7 +341,7 @@ impl Pool {
         answer.map_err(|error| self.failed(error))
     }
 
-    /// A file of this server's own has its uuid once a statement has made it.
+    /// Takes over the uuid of a file, which has one once a statement has made the file.
     fn learn_uuid(&self, connection: &dyn Connection) -> Result<(), StoreError> {
         if let Some(seen) = &mut *lock(&self.about)
             && seen.about.uuid.is_empty()
@@ -353,7 +353,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Opens a connection, if none is there to be used.
+    /// Opens a connection, if none is idle.
     pub(super) async fn ensure_connected(&self, _slot: &SemaphorePermit<'_>) -> Result<(), StoreError> {
         if lock(&self.idle).is_empty() {
             let connection = self.connect().await?;
@@ -375,7 +375,7 @@ impl Pool {
         Ok(connection)
     }
 
-    /// Waits for a statement; leaves it alone once its time is over.
+    /// Waits for a statement, and abandons it after its deadline.
     async fn bounded<T: Send + 'static>(
         &self,
         deadline: Duration,
@@ -396,7 +396,7 @@ impl Pool {
                 self.abandoned.fetch_add(1, Relaxed);
                 let abandoned = Arc::clone(&self.abandoned);
                 tokio::spawn(async move {
-                    // Its connection goes with it.
+                    // Its connection ends with it.
                     let _ = task.await;
                     abandoned.fetch_sub(1, Relaxed);
                 });
@@ -405,7 +405,7 @@ impl Pool {
         }
     }
 
-    /// Counts an error, and gives it the store's address.
+    /// Counts an error, and adds the store's address.
     fn failed(&self, error: StoreError) -> StoreError {
         self.counts.errors.fetch_add(1, Relaxed);
         let shown = self.store.shown();
@@ -420,9 +420,9 @@ impl Pool {
         }
     }
 
-    /// It does not answer. It is looked at again at once.
+    /// Marks the store as down, and has it probed at once.
     pub(super) fn set_down(&self, said: &str) {
-        // Those that are open are likely to be dead as well.
+        // The idle connections are probably dead as well.
         lock(&self.idle).clear();
         if let Some(member) = &mut *lock(&self.member) {
             member.doubt();
@@ -438,12 +438,12 @@ impl Pool {
         self.probe.notify_one();
     }
 
-    /// Closes the connections that are not in use: they may lead to another instance of the database.
+    /// Closes the idle connections, which may lead to another instance of the database.
     pub(super) fn drop_idle(&self) {
         lock(&self.idle).clear();
     }
 
-    /// It answers.
+    /// Marks the store as up.
     pub(super) fn set_up(&self) {
         let mut health = lock(&self.health);
         if !matches!(*health, Health::Up { .. }) {
@@ -453,7 +453,7 @@ impl Pool {
         }
     }
 
-    /// Lets go of all connections, and opens no more.
+    /// Closes all connections, and opens no more.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Relaxed);
         self.slots.close();
@@ -462,13 +462,13 @@ impl Pool {
         lock(&self.idle).clear();
     }
 
-    /// Whether values can be given back to it, and rows have what we say of them.
+    /// Returns true if values can be given back to the store, and its rows have all of getid's columns.
     pub(super) fn is_native(&self) -> bool {
         self.store.table() == Table::Native
     }
 }
 
-/// For how long something has lasted; it begins with the first look at which it is so.
+/// Returns how long a condition has lasted, from the first call in which it held.
 fn lasting(since: &Mutex<Option<Instant>>, is_so: bool) -> Duration {
     let mut since = lock(since);
     *since = is_so.then(|| since.unwrap_or_else(Instant::now));
@@ -487,7 +487,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts one that waits, for as long as it lives.
+/// Counts a waiting job, for as long as it lives.
 struct Waiting<'a> {
     count: &'a AtomicUsize,
     before: usize,

@@ -1,4 +1,4 @@
-//! What sequences and their stores say of themselves.
+//! Status of sequences and their stores.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,24 +12,24 @@ use crate::sql::Table as Tables;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::text::name_hash::hash_of;
 
-/// The log warns of sequences that near their end so often at most, ms.
+/// Shortest interval between two warnings about sequences near their end, ms.
 const WARN_EVERY_MS: u64 = 1_000;
 
-/// Of so many sequences at most INFO has a line each.
+/// Maximum number of sequences with a line in INFO.
 pub const BUSIEST_MAX: usize = 16;
 
-/// Of so many sequences at most `/metrics` tells one by one.
+/// Maximum number of sequences that `/metrics` lists.
 pub const LISTED_MAX: usize = 1_000;
 
-/// So many of each shard are kept in mind, four times its share of [`LISTED_MAX`]: names are spread by their hashes,
-/// so hardly ever is one left out that is among the busiest of all.
+/// Number of sequences kept for each shard, four times its share of [`LISTED_MAX`]. Hashes spread names over shards, so
+/// one of the busiest of all is hardly ever missing.
 const BUSIEST_OF_SHARD: usize = LISTED_MAX.div_ceil(SHARDS) * 4;
 
-/// With no more sequences in memory than this, all are looked at when somebody asks; that takes about a millisecond.
-/// With more, each shard's sums are those of its last sweep, at most 16 s ago.
+/// Number of sequences in memory up to which all are read for each status, which takes about a millisecond. Above it,
+/// each shard's sums are those of its last sweep, at most 16 s ago.
 const LOOKED_AT_MAX: usize = 4_096;
 
-/// What is counted of all sequences.
+/// Counters of all sequences.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) went_back: AtomicU64,
@@ -41,29 +41,29 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Whether another warning may be written.
+    /// Returns true if another warning may be logged.
     pub(super) fn may_warn(&self, now_ms: u64) -> bool {
         let last = self.warned_ms.load(Relaxed);
         let may = last == 0 || now_ms >= last + WARN_EVERY_MS;
         may && self.warned_ms.compare_exchange(last, now_ms.max(1), Relaxed, Relaxed).is_ok()
     }
 
-    /// A draw had to wait.
+    /// Counts a draw that had to wait.
     pub(super) fn waited(&self) {
         self.waited.fetch_add(1, Relaxed);
     }
 
-    /// A draw was refused.
+    /// Counts a refused draw.
     #[cold]
     pub(super) fn refused(&self) {
         self.refused.fetch_add(1, Relaxed);
     }
 }
 
-/// The sums of each shard when it was last looked at.
+/// The sums of each shard when it was last read.
 pub(super) struct Tallies(Box<[Mutex<Tally>]>);
 
-/// The sums of a shard, and its sequences that are used most.
+/// The sums of a shard, and its busiest sequences.
 #[derive(Default)]
 struct Tally {
     given: u64,
@@ -98,91 +98,90 @@ impl Tally {
     }
 }
 
-/// Whether it is used more; of equal ones, whether it is the first by name.
+/// Returns true if it is used more; of equal ones, if its name is first.
 fn is_busier((per_s, key): (f64, &Key), other: &Busy) -> bool {
     other.per_s.total_cmp(&per_s).then_with(|| key.cmp(&other.key)).is_lt()
 }
 
-/// All sequences in memory, in numbers.
+/// Totals of all sequences in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceTotals {
-    /// How many are in memory.
+    /// Number of sequences in memory.
     pub in_memory: usize,
-    /// Values that were given in this life.
+    /// Number of values given in this life.
     pub given: u64,
-    /// Values that are held: as many are skipped if the process is killed now, and with them those of a fetch that is
-    /// in flight.
+    /// Number of values held. A kill of the process skips them, and those of a running fetch.
     pub held: u64,
-    /// Draws that wait now.
+    /// Number of draws that wait now.
     pub waiting: u64,
-    /// Draws that had to wait.
+    /// Number of draws that had to wait.
     pub waited: u64,
-    /// Draws that were refused.
+    /// Number of refused draws.
     pub refused: u64,
-    /// Fetches that were begun, each for one sequence.
+    /// Number of fetches begun, each for one sequence.
     pub fetches: u64,
-    /// Fetches whose statement failed, or whose outcome nobody knows.
+    /// Number of fetches whose statement failed, or whose outcome is unknown.
     pub fetches_failed: u64,
-    /// Fetches under way.
+    /// Number of running fetches.
     pub fetching: usize,
-    /// How often a store was found to have gone back.
+    /// Number of times a store was found to have gone back.
     pub went_back: u64,
 }
 
-/// What sequences say of themselves together.
+/// Status of all sequences and stores.
 #[derive(Clone, Debug, Default)]
 pub struct SequencesStatus {
-    /// All of them.
+    /// Totals of all sequences.
     pub totals: SequenceTotals,
-    /// Those in memory that are used most, by name.
+    /// The busiest sequences in memory, by name.
     pub busiest: Vec<(String, SequenceStatus)>,
     /// The stores, in the order of the configuration.
     pub stores: Vec<StoreStatus>,
-    /// What [`SequenceStatus::fetched_ms`] is compared with.
+    /// Time to which [`SequenceStatus::fetched_ms`] relates.
     pub clock_ms: u64,
 }
 
-/// A store.
+/// Status of a store.
 #[derive(Clone, Debug)]
 pub struct StoreStatus {
-    /// Its address without a password.
+    /// Address of the store, without a password.
     pub shown: String,
     /// The database and its version; empty before it has answered.
     pub product: String,
-    /// Which store it is; empty before it has answered.
+    /// Uuid of the store; empty before it has answered.
     pub uuid: String,
-    /// Its tables.
+    /// Kind of the store's tables.
     pub table: Tables,
-    /// Whether other servers may have the same rows.
+    /// Whether other servers may use the same rows.
     pub is_shared: bool,
-    /// Whether it answers; `None`: it was not asked yet.
+    /// Whether it answers; `None`: it was not queried yet.
     pub is_up: Option<bool>,
-    /// Whether it answers, and nothing is reserved there: servers compare what the store may have lost.
+    /// Whether it answers but nothing is reserved there, while servers compare what the store may have lost.
     pub is_held: bool,
-    /// Other servers that share it and are live.
+    /// Number of other live servers that share it.
     pub servers: usize,
-    /// Servers that it waits for.
+    /// Servers for which the store waits.
     pub awaited: Vec<Awaited>,
-    /// For how long it has answered, or has not, ms.
+    /// Time since it began, or stopped, to answer, ms.
     pub for_ms: u64,
-    /// What was said, if it does not answer, or is held.
+    /// Error, if it does not answer or is held.
     pub said: Option<String>,
-    /// Settings by which a commit may be lost.
+    /// Settings with which a commit may be lost.
     pub warnings: Vec<String>,
-    /// Statements that were sent.
+    /// Number of statements sent.
     pub statements: u64,
-    /// Those that failed, and connections that were not opened.
+    /// Number of failed statements, and of connections that were not opened.
     pub errors: u64,
-    /// The slowest, ms.
+    /// Duration of the slowest statement, ms.
     pub slowest_ms: u64,
-    /// Statements that have not been answered in time, and may be done yet.
+    /// Number of statements that were not answered in time, and may still be done.
     pub abandoned: usize,
-    /// Values that were reserved.
+    /// Number of values reserved.
     pub reserved: u64,
 }
 
 impl StoreStatus {
-    /// Whether values can be reserved there, as one word.
+    /// Returns in one word whether values can be reserved there.
     pub fn state(&self) -> &'static str {
         match self.is_up {
             None => "opening",
@@ -195,7 +194,7 @@ impl StoreStatus {
 
 #[cfg(test)]
 impl StoreStatus {
-    /// A store that answers.
+    /// Returns the status of a store that answers.
     pub(crate) fn of_tests() -> StoreStatus {
         StoreStatus {
             shown: "mysql://shop:***@db/ids".to_owned(),
@@ -220,12 +219,12 @@ impl StoreStatus {
 }
 
 impl SequencesStatus {
-    /// What is left of the totals without those that are in `busiest`: how many, and what they have given, hold and
+    /// Returns the totals without the sequences in `busiest`: their number, and the values they have given, hold and
     /// wait for.
     pub fn unlisted(&self) -> SequenceTotals {
         let listed = |of: fn(&SequenceStatus) -> u64| self.busiest.iter().map(|(_, status)| of(status)).sum::<u64>();
         let SequenceTotals { in_memory, given, held, waiting, .. } = self.totals;
-        // Each was looked at by itself, so the parts may be a little more than the whole.
+        // Each was read separately, so the parts may be a little more than the whole.
         SequenceTotals {
             in_memory: in_memory.saturating_sub(self.busiest.len()),
             given: given.saturating_sub(listed(|status| status.used)),
@@ -237,7 +236,7 @@ impl SequencesStatus {
 }
 
 impl Sequences {
-    /// What sequences say of themselves, and those that are used most one by one, at most `limit`.
+    /// Returns the status of all sequences and stores, with at most `limit` of the busiest sequences.
     pub fn status(&self, limit: usize) -> SequencesStatus {
         SequencesStatus {
             totals: self.totals(),
@@ -247,7 +246,7 @@ impl Sequences {
         }
     }
 
-    /// Those in memory that are used most, by name, at most `limit`.
+    /// Returns the busiest sequences in memory, by name, at most `limit`.
     pub fn statuses(&self, limit: usize) -> Vec<(String, SequenceStatus)> {
         self.look_at_few();
         let mut all: Vec<(f64, Key)> = Vec::new();
@@ -257,7 +256,7 @@ impl Sequences {
         all.sort_by(|(a_per_s, a), (b_per_s, b)| b_per_s.total_cmp(a_per_s).then_with(|| a.cmp(b)));
         all.truncate(limit);
         all.sort_by(|(_, a), (_, b)| a.cmp(b));
-        // Those that have left meanwhile have nothing to say.
+        // Sequences that have left memory meanwhile are omitted.
         let told = all.iter().filter_map(|(_, key)| {
             let name = key.as_str();
             Some((name.to_owned(), self.status_of(hash_of(name.as_bytes()), name)?))
@@ -265,7 +264,7 @@ impl Sequences {
         told.collect()
     }
 
-    /// Looks at all sequences, if they are few.
+    /// Reads all sequences, if they are few.
     fn look_at_few(&self) {
         if self.table.count() <= LOOKED_AT_MAX {
             let now_ms = self.now_ms();
@@ -273,7 +272,7 @@ impl Sequences {
         }
     }
 
-    /// Adds up what a shard has.
+    /// Updates the sums of a shard.
     pub(super) fn tally(&self, index: usize, now_ms: u64) {
         let mut tally = Tally::default();
         let mut shard = self.table.nth_shard(index);
@@ -281,26 +280,26 @@ impl Sequences {
         for entry in shard.iter_mut().filter(|entry| entry.flags.is_known) {
             tally.add(&entry.key, &entry.sequence.status(now_ms));
         }
-        // Put down under the shard's lock, so that what is given never falls.
+        // Stored under the shard's lock, so that the number of given values never falls.
         if let Some(own) = self.tallies.0.get(index) {
             *lock(own) = tally;
         }
         drop(shard);
     }
 
-    /// One that is in memory.
+    /// Returns the status of a sequence in memory.
     pub fn status_of(&self, hash: u64, name: &str) -> Option<SequenceStatus> {
         let now_ms = self.now_ms();
         let mut shard = self.table.shard(hash);
         Table::find(&mut shard, hash, name).map(|entry| entry.sequence.status(now_ms))
     }
 
-    /// What [`SequenceStatus::fetched_ms`] is compared with.
+    /// Returns the time to which [`SequenceStatus::fetched_ms`] relates.
     pub fn clock_ms(&self) -> u64 {
         self.now_ms()
     }
 
-    /// All of them in numbers.
+    /// Returns the totals of all sequences.
     pub fn totals(&self) -> SequenceTotals {
         self.look_at_few();
         let counts = &self.counts;
@@ -323,7 +322,7 @@ impl Sequences {
         totals
     }
 
-    /// The stores, in the order of the configuration.
+    /// Returns the stores, in the order of the configuration.
     pub fn stores(&self) -> Vec<StoreStatus> {
         self.pools.iter().map(|pool| store_status(pool)).collect()
     }

@@ -1,4 +1,4 @@
-//! A clean stop: what was reserved and not given goes back.
+//! A clean stop, which gives back values that were reserved and not given.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,31 +11,31 @@ use super::Sequences;
 use super::fetch::tell;
 use super::table::SHARDS;
 
-/// What became of the values that were held.
+/// Result of a clean stop for the values in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// How many the store has taken back.
+    /// Number of values that the store has taken back.
     pub given_back: u64,
-    /// How many are skipped.
+    /// Number of values that are skipped.
     pub lost: u64,
-    /// Of how many sequences.
+    /// Number of sequences with values in memory.
     pub sequences: u64,
 }
 
 impl Sequences {
-    /// Gives nothing any more, waits for fetches that are under way, and gives back what is held: in `timeout` at most.
-    /// To be called after the last reply.
+    /// Stops giving values, waits for running fetches, and gives back the values in memory, within `timeout`. Must be
+    /// called after the last reply.
     pub async fn stop(self: &Arc<Self>, timeout: Duration) -> Stopped {
         self.is_closed.store(true, Relaxed);
         let deadline = Instant::now() + timeout;
         let own = Arc::clone(self);
         let stopping = self.handle.spawn(async move { own.give_all_back(deadline).await });
-        // The thread may be gone; then everything is skipped.
+        // Without the thread, all values are skipped.
         stopping.await.unwrap_or_default()
     }
 
     async fn give_all_back(&self, deadline: Instant) -> Stopped {
-        // After this, who holds a shard's lock sees that it is closed.
+        // After this, every holder of a shard's lock sees that it is closed.
         for index in 0..SHARDS {
             let mut told = Vec::new();
             for entry in self.table.nth_shard(index).iter_mut() {
@@ -52,7 +52,7 @@ impl Sequences {
                 fetched.await;
             }
         };
-        // A fetch that is under way keeps its own sequence from being given back, and no other.
+        // A running fetch prevents only its own sequence from being given back.
         let _ = timeout_at(deadline, all_fetched).await;
         let mut stopped = Stopped::default();
         let mut all = Vec::new();

@@ -1,4 +1,5 @@
-//! What leaves memory: sequences that nobody has asked for in ten minutes, and names that the store does not have.
+//! The sweep, which removes from memory sequences without a request for ten minutes, and names that the store does not
+//! have.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,21 +13,21 @@ use super::Sequences;
 use super::table::{ENTRIES_MAX, SHARDS};
 use crate::sql::{BATCH_MAX, GiveBack};
 
-/// How often a part of the sequences is looked at: in a minute, all of them.
+/// Interval at which a part of the sequences is swept: all of them take 16 s.
 const EVERY: Duration = Duration::from_millis(250);
 const SHARDS_EACH: usize = 1;
 
-/// For how long it is remembered that the store has no such name, ms. As long as its verdict is believed.
+/// Time for which a missing name is remembered, ms. As long as its verdict is valid.
 const MISSING_MS: u64 = 1_000;
 
-/// How many such names are remembered: the oldest is forgotten first.
+/// Maximum number of remembered missing names. The oldest is forgotten first.
 const MISSING_MAX: usize = 4096;
 
-/// Names that the store does not have, by when they are forgotten.
+/// Names that the store does not have, by the time of their removal.
 #[derive(Default)]
 pub(super) struct Missing(VecDeque<(u64, u64)>);
 
-/// What is given back of one sequence.
+/// Values of one sequence to give back.
 pub(super) type GivenBack = (Key, Remainder);
 
 impl Sequences {
@@ -72,10 +73,10 @@ impl Sequences {
         }
     }
 
-    /// Lets the idle sequences of one shard leave; what of them can be given back.
+    /// Removes the idle sequences of one shard. Returns their values that can be given back.
     pub(super) fn sweep(&self, index: usize, now_ms: u64) -> Vec<GivenBack> {
         let can_give_back = self.can_give_back();
-        // What cannot be given back would be lost: it stays as long as there is room.
+        // Values that cannot be given back would be lost, so the sequence stays while there is room.
         let is_full = self.table.count() > ENTRIES_MAX / 4 * 3;
         let mut leaving = Vec::new();
         let mut shard = self.table.nth_shard(index);
@@ -94,19 +95,18 @@ impl Sequences {
         leaving
     }
 
-    /// Whether values that nobody was given can go back to the store.
+    /// Returns true if values that were not given can go back to the store.
     pub(super) fn can_give_back(&self) -> bool {
         matches!(self.pools.as_slice(), [only] if only.is_native() && only.is_up() && only.held().is_none())
     }
 
-    /// Gives back what sequences have let go of, each once. `taken` counts the values that the store has.
+    /// Gives back the values of removed sequences, each once. `taken` counts the values that the store takes.
     pub(super) async fn give_back(&self, mut leaving: Vec<GivenBack>, taken: &AtomicU64) {
         let [pool] = self.pools.as_slice() else { return };
         leaving.sort_by(|(a, _), (b, _)| a.cmp(b));
         for batch in leaving.chunks(BATCH_MAX) {
             if let Some(about) = pool.about() {
-                // What was given, not what lies below: another server may give that back, too, and the row is right
-                // then.
+                // The values given, not those below: another server may give those back too, and the row is right then.
                 let had_next = |own: &Remainder| own.had_next.unwrap_or(own.next);
                 let lowered = batch.iter().map(|(key, own)| (key.clone(), had_next(own))).collect();
                 if !self.notes.lower(&about.uuid, lowered).await {
@@ -131,7 +131,7 @@ impl Sequences {
                         batch.iter().zip(each).map(|((_, own), is_taken)| if is_taken { own.values } else { 0 });
                     taken.fetch_add(values.sum(), Relaxed);
                 }
-                // Never a second time: nobody knows whether it was done.
+                // Never a second time, since the outcome is unknown.
                 Err(error) => {
                     tracing::warn!("values of sequences were not given back, and are skipped: {error}");
                     return;

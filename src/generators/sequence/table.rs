@@ -1,12 +1,12 @@
-//! The sequences that are in memory, by name.
+//! The sequences in memory, by name.
 //!
-//! A request finds its sequence with the hash that was computed when it was read, under the lock of one shard of 64. A
-//! sequence is here from the first request for it until nobody has asked for it for long; what the store alone knows
-//! costs nothing.
+//! A request finds its sequence by the hash that was computed when it was read, under the lock of one shard of 64. A
+//! sequence is here from the first request until it has been unused for long; one that only the store knows costs
+//! nothing.
 //!
-//! Not here: what is done with one ([`super::Sequences`]), and when one leaves ([`super::sweep`]).
+//! Elsewhere: the use of an entry ([`super::Sequences`]), and its removal ([`super::sweep`]).
 //!
-//! Invariants: a name is here once, in the shard that its hash says; `count` is the number of all.
+//! Invariants: a name is here once, in the shard of its hash; `count` is the number of all.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -20,39 +20,39 @@ use crate::sql::Begun;
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::text::name_hash::hash_of;
 
-/// How many locks there are.
+/// Number of shards, each with a lock.
 pub(super) const SHARDS: usize = 64;
 
-/// Sequences in memory at most: a third of a gigabyte.
+/// Maximum number of sequences in memory: a third of a gigabyte.
 pub(super) const ENTRIES_MAX: usize = 1 << 20;
 
-/// Names of which it is not known whether there is such a sequence, at most. Clients make them up.
+/// Maximum number of names that may not exist as sequences, since clients can invent them.
 pub(super) const UNKNOWN_MAX: usize = 10_000;
 
-/// What one that waits is told.
+/// Result of a waiting draw.
 pub(super) type Told = Result<Vec<Run>, SequenceRefusal>;
 
 /// One sequence in memory.
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) sequence: Sequence<oneshot::Sender<Told>>,
-    /// Only where one of them is needed.
+    /// Rare fields, only where one of them is needed.
     pub(super) rare: Option<Box<Rare>>,
     pub(super) flags: Flags,
 }
 
-/// What few sequences have.
+/// Fields that few sequences have.
 #[derive(Default)]
 pub(super) struct Rare {
-    /// A period's counter: what its row begins with.
+    /// For the counter of a period, the creation of its row.
     pub(super) opens: Option<Opens>,
-    /// It was handed on for its stores to note that its period has begun.
+    /// Whether the begin of its period was passed on to the stores.
     pub(super) has_noted_begun: bool,
-    /// It is noted that its row was begun: should the row be gone, it is not begun again.
+    /// Whether the notes show that its row was begun. A missing row is then not begun again.
     pub(super) is_begun: bool,
-    /// With several stores: the rows of all stores were read, or noted, before a value was given.
+    /// With several stores: whether the rows of all stores were read, or noted, before a value was given.
     pub(super) is_compared: bool,
-    /// How many times a row was found altered. A comparison that began before the last time is of rows as they were.
+    /// Number of times a row was found altered. A comparison that began before the last time is outdated.
     pub(super) alterations: u32,
     /// Increment and offset of the rows, with several stores.
     pub(super) rows: [Option<(u32, u32)>; STORES_MAX],
@@ -61,32 +61,32 @@ pub(super) struct Rare {
 /// The counter of a generator: how its row is created, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opens {
-    /// What it begins with.
+    /// Options of the new row.
     pub spec: Spec,
     /// The generator's declaration, as all servers have it.
     pub declaration: Arc<str>,
-    /// How often the counter begins again.
+    /// Interval at which the counter begins again.
     pub reset: Reset,
-    /// Whether it is a serial number, and no sequence in a format.
+    /// Whether it is a serial number, as opposed to a sequence in a format.
     pub is_serial: bool,
-    /// When the period begins and ends, Unix ms. The row is begun within an hour of it by the store's own clock.
+    /// Begin of the period, Unix ms. The row is begun within an hour of the period by the store's own clock.
     pub from_unix_ms: i64,
-    /// Exclusive.
+    /// End of the period, exclusive, Unix ms.
     pub until_unix_ms: i64,
 }
 
-/// What is known of a sequence here.
+/// Flags of a sequence in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flags {
-    /// It is in the queue of those that want a fetch, or in the one of those that want it later.
+    /// Whether it is in one of the fetch queues, for now or for later.
     pub(super) is_wished: bool,
-    /// A fetch is under way.
+    /// Whether a fetch is running.
     pub(super) is_fetching: bool,
-    /// The store has said that there is such a row.
+    /// Whether the store has confirmed its row.
     pub(super) is_known: bool,
-    /// Its statement was refused together with others: it goes alone.
+    /// Whether its statement was refused together with others, so that the next one is for it alone.
     pub(super) is_alone: bool,
-    /// How near its end has been told: 0, 80 or 95 percent.
+    /// Last logged share of used values: 0, 80 or 95 percent.
     pub(super) warned: u8,
 }
 
@@ -95,7 +95,7 @@ impl Entry {
         Entry { key, sequence: Sequence::new(now_ms), rare: None, flags: Flags::default() }
     }
 
-    /// Of its key.
+    /// Returns the hash of its key.
     pub(super) fn hash(&self) -> u64 {
         hash_of(self.key.as_str().as_bytes())
     }
@@ -104,7 +104,8 @@ impl Entry {
         self.rare.get_or_insert_default()
     }
 
-    /// The period that is drawn from, with when it begins, Unix ms; `None` after the first time, and if it is none.
+    /// Returns its period and the period's begin in Unix ms, at the first draw; `None` afterwards, and for an entry
+    /// without a period.
     pub(super) fn take_begun(&mut self) -> Option<(i64, Begun)> {
         let rare = self.rare.as_deref_mut()?;
         let opens = rare.opens.as_ref().filter(|opens| opens.is_serial && !rare.has_noted_begun)?;
@@ -114,17 +115,17 @@ impl Entry {
         (!begun.key.period().is_empty()).then_some((from_unix_ms, begun))
     }
 
-    /// Whether it can leave memory, as far as the driver knows.
+    /// Returns true if it can leave memory, as far as the driver is concerned.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.flags.is_wished && !self.flags.is_fetching
     }
 }
 
-/// A part of them, under one lock. They are boxed, so that a table that grows moves pointers.
+/// A part of the sequences, under one lock. They are boxed, so that a growing table moves pointers.
 #[derive(Default)]
 pub(super) struct Shard {
     entries: HashTable<Box<Entry>>,
-    /// Values that were given of sequences that have left.
+    /// Number of values given by sequences that have left memory.
     pub(super) given_of_gone: u64,
 }
 
@@ -152,14 +153,14 @@ pub(super) struct Table {
     entries_max: usize,
 }
 
-/// Why a name finds no room.
+/// Reason why a name is not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRoom {
-    /// It cannot be a name.
+    /// The name is invalid.
     Name,
-    /// There are [`ENTRIES_MAX`].
+    /// The table has [`ENTRIES_MAX`] entries.
     Entries,
-    /// There are [`UNKNOWN_MAX`].
+    /// The table has [`UNKNOWN_MAX`] unconfirmed names.
     Unknown,
 }
 
@@ -169,31 +170,32 @@ impl Table {
         Table { shards, count: AtomicUsize::new(0), unknown: AtomicUsize::new(0), entries_max }
     }
 
-    /// How many there are.
+    /// Returns the number of sequences in memory.
     pub(super) fn count(&self) -> usize {
         self.count.load(Relaxed)
     }
 
     #[inline]
     pub(super) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // Bits that the table of a shard does not look at: it uses the lowest and the highest seven.
+        // Bits that a shard's table does not use: it uses the lowest ones and the highest seven.
         let index = usize::try_from(hash >> 48).unwrap_or_default() % SHARDS;
-        // A draw that ended in a panic has left a sequence that gives less than it could, never the same again.
+        // A draw that ended in a panic has left a sequence that gives fewer values than it could, never the same ones
+        // twice.
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same by number, below [`SHARDS`].
+    /// Locks the shard with this number, below [`SHARDS`].
     pub(super) fn nth_shard(&self, index: usize) -> MutexGuard<'_, Shard> {
         self.shards[index % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds one by its name, in its shard.
+    /// Finds a sequence by its name, in its shard.
     #[inline]
     pub(super) fn find<'a>(shard: &'a mut Shard, hash: u64, name: &str) -> Option<&'a mut Box<Entry>> {
         shard.find_mut(hash, |entry| entry.key.as_str() == name)
     }
 
-    /// Puts a new one in, which is not there.
+    /// Adds a sequence that is not in the table.
     #[cold]
     pub(super) fn insert<'a>(
         &self,
@@ -215,7 +217,7 @@ impl Table {
         Ok(shard.insert_unique(hash, entry, |entry| entry.hash()).into_mut())
     }
 
-    /// The store has said that there is such a row.
+    /// Notes that the store has confirmed the row.
     pub(super) fn note_known(&self, entry: &mut Entry) {
         if !entry.flags.is_known {
             entry.flags.is_known = true;
@@ -223,7 +225,7 @@ impl Table {
         }
     }
 
-    /// Takes out those for which `leaves` says so.
+    /// Removes the sequences for which `leaves` returns true. Returns their number.
     pub(super) fn remove_where(&self, shard: &mut Shard, mut leaves: impl FnMut(&mut Entry) -> bool) -> usize {
         let (mut removed, mut unknown, mut given) = (0, 0, 0);
         shard.retain(|entry| {
@@ -239,7 +241,7 @@ impl Table {
         removed
     }
 
-    /// Takes the one with this hash out, if `leaves` says so.
+    /// Removes the sequence with this hash, if `leaves` returns true.
     pub(super) fn remove(&self, shard: &mut Shard, hash: u64, mut leaves: impl FnMut(&mut Entry) -> bool) {
         let Ok(mut found) = shard.find_entry(hash, |entry| entry.hash() == hash) else { return };
         if leaves(found.get_mut()) {

@@ -1,7 +1,7 @@
-//! Who may ask for which sequence by a token: `tiny_id_token`, as Tinyid has it, read once a minute.
+//! Tinyid's tokens, which authorize requests for sequences: the table `tiny_id_token`, read once a minute.
 //!
-//! What is kept of a token is a code that only this process can make (an HMAC under a key of its own), and that is what
-//! is looked for: so neither the time that takes nor a copy of the memory tells a token. No request asks the store.
+//! Of each token, memory has only a code that this process alone can compute (an HMAC with its own key), and lookups
+//! compare codes. So neither the time of a lookup nor a copy of the memory reveals a token. No request calls the store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,31 +19,32 @@ use crate::sync::{Mutex, PoisonError};
 use crate::system::noise;
 use crate::text::plural::{counted, thousands};
 
-/// How often they are read, as by Tinyid; sooner after a store could not be asked.
+/// Interval of the reads, as in Tinyid.
 const READ_EVERY: Duration = Duration::from_mins(1);
+/// Pause after a failed read.
 const READ_AGAIN: Duration = Duration::from_secs(5);
 
-/// What stands for a token and one of its bizTypes.
+/// Code of a token with one of its bizTypes.
 type Code = [u8; 32];
 
-/// Whether somebody may ask for a sequence.
+/// Result of the check of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// The token is one of this sequence's.
+    /// The token is valid for this sequence.
     Allowed,
-    /// It is not.
+    /// The token is not valid for it.
     Denied,
-    /// No store has told its tokens yet.
+    /// No store's tokens have been read yet.
     Unknown,
 }
 
-/// The tokens that are known.
+/// The known tokens.
 pub(super) struct Tokens {
     is_wanted: AtomicBool,
     key: hmac::Key,
-    /// Of each store that has told them.
+    /// Codes by store; `None` if its tokens have not been read.
     by_store: Mutex<Vec<Option<Arc<HashSet<Code>>>>>,
-    /// Changes whenever a store has told them.
+    /// Notified whenever a store's tokens were read.
     told: watch::Sender<()>,
 }
 
@@ -60,7 +61,7 @@ impl Tokens {
 
     fn code(&self, token: &str, biz_type: &str) -> Code {
         let mut context = hmac::Context::with_key(&self.key);
-        // The length says where one ends and the other begins.
+        // The length separates the token from the bizType.
         context.update(&(token.len() as u64).to_le_bytes());
         context.update(token.as_bytes());
         context.update(biz_type.as_bytes());
@@ -78,7 +79,7 @@ impl Tokens {
     }
 
     fn find(&self, token: &str, biz_type: &str) -> Visit {
-        // As Tinyid: nobody has an empty one.
+        // As in Tinyid, no token is empty.
         if token.is_empty() || biz_type.is_empty() {
             return Visit::Denied;
         }
@@ -95,7 +96,7 @@ impl Tokens {
     }
 }
 
-/// What was found at a store the last time, and so was told.
+/// Result of the last read from a store, which was logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Found {
     #[default]
@@ -107,7 +108,7 @@ pub(super) enum Found {
 }
 
 impl Sequences {
-    /// Reads the tokens of Tinyid's clients from now on.
+    /// Starts reading the tokens of Tinyid's clients.
     pub fn watch_tokens(&self) {
         self.tokens.is_wanted.store(true, Relaxed);
         for pool in &self.pools {
@@ -115,8 +116,8 @@ impl Sequences {
         }
     }
 
-    /// Whether who has this token may ask for this sequence; waits for the first store that tells its tokens, as long
-    /// as a request may wait.
+    /// Returns whether this token is valid for this sequence. Waits for the first store whose tokens are read, up to
+    /// the maximum wait of a request.
     pub async fn may_visit(&self, token: &str, biz_type: &str) -> Visit {
         let until = Instant::now() + Duration::from_millis(self.wait_ms());
         let mut told = self.tokens.told.subscribe();
@@ -128,7 +129,7 @@ impl Sequences {
         }
     }
 
-    /// Reads a store's tokens if it is time to; when it will be again.
+    /// Reads a store's tokens if they are due. Returns when they are due next.
     pub(super) async fn read_tokens(&self, pool: &Arc<Pool>, due: Instant, found: &mut Found) -> Instant {
         if !self.tokens.is_wanted.load(Relaxed) || due > Instant::now() {
             return due;
@@ -151,7 +152,7 @@ impl Sequences {
     }
 }
 
-/// Says what is wrong, and what is right again, once each.
+/// Logs an error, and the recovery from it, once each.
 fn tell_of_tokens(pool: &Pool, read: &Result<Option<Vec<Token>>, StoreError>, found: &mut Found) {
     let now = match read {
         Ok(None) => Found::NoTable,
@@ -180,7 +181,7 @@ fn tell_of_tokens(pool: &Pool, read: &Result<Option<Vec<Token>>, StoreError>, fo
     }
 }
 
-/// What is wrong with a store that has no table of tokens, and the remedy.
+/// Returns the error text for a store without a table of tokens, with the remedy.
 pub fn no_token_table(shown: &str) -> String {
     format!(
         "{shown} has no table tiny_id_token, so every token is wrong: CREATE TABLE tiny_id_token (token VARCHAR(255) NOT \
@@ -215,7 +216,7 @@ mod tests {
         ] {
             assert_eq!(tokens.find(secret, biz_type), visit, "{secret} {biz_type}");
         }
-        // Each store has its own; one that is read again forgets what it had.
+        // Each store has its own tokens; a new read replaces the previous ones.
         tokens.set(0, &[token("z", "orders")]);
         assert_eq!((tokens.find("a", "orders"), tokens.find("z", "orders")), (Visit::Allowed, Visit::Allowed));
         tokens.set(1, &[]);

@@ -1,8 +1,8 @@
-//! What an operator asks: to look, to make, to change. Each is done on the driver's thread, to its end, even if the one
-//! who asked has gone.
+//! The operator's requests: to read, create and change sequences. Each runs to its end on the driver's thread, even if
+//! its client has gone.
 //!
-//! With several stores a sequence has a row in each: all have the same increment, and an offset each, so that none has
-//! a value of another's. What would break that if one store did it and another did not needs all of them.
+//! With several stores a sequence has a row in each. All rows have the same increment and different offsets, so that no
+//! two have a common value. A change that could break this needs all stores.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,46 +18,46 @@ use crate::sql::{Create, Listed, Row, RowChange, RowState, Verdict};
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
 
-/// Rows of one page at most.
+/// Maximum number of rows in a page.
 const PAGE_MAX: u32 = 1000;
 
-/// A sequence, as it is told of.
+/// A sequence as an operator sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceView {
-    /// Which.
+    /// Name of the sequence.
     pub key: Key,
-    /// What `GET` says: the last value that was given here, else the one before the row's next.
+    /// Value for `GET`: the last value given here, otherwise the one before the row's next.
     pub last: i64,
-    /// Its rows, with the index of the store that each is in; none if memory alone was asked.
+    /// Rows of the sequence, with the index of each one's store; empty if only memory was read.
     pub rows: Vec<(u8, Row)>,
-    /// What this server knows of it, if it is in memory.
+    /// Status on this server, if the sequence is in memory.
     pub status: Option<SequenceStatus>,
 }
 
-/// How a sequence is made.
+/// Conditions for the creation of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateHow {
-    /// It may take the name of one that was dropped, and goes on above it.
+    /// Whether it may take the name of a dropped one, and continue above it.
     pub above_dropped: bool,
-    /// It may take such a name, and begins at its start, once no server can have values of the other.
+    /// Whether it may take such a name and begin at its start, once no server can have values of the dropped one.
     pub is_fresh: bool,
 }
 
-/// What a raise has come to.
+/// Result of a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Raised {
-    /// By when no server gives a lower value, s from now. 0: nobody else has the store.
+    /// Seconds from now until no server gives a lower value; 0 if no other server has the store.
     pub holds_everywhere_in_s: u64,
 }
 
 type Done<T> = Result<T, SequenceError>;
 
 impl Sequences {
-    /// Finds one: in memory, else in the store. `None`: there is no such sequence.
+    /// Finds a sequence in memory, otherwise in the store. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store fails.
     pub async fn find(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
         if let Some(found) = self.in_memory(key) {
             return Ok(Some(found));
@@ -65,11 +65,11 @@ impl Sequences {
         self.inspect(key).await
     }
 
-    /// The same with its rows as they are now.
+    /// Finds a sequence with its current rows from the store. Returns `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store fails.
     pub async fn inspect(self: &Arc<Self>, key: &Key) -> Done<Option<SequenceView>> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
@@ -93,7 +93,7 @@ impl Sequences {
         Some(SequenceView { key: key.clone(), last, rows: Vec::new(), status })
     }
 
-    /// `None` if no row gives anything.
+    /// Returns the sequence with these rows, or `None` if all of them are dropped.
     fn view(&self, key: &Key, rows: Vec<(u8, Row)>) -> Option<SequenceView> {
         let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.state != RowState::Dropped).collect();
         let of_rows = rows.iter().map(|(_, row)| row.last()).max()?;
@@ -103,11 +103,11 @@ impl Sequences {
         Some(SequenceView { key: key.clone(), last, rows, status })
     }
 
-    /// Makes a sequence. With `last`, all values up to it count as given.
+    /// Creates a sequence. With `last`, all values up to it count as given.
     ///
     /// # Errors
     ///
-    /// There is one, or there was one, or the store's.
+    /// The sequence exists, or existed, or the store fails.
     pub async fn create(
         self: &Arc<Self>,
         key: Key,
@@ -152,7 +152,7 @@ impl Sequences {
                     self.beat_after_change(pool).await;
                     rows.push((pool.index, row));
                 }
-                // One of several may have failed the last time.
+                // One store of several may have failed the last time.
                 Err(Verdict::Exists(row)) => there = Some(row),
                 Err(verdict) => return Err(SequenceError::from_verdict(verdict)),
             }
@@ -164,13 +164,13 @@ impl Sequences {
         self.view(&key, rows).ok_or(SequenceError::Refused(SequenceRefusal::NoSuch))
     }
 
-    /// The highest `next` that the notes of this server have of a name; 0 if they have none.
+    /// Returns the highest `next` of a name in this server's notes; 0 without a note.
     pub(super) async fn noted_next(&self, key: &Key) -> i64 {
         self.notes.highest(vec![key.clone()]).await.first().copied().unwrap_or(0)
     }
 
-    /// The highest `next` that any store's row, or the notes of this server, have of a name; 0 if none have. A row that
-    /// is created begins there: it may be missing because its store was lost.
+    /// Returns the highest `next` of a name in any store's row or this server's notes; 0 without one. A new row begins
+    /// there, since the old one may be missing because its store was lost.
     ///
     /// # Errors
     ///
@@ -178,14 +178,14 @@ impl Sequences {
     async fn next_anywhere(&self, key: &Key) -> Done<i64> {
         let mut highest = self.noted_next(key).await;
         for pool in self.pools.iter().filter(|pool| pool.is_native()) {
-            // A dropped row is its store's to judge.
+            // Its store decides about a dropped row.
             let row = row_of(Queue::Clients, pool, key).await?.filter(|row| row.state != RowState::Dropped);
             highest = highest.max(row.map_or(0, |row| row.next));
         }
         Ok(highest)
     }
 
-    /// What is wrong with the options of a row in these stores.
+    /// Checks the options of a row for these stores.
     fn check_spec(&self, spec: &Spec) -> Done<()> {
         let stores = self.pools.len();
         if spec.first_from(spec.start).is_none() {
@@ -208,18 +208,18 @@ impl Sequences {
         Ok(())
     }
 
-    /// A sequence's options as the row in one of several stores has them: an offset each.
+    /// Returns a sequence's options for the row of one store. With several stores, each row has its own offset.
     pub(super) fn spec_of_store(&self, spec: &Spec, index: u8) -> Spec {
         let stores = u32::try_from(self.pools.len()).unwrap_or(1);
         spec.of_store(index.into(), stores).unwrap_or(*spec)
     }
 
-    /// All values up to `last` count as given. With `settles` the mark of a row that went back is removed, also if the
-    /// row is past `last`; and a row that is missing though this server has had values of it is created above them.
+    /// Makes all values up to `last` count as given. With `settles`, removes the mark of a row that went back, even if
+    /// the row is past `last`. It also creates a missing row of which this server has had values, above them.
     ///
     /// # Errors
     ///
-    /// [`SequenceError::Lower`], or the store's.
+    /// [`SequenceError::Lower`], or the store fails.
     pub async fn raise(self: &Arc<Self>, key: &Key, last: i64, settles: bool) -> Done<Raised> {
         let raised = Raised { holds_everywhere_in_s: self.confirmed.ride_out_s() };
         if last > VALUE_MAX {
@@ -250,13 +250,13 @@ impl Sequences {
         .await
     }
 
-    /// Whether it is where it is to be, as far as this server's part in it goes.
+    /// Raises a sequence in memory. Returns true if nothing is left to do in the store.
     fn is_raised_in_memory(&self, key: &Key, last: i64) -> bool {
         let now_ms = self.now_ms();
         let hash = hash_of(key.as_str().as_bytes());
         let mut shard = self.table.shard(hash);
         let Some(entry) = Table::find(&mut shard, hash, key.as_str()) else { return false };
-        // Others who have the store may hold lower values.
+        // Other servers with the store may hold lower values.
         let is_own = self.has_own_store();
         let is_raised = is_own && (entry.sequence.last_given() == Some(last) || entry.sequence.skip_to(last));
         self.wish(entry, hash, now_ms);
@@ -267,8 +267,8 @@ impl Sequences {
         matches!(self.pools.as_slice(), [only] if !only.store.is_shared())
     }
 
-    /// A raise is noted, so that a store which loses it is noticed. A row that was higher already counts as raised,
-    /// too: what servers hold of it may be lower, and they throw it away.
+    /// Notes a raise, so that a store that loses it is noticed. A row that was already higher counts as raised too:
+    /// values that servers hold of it may be lower, and they drop them.
     async fn settle_raise(&self, key: &Key, last: i64, each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
         let is_alone = each.len() == 1;
         let (mut is_raised, mut refused) = (false, None);
@@ -291,11 +291,11 @@ impl Sequences {
                 self.notes.check(&about.uuid, vec![had], None).await;
             }
         }
-        // One of several may have lost its row.
+        // One store of several may have lost its row.
         refused.filter(|_| !is_raised).map_or(Ok(()), |verdict| Err(SequenceError::from_verdict(verdict)))
     }
 
-    /// The last value that anybody has, where that is known: the row is marked, or nobody else has the store.
+    /// Returns the last value that any server has, if known: the row is marked, or no other server has the store.
     fn is_at(&self, key: &Key, row: &Row) -> Option<i64> {
         if row.state != RowState::Live {
             return Some(row.last());
@@ -316,12 +316,12 @@ impl Sequences {
         }
     }
 
-    /// Gives it other options: those that `words` name. With several stores each must answer, and all rows go past the
-    /// highest of them before one of them counts in another way.
+    /// Changes the options that `words` name. With several stores each must answer, and all rows move past the highest
+    /// one before the increment or offset of one changes.
     ///
     /// # Errors
     ///
-    /// What is wrong with the words, or the store's.
+    /// A word is invalid, or the store fails.
     pub async fn alter(self: &Arc<Self>, key: &Key, words: Vec<String>) -> Done<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
@@ -350,24 +350,25 @@ impl Sequences {
         .await
     }
 
-    /// Stops all rows from being reserved of: the highest `next` of them.
+    /// Stops reservations from all rows. Returns their highest `next`.
     async fn hold(&self, key: &Key) -> Done<i64> {
-        // The mark of a row that went back does that, too. Should this end here, the operator does it again.
+        // The mark of a row that went back has this effect too. If the change ends here, the operator repeats it.
         all_done(self.change_everywhere(key, |_| RowChange::WentBack { had_next: 0 }).await?)?;
         let rows = self.rows_of_all(key).await?;
         Ok(rows.iter().map(|(_, row)| row.next).max().unwrap_or_default())
     }
 
-    /// Drops it: nobody gets anything of it any more, and what it had is kept for one that takes its name.
+    /// Drops the sequence: no server gives values of it any more. Its last value is kept for a new sequence of its
+    /// name.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store fails.
     pub async fn drop_sequence(self: &Arc<Self>, key: &Key) -> Done<Raised> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
             let each = own.change_everywhere(&key, |_| RowChange::Drop).await?;
-            // One of several may have been dropped the last time.
+            // One store of several may have dropped it the last time.
             let is_dropped = each.iter().any(|(_, result)| result.is_ok());
             if !is_dropped {
                 all_done(each)?;
@@ -378,11 +379,11 @@ impl Sequences {
         .await
     }
 
-    /// Takes the mark of a store that went back off.
+    /// Removes the mark of a store that went back.
     ///
     /// # Errors
     ///
-    /// No row is marked, or the store's.
+    /// No row is marked, or the store fails.
     pub async fn confirm(self: &Arc<Self>, key: &Key) -> Done<SequenceView> {
         let (own, key) = (Arc::clone(self), key.clone());
         self.on_driver(async move {
@@ -400,12 +401,12 @@ impl Sequences {
         .await
     }
 
-    /// Sequences whose names match, after a cursor (empty: from the first). A page may be empty and have others after
-    /// it.
+    /// Returns sequences with matching names, after a cursor (empty: from the first). A page may be empty and have
+    /// others after it.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store fails.
     pub async fn list(self: &Arc<Self>, pattern: Option<Pattern>, after: &str, limit: u32) -> Done<Listed> {
         let (own, after) = (Arc::clone(self), after.to_owned());
         let limit = limit.clamp(1, PAGE_MAX);
@@ -432,11 +433,11 @@ impl Sequences {
         .await
     }
 
-    /// How many sequences the store has.
+    /// Returns the number of sequences in the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// The store fails.
     pub async fn count(self: &Arc<Self>) -> Done<u64> {
         let own = Arc::clone(self);
         self.on_driver(async move {
@@ -454,11 +455,11 @@ impl Sequences {
         .await
     }
 
-    /// The maximum that a row of `id_generator`, or a table like it, has: see [`crate::sql::Connection::maximum`].
+    /// Returns the maximum in a row of `id_generator`, or a table like it: see [`crate::sql::Connection::maximum`].
     ///
     /// # Errors
     ///
-    /// There is no such row, or the store's.
+    /// The row does not exist, or the store fails.
     pub async fn maximum_of(self: &Arc<Self>, table: String, id: i64) -> Done<i64> {
         let own = Arc::clone(self);
         self.on_driver(async move {
@@ -480,7 +481,7 @@ impl Sequences {
         .await
     }
 
-    /// Asks the stores one after the other until one has answered.
+    /// Calls the stores one after the other until one has answered.
     async fn of_any<T, F>(&self, ask: impl Fn(Arc<Pool>) -> F) -> Done<T>
     where
         F: Future<Output = Result<T, crate::sql::StoreError>>,
@@ -496,7 +497,7 @@ impl Sequences {
         Err(SequenceError::Refused(SequenceRefusal::Store(said.into())))
     }
 
-    /// The rows in those stores that answer; an error if none does.
+    /// Returns the rows in the stores that answer. Fails if none answers.
     async fn rows(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         let mut failed = None;
@@ -516,7 +517,7 @@ impl Sequences {
         }
     }
 
-    /// The rows in all stores, each of which has one.
+    /// Returns the rows in all stores. Fails if one has none.
     async fn rows_of_all(&self, key: &Key) -> Done<Vec<(u8, Row)>> {
         let mut rows = Vec::new();
         for pool in &self.pools {
@@ -530,8 +531,8 @@ impl Sequences {
         Ok(rows)
     }
 
-    /// Changes the row in each store, and throws away here what was reserved before: what each has said. All of them
-    /// must be there before the first is changed.
+    /// Changes the row in each store, and drops earlier reservations in memory. Returns each store's answer. All stores
+    /// must be up before the first is changed.
     async fn change_everywhere(
         &self,
         key: &Key,
@@ -564,20 +565,20 @@ impl Sequences {
         Ok(changed)
     }
 
-    /// Changes a row of one store, with nobody who waits for it.
+    /// Changes a row of one store in the background.
     pub(super) fn change_in_background(self: &Arc<Self>, pool: &Arc<Pool>, key: &Key, change: RowChange) {
         let (own, pool, key) = (Arc::clone(self), Arc::clone(pool), key.clone());
         self.handle.spawn(async move {
             match own.change(Queue::Fetches, &pool, &key, change).await {
                 Ok(Ok(_)) => {}
-                // It was dropped, or somebody was faster.
+                // It was dropped, or another server was faster.
                 Ok(Err(verdict)) => tracing::debug!("the row of '{key}' was not marked: {verdict:?}"),
                 Err(error) => tracing::warn!("marking the row of '{key}' failed: {}", error.of(key.name())),
             }
         });
     }
 
-    /// `sequence-create on-first-use`, with several stores: makes one with nobody who waits for it.
+    /// `sequence-create on-first-use`, with several stores: creates a sequence in the background.
     pub(super) fn create_in_background(self: &Arc<Self>, key: &Key) {
         let (own, key) = (Arc::clone(self), key.clone());
         self.handle.spawn(async move {
@@ -590,7 +591,7 @@ impl Sequences {
         });
     }
 
-    /// There are rows now of what the store had none of.
+    /// Drops the verdict that the store has no row, since rows exist now.
     fn forget_verdict(&self, key: &Key, rows: &[(u8, Row)]) {
         for (index, row) in rows {
             self.set_generation(*index, key.as_str(), row.generation);
@@ -598,7 +599,7 @@ impl Sequences {
         self.let_go(key);
         let hash = hash_of(key.as_str().as_bytes());
         let mut shard = self.table.shard(hash);
-        // Something was under way for it.
+        // The entry stays if a fetch was running for it.
         if let (Some(entry), Some(next)) =
             (Table::find(&mut shard, hash, key.as_str()), rows.iter().map(|(_, row)| row.next).min())
         {
@@ -606,21 +607,21 @@ impl Sequences {
         }
     }
 
-    /// Takes it out of memory, if nothing is under way for it.
+    /// Removes it from memory, unless a fetch is queued or running for it.
     pub(super) fn let_go(&self, key: &Key) {
         let hash = hash_of(key.as_str().as_bytes());
         let mut shard = self.table.shard(hash);
         self.table.remove(&mut shard, hash, |entry| entry.key == *key && entry.is_at_rest());
     }
 
-    /// Runs something on the driver's thread, to its end, whether somebody waits for it or not.
+    /// Runs work on the driver's thread, to its end, even if its caller stops waiting.
     pub(super) async fn on_driver<T: Send + 'static>(
         &self,
         work: impl Future<Output = Done<T>> + Send + 'static,
     ) -> Done<T> {
         match timeout(REQUEST_DEADLINE, self.handle.spawn(work)).await {
             Ok(Ok(done)) => done,
-            // The thread is gone, or the work ran into a bug, which the log tells of.
+            // The thread has ended, or the work panicked, which is logged.
             Ok(Err(_)) => Err(SequenceError::Refused(SequenceRefusal::Closed)),
             Err(_) => {
                 Err(SequenceError::Unknown(format!("It has not answered within {} s", REQUEST_DEADLINE.as_secs())))
@@ -638,11 +639,11 @@ pub(super) async fn row_of(queue: Queue, pool: &Arc<Pool>, key: &Key) -> Done<Op
             (connection, row)
         })
     });
-    // Nothing was changed, whatever happened.
+    // A read changes nothing, whatever its outcome.
     row.await.map_err(|error| SequenceError::Refused(SequenceRefusal::Store(error.to_string().into())))
 }
 
-/// The first verdict, if there is one.
+/// Returns the first verdict as an error, if there is one.
 fn all_done(each: Vec<(u8, Result<Row, Verdict>)>) -> Done<()> {
     each.into_iter().try_for_each(|(_, result)| result.map(drop)).map_err(SequenceError::from_verdict)
 }

@@ -1,9 +1,9 @@
-//! Which sequences want a fetch, now or at a time.
+//! The fetch queues: sequences that need a fetch, now or at a later time.
 //!
-//! A sequence is told by the hash of its name, so that a request that uses up what is held allocates nothing for it.
+//! A queue stores only the hash of a name, so that a request that uses up the values in memory allocates nothing.
 //!
-//! Invariant: a sequence is in one of both queues at most, which its `is_wished` says; so both are as long at most as
-//! there are sequences in memory.
+//! Invariant: a sequence is in at most one of both queues, as its `is_wished` shows. So both are at most as long as the
+//! number of sequences in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,27 +15,27 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Default)]
 pub(super) struct Wishes {
     queues: Mutex<Queues>,
-    /// Notified when there is one that can be fetched.
+    /// Notified when a fetch is due.
     pub(super) ready: Notify,
-    /// Notified when one is to be fetched sooner than all others that are to be fetched later.
+    /// Notified when a fetch is queued that is due before all later ones.
     pub(super) sooner: Notify,
 }
 
 #[derive(Default)]
 struct Queues {
     now: VecDeque<u64>,
-    /// When, in ms, and which.
+    /// Time in ms, and hash.
     later: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl Wishes {
-    /// One wants a fetch. The caller has set `is_wished`.
+    /// Queues a fetch. The caller has set `is_wished`.
     pub(super) fn push(&self, hash: u64) {
         self.lock().now.push_back(hash);
         self.ready.notify_one();
     }
 
-    /// The same, at a time.
+    /// Queues a fetch for a later time. The caller has set `is_wished`.
     pub(super) fn push_later(&self, at_ms: u64, hash: u64) {
         let mut queues = self.lock();
         let is_soonest = queues.later.peek().is_none_or(|Reverse((soonest_ms, _))| at_ms < *soonest_ms);
@@ -46,23 +46,23 @@ impl Wishes {
         }
     }
 
-    /// The next one; it is in no queue any more.
+    /// Removes and returns the next due fetch.
     pub(super) fn pop(&self) -> Option<u64> {
         self.lock().now.pop_front()
     }
 
-    /// Puts it back where it was.
+    /// Puts a fetch back at the front.
     pub(super) fn put_back(&self, hash: u64) {
         self.lock().now.push_front(hash);
         self.ready.notify_one();
     }
 
-    /// Whether there is one that can be fetched.
+    /// Returns true if a fetch is due.
     pub(super) fn is_any(&self) -> bool {
         !self.lock().now.is_empty()
     }
 
-    /// Moves those whose time has come to the others; when the next one's comes.
+    /// Moves the fetches that are due to the first queue. Returns when the next one is due.
     pub(super) fn advance(&self, now_ms: u64) -> Option<u64> {
         let mut queues = self.lock();
         let mut moved = false;

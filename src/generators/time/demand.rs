@@ -1,18 +1,18 @@
-//! How many IDs a second are asked for. Pure.
+//! Demand for IDs per second. Pure.
 //!
-//! IDs that were given do not tell: at the borrow limit they are what the layout holds, whatever clients want. So those
-//! that were refused count too, and those that are still waited for. It is the demand of the last second and of no
-//! earlier one: a burst that is over is no reason to warn anybody.
+//! The number of given IDs is not the demand: at the borrow limit it is the layout's capacity, whatever clients
+//! request. So refused IDs count too, and those still waited for. The demand is that of the last second only: a past
+//! burst is no reason for a warning.
 
-/// The window, in samples: a second at ten samples a second.
+/// Length of the window in samples: a second at ten samples a second.
 const SAMPLES: usize = 10;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// IDs asked for in the last second, sample by sample.
+/// Number of IDs requested in the last second, by sample.
 #[derive(Clone, Debug)]
 pub struct Demand {
-    /// When, and how many had been given or refused by then.
+    /// Time of each sample, and number of IDs given or refused by then.
     samples: [(u64, u64); SAMPLES],
     oldest: usize,
     settled_per_s: u64,
@@ -20,12 +20,12 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Nothing was asked for before `now_ns`.
+    /// Makes a demand without requests before `now_ns`.
     pub fn new(now_ns: u64) -> Demand {
         Demand { samples: [(now_ns, 0); SAMPLES], oldest: 0, settled_per_s: 0, queued: 0 }
     }
 
-    /// Notes how many IDs have been given or refused since the start, and how many are waited for now.
+    /// Notes the number of IDs given or refused since the start, and of those waited for now.
     pub fn sample(&mut self, now_ns: u64, settled: u64, queued: u64) {
         self.settled_per_s = self.at(now_ns, settled, 0);
         self.queued = queued;
@@ -33,21 +33,21 @@ impl Demand {
         self.oldest = (self.oldest + 1) % SAMPLES;
     }
 
-    /// IDs a second asked for, were this the next sample.
+    /// Returns the IDs requested per second, if this were the next sample.
     pub fn at(&self, now_ns: u64, settled: u64, queued: u64) -> u64 {
         let (then_ns, then_settled) = self.samples[self.oldest];
-        // A start or a hasty keeper must not make a rate out of a few ms.
+        // A few ms, at a start or after an early sample, must not give a rate.
         let elapsed_ns = now_ns.saturating_sub(then_ns).max(SECOND_NS);
         let settled = u128::from(settled.saturating_sub(then_settled)) * u128::from(SECOND_NS) / u128::from(elapsed_ns);
         u64::try_from(settled).unwrap_or(u64::MAX).saturating_add(queued)
     }
 
-    /// IDs asked for in the second before the last sample.
+    /// Returns the IDs requested in the second before the last sample.
     pub fn per_s(&self) -> u64 {
         self.settled_per_s.saturating_add(self.queued)
     }
 
-    /// Those of them that were given or refused.
+    /// Returns the IDs given or refused in the second before the last sample.
     pub fn settled_per_s(&self) -> u64 {
         self.settled_per_s
     }

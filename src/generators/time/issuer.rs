@@ -1,5 +1,5 @@
-//! The issuer: the lock around the mint and what each generator has for itself, all that is done under it, and when
-//! draws need not take it.
+//! The issuer: the lock around the mint and the generators' own state, the operations under it, and draws that do
+//! without it.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -25,38 +25,60 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::system::clock::{Clock, SystemClock};
 use crate::system::patience::patience;
 
-/// How long a draw waits for a save that hangs before it is refused.
+/// Time after which a draw that waits for a hanging save is refused.
 const SAVE_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What a standby says between the write that takes its claim and its first save.
+/// Reason of a standby's refusals between the write that takes its claim and its first save.
 const TAKING_OVER: &str = "standby: the claim was taken a moment ago, and the first save is under way";
 
-/// The default of `id-max-wait-ms`, ms.
+/// Default of `id-max-wait-ms`, ms.
 pub const MAX_WAIT_MS: u64 = 5000;
 
-/// Turns of the queue that are served under one lock. It takes some microseconds, in which other draws are held up.
+/// Number of queue turns served under one lock. They take some microseconds, in which other draws are delayed.
 const TURNS_PER_BATCH: usize = 64;
 
 /// Timers have whole milliseconds; a sleep of 0 would spin.
 const TIMER_STEP: Duration = Duration::from_millis(1);
 
-/// Gives IDs to all connections of a process. Cheap to share by [`Arc`].
+/// The source of IDs for all connections of a process. Cheap to share by [`Arc`].
+///
+/// The mint decides which IDs may be given, the queue whose turn it is and which draw may wait at all. A lock, and not
+/// an actor: a channel there and back would cost more than the rest of a request.
+///
+/// A waiting draw does nothing itself. Any task serves the queue: the keeper, which is woken when time or a save has
+/// made room, or a draw that has to wait. It puts the IDs into the seat of the draw whose turn it is, so a connection
+/// whose thread is busy delays no other.
+///
+/// # Why IDs ascend although draws are served in slices
+///
+/// The promise: an ID whose request was sent after the reply with another ID was received is larger. The mint gives
+/// slots in ascending order, so every later draw has larger IDs. It remains to show that the later request's IDs are
+/// drawn after every ID of that reply.
+///
+/// A reply is written when its whole turn has its IDs ([`Issuer::draw`] returns them all or none), so each slice of it
+/// was drawn before it was received. The other request was sent after that, and no ID is drawn for a request before it
+/// is read. Slices of other draws may lie between those of one draw, which is irrelevant: they are parts of concurrent
+/// requests.
+///
+/// Within a draw, pieces are in order of time, so they ascend; a connection's next turn begins when the one before has
+/// ended, so they ascend over turns. The lane changes none of this: an exchange that succeeds is a draw between two
+/// holders of the lock, and each holder begins at the lane's position.
 pub struct Issuer<C: Clock = SystemClock> {
     pub(super) clock: C,
     layout: Layout,
-    /// It changes at most once, before the first ID: `server-id auto`.
+    /// Changes at most once, before the first ID: `server-id auto`.
     server_id: AtomicU32,
-    /// By which nearly every draw goes, without the lock.
+    /// Words with which nearly every draw is made, without the lock.
     lane: SharedLane,
     state: Mutex<State>,
-    /// Notified when there is something for the keeper to do: the watermark is near, or a draw waits.
+    /// Notified when the keeper has work: the watermark is near, or a draw waits.
     pub(super) for_keeper: Notify,
-    /// The zero of the times below. Waits are measured by the runtime's clock, like its timers: a machine that was
-    /// suspended has not waited for its disk.
+    /// Zero of the times below. Waits are measured by the runtime's clock, like its timers: the time of a suspended
+    /// machine does not count as a wait for its disk.
     born: Instant,
-    /// When the save in flight began, ns since `born`; 0: none.
+    /// Start of the running save, ns since `born`; 0: none.
     saving_since_ns: AtomicU64,
-    /// Whether the lock was found poisoned: a draw has ended in a panic.
+    /// Whether the lock was found poisoned, after a draw ended in a panic.
     panicked: AtomicBool,
     /// Whether saves go to a claim store.
     saves_to_a_store: AtomicBool,
@@ -66,9 +88,9 @@ pub struct Issuer<C: Clock = SystemClock> {
 pub(super) struct State {
     pub(super) mint: Mint,
     pub(super) unnamed: Source,
-    /// By index: whatever had a name in this life.
+    /// All generators that had a name in this life, by index.
     pub(super) named: Vec<Named>,
-    /// Of all named generators, those included that the record has of earlier lives.
+    /// Declarations of all named generators, those of earlier lives in the record included.
     pub(super) declarations: Arc<Declarations>,
     pub(super) max_wait_ms: u64,
 }
@@ -87,41 +109,41 @@ impl State {
     }
 }
 
-/// Which generator.
+/// Kind of a generator, with its index.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Which {
     Unnamed,
-    /// The one with this index among those that have names.
+    /// Index among the named generators.
     Named(usize),
 }
 
-/// A save that is wanted: what it is to store.
+/// A save that is due, with its content.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     point: SavePoint,
     declarations: Arc<Declarations>,
 }
 
-/// When the queue is to be served again.
+/// Time at which the queue must be served next.
 ///
 /// The smaller is the sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Next {
-    /// There is more to serve at once.
+    /// At once: there is more to serve.
     More,
-    /// Not before this time has passed, or a save has succeeded.
+    /// After this time, or after a successful save.
     After(Duration),
-    /// No draw waits.
+    /// Never: no draw waits.
     Idle,
 }
 
 impl<C: Clock> Issuer<C> {
-    /// An issuer that begins at what was found. It gives no ID before a first save has succeeded.
+    /// Makes an issuer that begins at the record found. It gives no ID before a first save has succeeded.
     pub fn new(clock: C, identity: Identity, limits: Limits, found: Option<SavePoint>) -> Issuer<C> {
         Issuer::with_declarations(clock, identity, limits, found, Arc::default())
     }
 
-    /// The same for a server whose record has these declarations.
+    /// Makes an issuer for a server whose record has these declarations.
     pub(crate) fn with_declarations(
         clock: C,
         identity: Identity,
@@ -152,26 +174,28 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// B as of the start, ms. Where no record is kept, the next run relies on no ID having been given further ahead.
+    /// Returns B as of the start, ms. Where no record is kept, the next run relies on no ID having been given further
+    /// ahead.
     pub fn start_max_borrow_ms(&self) -> u64 {
         self.lock().mint.start_max_borrow_ms()
     }
 
-    /// Changes limits while running, for waiting draws too. A borrow limit above
-    /// [`Issuer::start_max_borrow_ms`] is sound only with a claim that keeps what is saved.
+    /// Changes limits at run time, for waiting draws too. A borrow limit above [`Issuer::start_max_borrow_ms`] is sound
+    /// only with a claim that keeps what is saved.
     pub fn set_limits(&self, limits: Limits) {
         self.lock().mint.set_limits(limits);
         self.for_keeper.notify_one();
     }
 
-    /// Draws up to `n` IDs in one step, without waiting. Fewer than `n`, or none, when a bound is near or others wait.
+    /// Draws up to `n` IDs in one step, without a wait. Returns fewer than `n`, or none, when a bound is near or others
+    /// wait.
     ///
     /// # Errors
     ///
     /// A [`Refusal`]: no IDs now, and its text is the error reply.
     #[inline]
     pub fn try_draw(&self, n: u32) -> Result<Option<Reservation>, Refusal> {
-        // That fault is one under the lock.
+        // That fault occurs under the lock.
         match if planted(Fault::DrawPanics) { None } else { self.lane.draw(&self.clock, n) } {
             Some(reservation) => Ok(Some(reservation)),
             None => self.try_draw_by_the_lock(n),
@@ -185,7 +209,7 @@ impl<C: Clock> Issuer<C> {
         if !state.unnamed.queue.is_empty() && !planted(Fault::PassesTheQueue) {
             return Ok(None);
         }
-        // The clock is read inside the lock: then the order of draws is the order of their times.
+        // The clock is read inside the lock, so the order of draws is the order of their times.
         let result = state.mint.draw(self.clock.boot_ns(), n, false);
         let save_is_due = state.mint.is_save_due();
         drop(state);
@@ -202,14 +226,14 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Draws exactly `n` IDs, waits in the queue where needed, and appends the reservations to `drawn`. What `drawn`
-    /// holds already is the beginning of the same draw.
+    /// Draws exactly `n` IDs, waits in the queue where needed, and appends the reservations to `drawn`. Reservations
+    /// already in `drawn` are the beginning of the same draw.
     ///
-    /// Dropping the future gives up the place in the queue; IDs already drawn are lost, which does no harm.
+    /// Dropping the future gives up the place in the queue; IDs already drawn are lost, which is harmless.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`]; what `drawn` holds then is to be thrown away.
+    /// A [`Refusal`]; the caller then discards `drawn`.
     pub async fn draw(&self, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         self.draw_from(Which::Unnamed, n, drawn).await
     }
@@ -235,7 +259,7 @@ impl<C: Clock> Issuer<C> {
         Ok(())
     }
 
-    /// Takes a place in the queue for `n` IDs. `begun`: the draw has some already.
+    /// Joins the queue for `n` IDs. `begun`: the draw has some already.
     fn join(&self, which: Which, n: u32, begun: bool) -> Result<Waiting<'_, C>, Refusal> {
         let seat = Arc::new(Seat::new());
         let mut state = self.lock();
@@ -246,7 +270,7 @@ impl<C: Clock> Issuer<C> {
         source.waits += 1;
         drop(state);
         let waiting = Waiting { issuer: self, which, seat, ticket, since: Instant::now(), is_over: false };
-        // What time has made room for is given out at once. The keeper does the rest.
+        // IDs that are available by now are given at once. The keeper does the rest.
         if self.serve_batch() == Next::More || (is_first && !planted(Fault::FirstDoesNotWake)) {
             self.for_keeper.notify_one();
         }
@@ -276,7 +300,7 @@ impl<C: Clock> Issuer<C> {
         let (now_ns, boot_ns) = (self.now_ns(), self.clock.boot_ns());
         let (mint, sources) = state.sources();
         let waiting: Vec<_> = sources.filter(|source| !source.queue.is_empty()).collect();
-        // Those who wait for one generator do not wait for another's queue.
+        // Draws that wait for one generator do not wait for another's queue.
         let turns = (TURNS_PER_BATCH / waiting.len().max(1)).max(1);
         let serve = |source| self.serve_source(mint, source, turns, (now_ns, boot_ns), wakers);
         waiting.into_iter().map(serve).min().unwrap_or(Next::Idle)
@@ -311,7 +335,7 @@ impl<C: Clock> Issuer<C> {
                 }
                 Err(Blocked::Borrow { until_boot_ns }) => {
                     let wait = Duration::from_nanos(until_boot_ns.saturating_sub(boot_ns));
-                    // With many in the queue, a wake-up should be worth it.
+                    // With many draws in the queue, a wake-up should serve several.
                     let is_long = source.queue.ms_for(source.queue.queued()) > 1;
                     let least = if is_long { 2 * TIMER_STEP } else { TIMER_STEP };
                     return Next::After(wait.max(least));
@@ -322,10 +346,9 @@ impl<C: Clock> Issuer<C> {
         Next::More
     }
 
-    /// While a save hangs: refuses the draws that have waited for it for [`SAVE_WAIT_MAX`], and says when the next one
-    /// has.
+    /// Refuses the draws that have waited for a hanging save for [`SAVE_WAIT_MAX`]. Returns when the next one has.
     ///
-    /// A draw that waited behind others while the save hung has waited for it too: a thousand are refused together, not
+    /// Waiting behind others while the save hung counts as waiting for it: a thousand draws are refused together, not
     /// one a second. Time before the save began does not count.
     fn refuse_timed_out(&self, source: &mut Source, now_ns: u64, wakers: &mut Vec<Waker>) -> Next {
         let saving = self.saving_for();
@@ -341,14 +364,14 @@ impl<C: Clock> Issuer<C> {
         Next::Idle
     }
 
-    /// R, Unix ms.
+    /// Returns R, Unix ms.
     pub fn reference_unix_ms(&self) -> i64 {
         let status = self.lock().mint.status(self.clock.boot_ns());
         status.reference.unix_ms(self.layout.epoch())
     }
 
-    /// R, Unix ms, for a serial number that shows it, or for a value of a sequence: from here on R never goes back, in
-    /// this life or a later one. See [`Mint::give_reference`].
+    /// Returns R in Unix ms, for a serial number that shows it, or for a value of a sequence. From then on R never goes
+    /// back, in this life or a later one. See [`Mint::give_reference`].
     ///
     /// # Errors
     ///
@@ -358,7 +381,7 @@ impl<C: Clock> Issuer<C> {
         Ok(reference.unix_ms(self.layout.epoch()))
     }
 
-    /// What INFO says.
+    /// Returns the status for INFO.
     pub fn status(&self) -> IssuerStatus {
         let state = self.lock();
         let boot_ns = self.clock.boot_ns();
@@ -393,7 +416,7 @@ impl<C: Clock> Issuer<C> {
         status
     }
 
-    /// Why a draw of one ID would be refused, if it would: one that waits for a save which hangs is.
+    /// Returns why a draw of one ID would be refused, if so: a draw that waits for a hanging save is.
     pub(super) fn refusing_for(&self, refusing: Option<Refusal>, awaits_save: bool) -> Option<Refusal> {
         // It would wait for this save, which has used up the time already.
         let hangs = awaits_save && self.saving_for() >= patience(SAVE_WAIT_MAX);
@@ -404,25 +427,26 @@ impl<C: Clock> Issuer<C> {
         if self.saves_to_a_store.load(Relaxed) { Refusal::StoreTimeout } else { Refusal::SaveTimeout }
     }
 
-    /// Why a draw of one ID would be refused now; `None`: it would be served, perhaps after a wait. Draws nothing.
+    /// Returns why a draw of one ID would be refused now; `None`: it would be served, perhaps after a wait. Draws
+    /// nothing.
     pub fn refusing(&self) -> Option<Refusal> {
         self.status().refusing
     }
 
-    /// How long the longest save took since the last call, in microseconds, failed ones included.
+    /// Returns the duration of the longest save since the last call, in microseconds, failed ones included.
     pub fn take_longest_save_us(&self) -> Option<u64> {
         Some(self.stats.longest_save_us.swap(0, Relaxed)).filter(|&us| us > 0)
     }
 
-    /// The warning to log while more is asked for than there is, if so.
+    /// Returns the warning to log while demand exceeds capacity, if so.
     pub(crate) fn borrowing(&self) -> Option<String> {
         let state = self.lock();
         let boot_ns = self.clock.boot_ns();
         state.mint.borrowing(boot_ns, state.unnamed.demand().per_s())
     }
 
-    /// Changes `id-max-wait-ms`, ms: how long a draw may have to wait, by what is queued before it; one that would wait
-    /// longer is refused. [`MAX_WAIT_MS`] before the first call.
+    /// Changes `id-max-wait-ms`, ms: a draw whose wait behind the queue would be longer is refused. [`MAX_WAIT_MS`]
+    /// before the first call.
     pub fn set_max_wait_ms(&self, max_wait_ms: u64) {
         let mut state = self.lock();
         state.max_wait_ms = max_wait_ms;
@@ -431,7 +455,7 @@ impl<C: Clock> Issuer<C> {
         self.for_keeper.notify_one();
     }
 
-    /// The clock that IDs are drawn by.
+    /// Returns the clock by which IDs are drawn.
     pub fn clock(&self) -> &C {
         &self.clock
     }
@@ -440,17 +464,17 @@ impl<C: Clock> Issuer<C> {
         self.server_id.store(server_id, Relaxed);
     }
 
-    /// Layout and server-id.
+    /// Returns layout and server-id.
     pub fn identity(&self) -> Identity {
         Identity { server_id: self.server_id.load(Relaxed), layout: self.layout }
     }
 
-    /// The time by which waits are measured, ns.
+    /// Returns the time by which waits are measured, ns.
     pub(crate) fn now_ns(&self) -> u64 {
         ns(self.born.elapsed())
     }
 
-    /// How long the save in flight has been under way; zero: none.
+    /// Returns how long the running save has taken; zero: none.
     fn saving_for(&self) -> Duration {
         match self.saving_since_ns.load(Relaxed) {
             0 => Duration::ZERO,
@@ -458,7 +482,7 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Saves what is wanted, tells the mint and serves waiting draws, and counts and logs how it went.
+    /// Makes a save, applies its result to the mint, serves waiting draws, and counts and logs the result.
     pub(crate) async fn save<S: Claim<Point = SavePoint>>(
         &self,
         claim: &mut Taken<S>,
@@ -515,13 +539,13 @@ impl<C: Clock> Issuer<C> {
         result
     }
 
-    /// One line when saving begins to fail, fails in another way, or works again.
+    /// Logs when saves begin to fail, fail in another way, or work again.
     fn log_save(&self, result: &Result<(), SaveError<SavePoint>>) {
         let outcome = SaveOutcome::of(result) as u8;
         let before = self.stats.last_save.swap(outcome, Relaxed);
         match result {
             _ if before == outcome => {}
-            // The driver of a claim store says so itself, with who has the claim and why.
+            // The driver of a claim store logs this itself, with the holder and the reason.
             _ if self.saves_to_a_store.load(Relaxed) => {}
             Err(SaveError::Standby { .. } | SaveError::Store { .. }) => {}
             Ok(()) => tracing::warn!("the watermark can be saved again; IDs go on"),
@@ -540,10 +564,10 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Reads the clocks, and logs what they did.
+    /// Reads the clocks, and logs their events.
     pub(crate) fn sample(&self) {
         let mut state = self.lock();
-        // Not earlier than the last draw by the lane: R goes on from this reading.
+        // Not earlier than the last draw by the lane: R continues from this reading.
         let reading = self.clock.reading();
         let events = state.mint.sample(reading);
         let (mint, sources) = state.sources();
@@ -555,10 +579,10 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// Closes for good and refuses waiting draws. Returns what to store as the last act.
+    /// Closes permanently and refuses waiting draws. Returns what the last act stores.
     ///
-    /// `None` when nothing may be written: the clock is absurd, or nobody knows what a panic inside a draw left. The
-    /// next start goes on at the last watermark then, as after a crash.
+    /// Returns `None` if nothing may be written: the clock is absurd, or a panic inside a draw left an unknown state.
+    /// Then the next start continues at the last watermark, as after a crash.
     pub(crate) fn close(&self) -> Option<SavePoint> {
         let mut state = self.lock();
         let last = state.mint.close();
@@ -569,31 +593,31 @@ impl<C: Clock> Issuer<C> {
         last.filter(|_| !self.has_panicked() || planted(Fault::PoisonedCloseIsStored))
     }
 
-    /// What to save now, if anything.
+    /// Returns the save that is due, if any.
     pub(crate) fn wanted_save(&self) -> Option<Wanted> {
         let mut state = self.lock();
         let point = state.mint.wanted_save(self.clock.boot_ns())?;
         Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
     }
 
-    /// The same where the claim is kept by saves at regular times and one is due: see [`Mint::wanted_beat`].
+    /// Returns the save of a claim that is kept by regular saves, if one is due: see [`Mint::wanted_beat`].
     pub(crate) fn wanted_beat(&self) -> Option<Wanted> {
         let mut state = self.lock();
         let point = state.mint.wanted_beat(self.clock.boot_ns())?;
         Some(Wanted { point, declarations: Arc::clone(&state.declarations) })
     }
 
-    /// Whether IDs have to wait for the next beat, because the time since the last one is over.
+    /// Returns true if IDs must wait for the next beat, because the hold of the last one is over.
     pub(crate) fn is_past_its_hold(&self) -> bool {
         self.lock().mint.held_for_ms(self.clock.boot_ns()) == Some(0)
     }
 
-    /// The claim was given up, for this reason: no IDs until it is taken again.
+    /// Notes that the claim was given up, for this reason: no IDs until it is taken again.
     pub(crate) fn stand_by(&self, why: &str) {
         self.lock().mint.stand_by(why.into());
     }
 
-    /// Why the clock allows no IDs now.
+    /// Returns why the clock allows no IDs now.
     pub(crate) fn clock_fault(&self) -> Option<String> {
         match self.lock().mint.can_draw(self.clock.boot_ns()) {
             Err(Blocked::Refused(Refusal::Clock(fault))) => Some(format!("standby: clock {fault}")),
@@ -601,27 +625,28 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// What the last act stores of named generators.
+    /// Returns the declarations of named generators that the last act stores.
     pub(crate) fn declarations(&self) -> Arc<Declarations> {
         Arc::clone(&self.lock().declarations)
     }
 
-    /// Waits until there is something for the keeper to do.
+    /// Waits until the keeper has work.
     pub(crate) async fn keeper_needed(&self) {
         self.for_keeper.notified().await;
     }
 
-    /// How often, ms, [`Issuer::sample`] and [`Issuer::wanted_save`] should be called. It may change.
+    /// Returns the interval, ms, at which [`Issuer::sample`] and [`Issuer::wanted_save`] should be called. It may
+    /// change.
     pub(crate) fn sample_interval_ms(&self) -> u64 {
         self.lock().mint.sample_interval_ms()
     }
 
-    /// Whether a draw has ended in a panic, as of the last time that the lock was taken.
+    /// Returns true if a draw has ended in a panic, as of the last time that the lock was taken.
     pub(crate) fn has_panicked(&self) -> bool {
         self.panicked.load(Relaxed)
     }
 
-    /// The lock, with the lane closed until the guard is dropped.
+    /// Takes the lock, with the lane closed until the guard is dropped.
     pub(super) fn lock(&self) -> Held<'_, C> {
         let mut held = self.lock_beside_the_lane();
         self.take_lane(&mut held.state);
@@ -629,14 +654,15 @@ impl<C: Clock> Issuer<C> {
         held
     }
 
-    /// The lock for what neither reads nor changes how far the unnamed generator is: draws by the lane go on meanwhile.
+    /// Takes the lock for operations that neither read nor change the unnamed generator's position. Draws by the lane
+    /// continue meanwhile.
     #[inline]
     pub(super) fn lock_beside_the_lane(&self) -> Held<'_, C> {
         let state = self.state.lock().unwrap_or_else(|poisoned| self.close_after_panic(poisoned));
         Held { issuer: self, has_lane: false, state }
     }
 
-    /// Closes the lane, and tells the mint how far it has come.
+    /// Closes the lane, and moves the mint to its position.
     fn take_lane(&self, state: &mut State) {
         if let Some(position) = self.lane.close() {
             let (given, ahead) = (self.lane.given(), self.lane.ahead());
@@ -645,15 +671,15 @@ impl<C: Clock> Issuer<C> {
     }
 
     fn open_lane(&self, state: &mut State) {
-        // Who waits is served first.
+        // Waiting draws are served first.
         let is_clear = state.unnamed.queue.is_empty() || planted(Fault::LanePassesTheQueue);
         if is_clear && let Some((position, lane)) = state.mint.lane() {
             self.lane.open(position, &lane);
         }
     }
 
-    /// A draw panicked, and nobody knows what state it left. Refuse rather than repeat, and let the keeper end the
-    /// process.
+    /// Handles a panic inside a draw, which left an unknown state: refuses rather than repeats, and lets the keeper end
+    /// the process.
     #[cold]
     fn close_after_panic<'a>(&'a self, poisoned: PoisonError<MutexGuard<'a, State>>) -> MutexGuard<'a, State> {
         let mut state = poisoned.into_inner();
@@ -666,7 +692,8 @@ impl<C: Clock> Issuer<C> {
     }
 }
 
-/// The lock. Whoever has the lane too has closed it, and dropping this opens it again, as far as the mint allows.
+/// Guard of the lock. With `has_lane` the lane is closed too, and dropping the guard opens it again, as far as the mint
+/// allows.
 pub(super) struct Held<'a, C: Clock> {
     issuer: &'a Issuer<C>,
     has_lane: bool,
@@ -694,15 +721,15 @@ impl<C: Clock> Drop for Held<'_, C> {
     fn drop(&mut self) {
         match (std::thread::panicking(), self.has_lane) {
             (false, true) => self.issuer.open_lane(&mut self.state),
-            // Nobody knows what a panic has left: it stays closed, and who takes the lock next finds that poisoned.
+            // The state after a panic is unknown: the lane stays closed, and the next taker of the lock finds it
+            // poisoned.
             (true, false) => self.issuer.take_lane(&mut self.state),
             (true, true) | (false, false) => {}
         }
     }
 }
 
-/// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it got already are lost, which does no
-/// harm.
+/// Waits for all IDs of a draw. Dropping it gives up the place at once; IDs it already has are lost, which is harmless.
 struct Waiting<'a, C: Clock> {
     issuer: &'a Issuer<C>,
     which: Which,

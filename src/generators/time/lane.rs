@@ -1,21 +1,9 @@
-//! The words that threads share to draw without the lock. What they mean, and why old ones do no harm, is said in
-//! `getid_core`'s `lane.rs`; here is in which order they are read and written.
+//! The words that threads share to draw without the lock. `getid_core`'s `lane.rs` defines their meaning, and why old
+//! ones do no harm.
 //!
-//! - Who draws reads the clock, then the position (acquire), then the lane, and exchanges the position (acquire and
-//!   release).
-//! - Who holds the lock sets the closed bit (acquire and release), so each exchange lies before that or fails; writes
-//!   the lane; then stores the position (release), so who loads that one finds the lane that belongs to it, or a later
-//!   one. A later one is found only after the bit was set, and then the exchange succeeds only if the lane was opened
-//!   again at the same position.
+//! This module defines the order in which they are read and written: see [`SharedLane`].
 //!
-//! The lane's words are written by the holder of the lock alone, and only while the lane is closed. They are read and
-//! written without an order of their own, on any processor:
-//!
-//! - No words of an earlier lane than the position's: that position was stored behind its lane's words, and each
-//!   exchange since then passes them on.
-//! - No words of a later lane than the one in which the exchange succeeds: the exchange releases what its thread has
-//!   read, the closing bit comes behind it and acquires that, and only then are words written. Were the bit set by a
-//!   relaxed step, a processor might show the new words first.
+//! Invariant: only the holder of the lock writes the lane's words, and only while the lane is closed.
 
 use getid_core::checks::{Fault, planted};
 use getid_core::{Lane, Layout, Position, Reservation};
@@ -25,25 +13,40 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::sync::{AtomicU64, thread_number};
 use crate::system::clock::Clock;
 
-/// How often a draw tries to exchange the position before it takes the lock.
+/// Number of attempts of a draw to exchange the position before it takes the lock.
 const TRIES: u32 = 64;
 
-/// Threads that count the IDs they draw each by themselves; further ones share a counter.
+/// Number of threads with a counter each for their IDs; further threads share one.
 const COUNTERS: usize = 32;
 
-/// In cache lines of its own: two, because processors fetch them in pairs.
+/// A value in cache lines of its own: two, because processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
 /// The words of one issuer.
+///
+/// - A drawing thread reads the clock, then the position (acquire), then the lane, and exchanges the position (acquire
+///   and release).
+/// - A holder of the lock sets the closed bit (acquire and release), so each exchange lies before that or fails; writes
+///   the lane; then stores the position (release). A thread that loads this position finds the lane that belongs to it,
+///   or a later one. It finds a later one only after the bit was set, and then its exchange succeeds only if the lane
+///   was opened again at the same position.
+///
+/// The lane's words are read and written without an order of their own. On any processor, a successful exchange uses:
+///
+/// - No words of an earlier lane than the position's: that position was stored behind its lane's words, and each
+///   exchange since then passes them on.
+/// - No words of a later lane than the one in which the exchange succeeds: the exchange releases what its thread has
+///   read, the closing bit comes behind it and acquires that, and only then are words written. If the bit were set by a
+///   relaxed step, a processor might show the new words first.
 #[derive(Debug)]
 pub(super) struct SharedLane {
     below_tick_bits: u32,
     random_bits: u32,
     position: Apart<AtomicU64>,
     words: Apart<Words>,
-    /// IDs that lanes gave, by [`thread_number`]; the last one is shared by all threads that come later.
+    /// Number of IDs that lanes gave, by [`thread_number`]; all later threads share the last counter.
     given: [Apart<AtomicU64>; COUNTERS + 1],
 }
 
@@ -60,7 +63,7 @@ struct Words {
 }
 
 impl SharedLane {
-    /// A closed one.
+    /// Makes a closed lane.
     pub(super) fn new(layout: Layout) -> SharedLane {
         SharedLane {
             below_tick_bits: layout.shard_bits() + layout.random_bits(),
@@ -71,7 +74,7 @@ impl SharedLane {
         }
     }
 
-    /// All `n` IDs, if the lane is open and allows it.
+    /// Draws all `n` IDs, if the lane is open and allows it.
     #[inline]
     pub(super) fn draw(&self, clock: &impl Clock, n: u32) -> Option<Reservation> {
         let position = &self.position.0;
@@ -94,7 +97,7 @@ impl SharedLane {
     #[inline]
     fn note(&self, n: u32, ahead: u64) {
         if let Some(own) = self.given[..COUNTERS].get(thread_number()) {
-            // Nobody else writes it.
+            // Only this thread writes it.
             own.0.store(own.0.load(Relaxed) + u64::from(n), Relaxed);
         } else {
             self.count_shared(n);
@@ -115,7 +118,7 @@ impl SharedLane {
         self.words.0.ahead.fetch_max(ahead, Relaxed);
     }
 
-    /// The lane as it is loaded, perhaps in part before a change and in part after it.
+    /// Returns the lane as it is loaded, perhaps partly before a change and partly after it.
     #[inline]
     fn lane(&self) -> Lane {
         let words = &self.words.0;
@@ -131,10 +134,10 @@ impl SharedLane {
         }
     }
 
-    /// Closes the lane, and says where it was; `None`: it was closed already. Under the lock only.
+    /// Closes the lane, and returns its position; `None`: it was closed already. Only under the lock.
     pub(super) fn close(&self) -> Option<Position> {
         let position = &self.position.0;
-        // Under the lock nobody else opens it.
+        // Under the lock no other thread opens it.
         if Position::of_word(position.load(Relaxed)).is_closed() {
             return None;
         }
@@ -142,7 +145,7 @@ impl SharedLane {
         Some(Position::of_word(position.fetch_or(bit, AcqRel)))
     }
 
-    /// Opens the lane, which is closed. Under the lock only.
+    /// Opens the closed lane. Only under the lock.
     pub(super) fn open(&self, position: Position, lane: &Lane) {
         let words = &self.words.0;
         words.from_boot_ns.store(lane.from_boot_ns, Relaxed);
@@ -154,12 +157,12 @@ impl SharedLane {
         self.position.0.store(position.word(), Release);
     }
 
-    /// IDs that lanes have given in this life, but for draws that are just being counted.
+    /// Returns the number of IDs that lanes have given in this life, except draws that are just being counted.
     pub(super) fn given(&self) -> u64 {
         self.given.iter().map(|counter| counter.0.load(Relaxed)).sum()
     }
 
-    /// The furthest that any lane went ahead: see [`getid_core::LaneDraw`].
+    /// Returns the furthest that any lane went ahead: see [`getid_core::LaneDraw`].
     pub(super) fn ahead(&self) -> u64 {
         self.words.0.ahead.load(Relaxed)
     }

@@ -1,11 +1,10 @@
-//! Named generators under the issuer's lock: which there are in this life, and draws from them.
+//! Named generators under the issuer's lock: their list in this life, and draws from them.
 //!
 //! A generator that had a name once keeps its index for the life, with its place in the mint: one that is removed and
-//! comes back as it was goes on behind itself. One that comes back with another declaration gets a new index, whose
-//! line begins past everything that was given, and nobody draws from the old one any more: both would give the same
-//! slots.
+//! returns unchanged continues behind itself. One that returns with another declaration gets a new index, whose line
+//! begins past all given IDs, and the old one gives nothing any more: both would give the same slots.
 //!
-//! Invariant: of each name, the generator with the largest index alone gives IDs.
+//! Invariant: of each name, only the generator with the largest index gives IDs.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -20,11 +19,11 @@ use super::source::{Place, Source};
 use crate::claim::{Conflict, Declarations};
 use crate::system::clock::Clock;
 
-/// The most generators that have a name in one life, those included that were removed or declared in another way.
+/// Maximum number of generators that have a name in one life, removed and redeclared ones included.
 const NAMED_MAX: usize = 10_000;
 
-/// The most values in the random cycles of all of those: 256 MiB at 4 bytes each. They stay for the life, since clients
-/// may still hold generators of before.
+/// Maximum number of values in the random cycles of all of those: 256 MiB at 4 bytes each. They stay for the life,
+/// since clients may still hold earlier generators.
 const RANDOM_VALUES_MAX: u64 = 1 << 26;
 
 /// A generator that had a name in this life.
@@ -33,16 +32,16 @@ pub(super) struct Named {
     pub(super) source: Source,
 }
 
-/// Why generators cannot be declared so.
+/// Reason why generators cannot be declared.
 #[derive(Debug, thiserror::Error)]
 pub enum DeclareError {
-    /// Their IDs could be given again.
+    /// IDs of the generators could be given again.
     #[error(transparent)]
     Conflict(#[from] Conflict),
-    /// Its fields have no room for the server-id.
+    /// A generator's fields have no room for the server-id.
     #[error("generator '{name}' has no room for server-id {server_id}")]
     ServerId {
-        /// The generator.
+        /// Name of the generator.
         name: String,
         /// The server-id.
         server_id: u32,
@@ -50,7 +49,7 @@ pub enum DeclareError {
     /// There were too many changes in one life.
     #[error("generators were added or changed {NAMED_MAX} times since the start; restart the server to change more")]
     TooManyChanges,
-    /// They would take too much memory.
+    /// The generators' random cycles would take too much memory.
     #[error(
         "the random fields of generators that were added or changed since the start take too much memory; restart the \
          server to change more"
@@ -59,12 +58,11 @@ pub enum DeclareError {
 }
 
 impl<C: Clock> Issuer<C> {
-    /// Makes these the named generators from now on, and says by which index each of them is drawn from. At a start,
-    /// and whenever the configuration changes.
+    /// Replaces the named generators, and returns the index of each. Called at a start, and whenever the configuration
+    /// changes.
     ///
-    /// One that is new gives its first ID once a save has succeeded that holds its declaration. Who has the index of
-    /// one that is not among them any more can still draw from it; from one that is declared in another way, nobody
-    /// can.
+    /// A new one gives its first ID once a save with its declaration has succeeded. A client with the index of a
+    /// removed one can still draw from it; one that is redeclared gives nothing.
     ///
     /// # Errors
     ///
@@ -84,7 +82,7 @@ impl<C: Clock> Issuer<C> {
                 });
             }
             let mut state = self.lock();
-            // Somebody else has changed them meanwhile.
+            // Another thread has changed them meanwhile.
             if !Arc::ptr_eq(&state.declarations, &known) {
                 continue;
             }
@@ -109,13 +107,13 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// A time, Unix ms, before which a generator that is added now gives no ID.
+    /// Returns a time, Unix ms, before which a generator that is added now gives no ID.
     fn start_unix_ms(&self) -> i64 {
         let status = self.lock().mint.status(self.clock.boot_ns());
         status.position.max(status.reference).unix_ms(self.identity().layout.epoch())
     }
 
-    /// The generator of this name, if it is declared so.
+    /// Returns the generator of this name, if its declaration is this one.
     fn find(&self, declaration: &Declaration) -> Option<Arc<NamedGenerator>> {
         let state = self.lock();
         let mut named = state.named.iter().rev().map(|named| &named.generator);
@@ -130,8 +128,8 @@ impl<C: Clock> Issuer<C> {
         generator_of(declaration, self.identity().server_id)
     }
 
-    /// The server-id of this life, where it was not known at the start (`server-id auto`), and the named generators as
-    /// they are with it. Only before the first ID: whoever holds generators of before must not draw from them.
+    /// Sets the server-id of this life, if it was not known at the start (`server-id auto`), and returns the named
+    /// generators with it. Only before the first ID: holders of earlier generators must not draw from them.
     ///
     /// # Errors
     ///
@@ -144,7 +142,7 @@ impl<C: Clock> Issuer<C> {
             let after = after.collect::<Result<Vec<_>, _>>()?;
             let mut state = self.lock();
             let is_same = |(named, known): (&Named, &Arc<NamedGenerator>)| Arc::ptr_eq(&named.generator, known);
-            // Somebody else has declared others meanwhile.
+            // Another thread has declared others meanwhile.
             if state.named.len() != before.len() || !state.named.iter().zip(&before).all(is_same) {
                 continue;
             }
@@ -156,15 +154,15 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// As [`Issuer::try_draw`], from the named generator of this index.
+    /// Draws as [`Issuer::try_draw`] does, from the named generator with this index.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A [`Refusal`]: no IDs now.
     ///
     /// # Panics
     ///
-    /// When there is none of this index, which [`Issuer::declare`] did not say then.
+    /// If there is no such index, which [`Issuer::declare`] then did not return.
     #[inline]
     pub fn try_draw_named(&self, index: usize, n: u32) -> Result<Option<Reservation>, Refusal> {
         let mut state = self.lock_beside_the_lane();
@@ -194,16 +192,16 @@ impl<C: Clock> Issuer<C> {
         }
     }
 
-    /// As [`Issuer::draw`], from the named generator of this index.
+    /// Draws as [`Issuer::draw`] does, from the named generator with this index.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// A [`Refusal`]; the caller then discards `drawn`.
     pub async fn draw_named(&self, index: usize, n: u32, drawn: &mut Vec<Reservation>) -> Result<(), Refusal> {
         self.draw_from(Which::Named(index), n, drawn).await
     }
 
-    /// What the generators of these indices say of themselves.
+    /// Returns the status of the generators with these indices.
     pub fn named_status(&self, indices: impl IntoIterator<Item = usize>) -> Vec<NamedStatus> {
         let state = self.lock();
         let boot_ns = self.clock.boot_ns();
@@ -228,7 +226,7 @@ fn generator_of(declaration: &Declaration, server_id: u32) -> Result<Arc<NamedGe
 }
 
 impl State {
-    /// The index of this very generator.
+    /// Returns the index of this very generator.
     fn index_of(&self, generator: &Arc<NamedGenerator>) -> Option<usize> {
         self.named.iter().position(|named| Arc::ptr_eq(&named.generator, generator))
     }
@@ -248,7 +246,7 @@ impl State {
                 time_bits: layout.time_bits(),
                 counter_bits: layout.counter_bits(),
                 counter_start: declaration.counter_start(),
-                // Another one in each life; the same where a simulated life is played again.
+                // Different in each life, and the same when a simulated life is repeated.
                 seed: boot_ns,
             }))
         } else {
@@ -260,7 +258,7 @@ impl State {
         self.named.len() - 1
     }
 
-    /// What a generator says of itself, and whether its next draw would wait for a save.
+    /// Returns a generator's status, and whether its next draw would wait for a save.
     fn named_status(&self, index: usize, boot_ns: u64, reference_unix_ms: i64) -> (NamedStatus, bool) {
         let Named { generator, source } = &self.named[index];
         let (refusing, awaits_save) = source.refusing(&self.mint, boot_ns);
@@ -287,8 +285,8 @@ impl State {
     }
 }
 
-/// The declarations to go on with after the claim was taken again: those that the save had, with what was `found`
-/// beside them, and those that have come since.
+/// Returns the declarations after the claim was taken again: those of the save with those in `found`, and those added
+/// since.
 pub(super) fn declared_over(
     found: &Arc<Declarations>,
     saved: &Arc<Declarations>,
@@ -297,11 +295,11 @@ pub(super) fn declared_over(
     if Arc::ptr_eq(saved, now) {
         return Arc::clone(found);
     }
-    // What conflicts with what was found is not saved, and so gives no ID: the claim refuses it.
+    // A declaration that conflicts with those found is not saved, and so gives no ID: the claim refuses it.
     found.with(now.generators(), i64::MIN, random_bits).map_or_else(|_| Arc::clone(now), Arc::new)
 }
 
-/// Whether so many generators may have names in one life.
+/// Checks whether so many generators may have names in one life.
 fn may_be_of_one_life<'a>(declarations: impl Iterator<Item = &'a Declaration>) -> Result<(), DeclareError> {
     let (mut count, mut random_values) = (0, 0);
     for declaration in declarations {
@@ -318,12 +316,12 @@ fn may_be_of_one_life<'a>(declarations: impl Iterator<Item = &'a Declaration>) -
     Ok(())
 }
 
-/// As many random bits, 1 to 64.
+/// Returns this number of random bits, 1 to 64.
 fn random_bits(bits: u32) -> u64 {
     rand::random::<u64>() >> (64 - bits.clamp(1, 64))
 }
 
-/// Another order of all values at each start: two lives, or two servers, do not walk through tables in step.
+/// Returns a new order of all values at each start, so that two lives, or two servers, do not follow the same order.
 pub fn random_cycle(bits: u32) -> RandomCycle {
     let mut values: Vec<u32> = (0..1 << bits).collect();
     values.shuffle(&mut rand::rng());
@@ -344,7 +342,7 @@ mod tests {
         };
         assert_eq!(said("g uuid7", 10_000), Ok(()));
         assert!(said("g uuid7", 10_001).unwrap_err().contains("added or changed 10000 times"));
-        // 8 MiB each.
+        // Each takes 8 MiB.
         assert_eq!(said("g layout time:41@1ms random:21", 32), Ok(()));
         assert!(said("g layout time:41@1ms random:21", 33).unwrap_err().contains("take too much memory"));
     }

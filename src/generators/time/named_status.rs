@@ -1,4 +1,4 @@
-//! What a named generator says of itself, for INFO, `GENERATORS` and warnings of its end.
+//! Status of a named generator, for INFO, `GENERATORS` and warnings of its end.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use getid_core::{NamedGenerator, Refusal};
 /// A named generator at one moment.
 #[derive(Clone, Debug)]
 pub struct NamedStatus {
-    /// What does not change of it.
+    /// Declaration and other constants of the generator.
     pub generator: Arc<NamedGenerator>,
-    /// IDs given in this life.
+    /// Number of IDs given in this life.
     pub issued: u64,
-    /// Draws of this life that had to wait.
+    /// Number of draws of this life that had to wait.
     pub waited: u64,
-    /// Draws of this life that were refused.
+    /// Number of draws of this life that were refused.
     pub refused: u64,
-    /// IDs that were given or refused in the last second.
+    /// Number of IDs given or refused in the last second.
     pub asked_per_s: u64,
-    /// How far the next ID is ahead of the reference clock, ms.
+    /// Distance of the next ID ahead of the reference clock, ms.
     pub ahead_ms: u64,
-    /// The time of the next ID, Unix ms; `None` for a kind without time.
+    /// Time of the next ID, Unix ms; `None` for a kind without time.
     pub position_unix_ms: Option<i64>,
-    /// Why a draw of one ID would be refused now, if it would.
+    /// Reason why a draw of one ID would be refused now, if so.
     pub refusing: Option<Refusal>,
 }

@@ -1,77 +1,77 @@
-//! Which draws wait for IDs, and whose turn it is: deficit round robin, and admission by the expected wait. Pure.
+//! The queue of draws that wait for IDs: deficit round robin, and admission by the expected wait. Pure.
 //!
-//! First come, first served by whole turns would make a request for one ID wait for 8,192 of each greedy neighbour. So
-//! IDs are given in slices, and the slices go in turn to three kinds of draws:
+//! With first come, first served by whole turns, a request for one ID would wait for 8,192 of each greedy neighbour. So
+//! IDs are given in slices, which go in turn to three kinds of draws: see [`FairQueue`].
 //!
-//! - **Small draws**, of at most 8 IDs, get every second slice, the oldest first. So a request for one ID
-//!   waits for other small ones only, however many greedy clients there are.
-//! - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
-//!   with one draw at a time, so rounds over draws are rounds over connections.
-//! - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
-//!   leave: those who come later get slices too, so a large draw may wait longer than was foreseen. No draw starves.
-//!
-//! Where one kind has no draw, its slices are the others'. Two rules bound the queue:
-//!
-//! - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by what is queued and the layout's rate, is
-//!   not let in. What is queued before a draw of one slice is no more than one slice of each other, and before a small
-//!   draw no more than twice what small draws miss: they are let in while that is little, or a few greedy clients could
-//!   keep everybody else out. A draw that finds the queue empty is let in whatever it asks for, or it could never be
-//!   served.
-//! - **Leaving.** A draw that is given up leaves at once, and what it asked for is no longer counted.
-//!
-//! Invariants: `queued` is the sum of what the waiting draws miss, each of which misses at least one; `small` and
-//! `by_turn` name each of them once, together. With at most one draw of more than a slice that found the queue empty,
-//! `queued` is at most twice what the layout holds in `id-max-wait-ms`, plus one draw.
+//! Invariants: `queued` is the sum of the IDs that the waiting draws miss, each of which misses at least one; `small`
+//! and `by_turn` contain each of them once, together. With at most one draw of more than a slice that found the queue
+//! empty, `queued` is at most twice the layout's capacity in `id-max-wait-ms`, plus one draw.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use getid_core::checks::{Fault, planted};
 
-/// A slice is what the layout holds in this part of a millisecond, and at least one ID: with a hundred connections in
-/// the queue, a request for one ID waits about 6 ms, whatever the layout.
+/// Number of slices in a millisecond of the layout's capacity. A slice is at least one ID: with a hundred connections
+/// in the queue, a request for one ID waits about 6 ms, whatever the layout.
 const SLICES_PER_MS: u64 = 16;
 
-/// The most IDs of a small draw, unless a slice is smaller.
+/// Maximum number of IDs of a small draw, unless a slice is smaller.
 const SMALL_MAX: u32 = 8;
 
-/// Whose slice comes after whose, where each kind has a draw.
+/// Order of the slices, if each kind has a draw.
 const ORDER: [Kind; 4] = [Kind::Small, Kind::Round, Kind::Small, Kind::Eldest];
 
-/// Which draw gets a slice.
+/// Kind of the draw that gets a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The oldest of the small ones.
+    /// The oldest of the small draws.
     Small,
-    /// The next in the round.
+    /// The next draw in the round.
     Round,
-    /// The one of the others that has waited longest, if that is too long.
+    /// The draw of the others that has waited longest, if that is too long.
     Eldest,
 }
 
-/// Names a draw in the queue; a later one is larger.
+/// Number of a draw in the queue; a later one is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// Waiting draws, each with a `T` of the caller's.
+/// Waiting draws, each with a `T` of the caller's. Slices of IDs go in turn to three kinds of draws:
+///
+/// - **Small draws**, of at most 8 IDs, get every second slice, the oldest first. So a request for one ID waits for
+///   other small ones only, however many greedy clients there are.
+/// - **The rounds** of all others: each gets one slice a round, and goes to the end of the round. A connection waits
+///   with one draw at a time, so rounds over draws are rounds over connections.
+/// - **The eldest of the others**, once it has waited for `id-max-wait-ms`, gets every second slice that small draws
+///   leave. Later draws get slices too, so a large draw may wait longer than was foreseen. No draw starves.
+///
+/// If one kind has no draw, the others get its slices. Two rules bound the queue:
+///
+/// - **Admission.** A draw that would wait longer than `id-max-wait-ms`, by the queued IDs and the layout's rate, is
+///   not admitted. A draw of one slice counts at most one slice of each other draw before it. A small draw counts at
+///   most twice the IDs that small draws miss. Small draws are admitted while that is little, or a few greedy clients
+///   could exclude everyone else. A draw that finds the queue empty is always admitted, or it could never be served.
+/// - **Leaving.** A draw that is given up leaves at once, and its IDs no longer count.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     ids_per_s: u64,
-    /// The most IDs a draw gets before the next has its turn.
+    /// Maximum number of IDs of a draw before the next has its turn.
     slice: u32,
-    /// `id-max-wait-ms`.
+    /// The setting `id-max-wait-ms`.
     max_wait_ms: u64,
     by_arrival: BTreeMap<Ticket, Waiter<T>>,
-    /// Each draw that is not small by its place in the rounds, and by its arrival.
+    /// Each draw that is not small, by its place in the rounds.
     by_turn: BTreeMap<u64, Ticket>,
+    /// Draws that are not small, by their arrival.
     others: BTreeSet<Ticket>,
     /// Small draws by their arrival.
     small: BTreeSet<Ticket>,
     arrivals: u64,
     turns: u64,
     queued: u64,
-    /// What small draws miss.
+    /// Number of IDs that small draws miss.
     small_queued: u64,
-    /// Whose slice it is, as a place in [`ORDER`], and what is left of it.
+    /// Current place in [`ORDER`], and rest of its slice.
     at: usize,
     slice_left: u32,
 }
@@ -79,40 +79,40 @@ pub struct FairQueue<T> {
 #[derive(Debug)]
 struct Waiter<T> {
     missing: u32,
-    /// Whether it got some IDs.
+    /// Whether the draw has some IDs already.
     begun: bool,
     is_small: bool,
-    /// What is left of its slice of this round, at least 1.
+    /// Rest of its slice of this round, at least 1.
     slice_left: u32,
     turn: u64,
     since_ns: u64,
     payload: T,
 }
 
-/// Whose turn it is.
+/// The turn of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// Of which draw.
+    /// The draw.
     pub ticket: Ticket,
-    /// How many IDs it may have now, at least 1.
+    /// Number of IDs it may have now, at least 1.
     pub ids: u32,
-    /// How many it misses in all.
+    /// Number of IDs it misses in all.
     pub missing: u32,
-    /// Whether it got some already.
+    /// Whether the draw has some IDs already.
     pub begun: bool,
 }
 
-/// Why a draw is not let in.
+/// Error of a draw that is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong {
-    /// How long it would wait, ms.
+    /// Expected wait of the draw, ms.
     pub wait_ms: u64,
-    /// `id-max-wait-ms`.
+    /// The setting `id-max-wait-ms`.
     pub max_wait_ms: u64,
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue for a generator that holds so many IDs a second without borrowing.
+    /// Makes an empty queue for a generator with this capacity per second without borrowing.
     pub fn new(ids_per_s: u64, max_wait_ms: u64) -> FairQueue<T> {
         let slice = u32::try_from(ids_per_s / 1000 / SLICES_PER_MS).unwrap_or(u32::MAX).max(1);
         FairQueue {
@@ -132,38 +132,38 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Whether no draw waits.
+    /// Returns true if no draw waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
 
-    /// How many draws wait.
+    /// Returns the number of waiting draws.
     pub fn len(&self) -> usize {
         self.by_arrival.len()
     }
 
-    /// How many IDs they miss in all.
+    /// Returns the number of IDs they miss in all.
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// How long the generator takes for so many IDs, ms, rounded up.
+    /// Returns the time that the generator takes for so many IDs, ms, rounded up.
     pub fn ms_for(&self, ids: u64) -> u64 {
         let ms = (u128::from(ids) * 1000).div_ceil(u128::from(self.ids_per_s));
         u64::try_from(ms).unwrap_or(u64::MAX)
     }
 
-    /// Changes `id-max-wait-ms`: for draws to come, and for the age at which those that wait go first.
+    /// Changes `id-max-wait-ms`: for later draws, and for the age at which waiting ones go first.
     pub fn set_max_wait_ms(&mut self, max_wait_ms: u64) {
         self.max_wait_ms = max_wait_ms;
     }
 
-    /// Whether a draw of `n` may wait. `late_ms` is how long until time has come as far as the first free slot.
+    /// Checks whether a draw of `n` may wait. `late_ms` is the time until the first free slot.
     ///
     /// # Errors
     ///
-    /// It would wait longer than `id-max-wait-ms`.
+    /// [`TooLong`] if it would wait longer than `id-max-wait-ms`.
     pub fn admit(&self, n: u32, late_ms: u64) -> Result<(), TooLong> {
         let before = if self.is_small(n) {
             self.queued.min(self.small_queued.saturating_mul(2).saturating_add(u64::from(self.slice)))
@@ -220,7 +220,7 @@ impl<T> FairQueue<T> {
         Some(waiter.payload)
     }
 
-    /// Whose turn it is at `now_ns`, until [`FairQueue::give`].
+    /// Returns the turn at `now_ns`, which lasts until [`FairQueue::give`].
     pub fn turn(&mut self, now_ns: u64) -> Option<Turn> {
         for next in 0..ORDER.len() {
             let at = (self.at + next) % ORDER.len();
@@ -252,8 +252,8 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Notes that a draw got `n` IDs, at least 1 and at most what it misses. Its payload, and whether that was all:
-    /// then it has left the queue.
+    /// Notes that a draw got `n` IDs, at least 1 and at most the number it misses. Returns its payload, and whether it
+    /// has all: then it has left the queue.
     pub fn give(&mut self, ticket: Ticket, n: u32) -> Option<Given<'_, T>> {
         let missing = self.by_arrival.get(&ticket)?.missing;
         assert!((1..=missing).contains(&n), "{n} ids for a draw that misses {missing}");
@@ -287,18 +287,18 @@ impl<T> FairQueue<T> {
         Some(Given::Some(&waiter.payload))
     }
 
-    /// The draw that has waited longest, how many IDs it misses, and since when it waits.
+    /// Returns the draw that has waited longest, the number of IDs it misses, and the start of its wait.
     pub fn eldest(&self) -> Option<(Ticket, u32, u64)> {
         self.by_arrival.first_key_value().map(|(&ticket, waiter)| (ticket, waiter.missing, waiter.since_ns))
     }
 }
 
-/// What a draw has after [`FairQueue::give`].
+/// State of a draw after [`FairQueue::give`].
 #[derive(Debug)]
 pub enum Given<'a, T> {
-    /// All it asked for: it has left the queue.
+    /// The draw has all its IDs, and has left the queue.
     All(T),
-    /// Some of it: it waits for more.
+    /// The draw has some of its IDs, and waits for more.
     Some(&'a T),
 }
 
@@ -312,7 +312,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Serves `n` IDs in the order of turns; who got how many, piece by piece.
+    /// Serves `n` IDs in the order of turns. Returns the draws and their IDs, piece by piece.
     fn serve(queue: &mut FairQueue<u32>, now_ns: u64, mut n: u32) -> Vec<(u32, u32)> {
         let mut served: Vec<(u32, u32)> = Vec::new();
         while let Some(turn) = queue.turn(now_ns).filter(|_| n > 0) {
@@ -336,7 +336,7 @@ mod tests {
         for who in 0..3 {
             queue.join(0, 10, false, who);
         }
-        // A slice that was cut goes on where it was cut.
+        // A slice that was cut continues where it was cut.
         assert_eq!(serve(&mut queue, 0, 6), [(0, 4), (1, 2)]);
         queue.join(0, 1, false, 9);
         assert_eq!(serve(&mut queue, 0, 100), [(1, 2), (9, 1), (2, 4), (0, 4), (1, 4), (2, 4), (0, 2), (1, 2), (2, 2)]);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_too_long_gets_every_second_slice() {
+    fn a_draw_that_has_waited_too_long_gets_every_second_slice() {
         let mut queue = FairQueue::new(64_000, 1000);
         queue.join(0, 50, false, 0);
         queue.join(600 * MS, 50, false, 1);
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(served.iter().map(|(_, ids)| *ids).collect::<Vec<_>>(), [4; 4], "{served:?}");
     }
 
-    /// Whoever has got some is never refused for the rest, so the queue has to remember it.
+    /// A draw that has some IDs is never refused for the rest, so the queue has to remember it.
     #[test]
     fn a_draw_that_got_some_has_begun() {
         let mut queue = FairQueue::new(16_000, 1000);
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(begun(&mut queue), Some((false, 3)));
         assert!(matches!(queue.give(first, 1), Some(Given::Some(0))));
         assert_eq!(begun(&mut queue), Some((true, 2)));
-        // Some of it was had before it came.
+        // It had some of its IDs before it joined.
         let second = queue.join(6, 2, true, 1);
         assert_eq!(queue.eldest(), Some((first, 2, 5)));
         assert_eq!(queue.leave(first), Some(0));
@@ -407,7 +407,7 @@ mod tests {
     fn admission_is_what_is_queued_by_the_layouts_rate() {
         // 512 IDs a ms; 1000 ms hold 512,000.
         let mut queue = FairQueue::new(512_000, 1000);
-        // Nobody waits: whatever it asks for.
+        // The queue is empty, so any draw is admitted.
         assert_eq!(queue.admit(u32::MAX, 0), Ok(()));
         assert_eq!(queue.admit(1, 1001), Err(TooLong { wait_ms: 1001, max_wait_ms: 1000 }));
         for who in 0..51 {
@@ -459,16 +459,16 @@ mod tests {
         since_ns: u64,
         /// IDs that each other draw got since it came, or since its own last slice.
         passed: BTreeMap<u32, u32>,
-        /// IDs that others than small ones got while this small one was the oldest.
+        /// IDs that draws other than small ones got while this small one was the oldest.
         kept_waiting: u32,
     }
 
     proptest! {
-        /// Whatever comes, goes and is served: nothing is lost or given twice; small draws are served in their order
-        /// and wait for no more than a slice of the others; no other draw gets two slices while another waits
-        /// for its first, except the eldest once it is overdue; and the queue is bounded.
+        /// In any sequence of joins, leaves and services: nothing is lost or given twice; small draws are served in
+        /// their order and wait for no more than a slice of the others; no other draw gets two slices while another
+        /// waits for its first, except the eldest once it is overdue; and the queue is bounded.
         #[test]
-        fn nothing_is_lost_and_nobody_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
+        fn nothing_is_lost_and_no_draw_is_passed_over(shard_bits in 0..8_u32, steps in steps()) {
             let max_wait_ms = 50;
             let per_ms = 1 << shard_bits;
             let mut queue = FairQueue::new(1000 * per_ms, max_wait_ms);
@@ -484,7 +484,7 @@ mod tests {
                             let (since_ns, passed) = (now_ns, BTreeMap::new());
                             seen.insert(who, Seen { ticket, missing: n, is_small, since_ns, passed, kept_waiting: 0 });
                         } else {
-                            prop_assert!(!queue.is_empty(), "who finds nobody there is let in");
+                            prop_assert!(!queue.is_empty(), "a draw that finds the queue empty is admitted");
                             let of_small: u64 =
                                 seen.values().filter(|seen| seen.is_small).map(|seen| u64::from(seen.missing)).sum();
                             let before = match n {

@@ -1,4 +1,5 @@
-//! Where a waiting draw gets its IDs: a channel that is filled piece by piece, and closed with how the draw ended.
+//! The seat of a waiting draw, where it gets its IDs: a channel that is filled piece by piece, and closed with the
+//! draw's result.
 
 use std::task::{Context, Poll, Waker};
 
@@ -6,7 +7,7 @@ use getid_core::{Refusal, Reservation};
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the task that serves and the draw that waits share.
+/// Shared state of the task that serves and the draw that waits.
 #[derive(Debug)]
 pub(super) struct Seat(Mutex<Contents>);
 
@@ -22,7 +23,7 @@ impl Seat {
         Seat(Mutex::new(Contents { drawn: Vec::new(), end: None, waker: None }))
     }
 
-    /// Adds IDs; neighbours of the last ones become one piece with them.
+    /// Adds IDs; neighbours of the last ones are merged with them.
     pub(super) fn put(&self, piece: Reservation) {
         let drawn = &mut self.lock().drawn;
         if !drawn.last_mut().is_some_and(|last| last.append(piece)) {
@@ -30,14 +31,14 @@ impl Seat {
         }
     }
 
-    /// Ends the wait. The waker is for the caller, who wakes it once the issuer's lock is released.
+    /// Ends the wait. The caller wakes the returned waker once the issuer's lock is released.
     pub(super) fn end(&self, end: Result<(), Refusal>) -> Option<Waker> {
         let mut seat = self.lock();
         seat.end.get_or_insert(end);
         seat.waker.take()
     }
 
-    /// All that was put, once the wait has ended.
+    /// Returns all IDs that were put, once the wait has ended.
     pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Vec<Reservation>, Refusal>> {
         let mut seat = self.lock();
         let Some(end) = seat.end.take() else {

@@ -1,5 +1,5 @@
-//! What a generator has for itself, under the lock that all share: the queue of those who wait for its IDs, how much is
-//! asked for, and its counters. Which IDs may be given is the mint's to say.
+//! A generator's own state, under the lock that all share: the queue of draws that wait for its IDs, its demand, and
+//! its counters. The mint decides which IDs may be given.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,16 +11,16 @@ use super::demand::Demand;
 use super::queue::{FairQueue, TooLong};
 use super::seat::Seat;
 
-/// Where a generator's IDs come from.
+/// Source of a generator's IDs.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// The mint's own slots: the unnamed generator.
     Slots,
-    /// The mint's line of this index.
+    /// The mint's line with this index.
     Line(usize),
-    /// From no time: they are only counted, and always there.
+    /// A kind without time: its IDs are only counted, and always available.
     Count(u64),
-    /// From nowhere any more: the generator was declared in another way.
+    /// None: the generator was redeclared.
     Retired,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct Source {
     place: Place,
     pub(super) queue: FairQueue<Arc<Seat>>,
     demand: Demand,
-    /// Draws that had to wait.
+    /// Number of draws that had to wait.
     pub(super) waits: u64,
-    /// How long they waited, summed.
+    /// Total duration of these waits, ns.
     pub(super) waited_ns: u64,
-    /// Draws that were refused.
+    /// Number of refused draws.
     pub(super) refusals: u64,
-    /// IDs that they asked for.
+    /// Number of IDs of the refused draws.
     refused_ids: u64,
 }
 
 impl Source {
-    /// Nothing was asked for before `boot_ns`.
+    /// Makes a source without requests before `boot_ns`.
     pub(super) fn new(place: Place, ids_per_s: u64, max_wait_ms: u64, boot_ns: u64) -> Source {
         Source {
             place,
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// IDs given in this life.
+    /// Returns the number of IDs given in this life.
     pub(super) fn issued(&self, mint: &Mint, boot_ns: u64) -> u64 {
         match self.place {
             Place::Slots => mint.ids_issued(),
@@ -93,7 +93,7 @@ impl Source {
         }
     }
 
-    /// Whether a draw of `n` may wait.
+    /// Checks whether a draw of `n` may wait.
     pub(super) fn admit(&self, mint: &Mint, boot_ns: u64, n: u32) -> Result<(), Refusal> {
         let late_ms = match self.place {
             Place::Slots => mint.late_ms(boot_ns),
@@ -116,19 +116,19 @@ impl Source {
         self.refused_ids = self.refused_ids.saturating_add(u64::from(n));
     }
 
-    /// Why a draw of one ID would be refused now, if it would; and whether it would wait for a save.
+    /// Returns why a draw of one ID would be refused now, if so; and whether it would wait for a save.
     pub(super) fn refusing(&self, mint: &Mint, boot_ns: u64) -> (Option<Refusal>, bool) {
         let next_draw = self.can_draw(mint, boot_ns);
         let awaits_save = next_draw == Err(Blocked::Watermark);
         let refusing = match next_draw {
             Err(Blocked::Refused(refusal)) => Some(refusal),
-            // What cannot be drawn at once is refused if it would wait too long.
+            // A draw that is not served at once is refused if it would wait too long.
             Ok(()) | Err(Blocked::Watermark | Blocked::Borrow { .. }) => self.admit(mint, boot_ns, 1).err(),
         };
         (refusing, awaits_save)
     }
 
-    /// Refuses all draws that wait. The wakers are for the caller, who wakes them once the lock is released.
+    /// Refuses all waiting draws. The caller wakes the wakers once the lock is released.
     pub(super) fn refuse_waiting(&mut self, refusal: &Refusal, wakers: &mut Vec<Waker>) {
         while let Some((ticket, missing, _)) = self.queue.eldest() {
             self.note_refused(missing);
@@ -136,7 +136,7 @@ impl Source {
         }
     }
 
-    /// Gives no ID from here on.
+    /// Stops giving IDs permanently.
     pub(super) fn retire(&mut self, wakers: &mut Vec<Waker>) {
         if planted(Fault::RedeclaredGoesOn) {
             return;
@@ -145,7 +145,7 @@ impl Source {
         self.refuse_waiting(&Refusal::Redeclared, wakers);
     }
 
-    /// Notes how much is asked for, about ten times a second.
+    /// Samples the demand, about ten times a second.
     pub(super) fn sample(&mut self, mint: &Mint, boot_ns: u64) {
         let settled = self.settled(mint, boot_ns);
         self.demand.sample(boot_ns, settled, self.queue.queued());
@@ -155,7 +155,7 @@ impl Source {
         &self.demand
     }
 
-    /// IDs given or refused since the start.
+    /// Returns the number of IDs given or refused since the start.
     fn settled(&self, mint: &Mint, boot_ns: u64) -> u64 {
         self.issued(mint, boot_ns).saturating_add(self.refused_ids)
     }

@@ -1,5 +1,5 @@
-//! What comes after a turn's replies: it is counted, what it asks of the server is done, and others hear of logins and
-//! refusals. Of most turns that is the counting alone.
+//! Steps after a turn's replies: counting, running its effect, and publishing logins and denials. For most turns only
+//! the counting is needed.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write as _};
@@ -22,14 +22,15 @@ use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDraw
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
-/// Lines for monitors are gathered up to this before they are given to them.
+/// Size up to which lines for monitors are gathered before they are passed on, bytes.
 const FED_BYTES: usize = 16 * 1024;
 
-/// Buffers of a client that waits for an effect that are not worth counting, bytes: its turn's own places.
+/// Size of the buffers of a client that waits for an effect up to which they are not counted, bytes: its turn's own
+/// memory.
 const QUIET_BYTES: usize = 4096;
 
 impl<T: Transport> Connection<T> {
-    /// Counts what a turn did, but for its effect.
+    /// Counts a turn, except its effect.
     #[inline]
     pub(super) fn count(&self, turn: &mut Turn, draw: Option<MeasuredDraw>) {
         let Some(own) = self.server.metrics.own_commands() else { return };
@@ -54,7 +55,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// ID commands of a turn that got an error for want of IDs.
+    /// Counts ID commands of a turn that got an error instead of IDs.
     #[cold]
     pub(super) fn count_refused(&self, turn: &Turn, text: &str) {
         let Some(own) = self.server.metrics.own_commands() else { return };
@@ -63,7 +64,7 @@ impl<T: Transport> Connection<T> {
             match *reply {
                 Reply::Integers { count } => getids += count,
                 Reply::Bulks { .. } => mgetids += 1,
-                // The others have refusals of their own.
+                // Replies of named generators and sequences have refusals of their own.
                 _ => {}
             }
         }
@@ -72,7 +73,7 @@ impl<T: Transport> Connection<T> {
         own.refuse(Verb::MGetId, mgetids, code);
     }
 
-    /// The same for sequences.
+    /// Counts commands that got an error instead of values of sequences.
     #[cold]
     pub(super) fn count_refused_values(&self, sequences: &SequencesDrawn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
@@ -84,7 +85,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The same for named generators, which may also have had no room for a number.
+    /// Counts commands that got an error instead of IDs of named generators, or for a number that is too wide.
     #[cold]
     pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
@@ -109,7 +110,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Errors, slow commands, and what monitors are shown.
+    /// Counts errors and slow commands, and feeds monitors.
     #[cold]
     fn count_more(&self, turn: &mut Turn) {
         let Some(own) = self.server.metrics.own_commands() else { return };
@@ -130,7 +131,7 @@ impl<T: Transport> Connection<T> {
                     lines.clear();
                 }
                 let peer = self.admission.client.peer.for_monitors();
-                // Writing to a Vec cannot fail.
+                // A write to a Vec cannot fail.
                 let _ = write!(lines, "+{unix_s}.{us:06} [{database} {peer}] ");
                 lines.extend_from_slice(args);
                 lines.extend_from_slice(b"\r\n");
@@ -139,20 +140,20 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Whether there is more to do after a turn than to count it.
+    /// Returns true if there is more to do after a turn than to count it.
     #[inline]
     pub(super) fn has_more_to_do(&self, turn: &Turn) -> bool {
         turn.has_access_news || turn.effect.is_some() || turn.broken.is_some() || self.monitoring.is_some()
     }
 
-    /// Does all that follows a turn but the counting. An error ends the connection.
+    /// Does all steps after a turn except the counting. An error ends the connection.
     pub(super) async fn do_more(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         if buffers.turn.has_access_news {
             self.take_access_news(&mut buffers.turn).await?;
         }
         if let Some(effect) = buffers.turn.effect.take() {
             buffers.busy_since_ns.get_or_insert_with(clock::stopwatch_ns);
-            // Redis counts the request that asks, too.
+            // Redis counts the requesting command too.
             self.admission.client.note_input(buffers.input.len());
             self.perform(effect, buffers).await?;
         }
@@ -166,7 +167,7 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Performs what a turn asks of the server, and puts the answer behind its replies.
+    /// Performs a turn's effect, and appends the answer to its replies.
     async fn perform(&mut self, effect: Effect, buffers: &mut Buffers) -> io::Result<()> {
         self.publish();
         let began_ns = clock::stopwatch_ns();
@@ -180,7 +181,7 @@ impl<T: Transport> Connection<T> {
             match poll_fn(|cx| Poll::Ready(performed.as_mut().poll(cx))).await {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => {
-                    // Hundreds may wait for a disk or a store. One that has sent nothing more holds nothing.
+                    // Hundreds may wait for a disk or a store. A client without further input holds no buffer.
                     buffers.park();
                     let bytes = buffers.memory_bytes();
                     self.note_held(if bytes > QUIET_BYTES { bytes } else { 0 });
@@ -203,12 +204,12 @@ impl<T: Transport> Connection<T> {
                 turn.close = true;
             }
         }
-        // It may have killed itself: requests behind that in the input are not answered.
+        // It may have killed itself: later requests in the input are not answered.
         buffers.turn.close |= self.admission.client.stopping() == Stop::AfterReply;
         Ok(())
     }
 
-    /// Monitors from now on; false if too many do.
+    /// Starts monitoring. Returns false if too many clients do.
     fn monitor(&mut self) -> bool {
         self.monitoring = self.server.monitors.add(&self.admission.client).map(Box::new);
         if self.monitoring.is_none() {
@@ -217,8 +218,8 @@ impl<T: Transport> Connection<T> {
         self.monitoring.is_some()
     }
 
-    /// Writes an answer that may be large as it is made, so that there is never more of it than a few pieces, and
-    /// others go between them. Returns the time it took to make, in ns.
+    /// Writes a possibly large answer while it is made, so that only a few pieces of it are in memory, and other
+    /// clients are served in between. Returns the time it took to make, in ns.
     async fn reply_in_pieces(&mut self, mut pieces: Box<dyn Pieces>, buffers: &mut Buffers) -> io::Result<u64> {
         let Some(protocol) = self.session.answers_in() else { return Ok(0) };
         let mut busy_since_ns = Some(clock::stopwatch_ns());
@@ -258,21 +259,21 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Takes the user that the client has proved to be in its handshake, if there is one of that name. False when the
-    /// connection is to end.
+    /// Logs in as the user that the client proved in its handshake, if there is one of that name. Returns false if the
+    /// connection must end.
     pub(super) fn log_in_by_certificate(&mut self) -> bool {
         self.io.take_user().is_none_or(|name| self.log_in_by_name(&name))
     }
 
-    /// The same for one who has shown that this is its name.
+    /// Logs in as the user of this name, which the client has proved. Returns false if the connection must end.
     pub(super) fn log_in_by_name(&mut self, name: &str) -> bool {
         self.follow_settings();
         !self.session.log_in_as(name) || self.announce(Some(&Proof::Name))
     }
 
-    /// Shows others who the client is before it has its answer, and before a request behind its login is read: who is
-    /// looked for by user, to be deleted or killed, must be found from then on. False when its user is gone, or does
-    /// not accept the login any more.
+    /// Publishes the client's user before the client has its answer, and before a request after its login is read: from
+    /// then on, a search for clients by user, to delete or kill, must find it. Returns false if its user is gone, or no
+    /// longer accepts the login.
     fn announce(&mut self, login: Option<&Proof>) -> bool {
         self.publish();
         if matches!(login, Some(Proof::Password(_) | Proof::Name)) {
@@ -281,9 +282,8 @@ impl<T: Transport> Connection<T> {
         self.confirm(login)
     }
 
-    /// Whether the user that others see by now is there and accepts this login. Either who replaces a password, or
-    /// deletes the user, and then looks for connections to end sees this one; or it is seen here that the login does
-    /// not hold.
+    /// Returns true if the published user exists and accepts this login. A client that replaces a password, or deletes
+    /// the user, and then searches connections to end finds this one; or this call finds that the login is invalid.
     pub(super) fn confirm(&mut self, login: Option<&Proof>) -> bool {
         self.follow_settings();
         if let Some(proof) = login {
@@ -292,15 +292,14 @@ impl<T: Transport> Connection<T> {
         !self.session.has_lost_user()
     }
 
-    /// Somebody was refused, or logged in. The answer to a login that was wrong is late: an error ends the connection
-    /// meanwhile.
+    /// Handles refusals and logins. The answer to a wrong login is delayed: an error ends the connection meanwhile.
     async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
         let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
         let failures: u64 = wrong.map(|denial| denial.count).sum();
         let left = self.session.unused_permits();
         let kept = if self.session.is_in_exec() { left } else { 0 };
         let permits = std::mem::replace(&mut self.login_permits, kept);
-        // Wrong ones have used theirs.
+        // Wrong logins have used up their permits.
         let right = permits.saturating_sub(left).saturating_sub(u32::try_from(failures).unwrap_or(u32::MAX));
         let released = right + left - kept;
         if released > 0 {
@@ -319,7 +318,7 @@ impl<T: Transport> Connection<T> {
         self.wait(tokio::time::sleep(delay)).await
     }
 
-    /// Waits until the first request that is left may be read: `CLIENT PAUSE` holds it, or it tries passwords. An error
+    /// Waits until the first remaining request may be read: `CLIENT PAUSE` holds it, or it tries passwords. An error
     /// ends the connection.
     pub(super) async fn hold(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         self.publish();
@@ -350,8 +349,8 @@ impl<T: Transport> Connection<T> {
         Ok(())
     }
 
-    /// Waits for what the client cannot end. An error ends the connection: the server stops, which is no time to let a
-    /// held request go on, or nobody is there any more.
+    /// Waits for an event that the client cannot end. An error ends the connection: the server stops, and a held
+    /// request must not continue then, or the client is gone.
     async fn wait(&self, over: impl Future<Output = ()>) -> io::Result<()> {
         Wait::unless_stopped(&self.admission.client).until_or_gone(&self.io, over, false).await?;
         self.note_active();

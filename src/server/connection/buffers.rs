@@ -1,5 +1,4 @@
-//! Buffers belong to connections that work: one that has nothing to say holds none, so that ten thousand idle clients
-//! cost little.
+//! Buffers of connections that have work. An idle connection holds none, so that ten thousand idle clients cost little.
 
 use std::cell::RefCell;
 
@@ -8,83 +7,83 @@ use getid_core::Reservation;
 use crate::metrics::Work;
 use crate::session::{NamedDrawn, SequencesDrawn, Turn, Unblock};
 
-/// Room for one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
+/// Size of one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
 pub(super) const READ_BYTES: usize = 16 * 1024;
 
-/// Room for one read of a client that has to log in and has not: the largest request that it may send.
+/// Size of one read of a client that must log in and has not: the largest request that it may send.
 const UNAUTHENTICATED_READ_BYTES: usize = 8 * 1024;
 
-/// Replies of several turns are gathered up to this before they are written.
+/// Size up to which replies of several turns are gathered before they are written, bytes.
 pub(super) const FLUSH_BYTES: usize = 64 * 1024;
 
-/// The beginning of a request up to this size is copied out of the buffer, so that a client that drips bytes costs
-/// what it sent; a larger one keeps the buffer.
+/// Size up to which the beginning of a request is copied out of the buffer, bytes, so that a client that sends slowly
+/// costs only its input; a larger one keeps the buffer.
 const REST_COPIED_MAX: usize = 8 * 1024;
 
-/// A buffer that grew past this is given back to the system rather than kept for the next connection.
+/// Size above which a buffer is returned to the system rather than kept for the next connection.
 const KEPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Buffers kept for the next connection that has something to say, per thread.
+/// Number of buffers kept for the next connection with work, per thread.
 const KEPT_BUFFERS_MAX: usize = 64;
 
-/// So many of them may be large. A thread needs one as a rule: others come from clients that waited.
+/// Number of these that may be large. A thread usually needs one: others come from clients that waited.
 const KEPT_LARGE_MAX: usize = 2;
 
-/// What each of the others takes at most, bytes: room for a read, and for its replies.
+/// Maximum size of each of the others, bytes: room for a read, and for its replies.
 const KEPT_SMALL_BYTES_MAX: usize = 24 * 1024;
 
-/// What a thread keeps, bytes; `maxmemory-clients` does not count it. Of a large one that is input, output, and encoded
-/// replies of a turn.
+/// Maximum memory that a thread keeps, bytes; `maxmemory-clients` does not count it. A large buffer has input, output,
+/// and encoded replies of a turn.
 pub(crate) const KEPT_POOL_BYTES_MAX: usize =
     KEPT_LARGE_MAX * 3 * KEPT_BYTES_MAX + (KEPT_BUFFERS_MAX - KEPT_LARGE_MAX) * KEPT_SMALL_BYTES_MAX;
 
 thread_local! {
-    // Boxed, so that a read that has to wait moves a pointer and not the whole.
+    // Boxed, so that a read that has to wait moves a pointer instead of the whole.
     #[expect(clippy::vec_box, reason = "buffers travel as one pointer")]
     static KEPT: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The beginning of a request whose end has not come. Boxed where it is kept, for most connections have none.
+/// The beginning of an incomplete request. Boxed where it is kept, since most connections have none.
 #[derive(Debug)]
 pub(super) struct Rest(Vec<u8>);
 
 impl Rest {
-    /// Memory that it takes, bytes.
+    /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.capacity()
     }
 }
 
-/// What a connection works with from one read to the last answer to it.
+/// Buffers of a connection from one read to the last answer to it.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     pub(super) input: Vec<u8>,
-    /// How much of the input has become turns, bytes.
+    /// Size of the input that has become turns, bytes.
     pub(super) used: usize,
     pub(super) output: Vec<u8>,
     pub(super) turn: Turn,
     pub(super) drawn: Vec<Reservation>,
     pub(super) named: NamedDrawn,
     pub(super) sequences: SequencesDrawn,
-    /// Set by `CLIENT UNBLOCK`, which ends the wait of all that has been read, be it in several turns.
+    /// Set by `CLIENT UNBLOCK`, which ends the wait of the whole input read so far, even in several turns.
     pub(super) unblocked: Option<Unblock>,
-    /// What was done since it was last counted.
+    /// Work done since the last count.
     pub(super) work: Work,
-    /// What an answer holds that is being written piece by piece, bytes.
+    /// Memory of an answer that is being written piece by piece, bytes.
     pub(super) answer_bytes: usize,
-    /// Whether a generator or a sequence refused what the turn asked.
+    /// Whether a generator or a sequence refused a draw of the turn.
     pub(super) is_refused: bool,
-    /// When others began to wait for this client, as far as it is known to have more to say than IDs.
+    /// Time since which other clients wait for this one, in ns, as far as it is known to have more work than IDs.
     pub(super) busy_since_ns: Option<u64>,
 }
 
 impl Buffers {
-    /// Buffers for one read: those of a connection that worked before, where there are any.
+    /// Returns buffers for one read: those of an earlier connection, if any are kept.
     pub(super) fn take() -> Box<Buffers> {
         KEPT.with_borrow_mut(Vec::pop).unwrap_or_default()
     }
 
-    /// As good as new, for the next read. A turn is emptied by who reads the next one into it.
+    /// Empties the buffers for the next read. A turn is emptied by the read of the next one.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.input.clear();
@@ -121,11 +120,11 @@ impl Buffers {
                 self.input.extend_from_slice(&rest.0);
             }
         }
-        // Doubling, so that a large request is copied a bounded number of times, and costs at most twice what came.
+        // Doubling, so that a large request is copied a bounded number of times, and costs at most twice its size.
         self.input.reserve(READ_BYTES.max(self.input.len()));
     }
 
-    /// The same for a client that has to log in: less room, of its own.
+    /// Prepares a read for a client that must log in: with a smaller buffer of its own.
     #[cold]
     pub(super) fn resume_unauthenticated(&mut self, rest: Option<&Rest>) {
         let rest = rest.map_or(&[][..], |rest| &rest.0);
@@ -133,7 +132,7 @@ impl Buffers {
         self.input.extend_from_slice(rest);
     }
 
-    /// The opposite of both: leaves what was not used to the connection.
+    /// Leaves unused input to the connection, for `resume`.
     #[inline]
     pub(super) fn suspend(&mut self, rest: &mut Option<Box<Rest>>) {
         if self.used < self.input.len() {
@@ -149,12 +148,12 @@ impl Buffers {
             self.input.drain(..self.used);
             *rest = Some(Box::new(Rest(std::mem::take(&mut self.input))));
         } else if rest.is_none() {
-            // Else the read brought nothing, and the same is there.
+            // Otherwise the read brought nothing, and the rest is unchanged.
             *rest = Some(Box::new(Rest(self.input[self.used..].to_vec())));
         }
     }
 
-    /// Leaves no more than what is needed to go on, for a client that is waited for.
+    /// Reduces the buffers to the minimum for a connection that has to wait.
     #[cold]
     pub(super) fn park(&mut self) {
         let rest = self.input[self.used..].to_vec();
@@ -173,7 +172,7 @@ impl Buffers {
         Box::new(Buffers { input, output, ..Buffers::default() }).give_back();
     }
 
-    /// Memory that they take, bytes.
+    /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let drawn = self.drawn.capacity() * size_of::<Reservation>();
         let beside = self.named.memory_bytes() + self.sequences.memory_bytes();

@@ -1,6 +1,6 @@
-//! A turn's IDs and values: nearly always there at once, else waited for, in turn with others.
+//! A turn's IDs and values: nearly always available at once, otherwise waited for, in turn with others.
 //!
-//! What is asked of sequences is in `sequences`.
+//! `sequences` has the part for sequences.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -22,48 +22,49 @@ use crate::server::transport::Transport;
 use crate::session::{Beside, Draws, NamedDrawn, NamedPart, SequencesDrawn, Source, Turn, Unblock};
 use crate::system::{clock, noise};
 
-/// The index of the generator that has no name.
+/// Index of the unnamed generator.
 const UNNAMED: usize = 0;
 
-/// IDs at a time for a client that may be gone, if a reply of its own does not need more.
+/// Number of IDs drawn at a time for a client that may be gone, if a reply of its own does not need more.
 const PART_IDS: u32 = 100;
 
-/// Draws that do not wait are measured now and then; all of them, if commands from this time on are to be told.
+/// Draws without a wait are measured now and then; all of them, if commands of this duration or less are noted, ns.
 const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 
-/// What came of a turn's draw.
+/// Result of a turn's draw.
 #[derive(Debug, Default)]
 pub(super) struct Draw {
     pub(super) outcome: Outcome,
-    /// How long it took, if that was measured.
+    /// Duration of the draw, if measured.
     pub(super) measured: Option<MeasuredDraw>,
 }
 
-/// Whether a turn has its IDs.
+/// Outcome of a turn's draw.
 #[derive(Debug, Default)]
 pub(super) enum Outcome {
-    /// It has those of the unnamed generator, and asks no other.
+    /// The unnamed generator gave all IDs, and there are no other draws.
     #[default]
     Drawn,
-    /// The unnamed generator gives none, and no other is asked.
+    /// The unnamed generator refused, and there are no other draws.
     Refused(NoIds),
-    /// Named generators or sequences were asked: what they gave is in the buffers. The unnamed one may give none.
+    /// There are draws from named generators or sequences, whose results are in the buffers. The unnamed generator may
+    /// have refused.
     Beside(Option<NoIds>),
 }
 
-/// What is left to do for a turn's draw.
+/// Rest of a turn's draw.
 #[derive(Debug)]
 pub(super) struct Unfinished {
-    /// Why the unnamed generator gives no IDs.
+    /// Reason why the unnamed generator refused.
     refused: Option<NoIds>,
-    /// When a draw that is measured began.
+    /// Start of the draw in ns, if it is measured.
     began_ns: Option<u64>,
 }
 
-/// Why a turn gets no IDs. `Display` is the text of the error reply.
+/// Reason why a turn gets no IDs. `Display` is the text of the error reply.
 #[derive(Debug)]
 pub(super) enum NoIds {
-    /// Boxed, for it is rare, and a part of every idle connection otherwise.
+    /// Boxed, since it is rare, and otherwise a part of every idle connection.
     Refused(Box<Refusal>),
     Unblocked(Unblock),
 }
@@ -77,39 +78,39 @@ impl fmt::Display for NoIds {
     }
 }
 
-/// What a turn that waits has come to.
+/// State of a turn that waits.
 #[derive(Debug)]
 pub(super) struct Later {
-    /// Why the unnamed generator gives no IDs.
+    /// Reason why the unnamed generator refused.
     refused: Option<NoIds>,
-    /// Until when it waits for values of sequences, all together.
+    /// Deadline of the wait for values of all sequences together.
     pub(super) values_until: Option<Instant>,
-    /// Whether a wait ends when the client is seen to have finished sending.
+    /// Whether a wait ends when the client is found to have finished sending.
     ends_half_closed: bool,
 }
 
-/// How a wait ended.
+/// End of a wait.
 pub(super) enum Ended<R> {
-    /// By what was waited for.
+    /// The awaited result.
     Ready(R),
-    /// Before that.
+    /// Another end before it.
     Early(Waited),
 }
 
-/// What came of a wait.
+/// Result of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     Drawn,
-    /// The refusal is where the draw's IDs would be.
+    /// The refusal is in the place of the draw's IDs.
     Refused,
-    /// By `CLIENT UNBLOCK`.
+    /// Ended by `CLIENT UNBLOCK`.
     Unblocked(Unblock),
     /// The client has finished sending; nothing else has happened.
     HalfClosed,
 }
 
 impl Draw {
-    /// Whether a generator or a sequence refused.
+    /// Returns true if a generator or a sequence refused.
     #[inline]
     pub(super) fn is_refused(&self, named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
         match &self.outcome {
@@ -121,7 +122,7 @@ impl Draw {
 }
 
 impl Outcome {
-    /// That of a turn whose draws have come to an end.
+    /// Returns the outcome of a turn whose draws have ended.
     fn of(turn: &Turn, refused: Option<NoIds>) -> Outcome {
         match refused {
             refused if turn.draws.named > 0 || turn.draws.sequences > 0 => Outcome::Beside(refused),
@@ -132,7 +133,7 @@ impl Outcome {
 }
 
 impl<T: Transport> Connection<T> {
-    /// Draws the IDs of the unnamed generator as far as that goes without waiting; an error says that there is more to
+    /// Draws the IDs of the unnamed generator as far as possible without a wait. An error means that there is more to
     /// do.
     #[inline]
     pub(super) fn draw_now(&self, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
@@ -162,8 +163,8 @@ impl<T: Transport> Connection<T> {
         Ok(Draw { outcome: Outcome::Drawn, measured })
     }
 
-    /// Goes on with the IDs of named generators, and the values of sequences, in the same way. Those of sequences are
-    /// asked for even if the turn must wait, so that all stores are asked before it waits for one.
+    /// Continues with the IDs of named generators, and the values of sequences, without a wait. Sequences are drawn
+    /// from even if the turn must wait, so that all stores are called before it waits for one.
     #[inline(never)]
     pub(super) fn draw_beside_now(&self, unfinished: Unfinished, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
         let is_whole = unfinished.refused.is_some() || buffers.turn.draws.unnamed == ids_of(&buffers.drawn);
@@ -177,8 +178,8 @@ impl<T: Transport> Connection<T> {
         Ok(Draw { outcome: Outcome::of(turn, unfinished.refused), measured })
     }
 
-    /// Whether all named generators that are asked have given what they have to, or refused. They are asked only if
-    /// nothing is to be waited for before.
+    /// Draws from the named generators. Returns true if all have given their IDs or refused. They are drawn from only
+    /// if no earlier draw has to wait.
     fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawn, is_whole: bool) -> bool {
         let draws = turn.named_draws();
         named.begin(draws.len());
@@ -196,7 +197,7 @@ impl<T: Transport> Connection<T> {
         true
     }
 
-    /// Whether a turn's draw is measured: when it begins.
+    /// Returns the start of a turn's draw, if it is measured.
     #[inline]
     fn begins_measured_draw(&self) -> Option<u64> {
         let own = self.server.metrics.own_commands()?;
@@ -204,11 +205,11 @@ impl<T: Transport> Connection<T> {
         is_measured.then(clock::stopwatch_ns)
     }
 
-    /// Draws what a turn lacks, in turn with others, from one source after the other. Meanwhile the connection holds
-    /// what it needs and no more: its turn, and what it has not read yet. An error ends the connection.
+    /// Draws the rest of a turn's IDs, in turn with others, from one source after the other. Meanwhile the connection
+    /// holds only its turn and its unread input. An error ends the connection.
     pub(super) async fn draw_later(&mut self, unfinished: Unfinished, buffers: &mut Buffers) -> io::Result<Draw> {
         let began_ns = clock::stopwatch_ns();
-        // What is answered already must not wait with the rest.
+        // Earlier replies must not wait with the rest.
         self.flush(buffers).await?;
         self.park(buffers);
         let mut later = Later { refused: unfinished.refused, values_until: None, ends_half_closed: true };
@@ -235,9 +236,9 @@ impl<T: Transport> Connection<T> {
         Ok(Draw { outcome: Outcome::of(&buffers.turn, later.refused), measured })
     }
 
-    /// The same for a client that has finished sending. Perhaps it reads on; perhaps it is gone altogether, which shows
-    /// only when it is sent something. So its replies are sent one by one as their IDs are there, and one that is gone
-    /// leaves its place in the queue after the first. Ends with the first refusal, and with `CLIENT UNBLOCK`.
+    /// Draws the rest for a client that has finished sending. It may read on, or be gone altogether, which shows only
+    /// when data is sent. So its replies are sent one by one as their IDs arrive, and a client that is gone leaves its
+    /// place in the queue after the first. Ends with the first refusal, and with `CLIENT UNBLOCK`.
     async fn draw_in_parts(&mut self, later: &mut Later, buffers: &mut Buffers) -> io::Result<Option<Unblock>> {
         while let Some((source, wanted)) = buffers.turn.next_ids(PART_IDS) {
             let drawn = match source {
@@ -262,14 +263,14 @@ impl<T: Transport> Connection<T> {
         Ok(None)
     }
 
-    /// Puts the next reply into the output.
+    /// Writes the next reply into the output.
     fn write_next(&self, buffers: &mut Buffers) {
         let Buffers { turn, drawn, named, sequences, output, .. } = buffers;
         let mut beside = Beside { named, sequences, noise: &mut noise::bits };
         self.session.write_next(turn, drawn, &mut beside, output);
     }
 
-    /// Draws what is missing of one generator, in turn with others. An error ends the connection.
+    /// Draws the missing IDs of one generator, in turn with others. An error ends the connection.
     async fn wait_for_ids(
         &mut self,
         source: Source,
@@ -314,12 +315,12 @@ impl<T: Transport> Connection<T> {
     ) -> io::Result<Ended<F::Output>> {
         self.publish();
         let client = &*self.admission.client;
-        // Until it is served it is not idle, however long that takes.
+        // The client is not idle until it is served, however long that takes.
         let _waiting = client.waits_for_ids();
         let ids = async {
             tokio::select! {
                 biased;
-                // A reset is told at once, the end of what a client sends when its turn to be looked at comes.
+                // A reset is noticed at once, the end of a client's input when its turn for a check comes.
                 _ = self.io.ready(Interest::ERROR) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
                 drawn = draw => Ok(Ended::Ready(drawn)),
                 how = unblocked(client) => Ok(Ended::Early(Waited::Unblocked(how))),
@@ -332,12 +333,12 @@ impl<T: Transport> Connection<T> {
             }
             None => Ended::Early(Waited::HalfClosed),
         };
-        // Whoever ended the wait was told so, though the IDs may have come at that moment.
+        // `CLIENT UNBLOCK` has reported the end of the wait, even if the IDs came at that moment.
         Ok(client.end_wait().map_or(waited, |how| Ended::Early(Waited::Unblocked(how))))
     }
 }
 
-/// What a turn comes to whose unnamed generator refuses: named ones may give theirs all the same.
+/// Returns the result of a turn whose unnamed generator refuses: named ones may still give IDs.
 #[cold]
 fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Draw, Unfinished> {
     let why = NoIds::Refused(Box::new(refusal));
@@ -347,7 +348,7 @@ fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Dr
     Ok(Draw { outcome: Outcome::Refused(why), measured: None })
 }
 
-/// The draw of a turn behind one whose wait `CLIENT UNBLOCK` has ended.
+/// Returns the draw of a turn after one whose wait `CLIENT UNBLOCK` has ended.
 #[cold]
 fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
     buffers.named.begin(buffers.turn.named_draws().len());
@@ -356,7 +357,7 @@ fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
     Draw { outcome: Outcome::of(&buffers.turn, refused.or(Some(NoIds::Unblocked(how)))), measured: None }
 }
 
-/// Refuses whatever a turn lacks. Returns why the unnamed generator gives nothing.
+/// Refuses all missing IDs of a turn. Returns why the unnamed generator gives nothing.
 fn refuse_missing(how: Unblock, mut refused: Option<NoIds>, buffers: &mut Buffers) -> Option<NoIds> {
     while let Some((source, _)) = next_missing(buffers, refused.is_some()) {
         let place = match source {
@@ -372,8 +373,8 @@ fn refuse_missing(how: Unblock, mut refused: Option<NoIds>, buffers: &mut Buffer
     refused
 }
 
-/// The next source that has not given all that a turn asks of it, and has not refused; and how many IDs are missing, or
-/// how many commands have no values.
+/// Returns the next source with missing IDs that has not refused, and the number of missing IDs, or of commands without
+/// values.
 fn next_missing(buffers: &Buffers, is_refused: bool) -> Option<(Source, u32)> {
     let Buffers { turn, drawn, named, sequences, .. } = buffers;
     let unnamed = turn.draws.unnamed.saturating_sub(ids_of(drawn));

@@ -1,8 +1,8 @@
-//! A client without a socket: what the HTTP port asks, as commands.
+//! A client without a socket, with which the HTTP port runs commands.
 //!
-//! It is a connection like any other, so that whatever holds for a command holds for a request over HTTP: users and
-//! their permissions, the protected mode, `CLIENT PAUSE`, limits, statistics, `MONITOR`, `SLOWLOG`, `ACL LOG`. Only
-//! its bytes come from the caller and go to the caller.
+//! It is a connection like any other, so that all rules for commands apply to requests over HTTP: users and their
+//! permissions, the protected mode, `CLIENT PAUSE`, limits, statistics, `MONITOR`, `SLOWLOG`, `ACL LOG`. Only its bytes
+//! come from the caller and go to the caller.
 
 use std::io;
 use std::pin::Pin;
@@ -21,24 +21,25 @@ use crate::server::registry::{Client, Ends, Stop};
 use crate::server::transport::Transport;
 use crate::session::{ClientView, Session};
 
-/// What `CLIENT LIST` shows of it as `lib-name`.
+/// Value of `lib-name` in `CLIENT LIST`.
 const LIBRARY: &str = "http";
 
 /// A client that speaks RESP3 in this process.
 ///
-/// One whose [`ask`](LocalClient::ask) was let go of in the middle has a request under way, and is to be dropped.
+/// If an [`ask`](LocalClient::ask) was dropped before its end, a request is still running, and the client must be
+/// dropped.
 pub struct LocalClient {
     connection: Box<Connection<Sink>>,
 }
 
 impl LocalClient {
-    /// A client that has said nothing yet; `None` when the server stops. Must be made and used on one task.
+    /// Makes a client without a login; `None` when the server stops. Must be made and used on one task.
     pub fn new(server: &Arc<Server>, origin: Origin, ends: Ends) -> Option<LocalClient> {
         let uptime_s = server.metrics.uptime_s.load(Relaxed);
         let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
         let session = session.speaking(Protocol::Resp3, LIBRARY);
         let admission = server.clients.admit_http(session.view().clone(), ends, uptime_s)?;
-        // Behind the admission: either this sees that the server stops, or the client is told.
+        // After the admission: either this call sees that the server stops, or the client is notified.
         if server.is_stopping() {
             return None;
         }
@@ -46,27 +47,27 @@ impl LocalClient {
         Some(LocalClient { connection })
     }
 
-    /// As others see it.
+    /// Returns the client as the registry has it.
     pub fn client(&self) -> &Arc<Client> {
         &self.connection.admission.client
     }
 
-    /// Who it is by now.
+    /// Returns the session's public state.
     pub fn view(&self) -> &ClientView {
         self.connection.session.view()
     }
 
-    /// Whether it has logged in, or needs not.
+    /// Returns true if the client has logged in, or needs no login.
     pub fn is_authenticated(&self) -> bool {
         self.connection.session.is_authenticated()
     }
 
-    /// [`Session::may_run`].
+    /// Implements [`Session::may_run`].
     pub fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
         self.connection.session.may_run(command, key)
     }
 
-    /// Logs in as this user without a password; false if there is none, or it is off.
+    /// Logs in as this user without a password. Returns false if the user does not exist, or is off.
     pub fn log_in_as(&mut self, user: &str) -> bool {
         self.connection.follow_settings();
         let is_user = self.connection.session.log_in_as(user);
@@ -74,27 +75,27 @@ impl LocalClient {
         is_user && self.connection.confirm(Some(&Proof::Name))
     }
 
-    /// Logs in as the user that the client's certificate names, if there is one of that name. False when the user has
-    /// gone meanwhile.
+    /// Logs in as the user that the client's certificate names, if there is one of that name. Returns false if the user
+    /// has gone meanwhile.
     pub fn log_in_by_certificate(&mut self, user: &str) -> bool {
         self.connection.log_in_by_name(user)
     }
 
-    /// How many passwords were wrong; each makes the answer to the next one later.
+    /// Returns the number of wrong passwords; each delays the answer to the next one.
     pub fn wrong_logins(&self) -> u32 {
         self.connection.wrong_logins
     }
 
-    /// Begins with so many.
+    /// Sets the number of wrong passwords.
     pub fn set_wrong_logins(&mut self, wrong: u32) {
         self.connection.wrong_logins = wrong;
     }
 
-    /// The reply to a request, both as bytes of RESP.
+    /// Returns the reply to a request, both as bytes of RESP.
     ///
     /// # Errors
     ///
-    /// When the client was told to end (`CLIENT KILL`, a stop, a user that was deleted): it is of no use any more.
+    /// Fails if the client must end (`CLIENT KILL`, a stop, a deleted user), after which it cannot be used.
     pub async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
         if self.client().stopping() != Stop::No {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -113,13 +114,13 @@ impl LocalClient {
     }
 }
 
-/// Where the replies go.
+/// Destination of the replies.
 #[derive(Debug, Default)]
 struct Sink(Vec<u8>);
 
 impl AsyncRead for Sink {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        // Nothing comes this way.
+        // No input comes this way.
         Poll::Pending
     }
 }
@@ -140,7 +141,7 @@ impl AsyncWrite for Sink {
 }
 
 impl Transport for Sink {
-    /// It has no socket that could be ready, or gone: whoever waits for a reply lets go of it.
+    /// There is no socket that could be ready, or gone: a caller that stops waiting drops the future.
     async fn ready(&self, _: Interest) -> io::Result<Ready> {
         std::future::pending().await
     }

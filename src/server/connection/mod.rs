@@ -1,13 +1,13 @@
 //! A client's socket: bytes in, turns, bytes out.
 //!
-//! One read, one draw and one write a turn; everything the bytes mean is decided by the
-//! [`Session`](crate::session::Session), which is pure. A reply that the client does not take stops the reading: a
+//! Each turn has one read, one draw and one write; the meaning of the bytes is left to the
+//! [`Session`](crate::session::Session), which is pure. A reply that the client does not read stops the reading: a
 //! client that sends and never reads costs one turn's input and output, and no more IDs.
 //!
 //! Invariant: before every read, all complete requests that arrived are answered.
 //!
-//! A turn that has to wait for nothing is plain calls, by `answer_now`; where one has to wait, `finish` does it, and
-//! `answer_now` goes on behind. The client's task is in `task`.
+//! A turn without a wait is plain calls, by `answer_now`. `finish` does a step that has to wait, and `answer_now`
+//! continues after it. The client's task is in `task`.
 
 mod after_turn;
 mod buffers;
@@ -42,28 +42,28 @@ use crate::server::transport::Transport;
 use crate::session::Beside;
 use crate::system::{clock, noise};
 
-/// Replies to a client that has to log in and has not are gathered up to this before they are written: it is not worth
-/// a large buffer.
+/// Size up to which replies to a client that must log in and has not are gathered before they are written, bytes: it is
+/// not worth a large buffer.
 const UNAUTHENTICATED_FLUSH_BYTES: usize = 2 * 1024;
 
-/// A client that has sent so much without the server waiting for it lets others go first before its next read, bytes.
-/// What that took is not always known: commands are not timed that give IDs or are refused, and many that are small.
+/// Size of input without a wait after which a client lets others go first before its next read, bytes. Its cost is not
+/// always known: commands that give IDs or are refused are not timed, nor are many small ones.
 const UNBROKEN_BYTES: usize = READ_BYTES;
 
-/// The steps of a turn at which answering may begin again, in their order.
+/// The steps of a turn at which answering may resume, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// Requests become a turn, and that its replies.
+    /// Reads requests into a turn, and writes its replies.
     Read,
-    /// What the turn asks beyond its replies is done.
+    /// Performs the turn's effect and other work after the replies.
     Do,
     Flush,
     GiveWay,
-    /// Whether there is a next turn.
+    /// Checks whether there is a next turn.
     Next,
 }
 
-/// What a turn has to wait for.
+/// A step of a turn that has to wait.
 #[derive(Debug)]
 enum Later {
     Draw(Unfinished),
@@ -73,20 +73,20 @@ enum Later {
     Hold,
 }
 
-/// How far an input was answered.
+/// Progress of answering an input.
 #[derive(Debug)]
 enum Answered {
-    /// To its end. The client may have had its thread for so long that it `gives_way` to others.
+    /// Answered to its end. The client may have had its thread for so long that it `gives_way` to others.
     All { gives_way: bool },
-    /// To its end, and there is nothing more to come.
+    /// Answered to its end, and the connection ends.
     AndEnds,
-    /// To a turn that has to wait.
+    /// Answered up to a turn that has to wait.
     Part(Later),
 }
 
 impl<T: Transport> Connection<T> {
-    /// Reads once, behind what is left of the input before. True if there is something to answer, or to put out: lines
-    /// that a monitor is to be sent. False at the end of the stream, or when told to stop.
+    /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or there are lines
+    /// for a monitor to send. Returns false at the end of the stream, or when the connection must stop.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let Connection { server, admission, io, rest, monitoring, session, unbroken_bytes, put_off_for, .. } = self;
@@ -94,7 +94,7 @@ impl<T: Transport> Connection<T> {
             return Poll::Ready(Ok(false));
         }
         if server.clients.puts_off(put_off_for) {
-            // Behind all that are to be polled, and so behind those that are to go.
+            // Behind all tasks that are ready, and so behind the clients that are to go.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -124,7 +124,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Answers every complete request of the input, in as many turns as it takes, as far as nothing has to wait. Begins
+    /// Answers every complete request of the input, in as many turns as needed, as far as nothing has to wait. Begins
     /// at `from`.
     #[expect(clippy::inline_always, reason = "the task's copy begins at the first step: its tests of `from` go away")]
     #[inline(always)]
@@ -164,7 +164,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The same, waiting for whatever has to be waited for. False when the connection is to end.
+    /// Answers every complete request of the input, with all waits. Returns false if the connection must end.
     async fn answer(&mut self, mut from: Step, buffers: &mut Buffers) -> io::Result<bool> {
         loop {
             match poll_fn(|cx| Poll::Ready(self.answer_now(from, buffers, cx))).await? {
@@ -180,13 +180,13 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Waits for what a turn has to wait for, and answers the rest. False when the connection is to end.
+    /// Waits for a step of a turn, and answers the rest. Returns false if the connection must end.
     async fn answer_later(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<bool> {
         let from = self.finish(later, buffers).await?;
         self.answer(from, buffers).await
     }
 
-    /// Takes the step for which a turn has to wait. Returns where to go on. Boxed is what is large: thousands may wait
+    /// Takes the step for which a turn has to wait. Returns the next step. Large futures are boxed: thousands may wait
     /// for their sockets, and would each have room for the largest wait.
     async fn finish(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<Step> {
         match later {
@@ -204,7 +204,7 @@ impl<T: Transport> Connection<T> {
                 Ok(Step::GiveWay)
             }
             Later::GiveWay => {
-                // Hundreds may be here with a pipeline of which each step takes long.
+                // Hundreds may be here with a pipeline in which each step takes long.
                 self.note_held(buffers.memory_bytes());
                 tokio::task::yield_now().await;
                 buffers.busy_since_ns = Some(clock::stopwatch_ns());
@@ -217,7 +217,7 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The next turn: requests become replies, and IDs to draw for them.
+    /// Reads the next turn: requests become replies, and IDs to draw for them.
     #[inline]
     fn read_turn(&mut self, buffers: &mut Buffers) {
         self.follow_settings();
@@ -227,7 +227,7 @@ impl<T: Transport> Connection<T> {
         work.requests += u64::from(turn.commands);
     }
 
-    /// Puts the turn's replies into the output, and counts them.
+    /// Writes the turn's replies into the output, and counts them.
     #[expect(clippy::inline_always, reason = "nearly all turns are written in one of its two places")]
     #[inline(always)]
     fn write_turn(&self, draw: &Draw, buffers: &mut Buffers) {
@@ -259,15 +259,16 @@ impl<T: Transport> Connection<T> {
         self.count(turn, draw.measured);
     }
 
-    /// Whether replies go out though there are more to come.
+    /// Returns true if replies are sent although more will follow.
     #[inline]
     fn is_to_flush(&self, buffers: &Buffers) -> bool {
         let bytes = buffers.output.len();
         bytes >= FLUSH_BYTES || (bytes >= UNAUTHENTICATED_FLUSH_BYTES && !self.session.is_authenticated())
     }
 
-    /// Whether others are to have their turn, for this client had its own for long, has sent much, or was refused: a
-    /// refusal costs its client nothing and comes at once, so that a hundred of them could hold the thread.
+    /// Returns true if other clients must have their turn, because this client had its own for long, has sent much, or
+    /// was refused. A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
+    /// thread.
     #[inline]
     fn gives_way(&mut self, is_last: bool, buffers: &mut Buffers) -> bool {
         let Buffers { busy_since_ns, turn, is_refused, .. } = buffers;
@@ -284,7 +285,7 @@ impl<T: Transport> Connection<T> {
         was_long || *is_refused
     }
 
-    /// Keeps what the next read begins with, and counts what was done.
+    /// Keeps the beginning of the next read, and counts the work done.
     #[inline]
     fn suspend(&mut self, buffers: &mut Buffers) {
         self.publish();
@@ -297,14 +298,14 @@ impl<T: Transport> Connection<T> {
         self.count_work(buffers);
     }
 
-    /// Counts what was done since it was last counted.
+    /// Counts the work done since the last count.
     #[inline]
     fn count_work(&self, buffers: &mut Buffers) {
         self.server.metrics.add_read(std::mem::take(&mut buffers.work));
     }
 }
 
-/// One read into the spare room of `input`.
+/// Reads once into the spare room of `input`.
 fn poll_read<T: AsyncRead + Unpin>(
     mut io: Pin<&mut T>,
     cx: &mut Context<'_>,
@@ -321,13 +322,13 @@ mod tests {
     use crate::server::registry::Client;
     use crate::session::ClientView;
 
-    /// Ten thousand of them are what an idle server holds: what few clients need has a box of its own.
+    /// An idle server holds ten thousand of them, so fields that few clients need are boxed.
     #[test]
     fn an_idle_connection_is_small() {
         let own = size_of::<Connection<TcpStream>>();
         let (listed, shown) = (size_of::<Client>(), size_of::<ClientView>());
         assert!(own <= 200 && listed <= 168 && shown <= 80, "{own} for itself, {listed} and {shown} in the list");
-        // And what the runtime keeps for each, whatever it waits for.
+        // The runtime keeps this for each, whatever it waits for.
         let task = size_of::<Task<TcpStream>>();
         assert!(task <= 24, "{task} for its task");
     }

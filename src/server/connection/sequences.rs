@@ -1,4 +1,4 @@
-//! A turn's values of sequences: out of memory, else waited for, of all sequences at once and within one deadline.
+//! A turn's values of sequences: from memory, otherwise waited for, for all sequences at once and within one deadline.
 
 use std::io;
 use std::pin::pin;
@@ -17,7 +17,8 @@ use crate::server::transport::Transport;
 use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequencePart, SequencesDrawn, Turn, drop_front};
 
 impl<T: Transport> Connection<T> {
-    /// Takes from each sequence what is in memory; whether that is all that is asked, but for what was refused.
+    /// Takes the values in memory from each sequence. Returns true if nothing is left to wait for; refusals do not
+    /// count as left.
     #[inline]
     pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequencesDrawn) -> bool {
         let draws = turn.sequence_draws();
@@ -43,7 +44,7 @@ impl<T: Transport> Connection<T> {
             match sequences.try_draw(hash, key, asks, runs, left) {
                 Ok(Drawn::All) => {}
                 Ok(Drawn::Waits) => is_whole = false,
-                // What is left waits for values of the newer period.
+                // The rest waits for values of the newer period.
                 Err(SequenceRefusal::Newer { period }) if self.continues_in(&period, name, part) => is_whole = false,
                 Err(refusal) => part.refused = Some(text_of(&refusal, name, draw)),
             }
@@ -51,21 +52,21 @@ impl<T: Transport> Connection<T> {
         is_whole
     }
 
-    /// Continues with a generator in a newer period that another server has begun; false if values of the older one are
-    /// to be written yet.
+    /// Moves a counter to a newer period that another server has begun. Returns false if values of the older one are
+    /// still to be written.
     #[cold]
     fn continues_in(&self, period: &str, name: &str, part: &mut SequencePart) -> bool {
         self.server.generators.advance_period(name, period);
         part.forget_period()
     }
 
-    /// Finds out what a generator counts by now, once a turn; false, and it is refused, if that cannot be.
+    /// Determines the period of a counter, once a turn. Returns false, with a refusal, if that fails.
     #[cold]
     fn has_period(&self, draw: &SequenceDraw, part: &mut SequencePart) -> bool {
         if part.period.is_some() || part.refused.is_some() {
             return part.refused.is_none();
         }
-        // A turn is drawn for by the settings it was read by.
+        // A turn is drawn with the settings it was read with.
         let Some(counter) = self.session.counter_of(draw) else { return false };
         match self.server.generators.counter(counter) {
             Ok(Counter { key, hash, stamp, .. }) => part.period = Some(CounterPeriod { key, hash, stamp }),
@@ -74,12 +75,12 @@ impl<T: Transport> Connection<T> {
         part.refused.is_none()
     }
 
-    /// Waits for what is left: of all sequences, or of the `only` draw for so many commands. An error ends the
+    /// Waits for the rest: of all sequences, or of one draw (`only`) for so many commands. An error ends the
     /// connection.
     ///
-    /// All take their places in the queues before the first is waited for, and all have the same time. That is short,
-    /// so a client that has finished sending waits as others do: if it left the queue to come back for one reply at a
-    /// time, what is reserved for it meanwhile would be skipped.
+    /// All draws join the queues before the first is waited for, and all have the same deadline. That is short, so a
+    /// client that has finished sending waits as others do: if it left the queue and returned for one reply at a time,
+    /// values reserved for it meanwhile would be skipped.
     pub(super) async fn wait_for_values(
         &mut self,
         only: Option<(usize, u32)>,
@@ -158,10 +159,10 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Newer periods that a turn continues in at most, each later than the one before.
+/// Maximum number of newer periods to which a turn moves, each later than the one before.
 const PERIODS_TRIED: usize = 3;
 
-/// The error reply to who asks a sequence, or a generator that counts by one.
+/// Returns the error reply for a sequence, or for a counter.
 #[cold]
 fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String {
     match refusal {
@@ -173,7 +174,7 @@ fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String
     }
 }
 
-/// What a turn asks, and nothing of it drawn yet.
+/// Sets up a turn's sequence draws, without drawing.
 pub(super) fn begin_all(turn: &Turn, values: &mut SequencesDrawn) {
     let draws = turn.sequence_draws();
     values.begin(draws.len());

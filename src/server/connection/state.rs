@@ -1,5 +1,5 @@
-//! What a connection is, and what each step of its loop needs: its output written, its memory counted, the settings in
-//! force followed, and others told who its client is.
+//! State of a connection, and helpers of its loop: writing output, counting memory, following the settings, and
+//! publishing the client's state.
 
 use std::future::poll_fn;
 use std::io;
@@ -22,35 +22,34 @@ use crate::server::transport::Transport;
 
 use crate::session::Session;
 
-/// A client's socket and all that belongs to it.
+/// A client's socket and all its state.
 ///
-/// It lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of it at each
-/// level of calls, and ten thousand idle clients would cost twice as much.
+/// A connection lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of
+/// it at each level of calls, and ten thousand idle clients would cost twice as much.
 pub struct Connection<T> {
     pub(super) server: Arc<Server>,
     pub(super) io: T,
     pub(super) session: Session,
-    /// The version of the settings that the session was last given; 0, the first, when it was made with them or with
-    /// later ones.
+    /// Version of the session's settings; 0, the first, if it was made with them or with later ones.
     settings: u64,
-    /// The beginning of a request whose end has not come; empty for most connections most of the time.
+    /// Beginning of an incomplete request; empty for most connections most of the time.
     pub(super) rest: Option<Box<Rest>>,
-    /// Read since the server last waited for the client or let others go first, bytes.
+    /// Size of the input since the server last waited for the client or let others go first, bytes.
     pub(super) unbroken_bytes: u32,
-    /// The choice of clients to go for which a read was put off last.
+    /// The last choice of clients to evict for which a read was put off.
     pub(super) put_off_for: u32,
-    /// Behind `MONITOR`.
+    /// State of `MONITOR`, if it runs.
     pub(super) monitoring: Option<Box<Monitoring>>,
-    /// How many passwords the session may try.
+    /// Number of passwords that the session may try.
     pub(super) login_permits: u32,
-    /// Passwords that were wrong.
+    /// Number of wrong passwords.
     pub(super) wrong_logins: u32,
     /// Last, so that the socket is closed when the client counts as gone.
     pub(super) admission: Admission,
 }
 
 impl<T: Transport> Connection<T> {
-    /// A connection of a client that was admitted.
+    /// Makes the connection of an admitted client.
     pub fn new(server: Arc<Server>, admission: Admission, session: Session, io: T) -> Box<Self> {
         let mut connection = Box::new(Connection {
             server,
@@ -67,14 +66,14 @@ impl<T: Transport> Connection<T> {
         });
         connection.follow_settings();
         if connection.settings != 0 {
-            // Who closes the default user to all and ends its connections finds this one from its admission on; or it
-            // is seen here that nobody begins as that user any more.
+            // A client that closes the open default user and ends its connections finds this one from its admission on;
+            // or this check resets the login, which no longer is that of the open user.
             connection.session.begin_again();
         }
         connection
     }
 
-    /// Gives the session the settings, and the pause, that are in force by now.
+    /// Gives the session the current settings, and the current pause.
     #[inline]
     pub(super) fn follow_settings(&mut self) {
         let version = self.server.settings.version();
@@ -85,8 +84,8 @@ impl<T: Transport> Connection<T> {
         self.session.set_pause(self.server.pauses.holds());
     }
 
-    /// Shows others who the client is by now. To be called before every wait: who is looked for by name or user,
-    /// perhaps to be killed, must be found while it waits.
+    /// Publishes the client's state. Must be called before every wait: a search for clients by name or user, perhaps to
+    /// kill them, must find it while it waits.
     #[inline]
     pub(super) fn publish(&mut self) {
         if let Some(view) = self.session.take_changed_view() {
@@ -94,19 +93,19 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// The client is not idle.
+    /// Notes that the client is not idle.
     pub(super) fn note_active(&self) {
         self.admission.client.note_active(self.server.metrics.uptime_s.load(Relaxed));
     }
 
-    /// The client is not idle, and has sent what is not used yet.
+    /// Notes that the client is not idle, and the size of its unused input.
     #[inline]
     pub(super) fn touch(&self, buffers: &Buffers) {
         let uptime_s = self.server.metrics.uptime_s.load(Relaxed);
         self.admission.client.touch(uptime_s, buffers.input.len() - buffers.used);
     }
 
-    /// Counts what the client holds of the server's memory from now on: `bytes` of buffers, and what its session keeps.
+    /// Counts the client's share of the server's memory from now on: `bytes` of buffers, and the session's memory.
     #[cold]
     pub(super) fn note_held(&self, bytes: usize) {
         if self.admission.note_held(bytes + self.session.memory_bytes()) {
@@ -114,7 +113,8 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// An error if the client is cut off: replies that nobody hears never come to the socket, where that is seen.
+    /// Fails if the client is cut off. A socket that gets only suppressed replies is never written, where the cut-off
+    /// would be noticed.
     pub(super) fn check_cut_off(&self) -> io::Result<()> {
         match self.admission.client.stopping() {
             Stop::Now => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -122,19 +122,18 @@ impl<T: Transport> Connection<T> {
         }
     }
 
-    /// Leaves the client no more than what is needed to go on, and counts that, for it will have to wait.
+    /// Reduces the client's buffers to the minimum before a wait, and counts them.
     pub(super) fn park(&self, buffers: &mut Buffers) {
         buffers.park();
         self.note_held(buffers.memory_bytes());
     }
 
-    /// Writes all output. A client that does not take it at once is waited for with no more than what it is owed and
-    /// what it has sent.
+    /// Writes all output. A wait for a client that does not read at once holds only its output and its unused input.
     pub(super) async fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
-        // Nearly always the socket takes it, so this is not a wait yet.
+        // Nearly always the socket takes all of it, so this is not a wait yet.
         match poll_fn(|cx| Poll::Ready(self.flush_now(buffers, cx))).await? {
             Poll::Ready(()) => Ok(()),
-            // Boxed: it is rare.
+            // Boxed, since it is rare.
             Poll::Pending => Box::pin(self.flush_slowly(buffers)).await,
         }
     }
@@ -176,7 +175,7 @@ impl<T: Transport> Connection<T> {
         let mut limit = OutputLimit::new(Instant::now());
         let mut written = 0;
         let result = loop {
-            // TLS may have taken all of it and hold the last of it itself: it waits as well.
+            // TLS may have taken all of it and hold the rest itself, which is pending as well.
             let pending = (output.len() - written).max(1);
             client.note_output(pending);
             let config = server.config.get();
@@ -210,8 +209,8 @@ impl<T: Transport> Connection<T> {
     }
 }
 
-/// Writes `output` from `written` on, as far as the transport takes it, and then what the transport keeps itself: TLS
-/// does.
+/// Writes `output` from `written` on, as far as the transport takes it, and then the transport's own buffer, which TLS
+/// has.
 fn poll_write<T: AsyncWrite + Unpin>(
     io: &mut T,
     cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
 //! The task of a client: a future that is small while the client is idle.
 //!
 //! Ten thousand idle clients are ten thousand of these, and each request is one poll of one. So it is written by hand:
-//! what can be done at once is done by plain calls, and what has to wait is a future that is made for that wait and
-//! gone after it. The state of an `async fn` would have room for every wait, all the time.
+//! immediate work is plain calls, and each wait is a future that is made for it and dropped after it. The state of an
+//! `async fn` would have room for every wait, all the time.
 
 use std::future::Future;
 use std::io;
@@ -19,43 +19,43 @@ use crate::logging::throttle::throttled;
 use crate::server::panic_watch::PanicWatch;
 use crate::server::transport::Transport;
 
-/// Time for the peer to take the end of its stream.
+/// Time for the peer to read the end of its stream.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Serves a client until it goes, breaks the protocol, or is told to stop.
+/// Serves a client until it leaves, breaks the protocol, or must stop.
 pub struct Task<T: Transport> {
     state: State<T>,
 }
 
-/// What a halted task waits for. The connection comes back unless that was the end.
+/// Future of a halted task. It returns the connection, unless the connection ended.
 type Halted<T> = Pin<Box<dyn Future<Output = Option<Box<Connection<T>>>> + Send>>;
 
-/// What a client's task does.
+/// State of a client's task.
 enum State<T> {
-    /// It reads, and answers what that brings at once.
+    /// Reading, and answering at once.
     Reads(Box<Connection<T>>),
-    /// It waits for something else than the client's bytes.
+    /// Waiting for something other than the client's bytes.
     Waits(Halted<T>),
     Ended,
 }
 
-/// Why a task can't go on reading at once.
+/// Reason why a task cannot continue reading at once.
 enum Halt {
-    /// A turn has to wait for something.
+    /// A turn has to wait.
     Answer(Later, Box<Buffers>),
     /// The connection ends.
     End(io::Result<()>),
 }
 
 impl<T: Transport + 'static> Connection<T> {
-    /// The client's task.
+    /// Returns the client's task.
     pub fn run(mut self: Box<Self>) -> Task<T> {
         let is_welcome = !T::NAMES_USERS || self.log_in_by_certificate();
         let state = if is_welcome { State::Reads(self) } else { State::Waits(Box::pin(self.halt(Halt::End(Ok(()))))) };
         Task { state }
     }
 
-    /// Reads and answers for as long as nothing has to be waited for but the client.
+    /// Reads and answers while nothing but the client's input has to be waited for.
     fn serve(&mut self, cx: &mut Context<'_>) -> Poll<Halt> {
         let mut buffers = Buffers::take();
         loop {
@@ -74,7 +74,7 @@ impl<T: Transport + 'static> Connection<T> {
                 Ok(Answered::All { gives_way: false }) => buffers.clear(),
                 Ok(Answered::All { gives_way: true }) => {
                     buffers.give_back();
-                    // Its first look says that others are first, and has this task polled again after them.
+                    // Its first poll lets other tasks run first, and has this one polled again after them.
                     let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
@@ -87,7 +87,7 @@ impl<T: Transport + 'static> Connection<T> {
         }
     }
 
-    /// Does what halted the task. Returns the connection, if that goes on.
+    /// Handles a halt of the task. Returns the connection, if it continues.
     async fn halt(mut self: Box<Self>, halt: Halt) -> Option<Box<Self>> {
         let watch = PanicWatch::new(&self.server, self.admission.client.id);
         let end = match halt {
@@ -97,18 +97,18 @@ impl<T: Transport + 'static> Connection<T> {
                     return Some(self);
                 }
                 end => {
-                    // Of an answer that an error cut short.
+                    // The work of an answer that an error cut short.
                     self.count_work(&mut buffers);
                     end.map(drop)
                 }
             },
             Halt::End(end) => end,
         };
-        // Nothing of it is answered any more, and a peer that does not take its end must not keep it.
+        // Its rest is no longer answered, and a peer that does not read the end must not hold memory.
         self.rest = None;
         self.admission.release_held();
         if end.is_ok() {
-            // Tells the peer that this is the end, where the transport has a way to say so; it may be gone already.
+            // Sends the peer the end of the stream, if the transport can; the peer may be gone already.
             let _ = Box::pin(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.io.shutdown())).await;
         }
         drop(watch);

@@ -1,5 +1,5 @@
-//! How a client's task waits, be it for IDs, for the end of a pause, or for its output to go: until that is there, or
-//! the client is told to stop, or its peer is seen to be gone.
+//! Waits of a client's task for IDs, for the end of a pause, or for its output to be sent. They also end when the
+//! client must stop, or its peer is found to be gone.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use crate::server::registry::{Client, Stop};
 use crate::server::transport::{Peer, Transport, peer_of};
 
-/// How long after the first look at a peer the second comes. Each later one takes twice as long, for those who wait
-/// long are many, up to [`LOOK_EVERY_MAX`].
+/// Time from the first check of a peer to the second. Each later interval is twice as long, since many clients may wait
+/// long, up to [`LOOK_EVERY_MAX`].
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The longest time from one look at a peer to the next.
+/// Longest interval between two checks of a peer.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
 
 /// A wait of a client's task.
@@ -27,12 +27,12 @@ pub(in crate::server) struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// A wait that ends when the client is cut off; if it is only to end soon, what it waits for comes first.
+    /// Makes a wait that ends when the client is cut off. A milder stop lets the awaited result come first.
     pub(in crate::server) fn unless_cut_off(client: &'a Client) -> Wait<'a> {
         Wait { client, ended_by: Stop::Now }
     }
 
-    /// A wait that ends when the client is to stop in whatever way.
+    /// Makes a wait that ends with any stop of the client.
     pub(super) fn unless_stopped(client: &'a Client) -> Wait<'a> {
         Wait { client, ended_by: Stop::Drain }
     }
@@ -51,8 +51,8 @@ impl<'a> Wait<'a> {
         })
     }
 
-    /// Waits for `ready`, and looks now and then whether somebody is still there to want it. `None`:
-    /// `ends_half_closed`, and the client has finished sending. An error ends the connection.
+    /// Waits for `ready`, and checks at intervals whether the peer is still there. Returns `None` with
+    /// `ends_half_closed` if the client has finished sending. An error ends the connection.
     pub(super) async fn until_or_gone<T: Transport, F: Future>(
         &self,
         io: &T,
@@ -76,7 +76,7 @@ impl<'a> Wait<'a> {
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
                 Peer::HalfClosed if ends_half_closed => return Ok(None),
                 Peer::HalfClosed | Peer::There => {
-                    // From now on, not from when it was due: a thread that is late must not catch up on looks.
+                    // From now on, not from when it was due: a late thread must not catch up on checks.
                     look.as_mut().reset(Instant::now() + every);
                     every = (2 * every).min(LOOK_EVERY_MAX);
                 }

@@ -1,4 +1,4 @@
-//! `ACL`: users that change for everybody, the ACL file, the log of refusals.
+//! `ACL`: changes of users for all sessions, the ACL file, the log of refusals.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn del_user(server: &Server, names: &[Vec<u8>], client: &Client) -> Value {
     Value::Integer(i64::try_from(gone.len()).unwrap_or(i64::MAX))
 }
 
-/// Digests of passwords are shown to clients that may set users.
+/// Lists the users. Clients that may set users also see digests of passwords.
 fn list(server: &Server, shows_secrets: bool) -> Answer {
     each_user(server, move |user| {
         let rules = if shows_secrets { user.describe() } else { user.describe_redacted() };
@@ -114,7 +114,7 @@ fn gen_pass(digits: usize) -> Value {
     Value::bulk((0..digits).map(digit).collect::<String>())
 }
 
-/// `ACL SAVE` and `ACL LOAD`, on a thread that may wait for the disk.
+/// Runs `ACL SAVE` or `ACL LOAD` on a thread that may wait for the disk.
 async fn at_disk(
     server: &Arc<Server>,
     what: &'static str,
@@ -169,8 +169,7 @@ fn update_users(server: &Server, make: impl FnOnce(&Users) -> Users) {
         .update(|now| Ok::<_, Infallible>(Settings { users: Arc::new(make(&now.users)), ..now.clone() }));
 }
 
-/// Ends the connections of users that were deleted, even if there are new ones of the same names; `own`, which still
-/// gets its answer, after that.
+/// Ends the connections of deleted users, even if there are new ones of the same names; `own` ends after its answer.
 fn end_lost_clients(server: &Server, own: u64) {
     let users = Arc::clone(&server.settings.get().users);
     for client in server.clients.all() {

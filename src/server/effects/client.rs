@@ -1,4 +1,4 @@
-//! `CLIENT`, as far as it is about other connections.
+//! `CLIENT`, for other connections.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,7 +31,7 @@ fn list(server: &Server, filter: &ClientFilter) -> ClientLines {
             clients
         }
         ClientFilter::Ids(ids) => {
-            // A client that is named a thousand times has one line: else a small request has a huge reply.
+            // A client that is named a thousand times has one line: otherwise a small request would have a huge reply.
             let mut named = HashSet::new();
             ids.iter().filter(|id| named.insert(**id)).filter_map(|id| server.clients.get(*id)).collect()
         }
@@ -39,7 +39,7 @@ fn list(server: &Server, filter: &ClientFilter) -> ClientLines {
     ClientLines::new(clients, server.metrics.uptime_s.load(Relaxed))
 }
 
-/// As in Redis, connections are closed when the answer comes: nothing more is done for them.
+/// As in Redis, the connections are closed when the answer comes: nothing more is done for them.
 async fn kill(server: &Server, options: &ClientKill, own: &Client) -> Value {
     let mut killed = 0;
     for client in server.clients.alive() {

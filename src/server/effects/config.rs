@@ -1,4 +1,4 @@
-//! `CONFIG`: the commands; how a change comes into force is told in [`crate::server::settings`].
+//! The commands of `CONFIG`. [`crate::server::settings`] explains how a change takes effect.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::session::ConfigEffect;
 use crate::system::files::{self, Readers};
 use crate::text::glob::Pattern;
 
-/// The most names of one `CONFIG GET`: each is held beside each directive, while others wait.
+/// Maximum number of names in one `CONFIG GET`: each is compared with each directive, while others wait.
 const GET_NAMES_MAX: usize = 1024;
 
-/// The most bytes of them together.
+/// Maximum size of these names together, bytes.
 const GET_BYTES_MAX: usize = 16 << 10;
 
-/// How many of them may be patterns, each of which takes a microsecond a directive at worst.
+/// Maximum number of patterns among them, each of which takes a microsecond a directive at worst.
 const GET_PATTERNS_MAX: usize = 32;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: ConfigEffect, client: &Client) -> Value {
     let who = Actor::from(client);
     match effect {
         ConfigEffect::Get { patterns, shows_secrets } => get(server, &patterns, shows_secrets),
-        // It may read certificates, or come after a change that does.
+        // It may read certificates, or follow a change that does.
         ConfigEffect::Set(pairs) => server.at_disk("CONFIG SET", move |server| set(server, &pairs, who)).await,
         ConfigEffect::Rewrite => server.at_disk("CONFIG REWRITE", move |server| rewrite(server, who)).await,
         ConfigEffect::ResetStat => reset_stat(server, who),
@@ -95,7 +95,7 @@ fn rewrite(server: &Server, who: Actor) -> Value {
 fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, String> {
     let files = FilesFrom(server.process.started_in.clone());
     let config = config_with_users(server);
-    // What the next start would refuse is not written.
+    // Users that the next start would refuse are not written.
     users_of(&config)?;
     let rewritten = config.rewritten(path, &server.process.sources, &files)?;
     let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
@@ -105,12 +105,12 @@ fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, Strin
     Ok(rewritten.overridden)
 }
 
-/// The configuration in force with the users as they are now.
+/// Returns the current configuration with the current users.
 fn config_with_users(server: &Server) -> Config {
     let mut config = Config::clone(&server.config.get());
     let requirepass = config.requirepass.clone();
     if config.password_file.is_some() {
-        // The password is in that file, and is to be nowhere else.
+        // The password is in that file, and must not be elsewhere.
         config.requirepass = None;
     }
     if config.aclfile.is_some() {
@@ -130,7 +130,7 @@ fn config_with_users(server: &Server) -> Config {
     config
 }
 
-/// What INFO counts in its section Stats goes back to zero.
+/// Resets the counters of INFO's section Stats.
 fn reset_stat(server: &Server, who: Actor) -> Value {
     server.audit(Act::ConfigResetStat, who);
     server.metrics.reset();

@@ -1,4 +1,4 @@
-//! Commands about IDs, as far as they look at the clock or the issuer.
+//! Commands about IDs that need the clock or the issuer.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
     })
 }
 
-/// A generator to tell of.
+/// A generator in the answer of `GENERATORS`.
 enum Told {
     Named(NamedStatus),
     Counter(Arc<CounterDeclaration>),
 }
 
-/// Each is a map; what a kind without time has none of is null.
+/// Answers a map for each; fields that a kind without time lacks are null.
 fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> Answer {
     let counters = counters.iter().cloned().map(Told::Counter);
     let all: Vec<_> = named.into_iter().map(Told::Named).chain(counters).collect();
@@ -46,7 +46,8 @@ fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> Answer {
     Answer::Pieces(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
 }
 
-/// The same keys as others have; what is of clocks is null. Where its sequence is, `SEQUENCE INFO` tells.
+/// Returns a counter with the keys of other generators; fields of clocks are null. `SEQUENCE INFO` has the state of its
+/// sequence.
 fn describe_counter(own: &CounterDeclaration) -> Value {
     let (layout, format) = match own.kind() {
         CounterKind::Sequence(None) => (Value::Null, Value::Null),
@@ -97,8 +98,8 @@ fn describe(own: &NamedStatus) -> Value {
     ])
 }
 
-/// Whether IDs are given. At the borrow limit they are, though not to everybody at once: a load balancer that took such
-/// a server out would take away one after the other.
+/// Answers whether IDs are given. At the borrow limit they are, though not to all clients at once: a load balancer that
+/// removed such a server would remove one after the other.
 fn ready(server: &Server, tells_why: bool) -> Value {
     match server.generators.standby_refusal() {
         Some(text) if tells_why => return Value::error(text),

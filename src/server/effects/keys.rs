@@ -1,7 +1,7 @@
-//! Commands about keys: a sequence is found, and what Redis would say of it is answered.
+//! Commands about keys, which find a sequence and answer as Redis would.
 //!
-//! A name that no sequence has is looked for in the store, and a store may have a million names: so requests about many
-//! of them have bounds, and names are listed a page at a time.
+//! A name that is not in memory is looked up in the store, and a store may have a million names. So requests for many
+//! names have bounds, and names are listed a page at a time.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::system::noise;
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
 
-/// Rows that `KEYS` looks at. 12 MB of names at most are held for it.
+/// Maximum number of rows that `KEYS` reads, with at most 12 MB of names.
 const KEYS_MAX: usize = 100_000;
 
-/// Rows of one page.
+/// Number of rows in a page.
 const PAGE_ROWS: u32 = 1000;
 
-/// Names of one `MGET`, `EXISTS`, `TOUCH`, `DEL` that are not in memory: each is a statement.
+/// Maximum number of names of one `MGET`, `EXISTS`, `TOUCH`, `DEL` that are not in memory: each is a statement.
 const LOOKUPS_MAX: usize = 256;
 
-/// What an effect comes to, or the error's text.
+/// Answer of an effect, or the error's text.
 type Outcome = Result<Answer, String>;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> Answer {
@@ -77,7 +77,7 @@ async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> Outcome {
     Ok(Value::Integer(there).into())
 }
 
-/// Whether few enough of these are to be looked for in the store.
+/// Checks the number of names that need a look-up in the store.
 fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<Item = &'a Key>) -> Result<(), String> {
     let is_in_memory = |key: &&Key| {
         let name = key.as_str();
@@ -105,7 +105,7 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
                 server.audit(Act::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
                 return Ok(reply.answer(true, None).into());
             }
-            // Somebody else was a moment earlier.
+            // Another client was faster.
             Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
             Err(error) => return Err(said(error)),
         }
@@ -141,7 +141,7 @@ async fn get_delete(server: &Server, sequences: &Arc<Sequences>, key: Key, clien
     Ok(dropped.map_or(Value::Null, |last| Value::bulk(last.to_string())).into())
 }
 
-/// Drops a sequence if there is one and that is allowed: its last value.
+/// Drops a sequence if it exists and this is allowed. Returns its last value.
 async fn drop_one(
     server: &Server,
     sequences: &Arc<Sequences>,
@@ -180,14 +180,14 @@ async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> Outcome
     Ok(look.answer(fields.as_ref()).into())
 }
 
-/// The pattern of a request.
+/// Parses the pattern of a request.
 pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, String> {
     Pattern::new(pattern, false).map_err(|error| format!("ERR {error}"))
 }
 
 async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> Outcome {
     let pattern = pattern_of(pattern)?;
-    // What is gathered counts for nobody's memory yet.
+    // The collected names do not count in any client's memory yet.
     let _one_at_a_time = server.listing.lock().await;
     let there = sequences.count().await.map_err(|error| error.of("*"))?;
     if there > KEYS_MAX as u64 {
@@ -197,7 +197,7 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> O
         ));
     }
     let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
-    // Others may be made meanwhile.
+    // More sequences may be created meanwhile.
     for _ in 0..=KEYS_MAX / PAGE_ROWS as usize {
         let page = sequences.list(Some(pattern.clone()), &after, PAGE_ROWS).await.map_err(|error| error.of("*"))?;
         for row in page.rows {
@@ -237,7 +237,7 @@ async fn size(sequences: &Arc<Sequences>) -> Outcome {
     Ok(Value::Integer(i64::try_from(there).unwrap_or(i64::MAX)).into())
 }
 
-/// The first one behind a random word, or the first of all.
+/// Answers the first name after a random word, or the first of all.
 async fn random(sequences: &Arc<Sequences>) -> Outcome {
     const LETTERS: &[u8] = b"#-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz{}";
     let bits = noise::bits();
@@ -245,7 +245,7 @@ async fn random(sequences: &Arc<Sequences>) -> Outcome {
         bits.to_ne_bytes().into_iter().take(8).map(|byte| char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
     let words: [String; 2] = [letters.collect(), String::new()];
     for after in &words {
-        // Some, as one may be unreadable.
+        // Several rows, since one may be unreadable.
         let page = sequences.list(None, after, 10).await.map_err(|error| error.of("*"))?;
         if let Some(row) = page.rows.first() {
             return Ok(Value::from(row.key.as_str()).into());

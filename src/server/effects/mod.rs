@@ -1,5 +1,5 @@
-//! What commands do to the server: a file for each family of [`Effect`]s, named as that of its commands in
-//! `session/commands`, and in it one function for each effect.
+//! Effects of commands on the server: a file for each family of [`Effect`]s, named as that of its commands in
+//! `session/commands`, with one function for each effect.
 
 mod acl;
 mod client;
@@ -22,13 +22,13 @@ use crate::resp::Value;
 use crate::server::registry::Client;
 use crate::session::Effect;
 
-/// What has become of an [`Effect`].
+/// Result of an [`Effect`].
 pub enum Answer {
-    /// It is done; this is the reply.
+    /// The effect is done; this is the reply.
     Value(Value),
     /// The reply is written piece by piece.
     Pieces(Box<dyn Pieces>),
-    /// It is done, there is no reply, and the connection ends.
+    /// The effect is done, there is no reply, and the connection ends.
     End,
 }
 
@@ -39,7 +39,7 @@ impl From<Value> for Answer {
 }
 
 impl Server {
-    /// Does what a command asks of the server. Waits where the disk or other connections have a part in it.
+    /// Performs an effect. Waits if it needs the disk or other connections.
     pub async fn perform(self: &Arc<Self>, effect: Effect, client: &Client) -> Answer {
         match effect {
             Effect::Ids(effect) => ids::perform(self, effect),

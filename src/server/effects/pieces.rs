@@ -1,8 +1,8 @@
 //! Answers that may be large, made piece by piece.
 //!
-//! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made whole, they would be held for every
-//! client that asks and does not read, and others would wait while they are made. So an answer of many entries is a
-//! list of those (shared, a few bytes each), and the connection asks for its bytes as it gets rid of those before.
+//! `CLIENT LIST` of ten thousand clients is 4 MB, and `ACL LIST` may be 16. Made at once, each would be held for every
+//! client that does not read it, and other clients would wait meanwhile. So an answer is a list of its entries (shared,
+//! a few bytes each). The connection takes the next bytes once the previous ones are sent.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -12,29 +12,30 @@ use crate::server::registry::{Client, ListEntry};
 
 /// An answer that is written piece by piece.
 pub trait Pieces: Send {
-    /// Appends the next piece, which may be empty; false when that was the last. It takes some 100 us at most.
+    /// Appends the next piece, which may be empty. Returns false if that was the last. Takes some 100 us at most.
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool;
 
-    /// What it keeps alive until it is written, bytes: a client that does not read holds that, too.
+    /// Returns the memory that it holds until it is written, bytes, which counts for the client.
     fn memory_bytes(&self) -> usize;
 }
 
-/// A piece is about as large as this, bytes.
+/// Approximate size of a piece, bytes.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Clients that are looked at for one piece.
+/// Number of clients read for one piece.
 const CLIENTS_A_PIECE: usize = 100;
 
 /// An array of values that are made one after the other.
 pub(super) struct Items<I> {
-    /// How many there are; `None` once that was said.
+    /// Number of values; `None` once the header is written.
     len: Option<usize>,
     values: I,
     memory_bytes: usize,
 }
 
 impl<I: ExactSizeIterator<Item = Value> + Send> Items<I> {
-    /// `memory_bytes` is what the items hold altogether, though others may hold it too: they may let go of it.
+    /// Makes an answer of `items`. `memory_bytes` is the memory of all items, even if it is shared: the other owners
+    /// may drop it.
     pub(super) fn new(items: I, memory_bytes: usize) -> Items<I> {
         Items { len: Some(items.len()), values: items, memory_bytes }
     }
@@ -60,14 +61,14 @@ impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
     }
 }
 
-/// `CLIENT LIST`: one text whose length comes first. So each client is looked at twice: to keep what changes of it and
-/// to measure its line, and to write it.
+/// `CLIENT LIST`: one text whose length comes first. So each client is read twice: first its changing state is copied
+/// and its line measured, then the line is written.
 pub(super) struct ClientLines {
     clients: std::vec::IntoIter<Arc<Client>>,
     uptime_s: u64,
     seen: Vec<(Arc<Client>, ListEntry)>,
     bytes: usize,
-    /// The first of `seen` that is not written; `None` before the length is.
+    /// Index in `seen` of the next line; `None` before the length is written.
     next: Option<usize>,
 }
 
@@ -97,7 +98,7 @@ impl Pieces for ClientLines {
         };
         let end = self.seen.len().min(next + CLIENTS_A_PIECE);
         for (client, seen) in &self.seen[next..end] {
-            // Writing to a Vec cannot fail.
+            // A write to a Vec cannot fail.
             let _ = std::io::Write::write_fmt(output, format_args!("{}\n", seen.line(client)));
         }
         self.next = Some(end);
@@ -108,8 +109,8 @@ impl Pieces for ClientLines {
     }
 
     fn memory_bytes(&self) -> usize {
-        // Names are shared with the clients they are of, who may have others by now, or be gone: then they are held for
-        // this answer alone. They stand in the text, so its length is their bound.
+        // Names are shared with their clients, which may have changed them by now, or be gone: then only this answer
+        // holds them. They are in the text, so its length is their bound.
         let a_client = size_of::<(Arc<Client>, ListEntry)>() + size_of::<Client>();
         (self.clients.len() + self.seen.len()) * a_client + self.bytes
     }

@@ -1,4 +1,4 @@
-//! Scripts that are known, and ranges: values are drawn as a turn draws them, one request at a time.
+//! Known scripts, and ranges: values are drawn as a turn draws them, one request at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::server::registry::Client;
 use crate::session::{SEQUENCES_OFF, ScriptEffect};
 use crate::text::name_hash::hash_of;
 
-/// Values that Redisson takes at a time where nobody has said how many.
+/// Default number of values that Redisson takes at a time.
 const REDISSON_ALLOCATION: u32 = 5000;
 
 type Outcome = Result<Value, String>;
@@ -39,7 +39,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
     outcome.unwrap_or_else(Value::error).into()
 }
 
-/// Consecutive values of a sequence, waited for as a turn's are.
+/// Draws consecutive values of a sequence, with the wait of a turn.
 pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Result<Run, String> {
     let (name, hash) = (key.as_str(), hash_of(key.as_str().as_bytes()));
     let (mut runs, mut left) = (Vec::new(), Vec::new());
@@ -50,7 +50,7 @@ pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> 
         let until = Instant::now() + Duration::from_millis(sequences.wait_ms());
         sequences.draw(hash, name, left, until, &mut runs).await.map_err(|refusal| refusal.of(name))?;
     }
-    // One request is one run: who draws without an error has it.
+    // One request is one run, which a successful draw returns.
     runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
 }
 
@@ -73,7 +73,7 @@ async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32
     }
 }
 
-/// Redisson keeps how many it takes in a key of its own; here it is the sequence's `cache`, which says the same.
+/// Implements Redisson's allocation. Redisson keeps its size in a key of its own; here it is the sequence's `cache`.
 async fn allocate(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
     let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
     let spec = view.and_then(|view| view.rows.first().map(|(_, row)| row.spec));

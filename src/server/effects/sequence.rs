@@ -1,4 +1,4 @@
-//! `SEQUENCE`: the operator's side of sequences.
+//! `SEQUENCE`: the operator's commands for sequences.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::text::timestamp;
 
 type Outcome = Result<Value, String>;
 
-/// Rows of one page of a store.
+/// Number of rows in a page of a store.
 const PAGE_ROWS: u32 = 1000;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> Answer {
-    // A standby tells of sequences, and changes them for operators; it gives nothing of them.
+    // A standby describes sequences, and changes them for operators; it gives no values.
     if matches!(effect, SequenceEffect::Next { .. })
         && let Some(text) = server.generators.standby_refusal()
     {
@@ -85,12 +85,13 @@ async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: boo
     }
 }
 
-/// What a name counts by: a generator's counter of now, with what its row is begun with, or the sequence itself.
+/// Returns the sequence behind a name: a counter's current one, with the options of its new row, or the sequence
+/// itself.
 fn counted_by(server: &Server, key: &Key) -> Result<(Key, Option<Spec>), String> {
     Ok(counter_of(server, key)?.map_or_else(|| (key.clone(), None), |(key, opens)| (key, Some(opens.spec))))
 }
 
-/// The counter of now of the generator with this name; `None`: it is none that counts.
+/// Returns the current sequence of the counter with this name; `None` if it is no counter.
 fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, Opens)>, String> {
     let counters = &server.settings.get().counters;
     let declared = counters.find(key.as_str().as_bytes()).and_then(|place| counters.get(place));
@@ -99,7 +100,8 @@ fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, Opens)>, String
     Ok(Some((Key::parse(&counter.key).unwrap_or_else(|| key.clone()), counter.opens)))
 }
 
-/// The period may be older than the newest one of the store: then the declaration is made there.
+/// Replaces the declaration of a counter. Its period may be older than the newest one in the store: then the
+/// declaration is made there.
 async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
     for _ in 0..2 {
         let Some((counted, opens)) = counter_of(server, key)? else {
@@ -125,8 +127,8 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
 async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> Outcome {
     let (counted, begins) = counted_by(server, key)?;
     let outcome = match (sequences.raise(&counted, last, true).await, begins) {
-        // A generator's row is begun without being asked for, unless this server has had values of it: its store was
-        // lost then, and the operator says where it goes on.
+        // A counter's row is begun automatically, unless this server has had values of it: then its store was lost, and
+        // the operator chooses where it continues.
         (Err(SequenceError::Refused(SequenceRefusal::NoSuch)), Some(spec)) => {
             let how = CreateHow { above_dropped: true, ..CreateHow::default() };
             sequences.create(counted, spec, Some(last), how).await.map(|_| changed(sequences))
@@ -142,7 +144,7 @@ async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
     confirmed.map_err(|error| text_of(&error, key, begins))
 }
 
-/// An error about a sequence, or about a generator's counter, whose row `begins` without being made.
+/// Returns the text of an error about a sequence, or about a counter whose row `begins` automatically.
 fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
     match (error, begins) {
         (SequenceError::Refused(SequenceRefusal::NoSuch), Some(_)) => format!(
@@ -153,7 +155,7 @@ fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
     }
 }
 
-/// What a change is answered: by when no server gives anything of before.
+/// Returns the answer of a change: the time after which no server gives an older value.
 fn holds(raised: Raised) -> Value {
     match raised.holds_everywhere_in_s {
         0 => Value::OK,
@@ -165,7 +167,7 @@ fn changed(sequences: &Sequences) -> Value {
     holds(Raised { holds_everywhere_in_s: holds_in_s(sequences) })
 }
 
-/// When no server gives anything of before a change any more.
+/// Returns the seconds until no server gives values from before a change.
 fn holds_in_s(sequences: &Sequences) -> u64 {
     let is_shared = sequences.stores().iter().any(|store| store.is_shared);
     if is_shared { sequences.settings().ride_out_s } else { 0 }
@@ -181,7 +183,7 @@ async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome
     Ok(Value::map(told))
 }
 
-/// All that is known of a sequence.
+/// Returns all fields of a sequence.
 fn describe(view: &SequenceView, stores: &[StoreStatus], clock_ms: u64) -> Vec<(&'static str, Value)> {
     let mut told = vec![("name", Value::from(view.key.as_str())), ("last", Value::Integer(view.last))];
     if let Some((_, row)) = view.rows.first() {
@@ -212,7 +214,7 @@ fn options(spec: &Spec) -> [(&'static str, Value); 6] {
     ]
 }
 
-/// What this server holds of it; nulls and zeros where it holds nothing.
+/// Returns this server's state of a sequence; nulls and zeros if it is not in memory.
 fn held(status: Option<&SequenceStatus>, clock_ms: u64) -> Vec<(&'static str, Value)> {
     let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
     let or_null = |number: Option<i64>| number.map_or(Value::Null, Value::Integer);
@@ -223,7 +225,7 @@ fn held(status: Option<&SequenceStatus>, clock_ms: u64) -> Vec<(&'static str, Va
         ("last_given_here", or_null(status.and_then(|status| status.last_given))),
         ("reserved_until", or_null(status.and_then(|status| status.reserved_until))),
         ("left", of(|status| status.left)),
-        // What is held, and what a fetch under way asks for.
+        // Values in memory, and those of a running fetch.
         ("a_kill_skips", of(|status| status.left.saturating_add(status.asked.into()))),
         ("given", of(|status| status.used)),
         ("per_s_in_10_s", Value::Double(rounded(per_10_s))),
@@ -266,8 +268,8 @@ fn of_row(row: &Row, store: &str) -> Value {
     ])
 }
 
-/// Names and rows some at a time: the reply begins with the cursor to go on with. What is wrong with rows that cannot
-/// be read comes last, if there are any.
+/// Answers a page of names and rows, after the cursor that continues it. Faults of unreadable rows come last, if there
+/// are any.
 async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> Outcome {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
     let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
@@ -295,7 +297,7 @@ fn listed(row: &Row) -> Value {
     Value::map(told)
 }
 
-/// Makes a sequence that goes on above the maximum of a row of `id_generator`.
+/// Creates a sequence that continues above the maximum in a row of `id_generator`.
 async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> Outcome {
     let said = |error: SequenceError| error.of(key.as_str());
     let max = sequences.maximum_of(table, id).await.map_err(said)?;
@@ -317,7 +319,7 @@ async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Outcome {
     Ok(Value::Array([first, run.last_of(0), increment.into()].map(Value::Integer).to_vec()))
 }
 
-/// A server that a store waits for.
+/// Returns a server that a store waits for.
 fn awaited(server: &Awaited) -> Value {
     let seen = server.seen_ms_ago.map_or(Value::Null, |ms| Value::Integer(i64::try_from(ms).unwrap_or(i64::MAX)));
     Value::map([

@@ -1,4 +1,4 @@
-//! `SHUTDOWN`.
+//! The command `SHUTDOWN`.
 
 use super::Answer;
 use crate::resp::Value;
@@ -8,11 +8,11 @@ use crate::server::registry::{Client, Stop};
 use crate::session::Shutdown;
 
 pub(super) fn shutdown(server: &Server, how: Shutdown, client: &Client) -> Answer {
-    // Stopping closes the issuer for good, so there is no way back and nothing to abort.
+    // A stop closes the issuer permanently, so there is never a shutdown to abort.
     if how.abort {
         return Value::error("ERR No shutdown in progress.").into();
     }
-    // As Redis refuses to lose what it could not save. A save that failed a moment ago would fail now.
+    // As Redis, refuses to lose unsaved state. A save that failed a moment ago would fail now.
     if !how.force && !how.nosave && !server.issuer().status().last_save_ok {
         server.audit(Act::ShutdownRefused, client);
         return Value::error("ERR Errors trying to SHUTDOWN. Check logs.").into();

@@ -10,7 +10,7 @@ use crate::server::registry::Client;
 use crate::session::WorkerEffect;
 use crate::workers::{LeaseView, PoolView, Token, WorkerError, Workers};
 
-/// The answer of a server that has no pools.
+/// Error of a server without pools.
 const NO_POOLS: &str = "ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s' in the configuration, \
                         and a restart, make one";
 
@@ -40,7 +40,7 @@ async fn answer(workers: &Workers, effect: &WorkerEffect) -> Result<Value, Worke
             ])
         }
         WorkerEffect::Renew { pool, id, token, last_ms } => {
-            // What is no token at all is a wrong one.
+            // An invalid token is a wrong one.
             let token = Token::parse(token.bytes()).unwrap_or_default();
             Value::Array(vec![ms(workers.renew(pool, *id, token, *last_ms).await?)])
         }

@@ -1,4 +1,4 @@
-//! What makes encrypted streams of sockets, by the certificates that were loaded last.
+//! The acceptor of encrypted streams, with the certificates that were loaded last.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,37 +10,37 @@ use super::settings::Settings;
 use crate::config::TlsAuthClientsUser;
 use crate::system::daily::Daily;
 
-/// Makes encrypted streams of sockets.
+/// Makes encrypted streams from sockets.
 #[derive(Debug)]
 pub struct Acceptor {
     loaded: RwLock<Loaded>,
     pub(super) handshakes: AtomicU64,
     pub(super) failures: AtomicU64,
-    /// Handshakes that went on with an earlier session.
+    /// Number of handshakes that resumed an earlier session.
     pub(super) resumed: AtomicU64,
-    /// Whether the certificate's end is to be looked at.
+    /// Schedule of the warning about the certificate's end.
     end: Daily,
 }
 
-/// Settings and what was made of their files.
+/// Settings, and the configurations made from their files.
 #[derive(Debug)]
 pub struct Loaded {
     settings: Settings,
     config: Arc<ServerConfig>,
-    /// The same for clients of the HTTP port, some of which ask what is spoken there.
+    /// Configuration for clients of the HTTP port, some of which negotiate the protocol (ALPN).
     http_config: Arc<ServerConfig>,
     note: Option<String>,
-    /// The last second of the server's certificate, Unix time, if it can be read.
+    /// Last second of the server's certificate, Unix time, if it can be read.
     ends_s: Option<i64>,
 }
 
 impl Loaded {
-    /// What is not worth an error, and was not logged yet.
+    /// Returns a note that is not worth an error, and was not logged yet.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// What an operator should know of it at `now_s`, Unix time.
+    /// Returns the warnings for an operator at `now_s`, Unix time.
     pub fn warnings(&self, now_s: i64) -> Vec<String> {
         self.note.iter().cloned().chain(self.end_warning(now_s)).collect()
     }
@@ -56,11 +56,11 @@ impl Loaded {
         self
     }
 
-    /// Reads the files that `settings` name, for [`Acceptor::install`].
+    /// Reads the files of `settings`, for [`Acceptor::install`].
     ///
     /// # Errors
     ///
-    /// As [`Acceptor::load`].
+    /// [`TlsError`] for the first fault of one of them.
     pub fn new(settings: Settings) -> Result<Loaded, TlsError> {
         let mut note = None;
         let (config, ends_s) = settings.load(&mut note)?;
@@ -71,11 +71,11 @@ impl Loaded {
 }
 
 impl Acceptor {
-    /// Reads the files that `settings` name. What is not worth an error is logged.
+    /// Reads the files of `settings`. Logs notes that are not worth an error.
     ///
     /// # Errors
     ///
-    /// [`TlsError`] for the first thing that is wrong with one of them.
+    /// [`TlsError`] for the first fault of one of them.
     pub fn load(settings: Settings) -> Result<Acceptor, TlsError> {
         let loaded = RwLock::new(Loaded::new(settings)?.logged());
         Ok(Acceptor {
@@ -91,35 +91,35 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// As [`Acceptor::load`]; then what was loaded before stays.
+    /// [`TlsError`] as for [`Acceptor::load`]; then the previous certificates stay.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.replace(self.settings())
     }
 
-    /// Uses other settings from now on, for new connections.
+    /// Replaces the settings, for new connections.
     ///
     /// # Errors
     ///
-    /// As [`Acceptor::load`]; then the settings stay as they were.
+    /// [`TlsError`] as for [`Acceptor::load`]; then the previous settings stay.
     pub fn replace(&self, settings: Settings) -> Result<(), TlsError> {
         self.install(Loaded::new(settings)?.logged());
         Ok(())
     }
 
-    /// Uses what was loaded from now on, for new connections.
+    /// Uses loaded certificates from now on, for new connections.
     pub fn install(&self, loaded: Loaded) {
-        // The value is only replaced as a whole, so one that a panic left is as good as any.
+        // The value is only replaced as a whole, so it is valid after a panic.
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         self.end.reset();
     }
 
-    /// The last second of the server's certificate, Unix time.
+    /// Returns the last second of the server's certificate, Unix time.
     pub fn ends_s(&self) -> Option<i64> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).ends_s
     }
 
-    /// What is to be said of the certificate's end at `now_s`, Unix time: once a day, and after each reload, when it is
-    /// near.
+    /// Returns the warning about the certificate's end at `now_s`, Unix time, if the end is near: once a day, and after
+    /// each reload.
     pub fn warning(&self, now_s: i64) -> Option<String> {
         let is_due = self.end.is_due(now_s);
         is_due.then(|| self.loaded.read().unwrap_or_else(PoisonError::into_inner).end_warning(now_s))?
@@ -139,18 +139,18 @@ impl Acceptor {
         self.handshakes.load(Relaxed)
     }
 
-    /// Handshakes that failed. A peer that goes in the middle of one, as a load balancer's check of the port does, is
-    /// not counted.
+    /// Returns the number of failed handshakes. A peer that leaves in the middle of one, as a load balancer's check of
+    /// the port does, is not counted.
     pub fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }
 
-    /// Of those that succeeded, how many went on with an earlier session.
+    /// Returns the number of successful handshakes that resumed an earlier session.
     pub fn resumed(&self) -> u64 {
         self.resumed.load(Relaxed)
     }
 
-    /// The library's configuration for a handshake, and whether the client's certificate says who it is.
+    /// Returns the library's configuration for a handshake, and whether the client's certificate names its user.
     pub(super) fn config(&self, is_http: bool) -> (Arc<ServerConfig>, bool) {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
         let config = if is_http { &loaded.http_config } else { &loaded.config };

@@ -1,4 +1,4 @@
-//! Certificates and keys: read from PEM files, and what is wrong with a file in one sentence.
+//! Certificates and keys, read from PEM files, with the faults of a file as one sentence.
 
 use std::fmt;
 use std::io;
@@ -11,16 +11,16 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::config::TlsAuthClients;
 use crate::system::files;
 
-/// Bytes of a certificate or key file: all the authorities that Linux distributions trust are 230 KB.
+/// Maximum size of a certificate or key file, bytes: all the authorities that Linux distributions trust are 230 KB.
 const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Files of `tls-ca-cert-dir` that are read, at most.
+/// Maximum number of files of `tls-ca-cert-dir` that are read.
 pub(super) const AUTHORITY_FILES_MAX: usize = 1000;
 
-/// Bytes of them together.
+/// Maximum size of these files together, bytes.
 pub(super) const AUTHORITY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A certificate that ends sooner than this is warned of, seconds.
+/// Time before a certificate's end from which a warning is logged, seconds.
 const ENDS_SOON_S: i64 = 30 * DAY_S;
 
 pub(super) const DAY_S: i64 = 24 * 3600;
@@ -54,7 +54,7 @@ fn read(what: What, path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(bytes)
 }
 
-/// Why certificates could not be loaded. What was read, what is wrong with it, and what to do.
+/// Reason why certificates could not be loaded: the file, its fault, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{what} {}: cannot be read: {error}. Give a PEM file that getid's user may read", .path.display())]
@@ -98,7 +98,7 @@ pub enum TlsError {
     Other(rustls::Error),
 }
 
-/// Which of the files.
+/// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Certificate,
@@ -127,7 +127,7 @@ impl fmt::Display for What {
     }
 }
 
-/// What a file has instead of what is looked for, and what to do about it.
+/// Content that a file has instead of the expected one, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Instead {
     Empty,
@@ -138,14 +138,14 @@ pub enum Instead {
     Other,
 }
 
-/// Characters of a file's line that are shown.
+/// Maximum number of characters shown of a file's line.
 const LINE_CHARS_MAX: usize = 60;
 
 impl Instead {
     fn of(bytes: &[u8]) -> Instead {
         let text = String::from_utf8_lossy(bytes);
         let mut sections = text.lines().filter(|line| line.starts_with("-----BEGIN "));
-        // In the old format the word is inside of the section.
+        // In the old format the word is inside the section.
         if text.contains("-----BEGIN ENCRYPTED") || text.contains("Proc-Type: 4,ENCRYPTED") {
             return Instead::Encrypted;
         }
@@ -193,8 +193,8 @@ impl fmt::Display for PemFault<'_> {
     }
 }
 
-/// What is to be said of a certificate that ends at `ends_s` when it is `now_s`, both Unix time; nothing if that is far
-/// off.
+/// Returns the warning about a certificate that ends at `ends_s`, at the time `now_s`, both Unix time; `None` if its
+/// end is far off.
 pub(super) fn end_warning(ends_s: i64, now_s: i64, path: &Path) -> Option<String> {
     let path = path.display();
     let left_s = ends_s.saturating_sub(now_s);
@@ -211,13 +211,13 @@ pub(super) fn end_warning(ends_s: i64, now_s: i64, path: &Path) -> Option<String
     }
 }
 
-/// The last second of a certificate, Unix time.
+/// Returns the last second of a certificate, Unix time.
 pub(super) fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// The common name of a certificate's subject. One that has several says nothing: whose is it?
+/// Returns the common name of a certificate's subject; `None` if there are several, which is ambiguous.
 pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     let mut names = certificate.subject().iter_common_name();

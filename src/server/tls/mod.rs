@@ -1,15 +1,15 @@
 //! TLS on `tls-port`: certificates in, encrypted streams out.
 //!
-//! Everything that can be wrong with certificates is found when they are loaded, at the start or at a reload, never
-//! when a client comes. A reload replaces all of it or nothing: connections that are open go on as they are, new ones
-//! get what was loaded last.
+//! All faults of certificates are found when they are loaded, at the start or at a reload, never when a client
+//! connects. A reload replaces all of it or nothing: open connections stay as they are, new ones use the last
+//! certificates.
 //!
-//! A handshake has a task of its own and is given [`HANDSHAKE_TIMEOUT`], so a slow client delays nobody. Only when it
-//! is done does the client take a place of `maxclients`; how many may be under way, the server says.
+//! A handshake has a task of its own and at most [`HANDSHAKE_TIMEOUT`], so a slow client delays no other. Only when it
+//! is done does the client take a place of `maxclients`; the server bounds the number of running handshakes.
 //!
-//! A client may go on with an earlier session for a while (`tls-session-caching`). What that takes is kept here and not
-//! with the client, and goes with the certificates that it was made with: after a reload nobody comes in by a
-//! certificate that is not trusted any more.
+//! A client may resume an earlier session for a while (`tls-session-caching`). Sessions are kept here and not with the
+//! client, and are dropped with the certificates they were made with: after a reload, no client connects with a
+//! certificate that is no longer trusted.
 
 mod acceptor;
 mod certificates;

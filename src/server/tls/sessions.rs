@@ -1,19 +1,19 @@
-//! Sessions that clients may go on with, so that they need no whole handshake.
+//! Sessions that clients may resume, without a full handshake.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_rustls::rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 
-/// The largest session that is kept, bytes: one with a client's chain of certificates is 1 to 3 KB.
+/// Maximum size of a session that is kept, bytes: one with a client's chain of certificates is 1 to 3 KB.
 const SESSION_BYTES_MAX: usize = 4096;
 
-/// Sessions that clients may go on with: so many, and each for a while.
+/// The sessions that clients may resume, up to a number, and each for a while.
 #[derive(Debug)]
 pub(super) struct Sessions {
     cache: Arc<ServerSessionMemoryCache>,
     timeout: Duration,
-    /// Ages count from here.
+    /// Start of the ages.
     started: Instant,
 }
 
@@ -22,7 +22,7 @@ impl Sessions {
         Sessions { cache: ServerSessionMemoryCache::new(count_max), timeout, started: Instant::now() }
     }
 
-    /// A session without its age, if it is not too old.
+    /// Returns a session without its age, if it is not too old.
     fn fresh(&self, mut value: Vec<u8>) -> Option<Vec<u8>> {
         let age = value.split_off(value.len().checked_sub(size_of::<u64>())?);
         let kept_s = u64::from_le_bytes(age.try_into().ok()?);

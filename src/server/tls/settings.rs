@@ -1,4 +1,4 @@
-//! What a configuration says of TLS, and what the library makes of it.
+//! The TLS settings of a configuration, and the library's configuration made from them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use super::certificates::{AUTHORITY_BYTES_MAX, AUTHORITY_FILES_MAX, TlsError, Wh
 use super::sessions::Sessions;
 use crate::config::{Config, TlsAuthClients, TlsAuthClientsUser};
 
-/// Which files are loaded, and what is asked of clients.
+/// Files to load, and requirements for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The server's certificate, and those between it and its authority (`tls-cert-file`).
     pub cert_file: PathBuf,
-    /// Its key (`tls-key-file`).
+    /// The server's key (`tls-key-file`).
     pub key_file: PathBuf,
-    /// Who may sign clients' certificates (`tls-ca-cert-file`).
+    /// Authorities that may sign clients' certificates (`tls-ca-cert-file`).
     pub ca_cert_file: Option<PathBuf>,
-    /// More of those (`tls-ca-cert-dir`).
+    /// Folder of further authorities (`tls-ca-cert-dir`).
     pub ca_cert_dir: Option<PathBuf>,
     /// Whether clients need a certificate (`tls-auth-clients`).
     pub auth_clients: TlsAuthClients,
-    /// Whether it says who the client is (`tls-auth-clients-user`).
+    /// Whether the certificate names the client's user (`tls-auth-clients-user`).
     pub auth_clients_user: TlsAuthClientsUser,
     /// Versions; empty: all (`tls-protocols`).
     pub protocols: Vec<&'static str>,
@@ -38,16 +38,16 @@ pub struct Settings {
     pub ciphers: Vec<&'static str>,
     /// Cipher suites of TLS 1.3; empty: all (`tls-ciphersuites`).
     pub ciphersuites: Vec<&'static str>,
-    /// Whether the server's order of suites counts (`tls-prefer-server-ciphers`).
+    /// Whether the server's order of suites takes precedence (`tls-prefer-server-ciphers`).
     pub prefers_own_order: bool,
-    /// How many sessions are kept, and for how long; `None`: none (`tls-session-caching` and its sisters).
+    /// Number of sessions kept, and their lifetime; `None`: none (`tls-session-caching` and related directives).
     pub sessions: Option<(usize, Duration)>,
 }
 
 impl Settings {
-    /// Those of a configuration; `None` without `tls-port`.
+    /// Returns the settings of a configuration; `None` without TLS.
     pub fn of(config: &Config) -> Option<Settings> {
-        // A configuration that speaks TLS and is without these two does not load.
+        // A configuration with TLS and without these two does not load.
         let (cert_file, key_file) = config.tls_cert_file.clone().zip(config.tls_key_file.clone())?;
         config.has_tls().then(|| Settings {
             cert_file,
@@ -72,7 +72,7 @@ impl Settings {
         all.into_iter().filter(|(name, _)| is_on(name)).map(|(_, version)| version).collect()
     }
 
-    /// The library with the suites that are chosen.
+    /// Returns the library's provider with the chosen suites.
     fn provider(&self) -> CryptoProvider {
         let all = ring::default_provider();
         let cipher_suites =
@@ -86,7 +86,7 @@ impl Settings {
         let certificates = certificates(What::Certificate, &self.cert_file)?;
         let ends_s = certificates.first().and_then(end_of);
         let key = key(&self.key_file)?;
-        // The key by itself first, so that a fault of it is not taken for one of the certificate.
+        // The key separately first, so that its fault is not mistaken for one of the certificate.
         if let Err(error) = provider.key_provider.load_private_key(key.clone_key()) {
             return Err(TlsError::Key { path: self.key_file.clone(), error });
         }
@@ -104,7 +104,7 @@ impl Settings {
         config.ignore_client_order = self.prefers_own_order;
         if let Some((count_max, timeout)) = self.sessions {
             config.session_storage = Arc::new(Sessions::new(count_max, timeout));
-            // The library's two would be twice the memory for clients that nearly all need one.
+            // The library's default of two would take twice the memory, for clients that nearly all need one.
             config.send_tls13_tickets = 1;
         } else {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -113,7 +113,7 @@ impl Settings {
         Ok((config, ends_s))
     }
 
-    /// Certificates of those who may sign clients', each with the directive and the file it is from.
+    /// Returns the certificates of the authorities for clients', each with its directive and file.
     fn authorities(&self) -> Result<Vec<(What, PathBuf, Vec<CertificateDer<'static>>)>, TlsError> {
         let mut all = Vec::new();
         if let Some(path) = &self.ca_cert_file {
@@ -125,7 +125,7 @@ impl Settings {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(fail)? {
             let path = entry.map_err(fail)?.path();
-            // Through links, by which such a folder names its files once more by their hash.
+            // Follows links, with which such a folder names its files once more by their hash.
             if std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
                 paths.push(path);
             }
@@ -144,7 +144,7 @@ impl Settings {
                     }
                     all.push((what, path, found));
                 }
-                // It may have keys, lists of what was revoked, and a README.
+                // It may have keys, revocation lists, and a README.
                 Err(TlsError::Nothing { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -179,7 +179,7 @@ impl Settings {
             }
         }
         match last_error {
-            // A file of all the authorities of a distribution may have one that nobody can use.
+            // A file with all the authorities of a distribution may have an unusable one.
             Some((what, path, error)) if !roots.is_empty() => {
                 *note = Some(format!(
                     "{what} {}: {passed_over} certificates cannot be used and are passed over: {error}",
@@ -198,7 +198,7 @@ impl Settings {
     }
 }
 
-/// The library's name for a cipher suite that a configuration names: [`suites`](crate::config::suites).
+/// Returns the library's name for a cipher suite of a configuration: [`suites`](crate::config::suites).
 fn suite(name: &str) -> Option<CipherSuite> {
     Some(match name {
         "TLS_AES_128_GCM_SHA256" => CipherSuite::TLS13_AES_128_GCM_SHA256,
@@ -214,7 +214,7 @@ fn suite(name: &str) -> Option<CipherSuite> {
     })
 }
 
-/// Of what the library has for TLS 1.3 or 1.2, those that are named, in that order; all if none is.
+/// Returns the library's suites for TLS 1.3 or 1.2 that are named, in that order; all if none is named.
 fn chosen(all: &[SupportedCipherSuite], is_13: bool, names: &[&str]) -> Vec<SupportedCipherSuite> {
     let of_version = all.iter().filter(|suite| suite.tls13().is_some() == is_13).copied();
     if names.is_empty() {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use crate::config::suites::{PROTOCOLS, SUITES_12, SUITES_13};
 
-    /// What a configuration may name is what the library has, all of it.
+    /// A configuration can name exactly the library's suites.
     #[test]
     fn every_name_is_a_suite_of_the_library() {
         let all = ring::default_provider().cipher_suites;

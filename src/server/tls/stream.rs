@@ -1,4 +1,4 @@
-//! An encrypted stream of a client, and the handshake that it begins with.
+//! An encrypted stream of a client, and its handshake.
 
 use std::fmt;
 use std::io;
@@ -27,10 +27,10 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Stream {
     acceptor: Arc<Acceptor>,
     is_http: bool,
-    /// How long the first byte may take on the HTTP port, from the first look for it.
+    /// Deadline of the first byte on the HTTP port, from the first poll for it.
     first_byte: Option<Pin<Box<Sleep>>>,
     state: State,
-    /// Whom the client's certificate names, from the end of the handshake until somebody asks.
+    /// User that the client's certificate names, from the end of the handshake until it is taken.
     user: Option<String>,
 }
 
@@ -40,14 +40,14 @@ enum State {
     Fresh(TcpStream),
     Handshake(Handshake),
     Open(Box<TlsStream<TcpStream>>),
-    /// Plain text came on the HTTP port, which is unread.
+    /// Plain text came on the HTTP port, and is unread.
     Plain(TcpStream),
     Failed,
 }
 
 struct Handshake {
     accept: Pin<Box<Timeout<Accept<TcpStream>>>>,
-    /// Whether the client's certificate says who it is.
+    /// Whether the client's certificate names its user.
     names_user: bool,
 }
 
@@ -58,18 +58,18 @@ impl fmt::Debug for Handshake {
 }
 
 impl Stream {
-    /// A stream on a socket that nothing was read from yet.
+    /// Makes a stream on a socket that nothing was read from yet.
     pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
         Stream { acceptor, is_http: false, first_byte: None, state: State::Fresh(socket), user: None }
     }
 
-    /// The same of the HTTP port.
+    /// Makes a stream of the HTTP port.
     #[cfg(feature = "http")]
     pub fn for_http(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
         Stream { is_http: true, ..Stream::new(socket, acceptor) }
     }
 
-    /// The opposite, as long as nothing was read or written.
+    /// Returns the socket and the acceptor, if nothing was read or written yet.
     pub fn into_fresh(self) -> Option<(TcpStream, Arc<Acceptor>)> {
         match self.state {
             State::Fresh(socket) => Some((socket, self.acceptor)),
@@ -77,8 +77,8 @@ impl Stream {
         }
     }
 
-    /// The socket of a client whose handshake failed because it spoke plain text, as in plain HTTP. Nothing was written
-    /// to it, and nothing was read.
+    /// Returns the socket of a client whose handshake failed because it sent plain text, as in plain HTTP. Nothing was
+    /// written to it or read from it.
     #[cfg(feature = "http")]
     pub fn into_plain(self) -> Option<TcpStream> {
         match self.state {
@@ -87,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// The socket below; `None` once a handshake failed.
+    /// Returns the socket below; `None` once a handshake failed.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match &self.state {
             State::Fresh(socket) | State::Plain(socket) => Some(socket),
@@ -97,21 +97,21 @@ impl Stream {
         }
     }
 
-    /// Does the handshake, if it is not done.
+    /// Runs the handshake, if it is not done.
     ///
     /// # Errors
     ///
-    /// Why it failed.
+    /// The reason why it failed.
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_open(cx).map_ok(|_| ())
     }
 
-    /// The name of the user that the client's certificate says it is, once, behind the handshake.
+    /// Returns the name of the user that the client's certificate names, once, after the handshake.
     pub fn take_user(&mut self) -> Option<String> {
         self.user.take()
     }
 
-    /// The stream once its handshake is done.
+    /// Returns the stream once its handshake is done.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut TlsStream<TcpStream>>>> {
         if !matches!(self.state, State::Open(_)) {
             ready!(self.poll_handshake(cx))?;
@@ -128,7 +128,7 @@ impl Stream {
             State::Fresh(socket) => {
                 let mut deadline = Instant::now() + HANDSHAKE_TIMEOUT;
                 if self.is_http {
-                    // rustls answers plain text with an alert, in front of which no other answer can go.
+                    // rustls answers plain text with an alert, before which no other answer can be sent.
                     let limit = self.first_byte.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
                     deadline = limit.deadline();
                     let mut byte = [0];
@@ -143,7 +143,7 @@ impl Stream {
                             self.state = State::Plain(socket);
                             return self.failed(io::Error::new(io::ErrorKind::InvalidData, PLAIN_TEXT));
                         }
-                        // What is wrong with the socket, the handshake finds too.
+                        // The handshake detects a fault of the socket too.
                         Poll::Ready(_) => self.first_byte = None,
                     }
                 }
@@ -171,9 +171,8 @@ impl Stream {
                     // It was checked against the authorities, now or when the session began.
                     self.user = session.peer_certificates().and_then(<[_]>::first).and_then(common_name);
                 }
-                // In TLS 1.3 the client speaks last. One that leaves Nagle's algorithm on holds its first request back
-                // until that is acknowledged, which the kernel would put off by 40 ms. Where it can't be told, it is
-                // only slow.
+                // In TLS 1.3 the client sends last. One that leaves Nagle's algorithm on holds its first request back
+                // until that is acknowledged, which the kernel would delay by 40 ms. A failure here only makes it slow.
                 let _ = SockRef::from(stream.get_ref().0).set_tcp_quickack(true);
                 self.state = State::Open(Box::new(stream));
                 return Poll::Ready(Ok(()));
@@ -197,10 +196,10 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("no TLS handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()))
 }
 
-/// What is said of a client that speaks no TLS.
+/// Error of a client that sends no TLS.
 const PLAIN_TEXT: &str = "TLS handshake failed: it sent plain text, and this port takes TLS only";
 
-/// A handshake's error, in the words of who runs a server.
+/// Returns a handshake's error, in terms of a server's operator.
 fn described(error: &io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
     let text = match cause {
@@ -217,8 +216,8 @@ impl AsyncRead for Stream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = ready!(self.get_mut().poll_open(cx))?;
         match ready!(stream.poll_read(cx, buf)) {
-            // Many clients close their socket without close_notify. Nothing can be cut off unnoticed: a request says
-            // how long it is.
+            // Many clients close their socket without close_notify. A truncation is noticed nevertheless: a request
+            // contains its length.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
             result => Poll::Ready(result),
         }

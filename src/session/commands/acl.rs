@@ -1,5 +1,5 @@
-//! `ACL`: questions about the users that the session works with are answered here; what changes users, or is in a file
-//! or a log, becomes an effect.
+//! `ACL`: this module answers questions about the users in the session's settings. Commands that change users, or that
+//! need a file or a log, become an effect.
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
 use crate::acl::{self, DEFAULT_USER, Reason};
@@ -7,32 +7,32 @@ use crate::command::{KEY_BYTES_MAX, Verb};
 use crate::resp::{Value, parse_integer, write_bulk};
 use crate::session::effect::{AclEffect, Effect};
 
-/// The most bits of `ACL GENPASS`, as in Redis.
+/// Maximum number of bits of `ACL GENPASS`, as in Redis.
 const GENPASS_BITS_MAX: usize = 4096;
 
-/// Entries that `ACL LOG` shows when nobody says how many, as in Redis.
+/// Default number of entries of `ACL LOG`, as in Redis.
 const LOG_COUNT: usize = 10;
 
-/// `ACL WHOAMI`
+/// Implements `ACL WHOAMI`.
 pub(super) fn who_am_i(call: &mut Call<'_>) -> Outcome {
     let name = call.client.user().name().as_bytes();
     call.turn.push_with(|out| write_bulk(name, out));
     Ok(Answer::Pushed)
 }
 
-/// `ACL LIST`
+/// Implements `ACL LIST`.
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(effect(AclEffect::List { shows_secrets: call.client.may(Verb::AclSetUser) }))
 }
 
-/// `ACL GETUSER name`
+/// Implements `ACL GETUSER name`.
 pub(super) fn get_user(call: &mut Call<'_>) -> Outcome {
     let user = call.client.settings.users.get(call.arg(2));
     let shows_digests = call.client.may(Verb::AclSetUser);
     Ok(Answer::Value(user.map_or(Value::Null, |user| user.to_value(shows_digests))))
 }
 
-/// `ACL CAT [category]`
+/// Implements `ACL CAT [category]`.
 pub(super) fn cat(call: &mut Call<'_>) -> Outcome {
     match one_at_most(call)? {
         None => Ok(Answer::Value(acl::categories())),
@@ -44,7 +44,7 @@ pub(super) fn cat(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `ACL DRYRUN user command ...`
+/// Implements `ACL DRYRUN user command ...`.
 pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(2);
     let user = call.client.settings.users.get(name);
@@ -70,7 +70,7 @@ pub(super) fn dry_run(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `ACL GENPASS [bits]`
+/// Implements `ACL GENPASS [bits]`.
 pub(super) fn gen_pass(call: &mut Call<'_>) -> Outcome {
     let bits = one_at_most(call)?.map_or(Some(256), parse_integer).ok_or(NOT_AN_INTEGER)?;
     match usize::try_from(bits) {
@@ -83,20 +83,20 @@ pub(super) fn gen_pass(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `ACL LOG [count | RESET]`
+/// Implements `ACL LOG [count | RESET]`.
 pub(super) fn log(call: &mut Call<'_>) -> Outcome {
     match one_at_most(call)? {
         None => Ok(effect(AclEffect::Log(LOG_COUNT))),
         Some(word) if word.eq_ignore_ascii_case(b"reset") => Ok(effect(AclEffect::LogReset)),
         Some(count) => {
             let count = parse_integer(count).ok_or(NOT_AN_INTEGER)?;
-            // A negative one is none, as in Redis.
+            // A negative count means none, as in Redis.
             Ok(effect(AclEffect::Log(usize::try_from(count).unwrap_or(0))))
         }
     }
 }
 
-/// `ACL DELUSER name ...`
+/// Implements `ACL DELUSER name ...`.
 pub(super) fn del_user(call: &mut Call<'_>) -> Outcome {
     if call.args.iter().skip(2).any(|name| name == DEFAULT_USER.as_bytes()) {
         return Err("ERR The 'default' user cannot be removed".into());
@@ -104,7 +104,7 @@ pub(super) fn del_user(call: &mut Call<'_>) -> Outcome {
     Ok(effect(AclEffect::DelUser(call.args_from(2))))
 }
 
-/// `ACL SETUSER name [rule ...]`
+/// Implements `ACL SETUSER name [rule ...]`.
 pub(super) fn set_user(call: &mut Call<'_>) -> Outcome {
     Ok(effect(AclEffect::SetUser { name: call.arg(2).to_vec(), rules: call.args_from(3) }))
 }
@@ -113,8 +113,8 @@ pub(super) fn effect(effect: AclEffect) -> Answer {
     Answer::Effect(Effect::Acl(effect))
 }
 
-/// The argument behind a subcommand that takes one or none. The table does not say so: Redis counts these words itself,
-/// and has another error.
+/// Returns the argument of a subcommand that takes one or none. The table cannot check this: Redis counts these words
+/// in the command, and returns another error.
 fn one_at_most<'a>(call: &Call<'a>) -> Result<Option<&'a [u8]>, ErrorText> {
     if call.args.len() > 3 { Err(call.wrong_number("ACL")) } else { Ok(call.args.get(2)) }
 }

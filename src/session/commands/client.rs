@@ -1,5 +1,5 @@
-//! `CLIENT`: what is about this connection is done here; what is about others is taken apart in Redis's order, with
-//! Redis's errors, and becomes an effect.
+//! `CLIENT`: commands about this connection are done here. Commands about others are parsed in Redis's order, with
+//! Redis's errors, and become an effect.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::session::client::NAME_BYTES_MAX;
 use crate::session::effect::{ClientEffect, ClientFilter, ClientKill, ClientKind, Effect, Pause, Unblock};
 use crate::session::reply_mode::Wanted;
 
-/// `CLIENT ID`
+/// Implements `CLIENT ID`.
 pub(super) fn id(call: &mut Call<'_>) -> Outcome {
     let id = call.client.view.id;
     call.turn.push_with(|out| write_id(id, out));
     Ok(Answer::Pushed)
 }
 
-/// `CLIENT GETNAME`
+/// Implements `CLIENT GETNAME`.
 pub(super) fn get_name(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(match &*call.client.view.names.name {
         "" => Value::Null,
@@ -24,13 +24,13 @@ pub(super) fn get_name(call: &mut Call<'_>) -> Outcome {
     }))
 }
 
-/// `CLIENT SETNAME name`
+/// Implements `CLIENT SETNAME name`.
 pub(super) fn set_name(call: &mut Call<'_>) -> Outcome {
     call.client.view.names_mut().name = client_name(call.arg(2))?;
     Ok(OK)
 }
 
-/// `CLIENT SETINFO LIB-NAME|LIB-VER value`
+/// Implements `CLIENT SETINFO LIB-NAME|LIB-VER value`.
 pub(super) fn set_info(call: &mut Call<'_>) -> Outcome {
     let (option, value) = (call.arg(2), call.arg(3));
     let what = str::from_utf8(option).unwrap_or_default();
@@ -45,19 +45,19 @@ pub(super) fn set_info(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `CLIENT NO-EVICT ON|OFF`
+/// Implements `CLIENT NO-EVICT ON|OFF`.
 pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
     call.client.view.no_evict = on_or_off(call.arg(2))?;
     Ok(OK)
 }
 
-/// `CLIENT NO-TOUCH ON|OFF`
+/// Implements `CLIENT NO-TOUCH ON|OFF`.
 pub(super) fn no_touch(call: &mut Call<'_>) -> Outcome {
     call.client.view.no_touch = on_or_off(call.arg(2))?;
     Ok(OK)
 }
 
-/// `CLIENT REPLY ON|OFF|SKIP`
+/// Implements `CLIENT REPLY ON|OFF|SKIP`.
 pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
     let words = [("on", Wanted::On), ("off", Wanted::Off), ("skip", Wanted::Skip)];
     let wanted = named(&words, call.arg(2)).ok_or(SYNTAX)?;
@@ -69,8 +69,7 @@ pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `CLIENT TRACKING ON|OFF [option ...]`: it is off, and stays so. `+OK` to `ON` would promise messages that never
-/// come.
+/// `CLIENT TRACKING ON|OFF [option ...]`: always off. `+OK` to `ON` would promise messages that are never sent.
 pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     let mut options = call.args.iter().skip(3);
     while let Some(option) = options.next() {
@@ -89,7 +88,7 @@ pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `CLIENT TRACKINGINFO`: it is off for everyone.
+/// `CLIENT TRACKINGINFO`: always reports off.
 pub(super) fn tracking_info(_: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(Value::map([
         ("flags", Value::Set(vec![Value::from("off")])),
@@ -98,18 +97,18 @@ pub(super) fn tracking_info(_: &mut Call<'_>) -> Outcome {
     ])))
 }
 
-/// `CLIENT GETREDIR`
+/// Implements `CLIENT GETREDIR`.
 pub(super) fn get_redir(_: &mut Call<'_>) -> Outcome {
     Ok(Answer::Encoded(b":-1\r\n"))
 }
 
-/// `CLIENT CACHING YES|NO`
+/// Implements `CLIENT CACHING YES|NO`.
 pub(super) fn caching(_: &mut Call<'_>) -> Outcome {
     Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
         .into())
 }
 
-/// `CLIENT LIST [TYPE kind | ID id ...]`
+/// Implements `CLIENT LIST [TYPE kind | ID id ...]`.
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let filter = match (call.args.get(2), call.args.get(3)) {
         (None, _) => ClientFilter::All,
@@ -119,7 +118,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         (Some(option), Some(_)) if option.eq_ignore_ascii_case(b"id") => {
             let ids: Option<Vec<i64>> = call.args.iter().skip(3).map(parse_integer).collect();
             let ids = ids.ok_or("ERR Invalid client ID")?;
-            // No connection has a negative one.
+            // No connection has a negative number.
             ClientFilter::Ids(ids.into_iter().filter_map(|id| u64::try_from(id).ok()).collect())
         }
         _ => return Err(SYNTAX.into()),
@@ -170,7 +169,7 @@ pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ClientEffect::Pause { timeout_ms, holds }))
 }
 
-/// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`
+/// Implements `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
 pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
     let reasons = [("timeout", Unblock::Timeout), ("error", Unblock::Error)];
     let how = match call.args.get(3) {
@@ -186,7 +185,7 @@ pub(super) fn effect(effect: ClientEffect) -> Answer {
     Answer::Effect(Effect::Client(effect))
 }
 
-/// The meaning of a word, in any letter case.
+/// Returns the meaning of a word, in any letter case.
 fn named<T: Copy>(words: &[(&'static str, T)], word: &[u8]) -> Option<T> {
     words.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(word)).map(|&(_, meaning)| meaning)
 }
@@ -206,12 +205,12 @@ fn kind(name: &[u8]) -> Result<ClientKind, ErrorText> {
     named(&known, name).ok_or_else(|| Call::error_quoting("ERR Unknown client type '", name, "'"))
 }
 
-/// The name of a client, as `CLIENT SETNAME` and `HELLO` take it.
+/// Checks a client's name from `CLIENT SETNAME` or `HELLO`.
 pub(super) fn client_name(name: &[u8]) -> Result<Arc<str>, ErrorText> {
     checked_name(name, "Client names")
 }
 
-/// A name that fits into a line of `CLIENT LIST`: printable ASCII without blanks.
+/// Checks that a name fits into a line of `CLIENT LIST`: printable ASCII without blanks.
 fn checked_name(name: &[u8], what: &str) -> Result<Arc<str>, ErrorText> {
     match str::from_utf8(name) {
         Ok(_) if name.len() > NAME_BYTES_MAX => {

@@ -1,16 +1,16 @@
-//! `CONFIG`: arguments are taken apart here, values are checked by the configuration.
+//! `CONFIG`: this module parses arguments; the configuration checks values.
 
 use super::{Answer, Call, Outcome, SYNTAX};
 use crate::command::Verb;
 use crate::session::effect::{ConfigEffect, Effect};
 
-/// `CONFIG GET pattern ...`
+/// Implements `CONFIG GET pattern ...`.
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let shows_secrets = call.client.may(Verb::ConfigSet);
     Ok(effect(ConfigEffect::Get { patterns: call.args_from(2), shows_secrets }))
 }
 
-/// `CONFIG SET name value ...`
+/// Implements `CONFIG SET name value ...`.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let mut words = call.args.iter().skip(2).map(<[u8]>::to_vec);
     let mut pairs = Vec::new();

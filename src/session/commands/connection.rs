@@ -1,4 +1,4 @@
-//! Commands about the connection itself: who it is, what it speaks, and its end.
+//! Commands about the connection itself: its user, its protocol, and its end.
 
 use super::client::client_name;
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
@@ -13,10 +13,10 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 HELLO AUTH <user> <pass> option can be used to authenticate the client and \
                                 select the RESP protocol version at the same time";
 
-/// `PING [message]`
+/// Implements `PING [message]`.
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.get(1) {
-        // As a message, for its reply could be taken for one.
+        // A message, since a plain reply could be mistaken for one.
         message if call.client.listens_only() && call.args.len() <= 2 => {
             let message = message.unwrap_or_default();
             call.turn.push_with(|out| {
@@ -32,20 +32,20 @@ pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `ECHO message`
+/// Implements `ECHO message`.
 pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
     let message = call.arg(1);
     call.turn.push_with(|out| write_bulk(message, out));
     Ok(Answer::Pushed)
 }
 
-/// `QUIT`
+/// Implements `QUIT`.
 pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
     call.turn.close = true;
     Ok(OK)
 }
 
-/// `RESET`. What `CLIENT SETINFO` said stays, as in Redis: it is still true.
+/// `RESET`. As in Redis, the values of `CLIENT SETINFO` remain.
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.transaction.discard();
     call.client.reset(call.turn);
@@ -53,7 +53,7 @@ pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Encoded(b"+RESET\r\n"))
 }
 
-/// `SELECT index`
+/// Implements `SELECT index`.
 pub(super) fn select(call: &mut Call<'_>) -> Outcome {
     let index = parse_integer(call.arg(1)).ok_or(NOT_AN_INTEGER)?;
     if i32::try_from(index).is_err() {
@@ -69,10 +69,10 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `AUTH [user] password`
+/// Implements `AUTH [user] password`.
 pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     let (user, password) = match (call.args.get(1), call.args.get(2), call.args.len()) {
-        // The one form in which a user may think that the password matters.
+        // Only in this form may a user believe that the password matters.
         (Some(_), None, _) if call.client.settings.users.default_user().is_nopass() => {
             return Err(NO_PASSWORD_SET.into());
         }
@@ -84,13 +84,13 @@ pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `HELLO [version [AUTH user password] [SETNAME name]]`
+/// Implements `HELLO [version [AUTH user password] [SETNAME name]]`.
 pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
     let protocol = call.args.get(1).map(protocol).transpose()?;
     if let Some([user, password]) = hello_options(call)? {
         log_in(call, user, password)?;
     }
-    // Not enough that nobody needs to: as in Redis.
+    // As in Redis, a connection whose user needs no login is not enough.
     if !call.client.is_logged_in() {
         return Err(HELLO_NEEDS_AUTH.into());
     }
@@ -118,8 +118,8 @@ fn protocol(version: &[u8]) -> Result<Protocol, ErrorText> {
     }
 }
 
-/// Takes the options of `HELLO` in Redis's order, and returns user and password: a name counts as soon as it is read,
-/// even if the password turns out to be wrong.
+/// Parses the options of `HELLO` in Redis's order, and returns user and password. A name takes effect as soon as it is
+/// read, even if the password turns out to be wrong.
 fn hello_options<'a>(call: &mut Call<'a>) -> Result<Option<[&'a [u8]; 2]>, ErrorText> {
     let mut login = None;
     let mut at = 2;

@@ -1,4 +1,4 @@
-//! `GETID`, `MGETID` and the commands about IDs that exist already.
+//! `GETID`, `MGETID` and the commands about existing IDs.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::session::named::{Form, NamedReply};
 use crate::session::turn::named_cost;
 use crate::text::suggest::is_near;
 
-/// `GETID [name [field value ...]]` that did not come by the fast path.
+/// `GETID [name [field value ...]]` outside the fast path.
 #[inline]
 pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
     check_server_id(call, Verb::GetId)?;
@@ -28,7 +28,7 @@ pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `MGETID count [name [field value ...]]`
+/// Implements `MGETID count [name [field value ...]]`.
 #[inline]
 pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
     check_server_id(call, Verb::MGetId)?;
@@ -47,7 +47,7 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
     Err(counted.map_or(NOT_AN_INTEGER.into(), |count| format!("ERR parameters error! argv[1] = {count}").into()))
 }
 
-/// Without a server-id nothing is drawn: what a turn has drawn is written by the settings that it was read by.
+/// Refuses a draw without a server-id. A turn's IDs are written with the settings under which it was read.
 #[inline]
 fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
     if call.client.settings.has_server_id {
@@ -57,10 +57,10 @@ fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
     Err(NO_SERVER_ID.into())
 }
 
-/// What a server says for which no server-id has come free.
+/// Error of a server for which no server-id is free.
 const NO_SERVER_ID: &str = "LOADING standby: no server-id has come free for this server (server-id auto)";
 
-/// The name of a generator is the argument at `at`, and values of its fields follow.
+/// Draws from the generator that the argument at `at` names. Values of its fields follow.
 #[inline(never)]
 fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
     let verb = call.command.verb;
@@ -95,7 +95,7 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// The values that come with a request, in their places: all fields of the generator, each once, in any order.
+/// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
 fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, String> {
     let name = generator.declaration().name();
     if let Some(server_id) = generator.foreign_to() {
@@ -145,14 +145,15 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
     format!("ERR generator '{name}' takes no field '{word}' with a request; it takes {}", fields.join(", "))
 }
 
-/// What an unknown name counts for a turn's bound, bytes: others are looked at for it.
+/// Size that an unknown name adds to a turn's bound, bytes, for the search of similar names.
 const UNKNOWN_NAME_BYTES: usize = 4096;
 
-/// How many names an unknown one is held against; of a longer one, none.
+/// Maximum number of names that are compared with an unknown one.
 const LOOKED_AT_MAX: usize = 100;
+/// Maximum length of an unknown name that is compared with others, bytes.
 const LOOKED_AT_BYTES_MAX: usize = 64;
 
-/// The answer to a name that no generator has. Names that are like it are told to who may ask them.
+/// Returns the error for an unknown generator. It suggests only similar names that the user may request.
 #[cold]
 fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> String {
     let typed = str::from_utf8(name).unwrap_or_default();
@@ -164,7 +165,7 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
     no_generator(name, &near)
 }
 
-/// The same; `near` are names like it, in quotes.
+/// Returns the error for an unknown generator; `near` are similar names in quotes.
 #[cold]
 pub fn no_generator(name: &[u8], near: &[String]) -> String {
     let Some(typed) = str::from_utf8(name).ok().filter(|name| is_name(name)) else {
@@ -181,7 +182,7 @@ pub fn no_generator(name: &[u8], near: &[String]) -> String {
     )
 }
 
-/// `DECODEID id [name]`
+/// Implements `DECODEID id [name]`.
 pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     let text = call.arg(1);
     if call.args.len() > 2 {
@@ -199,7 +200,7 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     if generators.is_empty() && counters.is_empty() {
         return Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id?))));
     }
-    // As many as there are generators at most; the shell, which has the clock, knows which of them to leave out.
+    // At most as many as there are generators. The shell, which has the clock, knows which of them to omit.
     let text = str::from_utf8(text).unwrap_or_default();
     let numbers = generators
         .iter()
@@ -213,14 +214,14 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
 }
 
-/// The generator that counts by a sequence, if the last argument, at `at`, is the name of one.
+/// Returns the counter that the last argument, at `at`, names, if any.
 fn counter_at<'a>(call: &'a Call<'_>, at: usize) -> Option<&'a Arc<CounterDeclaration>> {
     let counters = &call.client.settings.counters;
     let place = counters.find(call.arg(at)).filter(|_| call.args.len() == at + 1)?;
     counters.get(place)
 }
 
-/// The generator whose name is the last argument, at `at`.
+/// Returns the generator that the last argument, at `at`, names.
 fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, ErrorText> {
     if call.args.len() > at + 1 {
         return Err(call.command.arity_error().into());
@@ -233,13 +234,13 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
     })
 }
 
-/// `IDREADY`
+/// Implements `IDREADY`.
 pub(super) fn ready(call: &mut Call<'_>) -> Outcome {
     let tells_why = call.client.is_authenticated();
     Ok(Answer::Effect(Effect::Ids(IdsEffect::Ready { tells_why })))
 }
 
-/// `IDSPAN from to [name]`
+/// Implements `IDSPAN from to [name]`.
 pub(super) fn span(call: &mut Call<'_>) -> Outcome {
     if let Some(counter) = counter_at(call, 3) {
         let (name, kind) = (counter.name(), counter.word());

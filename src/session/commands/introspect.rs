@@ -1,4 +1,4 @@
-//! What a server tells of itself: `COMMAND`, `INFO`, `TIME`, `ROLE`, `LOLWUT`, `MONITOR`, `SLOWLOG`, `LATENCY` and
+//! Information about the server: `COMMAND`, `INFO`, `TIME`, `ROLE`, `LOLWUT`, `MONITOR`, `SLOWLOG`, `LATENCY` and
 //! `MEMORY`.
 
 use super::{Answer, Call, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
@@ -6,7 +6,7 @@ use crate::command::{self, Verb};
 use crate::resp::{Value, parse_integer, write_id};
 use crate::session::effect::{Effect, IntrospectEffect};
 
-/// What `SLOWLOG GET` shows when nobody says how many.
+/// Default number of entries of `SLOWLOG GET`.
 const SLOWLOG_ENTRIES: usize = 10;
 
 /// `COMMAND` and `COMMAND INFO [name ...]`
@@ -14,17 +14,17 @@ pub(super) fn command_info(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(command::command_info(&call.client.settings.vocabulary, call.args.behind(2).iter())))
 }
 
-/// `COMMAND DOCS [name ...]`
+/// Implements `COMMAND DOCS [name ...]`.
 pub(super) fn command_docs(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(command::command_docs(&call.client.settings.vocabulary, call.args.behind(2).iter())))
 }
 
-/// `COMMAND LIST [FILTERBY ...]`
+/// Implements `COMMAND LIST [FILTERBY ...]`.
 pub(super) fn command_list(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(command::command_list(&call.client.settings.vocabulary, call.args)))
 }
 
-/// `COMMAND COUNT`
+/// Implements `COMMAND COUNT`.
 pub(super) fn command_count(call: &mut Call<'_>) -> Outcome {
     let count = call.client.settings.vocabulary.commands().len() as u64;
     call.turn.push_with(|out| write_id(count, out));
@@ -37,40 +37,40 @@ pub(super) fn command_get_keys(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(command::command_get_keys(&call.client.settings.vocabulary, call.args, flags)?))
 }
 
-/// `CLUSTER ...`: what a Redis answers that is in none.
+/// `CLUSTER ...`: the answer of a Redis without cluster support.
 pub(super) fn cluster(_: &mut Call<'_>) -> Outcome {
     Err("ERR This instance has cluster support disabled".into())
 }
 
-/// `INFO [section ...]`
+/// Implements `INFO [section ...]`.
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let sections = call.args.iter().skip(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
     Ok(effect(IntrospectEffect::Info(sections.collect())))
 }
 
-/// `TIME`
+/// Implements `TIME`.
 pub(super) fn time(_: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::Time))
 }
 
-/// `ROLE`
+/// Implements `ROLE`.
 pub(super) fn role(call: &mut Call<'_>) -> Outcome {
     let role = [Value::from(call.client.settings.role()), Value::Integer(0), Value::Array(Vec::new())];
     Ok(Answer::Value(Value::Array(role.into())))
 }
 
-/// `LOLWUT`
+/// Implements `LOLWUT`.
 pub(super) fn lolwut(_: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(Value::text(concat!("getid ver. ", env!("CARGO_PKG_VERSION"), "\n"))))
 }
 
-/// `MONITOR`
+/// Implements `MONITOR`.
 pub(super) fn monitor(call: &mut Call<'_>) -> Outcome {
-    // Inside of EXEC its lines would come between the replies.
+    // In EXEC, its lines would come between the replies.
     if call.client.view.queued.is_some() {
         return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }
-    // Redis does not answer the second one either.
+    // Redis does not answer the second `MONITOR` either.
     if call.client.view.monitors {
         return Ok(Answer::Pushed);
     }
@@ -78,7 +78,7 @@ pub(super) fn monitor(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::Monitor))
 }
 
-/// `SLOWLOG GET [count]`
+/// Implements `SLOWLOG GET [count]`.
 pub(super) fn slowlog_get(call: &mut Call<'_>) -> Outcome {
     let count_max = match call.args.get(2) {
         None => Some(SLOWLOG_ENTRIES),
@@ -92,37 +92,37 @@ pub(super) fn slowlog_get(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::SlowLogGet(count_max)))
 }
 
-/// `LATENCY GRAPH event`
+/// Implements `LATENCY GRAPH event`.
 pub(super) fn latency_graph(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyGraph(call.arg(2).to_vec())))
 }
 
-/// `LATENCY HISTOGRAM [command ...]`
+/// Implements `LATENCY HISTOGRAM [command ...]`.
 pub(super) fn latency_histogram(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyHistogram(call.args_from(2))))
 }
 
-/// `LATENCY HISTORY event`
+/// Implements `LATENCY HISTORY event`.
 pub(super) fn latency_history(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyHistory(call.arg(2).to_vec())))
 }
 
-/// `LATENCY RESET [event ...]`
+/// Implements `LATENCY RESET [event ...]`.
 pub(super) fn latency_reset(call: &mut Call<'_>) -> Outcome {
     Ok(effect(IntrospectEffect::LatencyReset(call.args_from(2))))
 }
 
-/// `MEMORY MALLOC-STATS`
+/// Implements `MEMORY MALLOC-STATS`.
 pub(super) fn memory_malloc_stats(_: &mut Call<'_>) -> Outcome {
     Ok(Answer::Value(Value::text("Stats not supported for the current allocator")))
 }
 
-/// `MEMORY PURGE`: memory that is free goes back to the system by itself.
+/// `MEMORY PURGE`: no work to do, since free memory returns to the system automatically.
 pub(super) fn memory_purge(_: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `MEMORY USAGE key [SAMPLES count]`: there is no key.
+/// `MEMORY USAGE key [SAMPLES count]`: null, since there is no key.
 pub(super) fn memory_usage(call: &mut Call<'_>) -> Outcome {
     let mut at = 3;
     while let Some(option) = call.args.get(at) {

@@ -1,7 +1,7 @@
-//! Commands about keys and hashes: what libraries and people ask who look at a sequence, and what would take it back,
-//! hide it or make it something else, which is refused with what to do instead.
+//! Commands about keys and hashes, with which libraries and people read a sequence. Commands that would lower, hide or
+//! retype a sequence are refused, with a remedy.
 //!
-//! Syntax is judged in Redis's order and with its errors; what a sequence cannot be told, only then.
+//! Syntax is checked first, in Redis's order and with its errors; only then is a command refused to a sequence.
 
 use getid_core::{CounterKind, Key, VALUE_MAX};
 
@@ -12,14 +12,15 @@ use crate::resp::{Value, parse_integer};
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::{BEGINS_AGAIN, HashLook, KeysEffect, Look, Only, Scan, SetReply, SetSequence};
 
-/// Names that one `SCAN` looks at when nobody says how many, as in Redis, and at most.
+/// Default number of names that one `SCAN` reads, as in Redis.
 const SCAN_COUNT: u32 = 10;
+/// Maximum number of names that one `SCAN` reads.
 const SCAN_COUNT_MAX: u32 = 1_000;
 
-/// Options of `EXPIRE` and its like.
+/// Options of `EXPIRE` and related commands.
 const CONDITIONS: [&str; 4] = ["nx", "xx", "gt", "lt"];
 
-/// `GET`, `TYPE`, `TTL` and others about one key.
+/// `GET`, `TYPE`, `TTL` and other reads of one key.
 pub(super) fn look(call: &mut Call<'_>) -> Outcome {
     let (look, at) = match call.command.verb {
         Verb::Type => (Look::Type, 1),
@@ -46,7 +47,7 @@ fn look_at(call: &mut Call<'_>, at: usize, look: Look) -> Outcome {
     }
 }
 
-/// `MGET key ...`
+/// Implements `MGET key ...`.
 pub(super) fn values(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     Ok(effect(KeysEffect::Values(call.args.iter().skip(1).map(key_of).collect())))
@@ -64,20 +65,20 @@ pub(super) fn delete(call: &mut Call<'_>) -> Outcome {
     Ok(effect(KeysEffect::Delete(call.args.iter().skip(1).filter_map(key_of).collect())))
 }
 
-/// `GETDEL key`
+/// Implements `GETDEL key`.
 pub(super) fn get_delete(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     call.check_no_generator(call.arg(1))?;
     Ok(key_of(call.arg(1)).map_or(Answer::Value(Value::Null), |key| effect(KeysEffect::GetDelete(key))))
 }
 
-/// `PERSIST key`: it has no expiry.
+/// `PERSIST key`: always 0, since a sequence has no expiry.
 pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     Ok(Answer::Encoded(b":0\r\n"))
 }
 
-/// `SET key n [NX|XX] [GET] [KEEPTTL]`
+/// Implements `SET key n [NX|XX] [GET] [KEEPTTL]`.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let options = SetOptions::read(call)?;
     if options.expires {
@@ -91,12 +92,12 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     set_to(call, 2, only, if options.get { SetReply::Old } else { SetReply::Ok })
 }
 
-/// `SETNX key n`
+/// Implements `SETNX key n`.
 pub(super) fn set_new(call: &mut Call<'_>) -> Outcome {
     set_to(call, 2, Only::New, SetReply::Count)
 }
 
-/// `GETSET key n`
+/// Implements `GETSET key n`.
 pub(super) fn get_set(call: &mut Call<'_>) -> Outcome {
     set_to(call, 2, Only::Any, SetReply::Old)
 }
@@ -108,7 +109,7 @@ fn set_to(call: &mut Call<'_>, at: usize, only: Only, reply: SetReply) -> Outcom
     Ok(effect(KeysEffect::Set(SetSequence { key, last, only, reply })))
 }
 
-/// The options of `SET`.
+/// Parsed options of `SET`.
 #[derive(Default)]
 struct SetOptions {
     nx: bool,
@@ -119,7 +120,7 @@ struct SetOptions {
 }
 
 impl SetOptions {
-    /// In Redis's order, with its errors.
+    /// Parses the options in Redis's order, with its errors.
     fn read(call: &Call<'_>) -> Result<SetOptions, ErrorText> {
         let mut read = SetOptions::default();
         let mut expiry = None;
@@ -163,12 +164,12 @@ pub(super) fn set_with_expiry(call: &mut Call<'_>) -> Outcome {
     Err(never_expires(call.arg(1)))
 }
 
-/// `GETEX key [option]`: without one it is `GET`.
+/// `GETEX key [option]`: `GET` if there is no option.
 pub(super) fn get_with_expiry(call: &mut Call<'_>) -> Outcome {
     let word = |name: &str| call.args.get(2).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     match call.args.len() {
         2 => return look_at(call, 1, Look::Value),
-        // There is no expiry to take away.
+        // There is no expiry to remove.
         3 if word("persist") => return look_at(call, 1, Look::Value),
         4 if ["ex", "px", "exat", "pxat"].iter().any(|name| word(name)) => check_expiry(call, call.arg(3))?,
         _ => return Err(SYNTAX.into()),
@@ -176,7 +177,7 @@ pub(super) fn get_with_expiry(call: &mut Call<'_>) -> Outcome {
     Err(never_expires(call.arg(1)))
 }
 
-/// `EXPIRE key seconds [NX|XX|GT|LT]` and its like
+/// `EXPIRE key seconds [NX|XX|GT|LT]` and related commands.
 pub(super) fn expire(call: &mut Call<'_>) -> Outcome {
     let mut given = [false; CONDITIONS.len()];
     for word in call.args.iter().skip(3) {
@@ -195,7 +196,7 @@ pub(super) fn expire(call: &mut Call<'_>) -> Outcome {
         return Err("ERR GT and LT options at the same time are not compatible".into());
     }
     parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
-    // XX and GT ask for an expiry that is there already, and Redis answers 0 too.
+    // XX and GT need an existing expiry, and Redis answers 0 without one too.
     look_at(call, 1, Look::Expire { only_new: nx || xx || gt })
 }
 
@@ -211,7 +212,7 @@ pub(super) fn decrease(call: &mut Call<'_>) -> Outcome {
     refuse(call, "it never goes back", "INCR and INCRBY take values; what goes up and down is not for a sequence")
 }
 
-/// `INCRBYFLOAT key n`
+/// Implements `INCRBYFLOAT key n`.
 pub(super) fn increase_by_float(call: &mut Call<'_>) -> Outcome {
     let text = str::from_utf8(call.arg(2)).ok().filter(|text| !text.starts_with(char::is_whitespace));
     text.and_then(|text| text.parse::<f64>().ok()).ok_or("ERR value is not a valid float")?;
@@ -247,7 +248,7 @@ pub(super) fn rename(call: &mut Call<'_>) -> Outcome {
     )
 }
 
-/// `HSET key field value ...`
+/// Implements `HSET key field value ...`.
 pub(super) fn hash_set(call: &mut Call<'_>) -> Outcome {
     if !call.args.len().is_multiple_of(2) {
         return Err(call.command.arity_error().into());
@@ -278,21 +279,21 @@ pub(super) fn hash(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// The name of a field as far as it could be one.
+/// Returns a field's name, cut to the longest that can exist.
 fn field(name: &[u8]) -> Vec<u8> {
     name[..name.len().min(FIELD_BYTES_MAX)].to_vec()
 }
 
-/// More than any field's name has.
+/// Upper bound of a field name's length, bytes.
 const FIELD_BYTES_MAX: usize = 32;
 
-/// `KEYS pattern`
+/// Implements `KEYS pattern`.
 pub(super) fn names(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     Ok(effect(KeysEffect::Names(call.arg(1).to_vec())))
 }
 
-/// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
+/// Implements `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`.
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     let cursor = str::from_utf8(call.arg(1)).ok().and_then(|text| text.parse().ok()).ok_or("ERR invalid cursor")?;
     let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, is_of_type: true };
@@ -319,26 +320,26 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     Ok(effect(KeysEffect::Scan(scan)))
 }
 
-/// `DBSIZE`
+/// Implements `DBSIZE`.
 pub(super) fn size(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     Ok(effect(KeysEffect::Size))
 }
 
-/// `RANDOMKEY`
+/// Implements `RANDOMKEY`.
 pub(super) fn random(call: &mut Call<'_>) -> Outcome {
     call.check_store()?;
     Ok(effect(KeysEffect::Random))
 }
 
 impl Call<'_> {
-    /// Whether there is a store of sequences.
+    /// Fails if there is no store for sequences.
     pub(super) fn check_store(&self) -> Result<(), ErrorText> {
         if self.client.settings.sequences.is_some() { Ok(()) } else { Err(SEQUENCES_OFF.into()) }
     }
 
-    /// Whether this is not the name of a generator, which no sequence has. One of the kind `sequence` is a sequence's,
-    /// written in another way.
+    /// Fails if the name is a generator's, since no sequence has such a name. A generator of the kind `sequence` is
+    /// allowed: it is another notation of its sequence.
     pub(super) fn check_no_generator(&self, name: &[u8]) -> Result<(), ErrorText> {
         let settings = &self.client.settings;
         let counter = settings.counters.find(name).and_then(|place| settings.counters.get(place));
@@ -349,14 +350,15 @@ impl Call<'_> {
         Err(is_a_generator(&quoted(name)).into())
     }
 
-    /// The sequence whose name is the argument at `at`.
+    /// Returns the sequence that the argument at `at` names.
     pub(super) fn sequence_at(&self, at: usize) -> Result<Key, ErrorText> {
         let name = self.arg(at);
         self.check_no_generator(name)?;
         key_of(name).ok_or_else(|| not_a_name(name).into())
     }
 
-    /// The same, or a generator that counts: its counter of now is what is asked about then.
+    /// Returns the sequence or the counter that the argument at `at` names. For a counter, the command concerns its
+    /// current period.
     pub(super) fn counter_at(&self, at: usize) -> Result<Key, ErrorText> {
         let name = self.arg(at);
         if self.client.settings.counters.find(name).is_some() {
@@ -366,12 +368,12 @@ impl Call<'_> {
     }
 }
 
-/// The sequence of this name, if it can be one's.
+/// Returns the sequence of this name, if the name is valid.
 fn key_of(name: &[u8]) -> Option<Key> {
     Key::new(str::from_utf8(name).ok()?)
 }
 
-/// A value that counts as given: what `SET` and `SEQUENCE RAISE` take.
+/// Parses the last given value that `SET` and `SEQUENCE RAISE` take.
 pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
     parse_integer(text).filter(|last| (0..=VALUE_MAX).contains(last)).ok_or_else(|| {
         format!(
@@ -392,7 +394,7 @@ fn never_expires(name: &[u8]) -> ErrorText {
     .into()
 }
 
-/// What no sequence is told.
+/// Returns the error of a command that sequences do not support.
 #[cold]
 fn refuse(call: &Call<'_>, why: &str, remedy: &str) -> Outcome {
     let command = call.command.full_name.to_ascii_uppercase();

@@ -1,8 +1,8 @@
-//! What commands do: one function for each row of the table, in a file for each family.
+//! The commands: one function for each row of the table, in a file for each family.
 //!
-//! A command that is about this connection alone is done here. One that needs IDs leaves its count in the turn; one
-//! that needs the world outside becomes an [`Effect`], which the file of the same name in `server/effects` carries out.
-//! Everything that can be wrong with a command is found here, so that nothing behind it can fail.
+//! A command about this connection alone is done here. One that needs IDs adds their number to the turn. One that needs
+//! the server becomes an [`Effect`], which the file of the same name in `server/effects` carries out. This module
+//! detects every error of a command, so that no later step can fail.
 //!
 //! To add a command: a [`Verb`], its row in `command/table.rs`, a line in [`function`], the function in one of these
 //! files, and, if it needs the server, an effect and a function in `server/effects`.
@@ -40,10 +40,10 @@ use crate::resp::{Args, Value};
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const SYNTAX: &str = "ERR syntax error";
 
-/// How much of an option's name an error text quotes, bytes.
+/// Maximum number of bytes of an option's name that an error text quotes.
 const OPTION_BYTES_MAX: usize = 128;
 
-/// A command at work: what was sent, who sent it, and the turn that its reply goes into.
+/// A command in progress: its arguments, its client, and the turn for its reply.
 pub(super) struct Call<'a> {
     pub(super) command: &'static Command,
     pub(super) args: Args<'a>,
@@ -52,16 +52,16 @@ pub(super) struct Call<'a> {
     pub(super) turn: &'a mut Turn,
 }
 
-/// What a command comes to: its reply or the text of an error, without the `-`.
+/// Result of a command: its reply, or the text of an error without the `-`.
 type Outcome = Result<Answer, ErrorText>;
 
 enum Answer {
-    /// The reply is in the turn already, or there is none.
+    /// The reply is already in the turn, or there is none.
     Pushed,
     /// RESP that is the same in both protocols.
     Encoded(&'static [u8]),
     Value(Value),
-    /// What the server does and answers.
+    /// An action of the server, which gives the reply.
     Effect(Effect),
 }
 
@@ -87,7 +87,7 @@ impl From<Vec<u8>> for ErrorText {
     }
 }
 
-/// The function of a command. One that only asks the server, without a word of its own, is its effect.
+/// Returns the function of a command. A command without arguments for the server returns its effect directly.
 #[expect(clippy::too_many_lines, reason = "a line for each command")]
 fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
     match verb {
@@ -282,12 +282,12 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
     }
 }
 
-/// A container without a subcommand, which its arity does not admit.
+/// Handles a container without a subcommand, which its arity does not admit.
 fn container(call: &mut Call<'_>) -> Outcome {
     Err(call.command.arity_error().into())
 }
 
-/// The `HELP` of a container.
+/// Returns the `HELP` of a container.
 fn help(call: &mut Call<'_>) -> Outcome {
     let is_container = |row: &&Command| row.subcommands.iter().any(|sub| sub.verb == call.command.verb);
     let lines = TABLE.iter().find(is_container).map_or(Value::Array(Vec::new()), command::command_help);
@@ -295,13 +295,13 @@ fn help(call: &mut Call<'_>) -> Outcome {
 }
 
 impl<'a> Call<'a> {
-    /// Runs the command: exactly one reply goes into the turn, or an effect whose answer is that reply.
+    /// Runs the command. Adds exactly one reply to the turn, or an effect whose answer is that reply.
     #[inline]
     pub(super) fn run(mut self) {
         self.turn.commands += 1;
         self.client.view.set_last_command(self.command.full_name);
         match self.command.verb {
-            // Not timed: what they take is the draw, which the shell makes for the whole turn at once.
+            // Not timed: their cost is the draw, which the shell makes once for the whole turn.
             Verb::GetId => {
                 let outcome = ids::getid(&mut self);
                 self.push(outcome);
@@ -356,7 +356,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Shows the command to monitors; `EXEC` behind the commands that it runs ([`show_exec`]).
+    /// Shows the command to monitors. `EXEC` is shown after the commands that it runs ([`show_exec`]).
     #[cold]
     fn show(&mut self) {
         if self.command.verb != Verb::Exec || !self.transaction.is_running() {
@@ -365,29 +365,29 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The argument at `index`, which the arity has promised.
+    /// Returns the argument at `index`, which the arity guarantees.
     fn arg(&self, index: usize) -> &'a [u8] {
         self.args.get(index).unwrap_or_default()
     }
 
-    /// Copies of the arguments from `index` on.
+    /// Returns copies of the arguments from `index` on.
     fn args_from(&self, index: usize) -> Vec<Vec<u8>> {
         self.args.iter().skip(index).map(<[u8]>::to_vec).collect()
     }
 
-    /// An error's text with the beginning of an argument in it.
+    /// Returns an error text that quotes the beginning of an argument.
     fn error_quoting(before: &str, arg: &[u8], after: &str) -> ErrorText {
         [before.as_bytes(), quote(arg, OPTION_BYTES_MAX), after.as_bytes()].concat().into()
     }
 
-    /// Redis's text where a subcommand has too much behind it; the subcommand as it was written.
+    /// Returns Redis's error for a subcommand with too many arguments, which quotes the subcommand as written.
     fn wrong_number(&self, container: &str) -> ErrorText {
         let before = "ERR unknown subcommand or wrong number of arguments for '";
         Call::error_quoting(before, self.arg(1), &format!("'. Try {container} HELP."))
     }
 }
 
-/// Shows `EXEC` to monitors, as it was sent before the commands that it ran.
+/// Shows `EXEC` to monitors, with the words as sent.
 #[cold]
 pub(super) fn show_exec(client: &Client, turn: &mut Turn) {
     if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {

@@ -1,11 +1,11 @@
-//! `SUBSCRIBE` and its like: a client that listens is kept, and never hears anything.
+//! `SUBSCRIBE` and related commands: subscriptions are kept, but no message is ever delivered.
 
 use super::{Answer, Call, Outcome};
 use crate::command::Verb;
 use crate::resp::{Protocol, write_array_header, write_bulk, write_count, write_null, write_push_header};
 use crate::session::subscriptions::Listened;
 
-/// `SUBSCRIBE channel ...` and `PSUBSCRIBE pattern ...`: a message for each.
+/// `SUBSCRIBE channel ...` and `PSUBSCRIBE pattern ...`: a confirmation for each name.
 pub(super) fn subscribe(call: &mut Call<'_>) -> Outcome {
     let kind = kind_of(call);
     for name in call.args.iter().skip(1) {
@@ -15,7 +15,8 @@ pub(super) fn subscribe(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `UNSUBSCRIBE [channel ...]` and `PUNSUBSCRIBE [pattern ...]`: a message for each; without names all are left.
+/// `UNSUBSCRIBE [channel ...]` and `PUNSUBSCRIBE [pattern ...]`: a confirmation for each name. Without names, all are
+/// left.
 pub(super) fn unsubscribe(call: &mut Call<'_>) -> Outcome {
     let kind = kind_of(call);
     for name in call.args.iter().skip(1) {
@@ -37,7 +38,7 @@ pub(super) fn unsubscribe(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `PUBLISH channel message`: nobody hears it.
+/// `PUBLISH channel message`: always 0 receivers.
 pub(super) fn publish(_: &mut Call<'_>) -> Outcome {
     Ok(Answer::Encoded(b":0\r\n"))
 }
@@ -49,7 +50,7 @@ fn kind_of(call: &Call<'_>) -> Listened {
     }
 }
 
-/// What was done, about which name, and to how many it listens now.
+/// Writes a confirmation: the command, the name, and the number of subscriptions left.
 fn tell(call: &mut Call<'_>, name: Option<&[u8]>) {
     let (protocol, count) = (call.client.view.protocol, call.client.subscriptions());
     let word = call.command.name;

@@ -1,4 +1,4 @@
-//! `EVAL`, `EVALSHA` and `SCRIPT`: scripts that are known are done by what they mean, and there are no others.
+//! `EVAL`, `EVALSHA` and `SCRIPT`: known scripts are replaced by their meaning; all others are refused.
 
 use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
 use crate::resp::{Value, parse_integer};
@@ -6,23 +6,23 @@ use crate::session::effect::Effect;
 use crate::session::scripts::{KnownScript, Meaning, by_sha1, by_text};
 use crate::session::sequence_effect::ScriptEffect;
 
-/// Redis's answer to the SHA-1 of a script that it does not have: libraries send the text then.
+/// Redis's answer to an unknown SHA-1. Libraries then send the text.
 const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
-/// Of a SHA-1.
+/// Number of hex digits of a SHA-1.
 const SHA1_DIGITS: usize = 40;
 
 const UNKNOWN: &str = "ERR scripts are not run here, but for those by which django-redis (incr, decr) and Redisson \
                        (RIdGenerator) count: INCR, INCRBY and SEQUENCE NEXT do what others may want";
 
-/// `EVAL script numkeys key ... arg ...`
+/// Implements `EVAL script numkeys key ... arg ...`.
 pub(super) fn eval(call: &mut Call<'_>) -> Outcome {
     let keys = key_count(call)?;
     let known = by_text(call.arg(1)).ok_or(UNKNOWN)?;
     run(call, known, keys)
 }
 
-/// `EVALSHA sha1 numkeys key ... arg ...`
+/// Implements `EVALSHA sha1 numkeys key ... arg ...`.
 pub(super) fn eval_sha(call: &mut Call<'_>) -> Outcome {
     if call.arg(1).len() != SHA1_DIGITS {
         return Err(NO_SCRIPT.into());
@@ -32,7 +32,7 @@ pub(super) fn eval_sha(call: &mut Call<'_>) -> Outcome {
     run(call, known, keys)
 }
 
-/// In Redis's order, with its errors.
+/// Parses the number of keys in Redis's order, with its errors.
 fn key_count(call: &Call<'_>) -> Result<usize, ErrorText> {
     let count = parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
     match usize::try_from(count) {
@@ -74,19 +74,19 @@ fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> Outcome {
     Ok(Answer::Effect(Effect::Script(effect)))
 }
 
-/// `SCRIPT LOAD script`
+/// Implements `SCRIPT LOAD script`.
 pub(super) fn load(call: &mut Call<'_>) -> Outcome {
     let known = by_text(call.arg(2)).ok_or(UNKNOWN)?;
     Ok(Answer::Value(Value::from(known.sha1)))
 }
 
-/// `SCRIPT EXISTS sha1 ...`
+/// Implements `SCRIPT EXISTS sha1 ...`.
 pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
     let known = call.args.iter().skip(2).map(|sha1| Value::Integer(by_sha1(sha1).is_some().into()));
     Ok(Answer::Value(Value::Array(known.collect())))
 }
 
-/// `SCRIPT FLUSH [ASYNC|SYNC]`: those that are known stay so.
+/// `SCRIPT FLUSH [ASYNC|SYNC]`: no effect, since the known scripts are built in.
 pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
     let is_mode = |word: &[u8]| [&b"async"[..], b"sync"].iter().any(|mode| word.eq_ignore_ascii_case(mode));
     match (call.args.get(2), call.args.len()) {
@@ -96,7 +96,7 @@ pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
     }
 }
 
-/// `SCRIPT KILL`
+/// Implements `SCRIPT KILL`.
 pub(super) fn kill(_: &mut Call<'_>) -> Outcome {
     Err("NOTBUSY No scripts in execution right now.".into())
 }

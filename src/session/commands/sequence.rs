@@ -1,4 +1,4 @@
-//! `SEQUENCE`: the operator's side of sequences.
+//! `SEQUENCE`: the operator's commands for sequences.
 
 use getid_core::{Key, RESERVED_MAX, Spec};
 
@@ -9,25 +9,28 @@ use crate::resp::parse_integer;
 use crate::session::effect::Effect;
 use crate::session::sequence_effect::SequenceEffect;
 
-/// Sequences that one `LIST` looks at when nobody says how many, and at most.
+/// Default number of sequences that one `LIST` reads.
 const LIST_COUNT: u32 = 100;
+/// Maximum number of sequences that one `LIST` reads.
 const LIST_COUNT_MAX: u32 = 1_000;
 
-/// Bytes of a cursor at most: those of a name and of a period, as databases have them.
+/// Maximum length of a cursor, bytes: a name and a period, as databases have them.
 const CURSOR_BYTES_MAX: usize = 600;
 
-/// Bytes of a backup's name at most, and how it ends.
+/// Maximum length of a backup's name, bytes.
 const BACKUP_BYTES_MAX: usize = 128;
+/// Required end of a backup's name.
 const BACKUP_ENDING: &str = ".backup";
 
-/// The most words behind the name in `CREATE` and `ALTER`: all options, and a few too many.
+/// Maximum number of words after the name in `CREATE` and `ALTER`: all options, and a few to spare.
 const WORDS_MAX: usize = 32;
 
-/// The table and the row of `SEQUENCE ADOPT`, where nobody says which.
+/// Default table of `SEQUENCE ADOPT`.
 const ADOPTED_TABLE: &str = "id_generator";
+/// Default row of `SEQUENCE ADOPT`.
 const ADOPTED_ID: i64 = 1;
 
-/// `SEQUENCE CREATE name [option value ...] [FRESH]`
+/// Implements `SEQUENCE CREATE name [option value ...] [FRESH]`.
 pub(super) fn create(call: &mut Call<'_>) -> Outcome {
     let key = call.sequence_at(2)?;
     let mut words = words_from(call, 3)?;
@@ -39,7 +42,7 @@ pub(super) fn create(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Create { key, spec, is_fresh }))
 }
 
-/// `SEQUENCE ALTER name option value ...`
+/// Implements `SEQUENCE ALTER name option value ...`.
 pub(super) fn alter(call: &mut Call<'_>) -> Outcome {
     let key = call.sequence_at(2)?;
     let words = words_from(call, 3)?;
@@ -54,7 +57,7 @@ pub(super) fn alter(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Alter { key, words }))
 }
 
-/// The words behind a name, which are UTF-8.
+/// Returns the words after a name, which must be UTF-8.
 fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText> {
     if call.args.len() > at + WORDS_MAX {
         return Err(SYNTAX.into());
@@ -65,22 +68,22 @@ fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText>
         .collect()
 }
 
-/// `SEQUENCE INFO name`
+/// Implements `SEQUENCE INFO name`.
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     about(call, call.counter_at(2)?, SequenceEffect::Info)
 }
 
-/// `SEQUENCE CONFIRM name`
+/// Implements `SEQUENCE CONFIRM name`.
 pub(super) fn confirm(call: &mut Call<'_>) -> Outcome {
     about(call, call.counter_at(2)?, SequenceEffect::Confirm)
 }
 
-/// `SEQUENCE DECLARE name`
+/// Implements `SEQUENCE DECLARE name`.
 pub(super) fn declare(call: &mut Call<'_>) -> Outcome {
     about(call, call.counter_at(2)?, SequenceEffect::Declare)
 }
 
-/// `SEQUENCE DROP name`
+/// Implements `SEQUENCE DROP name`.
 pub(super) fn drop_sequence(call: &mut Call<'_>) -> Outcome {
     about(call, call.sequence_at(2)?, SequenceEffect::Drop)
 }
@@ -90,7 +93,7 @@ fn about(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> Outcome {
     Ok(effect(of(key)))
 }
 
-/// `SEQUENCE RAISE name last`
+/// Implements `SEQUENCE RAISE name last`.
 pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
     let key = call.counter_at(2)?;
     let last = last_value(call.arg(3))?;
@@ -98,7 +101,7 @@ pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Raise { key, last }))
 }
 
-/// `SEQUENCE STORES [CONFIRM nonce [RAISE-ALL n]]`
+/// Implements `SEQUENCE STORES [CONFIRM nonce [RAISE-ALL n]]`.
 pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
     let is = |place: usize, name: &str| call.arg(place).eq_ignore_ascii_case(name.as_bytes());
     let margin = match call.args.len() {
@@ -119,9 +122,9 @@ pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Release { nonce, margin }))
 }
 
-/// `SEQUENCE BACKUP file`
+/// Implements `SEQUENCE BACKUP file`.
 ///
-/// The ending keeps it apart from all files that a server has of its own, SQLite's among them.
+/// The required end of the name keeps it apart from all files of a server, SQLite's included.
 pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let is_plain = |name: &&str| {
@@ -142,7 +145,7 @@ pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Backup(name)))
 }
 
-/// `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`
+/// Implements `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`.
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let (mut pattern, mut after, mut count) = (None, String::new(), LIST_COUNT);
     let mut words = call.args.iter().skip(2);
@@ -151,7 +154,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         if is("cursor") {
             let cursor = words.next().ok_or(SYNTAX)?;
-            // It may be that of a row with a name that no sequence can have.
+            // A cursor may belong to a row whose name no sequence can have.
             let name = str::from_utf8(cursor).ok().filter(|text| text.len() <= CURSOR_BYTES_MAX);
             name.ok_or("ERR invalid cursor")?.clone_into(&mut after);
         } else if is("count") {
@@ -171,7 +174,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::List { pattern, after, count }))
 }
 
-/// `SEQUENCE ADOPT name [TABLE table] [ID n]`
+/// Implements `SEQUENCE ADOPT name [TABLE table] [ID n]`.
 pub(super) fn adopt(call: &mut Call<'_>) -> Outcome {
     let key = call.sequence_at(2)?;
     let (mut table, mut id) = (ADOPTED_TABLE.to_owned(), ADOPTED_ID);
@@ -190,7 +193,7 @@ pub(super) fn adopt(call: &mut Call<'_>) -> Outcome {
     Ok(effect(SequenceEffect::Adopt { key, table, id }))
 }
 
-/// The name of a table, which is put into a statement: letters, digits and underscores alone.
+/// Checks a table's name, which becomes part of a statement: only letters, digits and underscores.
 fn table_name(name: &[u8]) -> Result<String, ErrorText> {
     let is_plain =
         (1..=64).contains(&name.len()) && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -200,7 +203,7 @@ fn table_name(name: &[u8]) -> Result<String, ErrorText> {
     Ok(name.to_owned())
 }
 
-/// `SEQUENCE NEXT name [COUNT n]`
+/// Implements `SEQUENCE NEXT name [COUNT n]`.
 pub(super) fn next(call: &mut Call<'_>) -> Outcome {
     let key = call.sequence_at(2)?;
     let count = match (call.args.get(3), call.args.get(4), call.args.len()) {
@@ -214,7 +217,7 @@ pub(super) fn next(call: &mut Call<'_>) -> Outcome {
 }
 
 impl Call<'_> {
-    /// How many values are asked of a sequence, as [`SequenceSettings::incrby_max`] allows.
+    /// Checks a number of requested values against [`SequenceSettings::incrby_max`].
     ///
     /// [`SequenceSettings::incrby_max`]: crate::session::SequenceSettings::incrby_max
     pub(super) fn values_asked(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {

@@ -1,6 +1,6 @@
 //! `INCR`, `INCRBY` and `HINCRBY`: the next values of a sequence.
 //!
-//! What is asked is left in the turn, which draws from each sequence once.
+//! The request is added to the turn, which draws from each sequence once.
 
 use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 
@@ -10,26 +10,26 @@ use crate::resp::parse_integer;
 use crate::session::turn::counter_cost;
 use crate::text::name_hash::hash_of;
 
-/// The field of a sequence, read as a hash, that counts.
+/// Field of a sequence, read as a hash, that counts.
 pub(in crate::session) const HASH_FIELD: &str = "cur";
 
-/// The answer of a server that has no store for sequences.
+/// Error of a server that has no store for sequences.
 pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store' in \
                                  its configuration, and a restart, turn them on";
 
-/// `INCR name`
+/// Implements `INCR name`.
 #[inline]
 pub(super) fn incr(call: &mut Call<'_>) -> Outcome {
     count(call, 1)
 }
 
-/// `INCRBY name n`
+/// Implements `INCRBY name n`.
 pub(super) fn incr_by(call: &mut Call<'_>) -> Outcome {
     let values = values_of(call, 2)?;
     count(call, values)
 }
 
-/// `HINCRBY name cur n`
+/// Implements `HINCRBY name cur n`.
 pub(super) fn hash_incr_by(call: &mut Call<'_>) -> Outcome {
     let values = values_of(call, 3)?;
     if call.arg(2) != HASH_FIELD.as_bytes() {
@@ -43,7 +43,7 @@ pub(super) fn hash_incr_by(call: &mut Call<'_>) -> Outcome {
     count(call, values)
 }
 
-/// How many values the argument at `at` asks for.
+/// Parses the number of values at `at`.
 fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
     let Some(settings) = call.client.settings.sequences else { return Err(refused(call, SEQUENCES_OFF)) };
     let max = settings.incrby_max;
@@ -68,14 +68,14 @@ fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
     })
 }
 
-/// The text, and the command is counted as one that failed.
+/// Counts the command as failed, and returns its error.
 #[cold]
 fn refused(call: &mut Call<'_>, text: impl Into<ErrorText>) -> ErrorText {
     call.turn.tally.ids(call.command.verb, 1, 1);
     text.into()
 }
 
-/// Asks the sequence whose name is the first argument for so many values.
+/// Adds a request for values of the sequence that the first argument names.
 #[inline]
 fn count(call: &mut Call<'_>, values: u32) -> Outcome {
     let name = call.arg(1);
@@ -91,7 +91,7 @@ fn count(call: &mut Call<'_>, values: u32) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// A draw from a sequence that the turn has not asked yet: here its name is looked at.
+/// Adds a draw from a sequence that is new in this turn. Its name is checked here.
 fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText> {
     let settings = &call.client.settings;
     if settings.sequences.is_none() {
@@ -107,7 +107,7 @@ fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText
     Ok(call.turn.add_sequence(hash, text, None))
 }
 
-/// `GETID name` and `MGETID count name` of a generator that counts by a sequence, the one at `place` of the settings.
+/// Handles `GETID name` and `MGETID count name` of a counter, at `place` in the settings.
 pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> Outcome {
     let settings = &call.client.settings;
     let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
@@ -131,13 +131,13 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
     Ok(Answer::Pushed)
 }
 
-/// The answer to what cannot be a sequence's name.
+/// Returns the error for an invalid name of a sequence.
 #[cold]
 pub(super) fn not_a_name(name: &[u8]) -> String {
     format!("ERR '{}' cannot be the name of a sequence: it has {SEQUENCE_NAME_RULE}", quoted(name))
 }
 
-/// The answer to a generator's name where a sequence's is wanted.
+/// Returns the error for a generator's name in the place of a sequence's.
 #[cold]
 pub(super) fn is_a_generator(name: &str) -> String {
     format!(

@@ -1,9 +1,9 @@
-//! `SHUTDOWN`.
+//! The command `SHUTDOWN`.
 
 use super::{Answer, Call, Outcome, SYNTAX};
 use crate::session::effect::{Effect, Shutdown};
 
-/// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`
+/// Implements `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`.
 pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     let mut options = Shutdown::default();
     let mut save = false;

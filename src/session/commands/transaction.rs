@@ -1,10 +1,10 @@
-//! `MULTI`, `EXEC` and what belongs to them. None of these is queued itself.
+//! `MULTI`, `EXEC` and related commands, none of which is queued itself.
 
 use super::{Answer, Call, OK, Outcome};
 use crate::command::quoted;
 use crate::resp::write_array_header;
 
-/// `MULTI`
+/// Implements `MULTI`.
 pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     if call.transaction.is_queueing() {
         return Err("ERR MULTI calls can not be nested".into());
@@ -13,7 +13,7 @@ pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `EXEC`: the head of the array; the session runs the commands one by one, which may take several turns.
+/// `EXEC`: writes the head of the array. The session runs the commands one by one, which may take several turns.
 pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     if !call.transaction.is_queueing() {
         return Err("ERR EXEC without MULTI".into());
@@ -27,7 +27,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     Ok(Answer::Pushed)
 }
 
-/// `DISCARD`
+/// Implements `DISCARD`.
 pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
     if !call.transaction.is_queueing() {
         return Err("ERR DISCARD without MULTI".into());
@@ -36,8 +36,8 @@ pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }
 
-/// `WATCH key ...`, which is refused: every key is a sequence or may become one, and `EXEC` cannot fail when one has
-/// changed, for other servers give values of it too. A client that compares and sets would give values twice.
+/// `WATCH key ...`: refused. Every key is a sequence or may become one. `EXEC` cannot detect a change of it, since
+/// other servers give its values too. A client that compares and sets would give values twice.
 pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     if call.transaction.is_queueing() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
@@ -50,7 +50,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
     .into())
 }
 
-/// `UNWATCH`
+/// Implements `UNWATCH`.
 pub(super) fn unwatch(_: &mut Call<'_>) -> Outcome {
     Ok(OK)
 }

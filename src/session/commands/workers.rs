@@ -6,17 +6,18 @@ use crate::resp::parse_integer;
 use crate::session::effect::Effect;
 use crate::session::worker_effect::{WorkerEffect, WorkerWord};
 
-/// Leases that one `LIST` has when nobody says how many, and at most.
+/// Default number of leases in one `LIST`.
 const LIST_COUNT: u32 = 100;
+/// Maximum number of leases in one `LIST`.
 const LIST_COUNT_MAX: u32 = 1_000;
 
-/// Bytes of a holder's name.
+/// Maximum length of a holder's name, bytes.
 const NAME_BYTES_MAX: usize = getid_core::worker::HOLDER_NAME_BYTES_MAX;
 
-/// Bytes of a pool's name, so that an error does not quote more.
+/// Maximum length of a pool's name, bytes, so that an error does not quote more.
 const POOL_BYTES_MAX: usize = 64;
 
-/// `WORKERID LEASE pool [NAME instance] [TTL seconds]`
+/// Implements `WORKERID LEASE pool [NAME instance] [TTL seconds]`.
 pub(super) fn lease(call: &mut Call<'_>) -> Outcome {
     let pool = pool(call)?;
     let (mut name, mut ttl_ms) = (None, None);
@@ -34,7 +35,7 @@ pub(super) fn lease(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Lease { pool, name: name.unwrap_or_default(), ttl_ms }))
 }
 
-/// A name that a holder may call itself.
+/// Checks the name of a holder.
 fn holder(name: &[u8]) -> Result<String, ErrorText> {
     let is_plain = (1..=NAME_BYTES_MAX).contains(&name.len()) && name.iter().all(u8::is_ascii_graphic) && name != b"-";
     let text = str::from_utf8(name).ok().filter(|_| is_plain);
@@ -57,13 +58,13 @@ fn ttl(text: &[u8]) -> Result<u64, ErrorText> {
     })
 }
 
-/// `WORKERID RENEW pool id token [LAST unix-ms]`
+/// Implements `WORKERID RENEW pool id token [LAST unix-ms]`.
 pub(super) fn renew(call: &mut Call<'_>) -> Outcome {
     let (pool, id, token, last_ms) = held(call)?;
     Ok(effect(WorkerEffect::Renew { pool, id, token, last_ms }))
 }
 
-/// `WORKERID RELEASE pool id token [LAST unix-ms]`
+/// Implements `WORKERID RELEASE pool id token [LAST unix-ms]`.
 pub(super) fn release(call: &mut Call<'_>) -> Outcome {
     let (pool, id, token, last_ms) = held(call)?;
     Ok(effect(WorkerEffect::Release { pool, id, token, last_ms }))
@@ -92,7 +93,7 @@ fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), Error
     Ok((pool, id, WorkerWord::new(token), last_ms))
 }
 
-/// `WORKERID LIST pool [CURSOR id] [COUNT n]`
+/// Implements `WORKERID LIST pool [CURSOR id] [COUNT n]`.
 pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let pool = pool(call)?;
     let (mut from, mut count) = (0, LIST_COUNT);
@@ -111,12 +112,12 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::List { pool, from, count }))
 }
 
-/// `WORKERID INFO pool`
+/// Implements `WORKERID INFO pool`.
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Info { pool: pool(call)? }))
 }
 
-/// `WORKERID INIT pool NEW`
+/// Implements `WORKERID INIT pool NEW`.
 pub(super) fn init(call: &mut Call<'_>) -> Outcome {
     let pool = pool(call)?;
     if !call.arg(3).eq_ignore_ascii_case(b"new") {
@@ -125,7 +126,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Init { pool }))
 }
 
-/// `WORKERID REVOKE pool id`
+/// Implements `WORKERID REVOKE pool id`.
 pub(super) fn revoke(call: &mut Call<'_>) -> Outcome {
     Ok(effect(WorkerEffect::Revoke { pool: pool(call)?, id: worker_id(call)? }))
 }

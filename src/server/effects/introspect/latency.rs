@@ -1,4 +1,4 @@
-//! `LATENCY`: what held clients up, and what to do about it.
+//! `LATENCY`: causes of client delays, and remedies.
 //!
 //! Four kinds of events, each from `latency-monitor-threshold` on: `command` and `fast-command` as in Redis (a command
 //! took that long), `draw-wait` (a client waited for IDs) and `watermark-save` (the watermark took that long to be on
@@ -44,7 +44,7 @@ pub(super) fn graph(server: &Server, name: &[u8]) -> Value {
     Value::error(format!("ERR No samples available for event '{name}'"))
 }
 
-/// Histograms of the commands named, those of a container's subcommands with it; of all when none is named.
+/// Answers histograms of the named commands, a container's with its subcommands; of all without names.
 pub(super) fn histogram(server: &Server, names: &[Vec<u8>]) -> Value {
     let mut wanted: Vec<&'static Command> = Vec::new();
     if names.is_empty() {
@@ -71,14 +71,14 @@ fn integer(number: u64) -> Value {
     Value::Integer(number.try_into().unwrap_or(i64::MAX))
 }
 
-/// What held clients up, for an operator, and what to do about it.
+/// Answers the causes of client delays, with remedies, as a text for an operator.
 pub(super) fn doctor(server: &Server) -> Value {
     let config = server.config.get();
     let now_unix_s = server.now_unix_s();
-    // Not held while the rest is looked at.
+    // A copy, so that the lock is not held meanwhile.
     let events = server.events().clone();
     let mut text = String::new();
-    // Writing to a String cannot fail.
+    // A write to a String cannot fail.
     let out = &mut text;
     if config.latency_monitor_threshold_ms == 0 {
         out.push_str(
@@ -115,7 +115,7 @@ pub(super) fn doctor(server: &Server) -> Value {
     Value::text(text)
 }
 
-/// What to do; `has` is whether there were events of a name.
+/// Returns advice; `has` returns true if there were events of a name.
 fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) -> Vec<String> {
     let mut advice = Vec::new();
     let (dir, lead_ms) = (config.state_dir.display(), config.id_watermark_lead_ms);
@@ -162,7 +162,7 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
     advice
 }
 
-/// What to do about the named generators.
+/// Returns advice on the named generators.
 fn advice_on_named(generators: &[NamedStatus]) -> Vec<String> {
     let told = |text: &dyn Fn(&NamedStatus) -> Option<String>| {
         let name = |own: &NamedStatus| Some(format!("'{}' ({})", own.generator.declaration().name(), text(own)?));
@@ -184,8 +184,8 @@ fn advice_on_named(generators: &[NamedStatus]) -> Vec<String> {
     refusing.into_iter().chain(waited).collect()
 }
 
-/// A save that takes longer than this is told while it is under way.
+/// Duration in ms above which a running save is reported.
 const SAVE_HANGS_MS: u64 = 1000;
 
-/// How much of an event's name an error text quotes, bytes.
+/// Maximum number of bytes of an event's name that an error text quotes.
 const NAME_BYTES_MAX: usize = 128;

@@ -1,4 +1,4 @@
-//! `MEMORY DOCTOR` and `STATS`, as far as there is something to say without a keyspace.
+//! `MEMORY DOCTOR` and `STATS`, as far as they are meaningful without a keyspace.
 
 use crate::resp::Value;
 use crate::server::Server;
@@ -23,7 +23,7 @@ pub(super) fn doctor(server: &Server) -> Value {
     ))
 }
 
-/// The fields of Redis that mean something without data, in its order.
+/// Answers Redis's fields that are meaningful without data, in its order.
 pub(super) fn stats(server: &Server) -> Value {
     let resident = server.metrics.sample_memory();
     let peak = server.metrics.memory_peak();

@@ -1,4 +1,4 @@
-//! What the server tells of itself: `INFO`, `TIME`, `MONITOR`, and in files of their own `SLOWLOG`, `LATENCY` and
+//! Information about the server: `INFO`, `TIME`, `MONITOR`, and in files of their own `SLOWLOG`, `LATENCY` and
 //! `MEMORY`.
 
 mod latency;
@@ -40,7 +40,7 @@ fn time(server: &Server) -> Value {
     Value::Array(vec![Value::bulk(seconds), Value::bulk(micros)])
 }
 
-/// The connection has taken its place among the monitors already.
+/// Logs the start of a monitor, which the connection has already registered.
 fn monitor(server: &Server, client: &Client) -> Value {
     server.audit(Act::Monitor, client);
     Value::OK

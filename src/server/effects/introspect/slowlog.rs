@@ -1,4 +1,4 @@
-//! `SLOWLOG`.
+//! The command `SLOWLOG`.
 
 use crate::resp::Value;
 use crate::server::Server;
