@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_stays_and_binds_whoever_comes_back() {
+    fn removed_declarations_stay_and_bind_a_generator_that_returns() {
         let first = Declarations::default().with(&[declared("a js53"), declared("b uuid7")], NOW, |_| 0).unwrap();
         let second = first.with(&[declared("b uuid7"), declared("c twitter")], NOW, |_| 0).unwrap();
         let names: Vec<_> = second.generators().iter().map(|known| known.name()).collect();
@@ -373,7 +373,9 @@ mod tests {
             let result = known.with(&[declared(&format!("g {new}"))], NOW, |_| 0);
             assert_eq!(result.is_ok(), is_past, "{past_id}, {new}");
             match result {
-                Ok(after) => assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the forgotten entry is removed"),
+                Ok(after) => {
+                    assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the forgotten entry is removed")
+                }
                 Err(conflict) => assert_eq!(
                     conflict.to_string(),
                     format!(
