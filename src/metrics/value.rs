@@ -1,13 +1,13 @@
-//! The value of a metric, and how INFO writes it.
+//! The value of a metric, and its text in INFO.
 
 use std::fmt::{self, Write as _};
 
 use crate::text::printable::printable;
 
-/// What a metric says at one moment. `Display` is INFO's text.
+/// The value of a metric at one moment. `Display` is INFO's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing: INFO leaves the line out.
+    /// No value: INFO omits the line.
     Absent,
     /// A whole number.
     Integer(i128),
@@ -15,12 +15,12 @@ pub enum Value {
     Decimal {
         /// The number without its decimal point.
         units: u64,
-        /// How many of its digits are behind the point.
+        /// Number of digits after the point.
         decimals: u32,
     },
     /// A word or a sentence.
     Text(String),
-    /// Several numbers, each with its name: `calls=3,usec=12`.
+    /// Several values, each with its name: `calls=3,usec=12`.
     Parts(Vec<(&'static str, Value)>),
     /// A value for each label, such as a command's name; INFO has a line for each.
     Family(Vec<(String, Value)>),
