@@ -272,12 +272,12 @@ mod tests {
         Declarations::parse(&lines, 1).unwrap()
     }
 
-    /// 2026-11-21.
+    /// The present time of these tests, 2026-11-21 in Unix ms.
     const NOW: i64 = 1_795_219_200_000;
 
     /// Each row: an earlier declaration, the present one, and a part of the error; empty if accepted.
     #[test]
-    fn what_could_make_an_id_repeat_is_refused() {
+    fn a_change_that_could_repeat_ids_is_refused() {
         let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place 3";
         for (old, new, said) in [
             ("twitter", "twitter", ""),

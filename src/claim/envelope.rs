@@ -39,9 +39,8 @@ pub const VERSION_WRITTEN_MIN: u32 = 2;
 /// The oldest version that is read.
 pub const VERSION_MIN: u32 = 1;
 
-/// Longest text that is parsed, in bytes. It is the sum of 4,096 for the lines of every record (less than 800, and
-/// longer comments), a place, and the longest lines about named generators: 17 MB. A record with twenty generators has
-/// 3 KB.
+/// Longest text that is parsed, in bytes: 17 MB, where a record with twenty generators has 3 KB. It is the sum of 4,096
+/// for the lines of every record (less than 800, and longer comments), a place, and the longest lines about generators.
 pub const TEXT_BYTES_MAX: usize =
     4096 + PLACE_BYTES_MAX + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
 

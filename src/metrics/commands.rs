@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_draw_speaks_for_the_commands_since_the_last() {
+    fn a_measured_draw_times_the_commands_since_the_last() {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 3), ids(Verb::MGetId, 1)];
         assert!(own.is_measured_next());
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_its_own_turns() {
+    fn a_wait_counts_for_its_own_turn_only() {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 2)];
         own.add(&turn);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_yet_is_like_what_was() {
+    fn unmeasured_commands_are_timed_like_the_last_draw() {
         let own = CommandCounters::default();
         own.add(&[ids(Verb::GetId, 1)]);
         own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_time_yet_at_a_reset_is_of_before() {
+    fn untimed_calls_at_a_reset_count_before_it() {
         let own = CommandCounters::default();
         let threads = || [&own].into_iter();
         let turn = [ids(Verb::GetId, 1000)];
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_a_new_beginning() {
+    fn a_reset_starts_the_counters_at_zero() {
         let own = CommandCounters::default();
         let ping = Calls { verb: Verb::Ping, calls: 2, failed: 1, rejected: 3, ns: 5000, bucket: bucket_of(2500) };
         own.add(&[ping]);

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_told_or_says_why_not() {
+    fn each_field_is_exported_or_has_a_reason() {
         let fields: BTreeSet<String> = told().into_iter().map(|(field, ..)| field).collect();
         let families: BTreeSet<&str> = families().iter().map(|family| family.name).collect();
         for (field, _, export, _) in told() {

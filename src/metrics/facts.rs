@@ -256,7 +256,7 @@ mod tests {
 
     /// The value of the last beat becomes outdated as time passes.
     #[test]
-    fn what_is_left_without_the_claim_store_is_of_this_moment() {
+    fn the_ride_through_is_computed_for_the_present_moment() {
         let (metrics, claim) = (Metrics::default(), ClaimStatus { ride_through_ms: 1500, ..ClaimStatus::default() });
         let left_ms = |held_for_ms, watermark_ms| {
             let mut facts = Facts::of_tests(&metrics);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_has_no_save_that_failed() {
+    fn a_standby_has_no_failed_save() {
         let metrics = Metrics::default();
         let told = |claim: Option<ClaimRole>, last_save_ok| {
             let mut facts = Facts::of_tests(&metrics);

@@ -122,7 +122,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_section_gathers_what_it_tells_and_no_more() {
+    fn a_section_gathers_its_own_facts_only() {
         let gathered = |sections: &[&str]| told(sections, &[]).1;
         let cheap =
             ["server", "stats", "replication", "commandstats", "errorstats", "latencystats", "cluster", "keyspace"];
@@ -166,7 +166,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_text_is_taken_for_something_else() {
+    fn no_text_is_parsed_as_several_values() {
         const ODD: &str = "etcd://a:2379,b:2379/x?tls=no, y=1\r\nz:2\u{2028}w,";
         let odd = || ODD.to_owned();
         let holder =
@@ -225,7 +225,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_thousand_generators_are_no_more_than_the_page_says() {
+    fn a_thousand_generators_are_no_more_than_documented() {
         let mut longest = generator(&format!("{} objectid-decimal", "x".repeat(128)));
         for count in [
             &mut longest.issued,

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+    fn a_reset_starts_at_zero_and_disturbs_no_writer() {
         let metrics = Metrics::new(1);
         let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
         metrics.add_read(read);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+    fn a_reset_during_counting_loses_no_later_count() {
         let metrics = Metrics::new(1);
         std::thread::scope(|scope| {
             // A thread that serves no connections counts as the first, so there must be only one here.

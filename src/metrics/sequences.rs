@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_says_how_it_is_and_what_was_said() {
+    fn the_line_of_a_store_has_its_state_and_error() {
         let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
         assert_eq!(of_store(&StoreStatus::of_tests()).to_string(), up);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_says_where_it_is() {
+    fn the_line_of_a_sequence_has_its_position() {
         let rest = "rate_10s=12.35,rate_5min=0.50,rate_30min=0.00,segment=100";
         let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_no_longer_than_the_page_says() {
+    fn lines_are_no_longer_than_documented() {
         let long = Some("ü,\n".repeat(10_000));
         let store =
             StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..StoreStatus::of_tests() };

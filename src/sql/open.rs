@@ -146,7 +146,7 @@ fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Ar
 }
 
 #[cfg(feature = "sqlite")]
-#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+#[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
 fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::sqlite::SqliteStore::new(path)))
 }
@@ -157,7 +157,7 @@ fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, Strin
 }
 
 #[cfg(feature = "mysql")]
-#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+#[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
 fn mysql(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_says_nothing() {
+    fn damaged_lines_are_skipped() {
         let head = "getid notes 1\nstore s\n";
         for (line, says) in [
             ("claim 3 beat 7 watermark 9", true),

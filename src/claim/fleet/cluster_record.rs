@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_added_and_what_is_forgotten_is_gone() {
+    fn new_generators_are_added_and_forgotten_ones_removed() {
         let more = sample().joined_by(Layout::default(), &[declared("new uuid7")], &[counter("n sequence")]);
         let more = more.unwrap().unwrap();
         assert_eq!(more.declarations().generators().len(), 3);

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_they_are_written_and_not_otherwise() {
+    fn values_are_parsed_only_as_written() {
         for text in ["", "a\nb\n", "\0"] {
             let row = row(Stamp::BEAT_MAX, text);
             assert_eq!(row_of(&value_of(&row)), Some(row));

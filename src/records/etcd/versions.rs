@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn members_may_differ_and_be_away() {
+    fn members_may_differ_and_be_unreachable() {
         let status = |version: &str, errors: &str| {
             let body = format!(r#"{{"header":{{"cluster_id":"1"}},"version":"{version}","errors":[{errors}]}}"#);
             gateway::status_answer(body.as_bytes()).map_err(|_| Failure::Away(String::new()))

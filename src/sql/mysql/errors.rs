@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_has_done_is_unknown_unless_it_says_that_it_rolled_back() {
+    fn the_result_of_a_failed_commit_is_unknown_unless_it_rolled_back() {
         let who = who("mysql://a@h/b");
         for (code, inside, at_commit) in
             [(1213, false, false), (1205, false, true), (1180, false, true), (1053, true, true), (1927, true, true)]
