@@ -1,8 +1,8 @@
 //! The lock that gives this process one server's record in one folder, and the file operations that need it.
 //!
 //! Two processes that write the same record give the same IDs. A separate lock file, `getid-<server-id>.lock`, excludes
-//! the second one. It is locked with flock, which ends with the process. It is never renamed, while each save renames
-//! the record's file, which would leave a lock on a deleted file.
+//! the second one. It is locked with flock, which ends with the process, and is never renamed. A lock on the record's
+//! file would soon be on a deleted file, because each save replaces that file by a rename.
 //!
 //! A lock does not detect that its file, or the whole folder, is deleted and created again: then two processes hold two
 //! locks under one name. So the claim is checked before each save, directly before the rename, and after it. All files
@@ -374,7 +374,7 @@ impl LockedFolder {
                 return Ok(lost);
             }
             if let Err(source) = self.run_step(step, text) {
-                // Closing frees its blocks on a full disk. The next save begins with a new file in any case: after a
+                // Closing frees its blocks on a full disk. The next save begins with a new file in any case. After a
                 // failed fsync the system may have dropped pages that it could not write, and report the old file as
                 // clean.
                 self.temp = None;

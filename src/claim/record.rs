@@ -60,7 +60,7 @@ pub struct Record {
 pub struct Identity {
     /// The directive `server-id`.
     pub server_id: u32,
-    /// Layout of the default generator: epoch and bit widths.
+    /// Layout of the unnamed generator: epoch and bit widths.
     pub layout: Layout,
 }
 

@@ -137,8 +137,8 @@ pub struct ClaimStatus {
     pub clock_gap_ms: Option<i64>,
     /// The directive `claim-timeout-ms`.
     pub timeout_ms: u64,
-    /// Time for which a holder's IDs continue if the store stops answering now, in ms: the rest of three quarters of
-    /// the time-out, or of the watermark, whichever ends first.
+    /// Time for which a holder's IDs continue if the store stops answering now, in ms. It ends with the rest of three
+    /// quarters of the time-out, or with the watermark, whichever comes first.
     pub ride_through_ms: u64,
     /// Time of the store's last answer.
     pub last_answer_unix_ms: u64,

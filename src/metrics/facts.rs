@@ -101,7 +101,7 @@ pub struct ClientFacts {
     pub waiting: usize,
     /// Largest unread input of a client, in bytes.
     pub input_bytes_max: usize,
-    /// Largest unsent output of a client, in bytes.
+    /// Largest output that waits to be sent to a client, in bytes.
     pub output_bytes_max: usize,
     /// Memory of all clients' buffers, in bytes.
     pub held_bytes: usize,
@@ -180,7 +180,7 @@ impl Facts<'_> {
         self.sequences.as_ref().map(SequencesStatus::unlisted).unwrap_or_default()
     }
 
-    /// Returns the warning of the log while more IDs of the default generator are requested than the layout holds.
+    /// Returns the warning of the log while more IDs of the unnamed generator are requested than the layout holds.
     pub fn shortage(&self) -> Option<String> {
         self.layout.shortage(self.generator.demanded_per_s)
     }

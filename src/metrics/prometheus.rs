@@ -1,6 +1,6 @@
 //! The text for Prometheus: the table's rows as families of samples.
 //!
-//! The crate writes OpenMetrics. Prometheus's own text format, 0.0.4, differs only in names and types: there the family
+//! The crate writes OpenMetrics. Prometheus's own text format, 0.0.4, differs only in names and types. There the family
 //! of a counter has the name of its samples, and a family whose value is always 1 is a gauge. So one collector makes
 //! both.
 

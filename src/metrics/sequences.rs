@@ -1,7 +1,7 @@
 //! INFO's lines about stores and the busiest sequences, one line each, of bounded length.
 //!
-//! These lines contain foreign texts: addresses, versions, errors of a database. Each text is cut, and its control
-//! characters become blanks.
+//! These lines contain texts of other systems: addresses, versions, errors of a database. Each text is cut, and its
+//! control characters become blanks.
 
 use getid_core::SequenceStatus;
 
@@ -78,7 +78,7 @@ fn rate(per_s: f64) -> Value {
     Value::hundredths((per_s * 100.0).round() as u64)
 }
 
-/// Returns the start of a text, with blanks for control characters, so that it keeps its length.
+/// Returns the start of a text, with blanks for control characters, so that no escape lengthens it.
 fn plain(text: &str) -> String {
     let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
     text.replace(is_unprintable, " ")

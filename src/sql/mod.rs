@@ -95,7 +95,7 @@ pub trait Connection: Send {
     /// it, and so accepted it. Native tables only.
     ///
     /// With `server`, nothing is given back if the row of that server does not permit it, as in
-    /// [`Connection::reserve_as`]: a store that lost writes may have another row of the same version.
+    /// [`Connection::reserve_as`]. A store that lost writes may have another row of the same version.
     fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
 
     /// Creates rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if the row exists,
@@ -208,8 +208,8 @@ pub enum Table {
 pub struct About {
     /// The database and its version, such as `MariaDB 10.11.6`.
     pub product: String,
-    /// Permanent id of the store, drawn when its tables were created. For foreign tables it is derived from the
-    /// address.
+    /// Permanent id of the store, drawn when its tables were created. For tables of Leaf and Tinyid it is derived from
+    /// the address.
     pub uuid: String,
     /// Time of its clock, in Unix ms. The caller computes the distance to this machine's clock.
     pub unix_ms: i64,
@@ -222,7 +222,7 @@ pub struct About {
 pub struct Reserve {
     /// Key of the sequence.
     pub key: Key,
-    /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Foreign tables may have rules of their own for it.
+    /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules for it.
     pub values: u32,
     /// Lowest acceptable value: the row is raised to it first. 0 accepts any value.
     pub floor: i64,
@@ -444,7 +444,7 @@ impl NotedRow {
 pub struct Compared {
     /// The server's beat after the comparison.
     pub beat: u64,
-    /// Number of rows that were lower than their notes.
+    /// Number of rows that were missing or lower than their notes.
     pub raised: usize,
 }
 
@@ -476,8 +476,8 @@ pub struct Create {
     pub spec: Spec,
     /// Whether it may take the name of a dropped row, and continue above that.
     pub above_dropped: bool,
-    /// Whether it may take such a name and begin at its start if the row was dropped at least so many ms ago: no server
-    /// has values of it then.
+    /// Whether it may take such a name and begin at its start if the row was dropped at least so many ms ago. Then no
+    /// server has values of it.
     pub fresh_after_ms: Option<i64>,
     /// Lower bound for the first value, because other stores or this server's notes have values of this name. 0 if none
     /// have. Ignored with `fresh_after_ms`.
@@ -531,7 +531,7 @@ pub struct Row {
     pub key: Key,
     /// First value that is not reserved.
     pub next: i64,
-    /// Grows by one with each reservation.
+    /// Grows by one with each write of the row.
     pub version: u64,
     /// Grows by one with each [`RowChange`].
     pub generation: u64,
@@ -546,7 +546,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the last value that counts as given; one increment below its start if there is none.
+    /// Returns the last value that counts as given; one increment below its first value if there is none.
     pub fn last(&self) -> i64 {
         let increment = i64::from(self.spec.increment);
         self.next.min(VALUE_MAX.saturating_add(increment)) - increment

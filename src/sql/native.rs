@@ -6,8 +6,7 @@
 //! |---|---|
 //! | `id` | always 1 |
 //! | `uuid` | permanent id of the store |
-//! | `changes` | grows by one in each transaction that creates or changes a row ([`RowChange`]), in the order of
-//! commits |
+//! | `changes` | grows by one in each transaction that creates or changes a row ([`RowChange`]), in commit order |
 //!
 //! | `getid_sequence` | a row for each sequence, and for each period of a serial number |
 //! |---|---|
@@ -29,7 +28,8 @@
 //! | `closed_through` | the last day whose periods never begin again |
 //! | `updated` | Unix ms by the database's clock |
 //!
-//! A row of `getid_generator` changes while the row of `getid_store` is locked.
+//! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
+//! `newest` without that lock.
 //!
 //! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
 //! each row; a database server for all operations but a reservation, which is one statement there.
@@ -183,7 +183,7 @@ pub(super) fn refusal(row: &Row) -> Option<Verdict> {
     }
 }
 
-/// Reserves values of a row. A row that has reached its max stays as it is.
+/// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
 pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Reserved, Verdict> {
     if let Some(refusal) = refusal(row) {
         return Err(refusal);
@@ -212,7 +212,7 @@ pub(super) fn floor_of(ask: &Reserve) -> i64 {
     ask.floor.min(VALUE_MAX + 1)
 }
 
-/// Age in ms above which reserved values cannot be given under another declaration: a server discards them within a
+/// Age in ms above which reserved values cannot be given under another declaration. A server discards them within a
 /// second or two, or `sequence-ride-out-s` after it last reached the store.
 const HELD_MS_MAX: i64 = 86_400_000;
 
@@ -256,7 +256,7 @@ pub(super) fn recent(ask: &Opening) -> Recent {
     Recent { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
 }
 
-/// Opens a period. `highest` is the largest `next` of the [`recent`] rows.
+/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent`] rows.
 pub(super) fn opened_period(
     found: Option<&Generator>,
     row: Option<&Row>,
@@ -357,8 +357,8 @@ pub(super) struct Pruning {
 }
 
 impl Pruning {
-    /// Prunes a generator through a day; `None` if nothing has ended. The newest period stays, with the others of its
-    /// day.
+    /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
+    /// stays, with the others of its day.
     pub(super) fn new(found: &Generator, through: &Day) -> Option<Pruning> {
         // The name is written into SQL unchanged.
         let name = Key::new(&found.name)?;

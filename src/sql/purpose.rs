@@ -3,7 +3,7 @@
 /// Purpose of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Sequences, and all foreign tables.
+    /// Sequences, also in the tables of Leaf and Tinyid.
     Sequences,
     /// Records that servers share: [`super::records`].
     Records,

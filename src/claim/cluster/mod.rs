@@ -63,7 +63,7 @@ pub struct FleetPlace<C> {
     pub clock: C,
     /// The directive `dir`.
     pub dir: PathBuf,
-    /// Layout of the default generator: epoch and bit widths.
+    /// Layout of the unnamed generator: epoch and bit widths.
     pub layout: Layout,
     /// The directive `server-id`; `None` is `auto`.
     pub server_id: Option<u32>,

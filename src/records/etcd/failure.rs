@@ -71,8 +71,7 @@ enum Kind {
 /// etcd's messages, each with its meaning for a request, and the remedy.
 ///
 /// Some [`Kind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too large
-/// is done and refused at once (`quotaApplierV3.Txn` of etcd), and `no leader` may also answer a write that is in
-/// flight.
+/// is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in flight.
 const SAID: [(&str, Kind, &str); 20] = [
     ("authentication failed", Kind::Refused, "the user or the password is wrong"),
     ("user name is empty", Kind::LoginIsOver, ""),

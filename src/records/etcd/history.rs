@@ -2,7 +2,7 @@
 //!
 //! etcd keeps every old value of a key until it is compacted, and takes no writes once its database reaches its quota.
 //! A fleet writes twice a second for each server, so an etcd without compaction fills up. A server compacts as the API
-//! server of Kubernetes does: in each round it writes one key that all servers of the fleet write, by a comparison with
+//! server of Kubernetes does. In each round it writes one key that all servers of the fleet write, by a comparison with
 //! its value a round ago. One of several servers succeeds, and compacts up to the revision of its previous round. So
 //! nothing younger than a round is dropped. getid reads no old revision and watches none; other users of the same etcd
 //! must not need older ones.

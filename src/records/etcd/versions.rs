@@ -5,8 +5,8 @@ use super::failure::Failure;
 use super::gateway::StatusAnswer;
 use crate::text::printable::printable_up_to;
 
-/// The first version of each line whose reads are current even after its process was paused, by etcd's change logs
-/// ("Stale reads caused by process pausing", "Race between read index and leader change").
+/// The first version of each line whose reads are current even after its process was paused. The source is etcd's
+/// change logs ("Stale reads caused by process pausing", "Race between read index and leader change").
 const SOUND_SINCE: [[u32; 3]; 3] = [[3, 4, 42], [3, 5, 28], [3, 6, 9]];
 
 /// Returns the product and the warnings, from the status of each member by its place.

@@ -1,8 +1,8 @@
 //! The meaning of MySQL's errors: whether anything can have changed, and the remedy.
 //!
 //! An error packet inside a transaction ends it without its COMMIT, so it is the database's own decision. Two kinds
-//! count as unknown, so that the connection is dropped: errors of the COMMIT itself (all but a deadlock leave its
-//! result open), and errors after which the connection is unusable.
+//! count as unknown, so that the connection is dropped. The first are errors of the COMMIT itself: all but a deadlock
+//! leave its result open. The second are errors after which the connection is unusable.
 //!
 //! Invariant: no text contains a password. MySQL's own texts have none, and getid's name only the user and the place.
 

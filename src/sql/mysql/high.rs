@@ -36,7 +36,8 @@ pub(super) fn found(got: Reserved, high: i64) -> Reserved {
     Reserved { found_next: got.found_next.max(high.min(got.first)), ..got }
 }
 
-/// Adds a statement that records the position of the row `condition` of `table`; `next` is its first free value.
+/// Adds a statement that records the position of the row of `table` that meets `condition`; `next` is its first free
+/// value.
 pub(super) fn add_write(packet: &mut Packet, key: &Key, table: &str, next: &str, condition: &str) {
     packet.add(format_args!(
         "INSERT INTO getid_high (of_table, name, next) SELECT '{table}', '{key}', {next} FROM {table} WHERE {condition} AND {next} >= 0 \

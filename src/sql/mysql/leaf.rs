@@ -7,7 +7,7 @@
 //! Not here: giving back, creating, changing. The table has no version, no generation and no tombstones; its operator
 //! does these in SQL.
 //!
-//! Leaf has no order over several databases. getid has one on each server: a segment below earlier ones is discarded,
+//! Leaf has no order over several databases. getid has one on each server. A segment below earlier ones is discarded,
 //! and the next step is as long as the distance, at most 10,000,000.
 
 use std::collections::BTreeMap;

@@ -221,7 +221,7 @@ impl Mysql {
         })
     }
 
-    /// Creates a table of getid's own beside foreign ones if it is missing.
+    /// Creates a table of getid's own beside those of Leaf and Tinyid if it is missing.
     async fn own_table(&self, link: &mut Link, table: &str, sql: &str) -> Result<(), StoreError> {
         if !self.is_there(link, table).await? {
             let mut make = Packet::new();
@@ -318,7 +318,7 @@ impl Mysql {
         }
     }
 
-    /// Returns the id of a store of foreign tables: they have no UUID, so it is derived from their place.
+    /// Returns the id of a store of Leaf's or Tinyid's tables: they have no UUID, so it is derived from their place.
     fn uuid_of_others(&self, table: &str) -> String {
         let place = format!("mysql {} {} {table}", self.who.place.to_ascii_lowercase(), self.address.database);
         let digest = ring::digest::digest(&ring::digest::SHA256, place.as_bytes());
@@ -326,7 +326,7 @@ impl Mysql {
     }
 }
 
-/// Returns the SQL of getid's own tables beside foreign ones.
+/// Returns the SQL of getid's own tables beside those of Leaf and Tinyid.
 fn own_schema() -> String {
     format!("{};\n{};\n{};\n", beats::TABLE, beats::ROUNDS, high::TABLE)
 }

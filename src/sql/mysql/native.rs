@@ -9,8 +9,8 @@
 //! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, rows of generators, then the
 //! rows of sequences in the order of their keys. So getid's own transactions don't end in deadlocks.
 //!
-//! Invariant: no statement creates a row by accident: a reservation is an UPDATE, and only creations and opened periods
-//! use INSERT.
+//! Invariant: no statement creates a row by accident. A reservation is an UPDATE. Only creations, opened periods, and
+//! comparisons that find lost rows use INSERT.
 
 use std::collections::BTreeMap;
 

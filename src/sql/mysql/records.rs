@@ -4,7 +4,7 @@
 //! always differs from the old one, so found rows and changed rows are the same number, whichever of both a server
 //! counts.
 //!
-//! Each packet first checks that the server still takes writes: a former primary keeps its connections when it becomes
+//! Each packet first checks that the server still takes writes. A former primary keeps its connections when it becomes
 //! a replica, and a user with all rights can write to it nevertheless.
 
 use mysql_async::Error;

@@ -5,8 +5,8 @@
 //!
 //! Not here: changes of a row (`native`), and the decision when to reserve.
 //!
-//! Invariant: if an answer is dropped, its connection refuses every further statement. So no statement runs inside a
-//! foreign transaction.
+//! Invariant: if an answer is dropped, its connection refuses every further statement. So no statement runs inside
+//! another caller's transaction.
 
 mod connection;
 mod failures;

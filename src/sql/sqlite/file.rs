@@ -192,7 +192,7 @@ impl File {
         sqlite.pragma_update(None, "synchronous", "FULL")?;
         sqlite.pragma_update(None, "fullfsync", true)?;
         sqlite.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
-        // The first of these may come from a write that was never synced.
+        // The log may contain a write that was never synced; this checkpoint syncs it.
         sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if is_new {

@@ -224,8 +224,8 @@ impl Connection for SqliteConnection {
 }
 
 impl Drop for SqliteConnection {
-    /// Waits until the file is closed, so that a process may end and the next connection finds it free. If the disk
-    /// hangs with a statement, it does not wait.
+    /// Waits until the file is closed, so that a process may end and the next connection finds it free. It does not
+    /// wait while a statement is outstanding, because the disk may hang.
     fn drop(&mut self) {
         self.work = None;
         if !self.is_busy {
