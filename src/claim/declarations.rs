@@ -1,9 +1,9 @@
-//! What a record says of named generators: how each one was declared, and which names were let go.
+//! The named generators of a record: the declaration of each one, and the names that were forgotten.
 //!
-//! A named generator gives no ID twice because all its lives have one position, the server's. That holds only while its
-//! numbers mean the same: with a later epoch or another width, IDs of an earlier life would come again. So a record
-//! keeps the declaration of every generator that may have given an ID, also of those that the configuration names no
-//! longer, and whatever is declared is compared with it.
+//! A named generator gives no ID twice because all its lives share one position, the server's. That holds only while
+//! its numbers keep their meaning: with a later epoch or another width, IDs of an earlier life would repeat. So a
+//! record keeps the declaration of every generator that may have given an ID, even after the configuration drops it.
+//! Every new declaration is compared with the recorded one.
 //!
 //! ```text
 //! generator tweets twitter time:41@1ms datacenter:5 worker:5 counter:12 epoch 1288834974657
@@ -22,87 +22,86 @@ const GENERATOR: &str = "generator ";
 const FORGOTTEN: &str = "forgotten ";
 const PAST_ID: &str = " past-id ";
 
-/// The declarations of one server, in the order in which they came, and the names that were forgotten.
+/// The declarations of one server, in the order in which they were added, and the forgotten names.
 ///
-/// Each name is there once.
+/// Each name occurs once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarations {
     generators: Vec<Arc<Declaration>>,
     forgotten: Vec<Forgotten>,
 }
 
-/// A name that an operator has let go: a generator that gets it again must begin past this ID.
+/// A name that an operator has forgotten. A generator that gets the name again must begin past this ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The name.
+    /// Name of the forgotten generator.
     pub name: String,
-    /// The largest ID that was given, as it was written.
+    /// Largest ID that was given, in the text form of its generator.
     pub past_id: String,
 }
 
-/// Why a declaration must not be used beside what a record says.
+/// Reason why a declaration conflicts with a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
-    /// IDs could come again.
+    /// The change could make IDs repeat.
     #[error("generator '{}' can't be declared so: {change}, and its IDs could be given again", recorded.name())]
     Change {
-        /// What changes.
+        /// The change that is not permitted.
         change: Change,
-        /// In the record.
+        /// The declaration in the record.
         recorded: Arc<Declaration>,
     },
-    /// It would not begin past the IDs that were given under its name.
+    /// The generator would not begin past the IDs that were given under its name.
     #[error(
         "generator '{name}' would not begin past {past_id}, the ID that it was forgotten with, or not in a way that can be \
          compared: IDs could be given again"
     )]
     Forgotten {
-        /// The generator.
+        /// Name of the generator.
         name: String,
-        /// In the record.
+        /// The largest ID given, from the record.
         past_id: String,
     },
-    /// There are too many.
+    /// The record has no room for another declaration.
     #[error(
         "generator '{name}' is one too many: the record has {DECLARATIONS_MAX} declarations, those of generators included \
          that were removed"
     )]
     TooMany {
-        /// The first that has no place.
+        /// Name of the first generator without room.
         name: String,
     },
 }
 
 impl Declarations {
-    /// Whether there are none: then a record says nothing of them.
+    /// Returns true if there are neither declarations nor forgotten names. Such a record has no lines about generators.
     pub fn is_empty(&self) -> bool {
         self.generators.is_empty() && self.forgotten.is_empty()
     }
 
-    /// Those that are not forgotten, in the order in which they came.
+    /// The declarations that are not forgotten, in the order in which they were added.
     pub fn generators(&self) -> &[Arc<Declaration>] {
         &self.generators
     }
 
-    /// The names that were let go.
+    /// The forgotten names.
     pub fn forgotten(&self) -> &[Forgotten] {
         &self.forgotten
     }
 
-    /// The declaration of this name.
+    /// Returns the declaration with this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Declaration>> {
         self.generators.iter().find(|known| known.name() == name)
     }
 
-    /// These, with `declared` in the place of those of the same names, or behind them. What `declared` does not name
-    /// stays.
+    /// Returns these declarations with `declared` added. A new one replaces that of the same name, and the others stay.
     ///
-    /// No new generator gives an ID of a time before `from_unix_ms`. Fields that are drawn once keep the values that
-    /// are known here; the others get one from `draw`, which is told their width.
+    /// No new generator gives an ID of a time before `from_unix_ms`. Fields that are drawn once keep the values
+    /// recorded here; the others get one from `draw`, whose argument is the width in bits.
     ///
     /// # Errors
     ///
-    /// The first [`Conflict`]: what could make an ID repeat.
+    /// Returns the first [`Conflict`]: a change that could make an ID repeat.
     pub fn with(
         &self,
         declared: &[Arc<Declaration>],
@@ -144,11 +143,11 @@ impl Declarations {
         Ok(all)
     }
 
-    /// These without the declaration of `name`, with a note of the largest ID that was given.
+    /// Returns these without the declaration of `name`, with a note of the largest ID that was given.
     ///
     /// # Errors
     ///
-    /// The sentence: a record has no room for one name more.
+    /// Returns a sentence if the record has no room for another forgotten name.
     pub fn without(&self, name: &str, past_id: &str) -> Result<Declarations, String> {
         if self.forgotten.len() == DECLARATIONS_MAX {
             let first = &self.forgotten[0].name;
@@ -162,11 +161,11 @@ impl Declarations {
         Ok(all)
     }
 
-    /// Adds a declaration as it is, of a name that is not there; what was forgotten of it is no longer said.
+    /// Adds a declaration whose name has none yet, and drops the name from the forgotten ones.
     ///
     /// # Errors
     ///
-    /// There are as many as there may be.
+    /// Fails at [`DECLARATIONS_MAX`] declarations.
     pub(super) fn push(&mut self, declaration: Arc<Declaration>) -> Result<(), ()> {
         if self.generators.len() == DECLARATIONS_MAX {
             return Err(());
@@ -176,7 +175,7 @@ impl Declarations {
         Ok(())
     }
 
-    /// These without any word of `name`.
+    /// Returns these without the declaration and the forgotten entry of `name`.
     pub(super) fn without_trace(&self, name: &str) -> Declarations {
         let mut all = self.clone();
         all.generators.retain(|known| known.name() != name);
@@ -184,7 +183,7 @@ impl Declarations {
         all
     }
 
-    /// The lines of a record.
+    /// Returns the lines of a record.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
         let generators = self.generators.iter().map(|known| format!("{GENERATOR}{}", known.to_text()));
         let forgotten =
@@ -192,8 +191,8 @@ impl Declarations {
         generators.chain(forgotten)
     }
 
-    /// What these lines of a record say, the first of them being line `first_line`. That they are in the order in which
-    /// [`Declarations::lines`] writes them is for the caller to compare.
+    /// Parses these lines of a record, the first of which is line `first_line`. The caller checks that they are in the
+    /// order of [`Declarations::lines`].
     pub(super) fn parse(lines: &[String], first_line: usize) -> Result<Declarations, RecordError> {
         let mut declarations = Declarations::default();
         for (line, number) in lines.iter().zip(first_line..) {
@@ -204,18 +203,18 @@ impl Declarations {
         Ok(declarations)
     }
 
-    /// The declarations in the lines of a damaged record that are whole. For a remedy, never for a start: it is better
-    /// to ask an operator about a line too many than to forget one.
+    /// Returns the declarations in the intact lines of a damaged record. They serve a remedy, never a start: it is
+    /// better to ask an operator about one line too many than to forget one.
     pub(super) fn salvaged<'a>(lines: impl Iterator<Item = &'a str>) -> Declarations {
         let mut declarations = Declarations::default();
         for line in lines {
-            // What is no such line is nothing to complain of.
+            // Other lines are skipped.
             let _ = declarations.take(line);
         }
         declarations
     }
 
-    /// Adds what a line says, or says what it should be.
+    /// Adds the content of a line. Returns what was expected if the line is wrong.
     fn take(&mut self, line: &str) -> Result<(), &'static str> {
         if let Some(text) = line.strip_prefix(GENERATOR) {
             let whole = Some(text).filter(|_| line.len() <= GENERATOR_LINE_BYTES_MAX).and_then(Declaration::from_text);
@@ -243,15 +242,15 @@ impl Declarations {
     }
 }
 
-/// Whether all IDs from `unix_ms` on are larger than `past_id`, which is written as this generator writes its own.
+/// Whether all IDs from `unix_ms` on are larger than `past_id`, which is in the text form of this generator.
 ///
-/// Those of a kind without time repeat others by chance alone.
+/// True for kinds without time, whose IDs repeat only by chance.
 fn begins_past(declaration: &Declaration, unix_ms: i64, past_id: &str) -> bool {
     let layout = declaration.layout();
     if !layout.has_time() {
         return true;
     }
-    // Before its epoch it begins at it.
+    // Before its epoch the generator begins at tick 0.
     let tick =
         if unix_ms <= layout.epoch_unix_ms() { Some(0) } else { layout.tick_at(i128::from(unix_ms) * 1_000_000) };
     let first = tick.and_then(|tick| layout.span(tick, tick)).map(|(first, _)| first);
@@ -273,17 +272,17 @@ mod tests {
         Declarations::parse(&lines, 1).unwrap()
     }
 
-    /// 2026-11-21.
+    /// The present time of these tests, 2026-11-21 in Unix ms.
     const NOW: i64 = 1_795_219_200_000;
 
-    /// How a generator was declared in an earlier life, how it is now, and what is said of that; empty: nothing.
+    /// Each row: an earlier declaration, the present one, and a part of the error; empty if accepted.
     #[test]
-    fn what_could_make_an_id_repeat_is_refused() {
+    fn a_change_that_could_repeat_ids_is_refused() {
         let layout = "layout time:41@1ms server-id:5 place:5 counter:12 place 3";
         for (old, new, said) in [
             ("twitter", "twitter", ""),
             (layout, layout, ""),
-            // Harmless: IDs are larger, or another server's or another constant's.
+            // Harmless: IDs are larger, or belong to another server or another constant.
             (&format!("{layout} epoch 1000"), &format!("{layout} epoch 999"), ""),
             (layout, "layout time:41@1ms server-id:5 place:5 counter:12 place 4", ""),
             (layout, "layout time:40@1ms server-id:5 place:5 counter:12 place 3", ""),
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_stays_and_binds_whoever_comes_back() {
+    fn removed_declarations_stay_and_bind_a_generator_that_returns() {
         let first = Declarations::default().with(&[declared("a js53"), declared("b uuid7")], NOW, |_| 0).unwrap();
         let second = first.with(&[declared("b uuid7"), declared("c twitter")], NOW, |_| 0).unwrap();
         let names: Vec<_> = second.generators().iter().map(|known| known.name()).collect();
@@ -342,14 +341,14 @@ mod tests {
             Declarations::default().with(&[declared("doc objectid"), declared("u uuid1")], NOW, &mut draw).unwrap();
         let process = first.find("doc").unwrap().drawn_value("process").unwrap();
         assert!(process > 0 && first.find("u").unwrap().drawn_value("node").is_some());
-        let again = first.with(&[declared("doc objectid")], NOW, |_| panic!("it is known")).unwrap();
+        let again = first.with(&[declared("doc objectid")], NOW, |_| panic!("its value is recorded")).unwrap();
         assert_eq!(again, first);
-        // Through a record, too.
+        // The values survive a record, too.
         let lines: Vec<_> = first.lines().collect();
         assert_eq!(Declarations::parse(&lines, 1), Ok(first));
     }
 
-    /// The largest ID, the declaration that gets its name, and whether it may have it.
+    /// Each row: the largest ID given, the declaration that gets the name, and whether it may have it.
     #[test]
     fn a_forgotten_name_begins_past_its_ids() {
         for (past_id, new, is_past) in [
@@ -358,23 +357,25 @@ mod tests {
             ("1", "layout time:41@1ms counter:22 epoch 0", true),
             ("7529695071436799999", "layout time:41@1ms counter:22 epoch 0", true),
             ("7529695071436800000", "layout time:41@1ms counter:22 epoch 0", false),
-            // Before its epoch it begins at 0.
+            // Before its epoch the generator begins at 0.
             ("0", "layout time:41@1ms counter:22 epoch 1795219300000", false),
-            // Nothing says that what is written in another way is larger.
+            // An ID in another text form cannot be compared.
             ("Zz9", "js53", false),
             ("0", "js53 format base62", false),
             ("0", "uuid7", false),
             ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "uuid7", true),
             ("0a7f22e2-79b0-7cc3-98c4-dc0c0c07398f", "uuid7", false),
             ("c232ab00-9414-11ec-b3c8-9f6bdeced846", "uuid1", false),
-            // It repeats by chance alone.
+            // Random IDs repeat only by chance.
             ("0", "uuid4", true),
         ] {
             let known = declarations(&["generator other uuid7", &format!("forgotten g past-id {past_id}")]);
             let result = known.with(&[declared(&format!("g {new}"))], NOW, |_| 0);
             assert_eq!(result.is_ok(), is_past, "{past_id}, {new}");
             match result {
-                Ok(after) => assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the line has gone"),
+                Ok(after) => {
+                    assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the forgotten entry is removed")
+                }
                 Err(conflict) => assert_eq!(
                     conflict.to_string(),
                     format!(

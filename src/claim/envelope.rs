@@ -1,4 +1,4 @@
-//! The envelope: what every record says, whatever it is a record of, as text an operator can read.
+//! The envelope: the lines that every kind of record has, as text that an operator can read.
 //!
 //! ```text
 //! getid state 3
@@ -12,66 +12,66 @@
 //! checksum crc32 440dd966
 //! ```
 //!
-//! `kind` and `key` say what it is a record of. [`Owner`] says who wrote it: a save reads the record it replaces, and
-//! one that somebody else wrote ends the claim. `max-borrow-ms` is B, as far as IDs may have run ahead of the clock.
+//! `kind` and `key` identify the record. [`Owner`] identifies its writer: a save reads the record it replaces, and a
+//! record of another writer ends the claim. `max-borrow-ms` is B, the most that IDs may have run ahead of the clock.
 //!
-//! The parser is strict: a file that was cut, edited or rotted is refused with what is wrong with it, because a record
-//! believed wrongly gives IDs twice. First and last line keep their form in every version, so that a newer file can be
-//! told from a damaged one. Version 1 knew one kind, and neither owner nor B; version 2 knew no named generators, and
-//! version 3 neither marks nor claims in a cluster store. All are read, and a record is written as the oldest version
-//! from 2 on that knows all it says, which an older getid reads.
+//! The parser is strict: a file that was cut, edited or rotted is refused with its first error, because a wrong record
+//! gives IDs twice. The first and the last line keep their form in every version, so that a newer file differs from a
+//! damaged one. Version 1 has one kind, and neither owner nor B. Version 2 has no named generators, and version 3
+//! neither marks nor claims in a cluster store. All are read. A record is written in the oldest version from 2 on that
+//! can hold its content, so that an older getid can read it.
 //!
-//! Pure. Reading and writing files is `claim`'s.
+//! Pure. Reading and writing files belongs to `claim`.
 
 use std::fmt::{self, Write as _};
 
 use super::mark::{Mark, PLACE_BYTES_MAX};
 
-/// The newest version this code reads and writes.
+/// The newest version that is read and written.
 pub const VERSION: u32 = 4;
 
-/// The oldest version that knows named generators.
+/// The oldest version with named generators.
 pub const VERSION_GENERATORS: u32 = 3;
 
-/// The oldest version this code writes: of a record that says nothing that only newer ones know.
+/// The oldest version that is written, for a record without content of a newer one.
 pub const VERSION_WRITTEN_MIN: u32 = 2;
 
 /// The oldest version that is read.
 pub const VERSION_MIN: u32 = 1;
 
-/// The longest text that is looked at, in bytes: 4,096 for the lines that every record has, which are less than 800 and
-/// room for longer comments, and the longest lines about named generators: 17 MB, where a record of twenty has 3 KB.
+/// Longest text that is parsed, in bytes: 17 MB, where a record with twenty generators has 3 KB. It is the sum of 4,096
+/// for the lines of every record (less than 800, and longer comments), a place, and the longest lines about generators.
 pub const TEXT_BYTES_MAX: usize =
     4096 + PLACE_BYTES_MAX + DECLARATIONS_MAX * (GENERATOR_LINE_BYTES_MAX + 1 + FORGOTTEN_LINE_BYTES_MAX + 1);
 
-/// The most declarations of a record, and the most names that it says were forgotten.
+/// Most declarations of a record, and most forgotten names.
 pub const DECLARATIONS_MAX: usize = 1000;
 
-/// The longest line about a forgotten name, in bytes.
+/// Longest line about a forgotten name, in bytes.
 pub const FORGOTTEN_LINE_BYTES_MAX: usize = 512;
 
-/// The longest line with a declaration, in bytes: a name, 128 fields with names, widths and values, of 90 bytes each,
-/// and what is said once.
+/// Longest line with a declaration, in bytes: a name, 128 fields of 90 bytes each with names, widths and values, and
+/// the options that occur once.
 pub const GENERATOR_LINE_BYTES_MAX: usize = 1 << 14;
 
-/// The longest `kind` or `key`, in bytes.
+/// Longest `kind` or `key`, in bytes.
 pub const WORD_BYTES_MAX: usize = 64;
 
-/// 2^40 ms, 34 years: no B is larger.
+/// Largest B that a record may have: 2^40 ms, 34 years.
 pub const BORROW_MS_MAX: u64 = 1 << 40;
 
-/// How much of a wrong line an error quotes, in bytes.
+/// Most bytes of a wrong line that an error quotes.
 const QUOTE_BYTES_MAX: usize = 80;
 
 const FIRST_WORDS: &str = "getid state ";
 pub(super) const LAST_WORDS: &str = "checksum crc32 ";
 
-/// The number of a holder: one more at each start, and each time that a claim is taken again.
+/// The number of a holder. It grows by one at each start, and each time that a claim is taken again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term(pub u64);
 
 impl Term {
-    /// The term after this one.
+    /// Returns the term after this one.
     #[must_use]
     pub fn next(self) -> Term {
         Term(self.0.saturating_add(1))
@@ -84,44 +84,44 @@ impl fmt::Display for Term {
     }
 }
 
-/// The writer of a record: one term of one process. Two that start at the same moment have the same term and two
-/// nonces.
+/// The writer of a record: one term of one process. Two processes that start at the same moment have the same term and
+/// different nonces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
+    /// Number of the term.
     pub term: Term,
-    /// A random number of that term. 0 in a record of version 1, which names no owner.
+    /// Random number of the term. 0 in a record of version 1, which has no owner.
     pub nonce: u64,
 }
 
-/// A whole record, its body not looked into.
+/// A whole record, whose body is not parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// The version of the format that its lines need, or were read in.
+    /// Format version: the one read, or the one that the lines need.
     pub version: u32,
-    /// What it is a record of, such as `time`: lower-case letters and `-`.
+    /// Kind of the record, such as `time`: lower-case letters and `-`.
     pub kind: String,
-    /// Which one of that kind, such as the server-id: letters, digits and `.`, `_`, `-`.
+    /// Key within the kind, such as the server-id: letters, digits and `.`, `_`, `-`.
     pub key: String,
-    /// Who wrote it.
+    /// Writer of the record.
     pub owner: Owner,
-    /// B, the largest of the life that wrote it, in ms; 0: not known (version 1).
+    /// B, the largest value in the life that wrote the record, in ms. 0 if unknown (version 1).
     pub max_borrow_ms: u64,
-    /// The kind's own lines, without their ends.
+    /// Lines of the kind, without line ends.
     pub body: Vec<String>,
 }
 
-/// What [`Envelope::parse`] found.
+/// An envelope that [`Envelope::parse`] read, and the position of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// What was in it.
+    /// The parsed envelope.
     pub envelope: Envelope,
-    /// The line that the body begins at, from 1.
+    /// Line number at which the body begins, from 1.
     pub body_line: usize,
 }
 
 impl Envelope {
-    /// The text that goes to disk, with `comments` behind its first line.
+    /// Returns the text that goes to disk, with `comments` after its first line.
     pub fn to_text(&self, comments: &[String]) -> String {
         let Envelope { version, kind, key, owner, max_borrow_ms, body } = self;
         let head = [
@@ -134,7 +134,7 @@ impl Envelope {
         sealed(*version, comments, head.iter().chain(body))
     }
 
-    /// The record in a file's bytes. Its body may be anything.
+    /// Parses the record in a file's bytes. Its body is not checked.
     ///
     /// # Errors
     ///
@@ -171,14 +171,15 @@ impl Envelope {
     }
 }
 
-/// The largest B that a damaged record seems to say, ms: a larger one does no harm, and a smaller one may. 0: none.
+/// Returns the largest B that is found in a damaged record, in ms; 0 if none. A value that is too large does no harm,
+/// and one that is too small may.
 ///
-/// `bound_ms` is the largest that is believed.
+/// Values above `bound_ms` are ignored.
 pub(crate) fn salvaged_borrow_ms(bytes: &[u8], bound_ms: u64) -> u64 {
     salvaged_number(bytes, "max-borrow-ms ", bound_ms)
 }
 
-/// The largest number up to `bound` in the lines of a damaged record that begin with `name`; 0: none.
+/// Returns the largest number up to `bound` in the lines of a damaged record that begin with `name`; 0 if none.
 pub(crate) fn salvaged_number(bytes: &[u8], name: &str, bound: u64) -> u64 {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
     let said = bytes
@@ -187,7 +188,7 @@ pub(crate) fn salvaged_number(bytes: &[u8], name: &str, bound: u64) -> u64 {
     said.max().unwrap_or(0)
 }
 
-/// A text of `version` with its checksum.
+/// Returns a text of `version` with its checksum.
 pub(super) fn sealed<'a>(version: u32, comments: &[String], lines: impl Iterator<Item = &'a String>) -> String {
     let mut text = format!("{FIRST_WORDS}{version}\n");
     // Writing to a String does not fail.
@@ -202,13 +203,13 @@ pub(super) fn sealed<'a>(version: u32, comments: &[String], lines: impl Iterator
     text
 }
 
-/// The lines that every record has.
+/// Reader of the lines that every record has.
 struct Head<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: std::iter::Peekable<I>,
 }
 
 impl<'a, I: Iterator<Item = (&'a str, usize)>> Head<'a, I> {
-    /// The value of the next line, which has to read `name value`.
+    /// Returns the value of the next line, which has the form `name value`.
     fn value<T>(
         &mut self,
         name: &'static str,
@@ -222,7 +223,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Head<'a, I> {
     }
 }
 
-/// A number as it is written: no sign, no leading zero.
+/// Parses a number without sign or leading zero.
 pub(super) fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
@@ -236,7 +237,7 @@ fn is_word(text: &str, allows: impl Fn(u8) -> bool) -> bool {
     (1..=WORD_BYTES_MAX).contains(&text.len()) && text.bytes().all(allows)
 }
 
-/// `bytes` as lines of printable ASCII, each ended.
+/// Returns `bytes` as text if they are lines of printable ASCII.
 fn plain_text(bytes: &[u8]) -> Result<&str, RecordError> {
     if bytes.is_empty() {
         return Err(RecordError::Empty);
@@ -252,7 +253,7 @@ fn plain_text(bytes: &[u8]) -> Result<&str, RecordError> {
     }
 }
 
-/// Version, and all lines but the last, once the last has been found to be their checksum.
+/// Returns the version and all lines but the last, which is checked as their checksum.
 fn verified_body(text: &str) -> Result<(u32, &str), RecordError> {
     let first = text.lines().next().unwrap_or_default();
     let Some(version) = first.strip_prefix(FIRST_WORDS) else {
@@ -272,14 +273,14 @@ fn verified_body(text: &str) -> Result<(u32, &str), RecordError> {
     if stored != computed {
         return Err(RecordError::Checksum { stored, computed });
     }
-    // A checksum proves that a getid wrote it: from here on, a strange version is a version.
+    // A valid checksum proves that a getid wrote the file, so from here on an unexpected version is a newer format.
     match number(version).and_then(|version| u32::try_from(version).ok()) {
         Some(version) if version >= VERSION_MIN => Ok((version, body)),
         _ => Err(RecordError::Line { line: 1, found: quoted(first), expected: format!("{FIRST_WORDS}{VERSION}") }),
     }
 }
 
-/// The start of a line, for an error.
+/// Returns the start of a line, for an error.
 pub(super) fn quoted(line: &str) -> String {
     // Only printable ASCII gets here, so every byte is a boundary.
     match line.get(..QUOTE_BYTES_MAX) {
@@ -288,86 +289,86 @@ pub(super) fn quoted(line: &str) -> String {
     }
 }
 
-/// What is wrong with a record's text. `Display` goes on after "cannot use the record PATH: ".
+/// An error in a record's text. `Display` follows "cannot use the record PATH: ".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// No bytes at all.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// More than any record has.
+    /// The file is longer than any record.
     #[error("it has {bytes} bytes, a record has at most {TEXT_BYTES_MAX}")]
     TooLong {
-        /// How many were read; there may be more.
+        /// Number of bytes that were read; the file may have more.
         bytes: usize,
     },
-    /// A byte that no record has.
+    /// A byte that no record contains.
     #[error("byte {byte:#04x} at offset {offset} is no printable ASCII")]
     NotText {
-        /// Where, from 0.
+        /// Offset of the byte, from 0.
         offset: usize,
-        /// Which.
+        /// The byte.
         byte: u8,
     },
-    /// The first line is some other file's.
+    /// The first line is not that of a record.
     #[error("it starts with '{found}' where '{FIRST_WORDS}{VERSION}' is expected")]
     NotARecord {
-        /// The first line.
+        /// The first line that was found.
         found: String,
     },
-    /// The last line is not ended.
+    /// The last line has no line end.
     #[error("it ends in the middle of the line '{found}'")]
     CutShort {
-        /// What is there of the last line.
+        /// The incomplete last line.
         found: String,
     },
-    /// The last line is not a checksum: lines are missing, or there are more behind it.
+    /// The last line is not a checksum: lines are missing, or follow it.
     #[error("its last line is '{found}' where '{LAST_WORDS}' and 8 hex digits are expected")]
     LastLine {
-        /// The last line.
+        /// The last line that was found.
         found: String,
     },
     /// The text was changed after it was written.
     #[error("its checksum is {stored:08x}, the text has {computed:08x}")]
     Checksum {
-        /// In the file.
+        /// Checksum in the file.
         stored: u32,
-        /// Of the text in the file.
+        /// Checksum of the text in the file.
         computed: u32,
     },
-    /// Intact, but of a format this code does not know.
+    /// The record is intact, in a format version that this code does not read.
     #[error("it is of format version {version}, this getid reads versions {VERSION_MIN} to {VERSION}")]
     Newer {
-        /// The version in the file.
+        /// Version in the file.
         version: u32,
     },
-    /// Intact, but another one counts.
+    /// The record is intact, but marked: it was moved to another place.
     #[error("{0}")]
     Marked(Mark),
-    /// Intact, but a record of something else.
+    /// The record is intact, but of another kind.
     #[error("it is a record of kind '{found}' where '{expected}' is expected")]
     Kind {
-        /// In the file.
+        /// Kind in the file.
         found: String,
-        /// What was looked for.
+        /// Kind that was expected.
         expected: &'static str,
     },
-    /// A line is not there.
+    /// A line is missing.
     #[error("the line '{name} ...' is missing")]
     Missing {
-        /// How the line starts.
+        /// Start of the missing line.
         name: &'static str,
     },
-    /// A line says something else than it should.
+    /// A line has unexpected content.
     #[error("line {line} is '{found}' where '{expected}' is expected")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// The line.
+        /// The line that was found.
         found: String,
-        /// What it should be, or its form.
+        /// Expected line, or its form.
         expected: String,
     },
-    /// Numbers that no server can have: a width, a server-id past id-range, a tick past the 42 bits.
+    /// Impossible values: a width, a server-id past id-range, a tick past the 42 bits.
     #[error("its numbers contradict each other or lie out of range")]
     Range,
 }

@@ -1,4 +1,4 @@
-//! Why a claim could not be taken, and why a save failed: values that become one sentence, with path, cause and remedy.
+//! Errors of taking and saving a claim: values that become one sentence, with path, cause and remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,70 +11,70 @@ use super::envelope::{RecordError, Term};
 use super::record::Mismatch;
 use crate::system::ownership;
 
-/// Why a record was not saved. `Display` is the sentence for log and reply, without `MISCONF`.
+/// Reason why a record was not saved. `Display` is the sentence for log and reply, without `MISCONF`.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SaveError<P = SavePoint> {
-    /// The disk did not take it.
+    /// An I/O error.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What failed, as in "cannot write ...".
+        /// Failed action, as in "cannot write ...".
         action: &'static str,
-        /// What it failed on.
+        /// File or folder of the action.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The claim store did not take it, or nobody knows whether it did.
+    /// The claim store did not save the record, or the result is unknown.
     #[error("{text}")]
     Store {
-        /// Which store, what it said, and what helps.
+        /// The store, its error and the remedy.
         text: String,
     },
-    /// Another server has the claim, or nobody has it yet. Nothing was written. This one waits for it, and asks again
-    /// at each save.
+    /// Another server holds the claim, or it is still free. Nothing was written. This server waits for it, and tries
+    /// again at each save.
     #[error("{what}")]
     Standby {
-        /// Who has it, as in "standby for server-id 3: held by host-a ...".
+        /// Holder of the claim, as in "standby for server-id 3: held by host-a ...".
         what: String,
     },
-    /// Lock file or folder are no longer the ones that were opened, another process holds the new ones, or the record
-    /// there is another process's. Nothing was written. The store looks again at each save.
+    /// The lock file or the folder is no longer the opened one, another process holds the new one, or another process
+    /// wrote the record. Nothing was written. The folder is checked again at each save.
     #[error("claim lost: {what}")]
     ClaimLost {
-        /// What was found instead, and what helps.
+        /// The state that was found, and the remedy.
         what: String,
     },
-    /// The claim had been lost (folder or lock file deleted and created again) and has been taken again. Nothing was
+    /// The claim was lost (folder or lock file deleted and created again) and has been taken again. Nothing was
     /// written.
     ///
-    /// Another server may have given IDs in between, so the caller must now do what it does at a start with the record
-    /// `found` (raise its position past the watermark, and its reference clock; without a record past the borrow
-    /// limit), and only then save again, with the new term. With the old one it gets this answer again.
+    /// Another server may have given IDs in between. So the caller first does what it does at a start with the record
+    /// `found`: it raises its position past the watermark, and its reference clock. Without a record it raises its
+    /// position past the borrow limit. Then it saves with the new term. A save with the old term returns this error
+    /// again.
     #[error("the claim was lost and has been taken again; the position must be raised before the next save")]
     ClaimRetaken {
-        /// What the folder held when the claim was taken again: the latest of all that were found since the caller was
-        /// told last. In ticks of the configured epoch.
+        /// Latest point found in the folder since the caller last got this error, in ticks of the configured epoch.
         found: Option<P>,
-        /// The caller's declarations, and those that were found and that it did not know.
+        /// Declarations of the caller, with those that were found and new to it.
         declarations: Arc<Declarations>,
-        /// The new life.
+        /// Term of the new life.
         term: Term,
-        /// What was found was written while this server looked on, as a standby of a claim store: no other one gives
-        /// IDs past it.
+        /// Whether this server, as a standby of a claim store, watched the writing of `found`. If so, no other server
+        /// gives IDs past it.
         is_watched: bool,
     },
 }
 
-/// Why a server must not start on what it found. `Display` is one sentence with path, cause and remedy.
+/// Reason why a server must not start. `Display` is one sentence with path, cause and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
     /// The folder cannot be opened.
     #[error("cannot open the folder {}: {source}; {}", path.display(), folder_remedy(path, source))]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The thread that saves cannot be started.
@@ -83,25 +83,25 @@ pub enum TakeError {
         path.display()
     )]
     Thread {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The claim store, or what is in it, is not for this server.
+    /// The claim store or its content does not fit this server.
     #[error("{why}")]
     Store {
-        /// What was found, where, and the remedy.
+        /// Problem, place and remedy.
         why: String,
     },
     /// A file in the folder cannot be used.
     #[error("cannot {action} {}: {source}; {}", path.display(), file_remedy(path, source))]
     Io {
-        /// What failed, as in "cannot lock ...".
+        /// Failed action, as in "cannot lock ...".
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// Another process holds the claim.
@@ -110,31 +110,31 @@ pub enum TakeError {
         path.display()
     )]
     Held {
-        /// The lock file.
+        /// Path of the lock file.
         path: PathBuf,
-        /// What it is the lock of, such as "server-id 0".
+        /// Name of what is locked, such as "server-id 0".
         whose: String,
-        /// The other process, as "pid 123".
+        /// The other process, such as "pid 123".
         holder: String,
     },
-    /// The record does not read: damaged, or of a newer format.
+    /// The record cannot be parsed: it is damaged, or of a newer format.
     #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
     Record {
-        /// The record's file.
+        /// Path of the record's file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error in the text.
         source: RecordError,
-        /// What to run.
+        /// Command that repairs it.
         remedy: String,
     },
-    /// The record is not for this configuration.
+    /// The record does not fit this configuration.
     #[error("cannot use the record {}: {source}; to go on, {remedy}", path.display())]
     Mismatch {
-        /// The record's file.
+        /// Path of the record's file.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         source: Mismatch,
-        /// What to set or run.
+        /// Directive to set or command to run.
         remedy: String,
     },
 }

@@ -1,27 +1,27 @@
-//! The record as a file in a folder, saved without ever blocking the runtime.
+//! The record as a file in a folder, saved without blocking the runtime.
 //!
-//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder (`SaveStep`), on a
-//! thread of its own: a disk that hangs stops one save and nothing else, and nothing else stops a save.
+//! A save is write, fsync, a check of the record to be replaced, rename, fsync of the folder (`SaveStep`). It runs on
+//! its own thread: a disk that hangs stops one save and nothing else, and nothing else stops a save.
 //!
 //! # When the claim is lost
 //!
-//! Someone deletes the folder, or the lock file in it, under a running server. Nothing can be saved then, and a second
-//! server may have started in a new folder of the same name. Each save looks again, and goes on once the claim can be
-//! as good as that of a restart:
+//! The folder, or the lock file in it, may be deleted under a running server. Then nothing can be saved, and a second
+//! server may have started in a new folder of the same name. Each save checks again, and continues once the claim is as
+//! good as that of a restart:
 //!
-//! - Nobody else holds the lock there: it takes it. So no other server gives IDs from now on.
-//! - It tells what record it found there ([`SaveError::ClaimRetaken`]), and the caller raises its position as a start
-//!   with that record (or without one) would. So what another server gave in between is not given again: a server saves
-//!   before it gives. It goes on telling until the caller saves for the new term.
-//! - The folder that was opened at the start has been deleted. If it has only been moved, or hidden by a mount, it may
-//!   come back with the old record in it, and a later start would believe that; so the store waits for it to come back,
-//!   or for a restart, which is the operator's decision for the new one.
-//! - The record was not written by another process that believes to hold the same lock. That happens on network file
-//!   systems, which may lose a lock silently. The one that wrote last goes on, and the other stops until its restart.
-//!   This narrows the gap and does not close it: between the look and the rename there is still a moment.
+//! - No other process holds the lock there: this server takes it, so no other server gives IDs from now on.
+//! - The record found there is returned ([`SaveError::ClaimRetaken`]), and the caller raises its position like a start
+//!   with that record, or without one. So no ID of another server is repeated: a server saves before it gives IDs. The
+//!   error is returned until the caller saves in the new term.
+//! - The folder that was opened at the start has been deleted. A folder that was only moved, or hidden by a mount, may
+//!   reappear with the old record, which a later start would trust. So this server waits until the folder reappears, or
+//!   for a restart, by which the operator decides for the new one.
+//! - No other process that believes it holds the same lock wrote the record. That happens on network file systems,
+//!   which may lose a lock silently. The last writer continues, and the other stops until its restart. This narrows the
+//!   gap but does not close it: a moment remains between the check and the rename.
 //!
-//! A claim that was found lost and then is as it was (the folder was put back) has been lost all the same: meanwhile
-//! another server may have had a folder of that name. So it is taken again, too.
+//! A claim that was found lost stays lost even if the folder is put back: another server may have used a folder of that
+//! name meanwhile. So it is taken again, too.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,19 +42,19 @@ use crate::text::shell::shell_word;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// The largest B that can be configured, ms (`id-max-borrow-ms`).
+/// The largest configurable B, in ms (`id-max-borrow-ms`).
 pub(crate) const BORROW_MS_MAX: u64 = 3_600_000;
 
-/// Where a server's record is, and whose it is.
+/// The place and identity of a server's record.
 #[derive(Clone, Debug)]
 pub struct Folder {
     /// The directive `dir`.
     pub dir: PathBuf,
-    /// Whose record.
+    /// Identity of the record.
     pub identity: Identity,
-    /// B as configured, ms (`id-max-borrow-ms`): for the remedies that errors name.
+    /// B as configured, in ms (`id-max-borrow-ms`), for the remedies in errors.
     pub max_borrow_ms: u64,
-    /// The named generators of the configuration (`generator`).
+    /// Named generators of the configuration (`generator`).
     pub generators: Vec<Arc<Declaration>>,
 }
 
@@ -63,25 +63,24 @@ pub struct Folder {
 pub struct FolderClaim {
     thread: SaverThread,
     saver: State,
-    /// The record's path.
+    /// Path of the record.
     path: PathBuf,
 }
 
-/// Where the saver is: here, or with its thread, from which it comes back with the answer.
+/// Location of the saver: here, or on its thread, which returns it with the result.
 #[derive(Debug)]
 enum State {
     Idle(Box<Saver>),
     Saving(oneshot::Receiver<(Box<Saver>, Result<(), SaveError>)>),
-    /// The thread has ended, which it does not do.
+    /// The thread has ended, which is a defect.
     Gone,
 }
 
 impl FolderClaim {
-    /// [`Claim::take`] on this thread, where that may wait for up to a second.
+    /// Does [`Claim::take`] on the calling thread, which may wait for up to a second.
     ///
-    /// The point comes back [carried over](Record::adopted_by) to the folder's identity. Its times may lie ahead of the
-    /// clock, as they do when that was set back; to say so is the caller's. Files that a crash left half-written are
-    /// removed.
+    /// The point is [converted](Record::adopted_by) to the folder's identity. Its times may be ahead of the clock if
+    /// the clock was set back; the caller reports that. Files that a crash left half-written are removed.
     ///
     /// # Errors
     ///
@@ -91,11 +90,11 @@ impl FolderClaim {
         Ok(taken(thread, Saver::open(folder)?))
     }
 
-    /// Waits for a save that was left running. What it came to is told once more by the next one: an error of the disk
-    /// by failing too, and a claim taken again by its term.
+    /// Waits for a save that is still running. The next save reports its result again: a disk error by failing too, and
+    /// a claim taken again by its term.
     async fn finish_save_under_way(&mut self) -> Result<(), SaveError> {
         let State::Saving(running) = &mut self.saver else { return Ok(()) };
-        // It stays there while this waits, so this can be dropped at any time.
+        // The receiver stays in place during the wait, so this future can be dropped at any time.
         let Ok((saver, result)) = running.await else {
             self.saver = State::Gone;
             return Err(self.gone());
@@ -127,7 +126,7 @@ impl Claim for FolderClaim {
         let _ = self.finish_save_under_way().await;
         let State::Idle(mut saver) = std::mem::replace(&mut self.saver, State::Gone) else { return Err(self.gone()) };
         self.saver = State::Saving(self.thread.run(move || {
-            // What a panic can leave behind is a file that the next save removes.
+            // A panic can only leave a file that the next save removes.
             let result = catch_unwind(AssertUnwindSafe(|| saver.save(point, declarations, term)));
             let result = result.unwrap_or_else(|_| {
                 let source = Arc::new(io::Error::other("it ran into a bug"));
@@ -155,18 +154,18 @@ fn taken(thread: SaverThread, (saver, point): (Saver, Option<SavePoint>)) -> Tak
     }
 }
 
-/// What the saving thread works on.
+/// The state of the saving thread.
 #[derive(Debug)]
 struct Saver {
     locked: LockedFolder,
     folder: Folder,
-    /// The watermark that was found when the claim was taken: nothing lower is written, whatever the caller wants.
+    /// Watermark that was found when the claim was taken. No lower one is written, whatever the caller passes.
     floor: Tick,
-    /// The latest that was found since the caller was told last; `None`: nothing.
+    /// Latest point found since the caller last got it; `None` if none.
     found: Option<SavePoint>,
-    /// What the caller has declared, and what was found since it was told last.
+    /// Declarations of the caller, with those found since it last got them.
     declarations: Arc<Declarations>,
-    /// The claim was found lost, and is not retaken yet.
+    /// Whether the claim was found lost and is not retaken yet.
     is_lost: bool,
 }
 
@@ -194,7 +193,7 @@ impl Saver {
         }
         let owner = self.locked.owner();
         if term != owner.term {
-            // A save was dropped that has found this out.
+            // A dropped save has already found the loss.
             return Err(self.retaken());
         }
         self.found = None;
@@ -211,7 +210,7 @@ impl Saver {
         }
     }
 
-    /// The caller's declarations from here on. They may follow on those that were found, or nothing more is saved.
+    /// Sets the caller's declarations. They must be compatible with those found, or nothing more is saved.
     fn declare(&mut self, declarations: Arc<Declarations>, point: SavePoint) -> Result<(), SaveError> {
         if !Arc::ptr_eq(&declarations, &self.declarations) {
             let from_unix_ms = point.watermark.unix_ms(self.folder.identity.layout.epoch());
@@ -222,11 +221,11 @@ impl Saver {
         Ok(())
     }
 
-    /// Takes the claim again where that is as safe as a restart (see the module), and says what it found.
+    /// Takes the claim again if that is as safe as a restart (see the module). Returns what was found.
     fn retake(&mut self, lost: Lost) -> SaveError {
         self.is_lost = true;
         let what = self.locked.describe(lost);
-        // What was found is believed where this life could go on at it.
+        // The record found must be compatible with the declarations of this life.
         self.folder.generators = self.declarations.generators().to_vec();
         let taken = match lost {
             Lost::FolderGone | Lost::FolderHidden | Lost::Overwritten { .. } => return SaveError::ClaimLost { what },
@@ -265,21 +264,21 @@ impl Saver {
     }
 }
 
-/// The record in a claimed folder, for the configured server.
+/// Returns the record in a claimed folder, for the configured server.
 fn read_record(locked: &LockedFolder, folder: &Folder) -> Result<Option<Record>, TakeError> {
     locked.read()?.map(|bytes| usable(&bytes, locked.dir(), &locked.state_path(), folder)).transpose()
 }
 
-/// Whether a start could claim `folder` and go on at the record that is in it now; nothing is claimed, and without a
-/// record it could go on.
+/// Checks that a start could claim `folder` and use its present record. Nothing is claimed, and a missing record is
+/// accepted.
 ///
 /// # Errors
 ///
-/// What the start would say.
+/// Returns the error of such a start.
 pub fn check_record(folder: &Folder) -> Result<(), TakeError> {
     let names = Names::of(folder.identity.server_id);
     let lock = folder.dir.join(names.lock);
-    // A save makes a file as well.
+    // A save creates a file, too.
     let makes = eaccess(&folder.dir, AccessFlags::W_OK | AccessFlags::X_OK);
     let opens = if lock.exists() { eaccess(&lock, AccessFlags::R_OK | AccessFlags::W_OK) } else { Ok(()) };
     opens.and(makes).map_err(|errno| TakeError::Io {
@@ -295,7 +294,7 @@ pub fn check_record(folder: &Folder) -> Result<(), TakeError> {
     }
 }
 
-/// A record that was read from `path`, in `dir`, if this server may go on at it.
+/// Parses a record from `path`, in `dir`, if this server may use it.
 fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Record, TakeError> {
     let &Folder { identity, max_borrow_ms, ref generators, .. } = folder;
     let remedy =
@@ -334,10 +333,10 @@ fn usable(bytes: &[u8], dir: &Path, path: &Path, folder: &Folder) -> Result<Reco
     })
 }
 
-/// The command that makes a record for `identity`, as the remedy in an error. `old_epoch`: the one it replaces.
+/// Returns the command that makes a record for `identity`, as the remedy in an error. `old_epoch` is the epoch that it
+/// replaces.
 ///
-/// It says B, which is not known to the person who runs it: the margin past the ID that is looked up must cover what
-/// was under way.
+/// It includes B, which the operator does not know: the margin past the largest ID must cover the IDs in flight.
 pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64, old_epoch: Option<Epoch>) -> String {
     let Identity { server_id, layout } = identity;
     let dir = shell_word(&dir.display().to_string());
@@ -351,14 +350,15 @@ pub(crate) fn advance_command(dir: &Path, identity: Identity, max_borrow_ms: u64
         words.push(format!("--epoch {}", layout.epoch().unix_ms()));
     }
     words.push(format!("--max-borrow {max_borrow_ms}"));
-    // IDs of the old epoch say times this far ahead in the new one, which may be more than `advance` believes unasked.
+    // IDs of the old epoch mean times this far ahead in the new one. That may be more than `advance` accepts without
+    // `--force`.
     if old_epoch.is_some() {
         words.push("--force".to_owned());
     }
     format!("`{} --past-id ID`, ID being the largest in any table", words.join(" "))
 }
 
-/// What helps where a generator must not be declared as it is.
+/// Returns the remedy for a conflicting declaration of a generator.
 pub(crate) fn generator_remedy(dir: &Path, server_id: u32, conflict: &Conflict) -> String {
     let forget = |name: &str| {
         let dir = shell_word(&dir.display().to_string());
@@ -396,7 +396,7 @@ mod tests {
         (dir, folder)
     }
 
-    /// Callers that give up on a disk that hangs, again and again, leave one save waiting and not one each.
+    /// Callers that repeatedly give up on a disk that hangs leave one save waiting, not one each.
     #[tokio::test]
     async fn one_save_at_a_time() {
         let (dir, folder) = folder();
@@ -418,7 +418,7 @@ mod tests {
         assert!(dir.path().join("getid-0.state").exists());
     }
 
-    /// A thread that is gone is an error, and not a save that never ends.
+    /// A thread that has ended is an error, and not a save that never ends.
     #[tokio::test]
     async fn a_thread_that_is_gone() {
         let (_dir, folder) = folder();

@@ -1,23 +1,22 @@
-//! The right to one server's record in one folder, as this process holds it; and the file work that needs it.
+//! The lock that gives this process one server's record in one folder, and the file operations that need it.
 //!
-//! Two processes that write the same record give the same IDs. A lock file of its own, `getid-<server-id>.lock`, keeps
-//! the second one off: it is locked with flock, which ends with the process however it ends, and never renamed, as the
-//! record's file is at every save (a lock on that would soon be a lock on nothing).
+//! Two processes that write the same record give the same IDs. A separate lock file, `getid-<server-id>.lock`, excludes
+//! the second one. It is locked with flock, which ends with the process, and is never renamed. A lock on the record's
+//! file would soon be on a deleted file, because each save replaces that file by a rename.
 //!
-//! A lock does not notice that someone deletes its file, or the whole folder, and creates it again: then two processes
-//! hold two locks under one name. So the claim is checked before each save, directly before the rename, and after it.
-//! All files are reached through the folder's handle: a write never lands in a folder that merely has the same name.
+//! A lock does not detect that its file, or the whole folder, is deleted and created again: then two processes hold two
+//! locks under one name. So the claim is checked before each save, directly before the rename, and after it. All files
+//! are reached through the folder's handle: a write never goes to a folder that merely has the same name.
 //!
-//! Nor does it notice that a folder is a copy, in the place of one that another process still holds. So the lock file
-//! says which file it is: if it holds another number than its own, or none, the writer of the record held another lock.
+//! Nor does it detect that a folder is a copy of one that another process still holds. So the lock file contains its
+//! own device and inode number. If they differ or are missing, the writer of the record held another lock.
 //!
-//! Nor does a lock help where the file system loses it, as one over a network may. So lock file and record name their
-//! [`Owner`], and before the rename both are read: what another life has written is not replaced.
+//! Nor does a lock help if the file system loses it, as a network file system may. So lock file and record name their
+//! [`Owner`], and both are read before the rename: a record of another life is not replaced.
 //!
-//! A save opens files, one at a time. Two descriptors are kept for that, so that a process which has reached its limit
-//! can save all the same.
+//! A save opens files, one at a time. Two spare descriptors let a process at its descriptor limit save all the same.
 //!
-//! Blocks. Everything here runs at the start, in a tool, or on a thread where waiting is allowed.
+//! Blocks. This code runs at the start, in a tool, or on a thread that may wait.
 
 use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
@@ -39,45 +38,46 @@ use super::envelope::{Envelope, Owner, RecordError, TEXT_BYTES_MAX, Term, number
 use super::error::{SaveError, TakeError};
 use crate::system::host;
 
-/// How often a lock that is held is tried again, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all.
+/// Tries to lock a file, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all.
 ///
-/// For `getid state show`, which takes it for an instant to see whether it is free.
+/// `getid state show` takes the lock for a moment to see whether it is free.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Descriptors kept for a save. It opens one file at a time; the second is for when another thread takes the first in
-/// the instant between its end and the file's opening.
+/// Descriptors reserved for a save, which opens one file at a time. The second is needed if another thread takes the
+/// first between its close and the file's open.
 const SPARES: usize = 2;
 
-/// Permissions of the lock file. Nobody else may open it: who can open it can lock it, and keep this server off.
+/// Permissions of the lock file. No other user may open it: a user who can open it can lock it, and keep this server
+/// out.
 const LOCK_MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
-/// Permissions that a record may have. What others may write, they may replace by what repeats IDs.
+/// Permissions that a record may have. A user with write permission could replace it by one that repeats IDs.
 const STATE_MODE: Mode = LOCK_MODE.union(Mode::S_IRGRP).union(Mode::S_IROTH);
 
-/// What a save does, in this order. A crash may come between any two.
+/// Steps of a save, in this order. A crash may occur between any two.
 ///
-/// One list for the real and the simulated disk, so that the tests crash what servers run.
+/// The real and the simulated disk share this list, so that the tests crash the steps that servers run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SaveStep {
-    /// A new temporary file beside the record's gets the text.
+    /// Write the text to a new temporary file beside the record's.
     Write,
-    /// The temporary file becomes durable, so that the name never leads to half a text.
+    /// Sync the temporary file, so that the name never refers to half a text.
     SyncFile,
-    /// The record that is about to be replaced is read: it must be the one that this life wrote or found.
+    /// Read the record to be replaced: this life must have written or found it.
     ReadBack,
-    /// The temporary file takes the record's name.
+    /// Rename the temporary file to the record's name.
     Rename,
-    /// The name becomes durable.
+    /// Sync the folder, so that the name is durable.
     SyncFolder,
 }
 
 impl SaveStep {
-    /// In this order.
+    /// All steps, in order.
     pub const ALL: [SaveStep; 5] =
         [SaveStep::Write, SaveStep::SyncFile, SaveStep::ReadBack, SaveStep::Rename, SaveStep::SyncFolder];
 
-    /// What an error calls it, between "cannot" and a path.
+    /// Returns the step's name in an error, between "cannot" and a path.
     pub fn action(self) -> &'static str {
         match self {
             SaveStep::Write => "write",
@@ -89,37 +89,37 @@ impl SaveStep {
     }
 }
 
-/// An open folder, and in it a lock file that this process has locked.
+/// An open folder whose lock file this process has locked.
 #[derive(Debug)]
 pub(crate) struct LockedFolder {
-    /// Absolute, so that it means the same after a change of the working folder.
+    /// Absolute path, so that it stays valid if the working directory changes.
     dir: PathBuf,
     names: Names,
     folder: File,
     lock: File,
-    /// The temporary file, between the steps of a save.
+    /// Temporary file, between the steps of a save.
     temp: Option<File>,
-    /// Permissions that the record's file had; those of a new one follow the umask.
+    /// Permissions of the record's file; `None` for a new one, which follows the umask.
     mode: Option<Mode>,
-    /// This process, in its term.
+    /// This process in its present term.
     owner: Owner,
-    /// The lock file is not the one that the last holder had; until the first save of a life has succeeded.
+    /// Whether the lock file is not that of the last holder. Cleared by the first successful save of a life.
     is_copy: bool,
-    /// The owner of the record in the folder: the one that was found, then this one. `None`: none was found that reads.
+    /// Owner of the record in the folder: the one found, then this process. `None` if no valid record was found.
     written_by: Option<Owner>,
-    /// A newer getid wrote the record that was found.
+    /// Whether a newer getid wrote the record that was found.
     newer_was_found: bool,
-    /// Open, and closed when a file must be opened and none can be.
+    /// Open descriptors. One is closed if a file must be opened at the descriptor limit.
     spares: Vec<OwnedFd>,
 }
 
-/// The names in the folder.
+/// Names of the files in the folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) state: String,
     pub(crate) temp: String,
     pub(crate) lock: String,
-    /// What the record is of, for errors.
+    /// Name of the record's subject, for errors.
     whose: String,
 }
 
@@ -134,26 +134,26 @@ impl Names {
 /// How a claim was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// The path leads nowhere.
+    /// The path does not exist.
     FolderGone,
-    /// The path leads to another folder, and the one that was opened has been deleted.
+    /// The path leads to another folder, and the opened folder was deleted.
     FolderReplaced,
-    /// The path leads to another folder, and the one that was opened still exists: moved, or hidden by a mount.
+    /// The path leads to another folder, and the opened folder still exists: moved, or hidden by a mount.
     FolderHidden,
-    /// There is no lock file in the folder.
+    /// The folder has no lock file.
     LockGone,
-    /// There is another lock file in the folder.
+    /// The folder has another lock file.
     LockReplaced,
     /// Another process has written the record or the lock file, in this term or a later one.
     Overwritten { by: Owner },
-    /// The record is one of an earlier life: put back by hand, or written by a holder that has lost its lock.
+    /// The record is from an earlier life: put back by hand, or written by a holder that has lost its lock.
     OlderRecord { by: Owner },
-    /// In one of the other ways, but now all is as it was.
+    /// The claim was lost in one of the other ways, and the former state is restored.
     ForAWhile,
 }
 
 impl LockedFolder {
-    /// Opens the folder and locks the lock file in it.
+    /// Opens the folder and locks its lock file.
     pub(crate) fn lock(dir: &Path, names: Names) -> Result<LockedFolder, TakeError> {
         let dir = std::path::absolute(dir).map_err(|source| TakeError::Folder { path: dir.to_owned(), source })?;
         let folder = open(&dir, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
@@ -170,7 +170,7 @@ impl LockedFolder {
                 .map_err(|errno| failed("open the lock file", errno.into()))?;
             tries += 1;
             match lock.try_lock() {
-                // Locked; but is it still the one with that name, or did someone delete it just now?
+                // Locked; check that the file still has that name and was not deleted meanwhile.
                 Ok(()) => match is_at(&lock, &folder, &names.lock) {
                     Ok(true) => break lock,
                     Ok(false) if tries < LOCK_TRIES => {}
@@ -187,7 +187,7 @@ impl LockedFolder {
             std::thread::sleep(LOCK_PAUSE);
         };
         give_to_owner(&folder, &lock);
-        // An older getid let all users read it. Another user's file stays as it is.
+        // An older getid made it readable for all users. Another user's file stays unchanged.
         if fstat(&lock).is_ok_and(|found| found.st_mode & 0o077 != 0) {
             let _ = fchmod(&lock, LOCK_MODE);
         }
@@ -220,33 +220,33 @@ impl LockedFolder {
         self.owner
     }
 
-    /// Whether the writer of the record may have held another lock, and may hold it still.
+    /// Returns true if the writer of the record may have held another lock, and may hold it still.
     pub(crate) fn is_copy(&self) -> bool {
         self.is_copy
     }
 
-    /// To be called once a record was saved: from now on this lock file is the one that the writer of the record had.
+    /// Marks this lock file as the one that the writer of the record held. Called after a record is saved.
     pub(crate) fn mark_original(&mut self) {
         if std::mem::take(&mut self.is_copy) {
-            // Where that fails, the next start waits once more than it needs to.
+            // If this fails, the next start waits once more than necessary.
             let _ = self.write_lock();
         }
     }
 
-    /// A new term begins, later than that of the record in the folder.
+    /// Begins a new term, later than that of the record in the folder.
     pub(crate) fn begin_term(&mut self) {
-        // What does not read is the caller's to judge.
+        // The caller decides about a record that cannot be parsed.
         let found = read_at(&self.folder, &self.names.state).ok().flatten().map(|bytes| owner_in(&bytes));
         self.newer_was_found = matches!(found, Some(Err(RecordError::Newer { .. })));
         self.written_by = found.and_then(Result::ok);
         let last = self.owner.term.max(self.written_by.map_or(Term(0), |by| by.term));
-        // 0 stands for no owner.
+        // Nonce 0 is reserved for a missing owner.
         self.owner = Owner { term: last.next(), nonce: rand::rng().random_range(1..=u64::MAX) };
-        // Only for people who look: no reason to fail, even where the disk is full.
+        // The content only informs people, so a failure is ignored, even on a full disk.
         let _ = self.write_lock();
     }
 
-    /// Makes this term later than `term`, whatever is in the folder.
+    /// Makes this term later than `term`, whatever the folder contains.
     pub(crate) fn raise_term_above(&mut self, term: Term) {
         if self.owner.term <= term {
             self.owner.term = term.next();
@@ -263,14 +263,14 @@ impl LockedFolder {
             // Writing to a String does not fail.
             let _ = write!(line, " device {device} inode {inode}");
         }
-        // Processes of two containers may have one number: each is 1 in its own.
+        // Processes of two containers may have the same pid: each is 1 in its own.
         if let Some(host) = host_word() {
             let _ = write!(line, " host {host}");
         }
         self.lock.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// What is not as it should be about the folder, and does not keep a server from starting.
+    /// Returns problems of the folder that do not prevent a start.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let dir = self.dir.display();
         let mut warnings = Vec::new();
@@ -298,7 +298,7 @@ impl LockedFolder {
         self.dir.join(&self.names.state)
     }
 
-    /// The bytes of the record's file, `None` where there is none.
+    /// Returns the bytes of the record's file, or `None` if it does not exist.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, TakeError> {
         read_at(&self.folder, &self.names.state).map_err(|source| TakeError::Io {
             action: "read the record",
@@ -307,7 +307,7 @@ impl LockedFolder {
         })
     }
 
-    /// Whether lock file and folder are still the ones that were opened.
+    /// Checks that the lock file and the folder are still the opened ones.
     pub(crate) fn check(&self) -> Result<Option<Lost>, SaveError> {
         let failed = |errno: Errno| io_error("look at", &self.dir, errno.into());
         let opened = fstat(&self.folder).map_err(failed)?;
@@ -326,7 +326,7 @@ impl LockedFolder {
         }
     }
 
-    /// What `lost` means, as the end of "claim lost: ".
+    /// Returns the meaning of `lost`, as the end of "claim lost: ".
     pub(crate) fn describe(&self, lost: Lost) -> String {
         let dir = self.dir.display();
         let lock = &self.names.lock;
@@ -352,17 +352,17 @@ impl LockedFolder {
         }
     }
 
-    /// Writes `text` so that it is the record's file after any crash, and the old one is until then. Says so where the
-    /// claim was lost; the text may then be there or not.
+    /// Writes `text` so that after any crash the record's file is either the old one or the new one. Returns how the
+    /// claim was lost, if it was; the text may then be written or not.
     pub(crate) fn save(&mut self, text: &str) -> Result<Option<Lost>, SaveError> {
         self.save_watched(text, |_| {})
     }
 
-    /// `save`; a test does its mischief in `before`.
+    /// Does [`LockedFolder::save`]; a test interferes in `before`.
     fn save_watched(&mut self, text: &str, mut before: impl FnMut(SaveStep)) -> Result<Option<Lost>, SaveError> {
         for step in SaveStep::ALL {
             before(step);
-            // The sync of the file is the long part, and the rename is what would hurt another server's record.
+            // The sync of the file takes longest, and the rename could damage another server's record.
             let lost = match step {
                 SaveStep::Write | SaveStep::Rename => self.check()?,
                 SaveStep::ReadBack => self.check_owner()?,
@@ -374,8 +374,9 @@ impl LockedFolder {
                 return Ok(lost);
             }
             if let Err(source) = self.run_step(step, text) {
-                // Frees its blocks on a full disk; the next save begins with a new file in any case, because after a
-                // failed fsync the system may have dropped what it could not write and call the old one clean.
+                // Closing frees its blocks on a full disk. The next save begins with a new file in any case. After a
+                // failed fsync the system may have dropped pages that it could not write, and report the old file as
+                // clean.
                 self.temp = None;
                 self.remove_temp();
                 let path = match step {
@@ -390,10 +391,10 @@ impl LockedFolder {
         self.check()
     }
 
-    /// Whether record and lock file, as they read now, are this process's.
+    /// Checks that the record and the lock file, as now on disk, belong to this process.
     ///
-    /// A record that is gone or damaged has no owner, and this server knows better: it is replaced. So is a lock
-    /// file that says nothing.
+    /// A missing or damaged record has no owner and is replaced, because this server knows the right values. So is a
+    /// lock file without an owner.
     pub(crate) fn check_owner(&mut self) -> Result<Option<Lost>, SaveError> {
         let path = self.state_path();
         let bytes = self.with_spares(|locked| read_at(&locked.folder, &locked.names.state));
@@ -416,7 +417,7 @@ impl LockedFolder {
         }
     }
 
-    /// Puts the record's file, as it is, aside under another name, and returns that.
+    /// Copies the record's bytes to another name, and returns its path.
     pub(crate) fn copy_aside(&self, bytes: &[u8], unix_ms: i64) -> io::Result<PathBuf> {
         let name = format!("{}.before-{unix_ms}", self.names.state);
         let mut copy = self.create(&name, OFlag::O_EXCL)?;
@@ -461,7 +462,7 @@ impl LockedFolder {
         Ok(file)
     }
 
-    /// Does what opens a file; where the process may open no more of them, with one of the kept descriptors closed.
+    /// Calls `open`. At the descriptor limit it closes a spare descriptor and tries again.
     fn with_spares<T>(&mut self, open: impl Fn(&LockedFolder) -> io::Result<T>) -> io::Result<T> {
         loop {
             let error = match open(self) {
@@ -475,8 +476,8 @@ impl LockedFolder {
         }
     }
 
-    /// Keeps a descriptor that is no longer needed, if one is missing: in one step, so that no other thread gets its
-    /// number.
+    /// Keeps a descriptor that is no longer needed, if a spare is missing. `dup3` does it in one step, so that no other
+    /// thread gets its number.
     fn keep_as_spare(&mut self, file: File) {
         let mut kept = OwnedFd::from(file);
         if self.spares.len() < SPARES && dup3(&self.folder, &mut kept, OFlag::O_CLOEXEC).is_ok() {
@@ -484,7 +485,7 @@ impl LockedFolder {
         }
     }
 
-    /// As many as there should be, or as many as there can be.
+    /// Opens the missing spare descriptors, as far as possible.
     fn keep_spares(&mut self) {
         while self.spares.len() < SPARES {
             let Ok(spare) = self.folder.try_clone() else { return };
@@ -492,15 +493,15 @@ impl LockedFolder {
         }
     }
 
-    /// Removes what a crash or a failed save left. Where that fails, the next save fails too, and says why.
+    /// Removes the file that a crash or a failed save left. If this fails, the next save fails too, and reports why.
     fn remove_temp(&self) {
         let _ = unlinkat(&self.folder, self.names.temp.as_str(), UnlinkatFlags::NoRemoveDir);
     }
 }
 
-/// The process that holds the claim to `server_id` in `dir`, as "pid 123"; `None` when there is none.
+/// Returns the process that holds the claim to `server_id` in `dir`, as "pid 123"; `None` if there is none.
 pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>> {
-    // Neither a link nor a pipe that nobody writes may lead a start astray.
+    // A symbolic link, or a pipe without a writer, must not block a start.
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let path = dir.join(Names::of(server_id).lock);
     let lock = match File::options().read(true).custom_flags(flags).open(path) {
@@ -509,24 +510,25 @@ pub(crate) fn holder_of(dir: &Path, server_id: u32) -> io::Result<Option<String>
         Err(error) => return Err(error),
     };
     match lock.try_lock_shared() {
-        // Let go at once, when the file is closed; a server that starts in this instant tries again.
+        // The lock ends at once, when the file is closed. A server that starts in this moment tries again.
         Ok(()) => Ok(None),
         Err(TryLockError::WouldBlock) => Ok(Some(Holder::read(lock).name())),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
-/// That another process holds the claim to `server_id` in `dir`, as [`LockedFolder::lock`] says it; `None`: nobody
-/// does, or this process may not look.
+/// Returns the error of [`LockedFolder::lock`] if another process holds the claim to `server_id` in `dir`. `None` if no
+/// process does, or this process may not read the file.
 pub(crate) fn held(dir: &Path, server_id: u32) -> Option<TakeError> {
     let holder = holder_of(dir, server_id).ok()??;
     let Names { lock, whose, .. } = Names::of(server_id);
     Some(TakeError::Held { path: dir.join(lock), whose, holder })
 }
 
-/// The bytes of a regular file in `folder`, at most one more than a record may have; `None` where there is none.
+/// Returns the bytes of a regular file in `folder`, at most one more than a record may have; `None` if it does not
+/// exist.
 fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u8>>> {
-    // A symbolic link is refused: its target may be missing today, which would look like a first start. And opening a
+    // A symbolic link is refused: its target may be missing for a time, which would look like a first start. Opening a
     // pipe must not wait for a writer.
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = match openat(folder, name.as_ref(), flags, Mode::empty()) {
@@ -543,29 +545,29 @@ fn read_at(folder: impl AsFd, name: impl AsRef<Path>) -> io::Result<Option<Vec<u
     Ok(Some(bytes))
 }
 
-/// [`read_at`] for a file that is only looked at, without a claim.
+/// Reads a file as [`read_at`] does, without a claim.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     read_at(nix::fcntl::AT_FDCWD, path)
 }
 
-/// The owner of a record, of any kind.
+/// Returns the owner of a record of any kind.
 fn owner_in(bytes: &[u8]) -> Result<Owner, RecordError> {
     Envelope::parse(bytes).map(|opened| opened.envelope.owner)
 }
 
-/// What the holder of a lock wrote about itself. Empty between its lock and its write, or on a full disk.
+/// Content of a lock file about its holder. Empty between the lock and the write, or on a full disk.
 #[derive(Default)]
 struct Holder {
     pid: Option<u32>,
-    /// An older getid wrote none.
+    /// Owner; missing in the file of an older getid.
     owner: Option<Owner>,
-    /// Device and inode of the lock file itself, once a life has begun with it. An older getid wrote none.
+    /// Device and inode of the lock file itself, once a life has begun with it. Missing in the file of an older getid.
     file: Option<(u64, u64)>,
-    /// The name of its host, which is that of its container. An older getid wrote none.
+    /// Name of its host or container. Missing in the file of an older getid.
     host: Option<String>,
 }
 
-/// The name of this host, if it is one word as names of hosts are.
+/// Returns the name of this host, if it is one word of the characters of host names.
 fn host_word() -> Option<String> {
     let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     Some(host::name()).filter(|name| !name.is_empty() && name.len() <= 64 && name.bytes().all(is_of_names))
@@ -576,7 +578,7 @@ impl Holder {
 
     fn read(mut lock: File) -> Holder {
         let mut text = Vec::new();
-        // A descriptor that was cloned has the place of the other one.
+        // A cloned descriptor shares its offset with the original.
         let _ = lock.rewind().and_then(|()| lock.take(Holder::BYTES_MAX).read_to_end(&mut text));
         Holder::of(&text)
     }
@@ -585,7 +587,7 @@ impl Holder {
         let mut holder = Holder::default();
         let (mut term, mut nonce, mut device, mut inode) = (None, None, None, None);
         let text = String::from_utf8_lossy(text);
-        // One line, and the pid first: an older getid wrote only that, and scripts look for it there.
+        // The pid comes first: an older getid wrote only the pid, and scripts read it there.
         let words: Vec<&str> = text.split_whitespace().collect();
         for pair in words.chunks_exact(2) {
             match pair[0] {
@@ -612,7 +614,7 @@ impl Holder {
     }
 }
 
-/// The name of a file system whose locks are kept by another machine, or not at all.
+/// Returns the name of a file system whose locks are kept by another machine, or not at all.
 fn network_file_system(kind: FsType) -> Option<&'static str> {
     // From linux/magic.h, statfs(2), and the file systems' own sources. The width of the number differs between
     // machines; the magic itself has 32 bits.
@@ -639,8 +641,8 @@ fn network_file_system(kind: FsType) -> Option<&'static str> {
     })
 }
 
-/// Files that root makes in another user's folder are that user's, or `sudo getid state advance` would leave a server
-/// that cannot open its own record. Where that is not allowed, the server's error will name the file.
+/// Gives a file that root makes in another user's folder to that user. Otherwise `sudo getid state advance` would leave
+/// a server that cannot open its own record. If that is not permitted, the server's error names the file.
 fn give_to_owner(folder: &File, file: &File) {
     if let Ok(folder) = fstat(folder)
         && geteuid().is_root()
@@ -658,7 +660,7 @@ fn is_at(file: &File, folder: &File, name: &str) -> Result<bool, Errno> {
     }
 }
 
-/// Device and inode, which no two files have at one time.
+/// Returns device and inode, which identify a file.
 fn file_number(file: &File) -> Option<(u64, u64)> {
     fstat(file).ok().map(|found| (found.st_dev, found.st_ino))
 }
@@ -679,8 +681,8 @@ mod tests {
 
     use super::*;
 
-    /// Between two steps of a save, someone takes the folder or the lock away and another server starts and saves. What
-    /// that one saved stays, and the save does not count.
+    /// Between two steps of a save the folder or the lock is removed, and another server starts and saves. Its record
+    /// stays, and the save does not count.
     #[test]
     fn a_claim_that_is_lost_while_it_saves() {
         type Mischief = fn(&Path);
@@ -692,7 +694,7 @@ mod tests {
 
         for (mischief, steps) in [
             (replace_folder, &SaveStep::ALL[..]),
-            // After the rename, the record of a server that was quick enough is lost. Only its next save helps.
+            // After the rename, the record of a server that was fast enough is lost until its next save.
             (delete_lock, &[SaveStep::Write, SaveStep::SyncFile, SaveStep::ReadBack, SaveStep::Rename]),
         ] {
             for &at in steps {
@@ -717,7 +719,7 @@ mod tests {
         }
     }
 
-    /// Magic numbers as `stat -f` and `linux/magic.h` have them, and those of disks.
+    /// Magic numbers from `stat -f` and `linux/magic.h`, and those of local disks.
     #[test]
     fn file_systems_of_a_network() {
         for (magic, name) in [
@@ -737,7 +739,8 @@ mod tests {
         }
     }
 
-    /// Other users who may write to the folder may delete what is in it; in one like /tmp only the owner of a file may.
+    /// Other users with write permission to the folder can delete its files. In a sticky folder like /tmp only a file's
+    /// owner can.
     #[test]
     fn a_folder_that_others_can_write() {
         use std::os::unix::fs::PermissionsExt as _;
@@ -759,7 +762,7 @@ mod tests {
     fn files_of_root_belong_to_the_folder() {
         use std::os::unix::fs::MetadataExt as _;
         let dir = TempDir::new().unwrap();
-        // Only root can give files away, and needs to.
+        // Only root can change the owner of files.
         let uid = if geteuid().is_root() { 12_345 } else { geteuid().as_raw() };
         let gid = if geteuid().is_root() { 12_345 } else { nix::unistd::getegid().as_raw() };
         std::os::unix::fs::chown(dir.path(), Some(uid), Some(gid)).unwrap();

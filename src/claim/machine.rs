@@ -1,12 +1,12 @@
-//! One server for each server-id on a machine, whatever folder it has.
+//! Allows one server for each server-id on a machine, whatever its folder.
 //!
 //! Two servers with one server-id give the same IDs, and a lock in a folder only keeps them apart in that folder. So a
-//! server also takes a name that a machine has once: an abstract Unix socket, `getid.claim.SERVER-ID.EPOCH`. It is
-//! bound and never listened on; the system gives it up with the process, however that ends, and leaves no file. A
-//! second name beside it, which everybody can read in `/proc/net/unix`, says who the holder is and which folder it has.
+//! server also takes a name that is unique on a machine: an abstract Unix socket, `getid.claim.SERVER-ID.EPOCH`. It is
+//! bound and never listened on. The system releases it with the process, and leaves no file. A second name beside it,
+//! which all users can read in `/proc/net/unix`, contains the holder's pid and folder.
 //!
-//! Names belong to a network namespace: containers that have networks of their own do not see each other's. And any
-//! local user may take a name first, so the refusal says how to do without.
+//! Names belong to a network namespace: containers with separate networks do not see each other's. Any local user may
+//! take a name first, so the error names the directive that turns the claim off.
 
 use std::io;
 use std::path::Path;
@@ -18,51 +18,51 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::text::printable::printable;
 
-/// How often a name that is taken is tried again, [`PAUSE`] apart: a process that was killed may not be gone yet.
+/// Tries to take a name, [`PAUSE`] apart. A killed process may still exist for a moment.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest name of an abstract socket, in bytes (`unix(7)`: 108, one of them the zero in front).
+/// Longest name of an abstract socket, in bytes (`unix(7)`: 108, one of them the leading zero).
 const NAME_BYTES_MAX: usize = 107;
 
 /// The right to one server-id on this machine, until it is dropped.
 #[derive(Debug)]
 pub struct MachineClaim {
     _claim: Socket,
-    /// For those who are refused; a server goes on without it.
+    /// Name that shows the holder to servers that are refused; optional.
     _holder: Option<Socket>,
 }
 
-/// Why there is no claim.
+/// Reason why there is no claim.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// Another process has it.
+    /// Another process has the claim.
     #[error(
         "server-id {server_id} is in use on this machine: {holder}. Two servers with one server-id give the same IDs. Stop \
          that process, or set another server-id; or, where this is meant, set id-machine-claim no"
     )]
     Held {
-        /// The server-id.
+        /// Server-id of the claim.
         server_id: u32,
-        /// The other process and its folder, as far as they are known.
+        /// The other process and its folder, as far as known.
         holder: String,
     },
-    /// The system gives no such names, or not to this process.
+    /// The system has no such names, or denies them to this process.
     #[error(
         "cannot claim server-id {server_id} for this machine: {source}. Another server with it in another folder would not \
          be noticed (id-machine-claim no takes this line away)"
     )]
     Io {
-        /// The server-id.
+        /// Server-id of the claim.
         server_id: u32,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl MachineClaim {
-    /// Claims `server_id` in IDs that count from `epoch`. `dir` is the state folder, for those who are
-    /// refused; `None`: there is none. Blocks for 200 ms at most.
+    /// Claims `server_id` for IDs that count from `epoch`. `dir` is the state folder, shown to servers that are
+    /// refused; `None` if there is none. Blocks for at most 200 ms.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl MachineClaim {
     }
 }
 
-/// A socket that has `name` in the abstract namespace, and that no client can reach.
+/// Returns a socket with `name` in the abstract namespace, which no client can reach.
 fn bind_name(name: &str) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(format!("\0{name}"))?)?;
@@ -103,7 +103,7 @@ fn holder_prefix(server_id: u32, epoch: Epoch) -> String {
     format!("getid.holder.{server_id}.{}.", epoch.unix_ms())
 }
 
-/// The holder of the claim, as it says itself.
+/// Returns the holder of the claim, from the name that it bound.
 fn holder(server_id: u32, epoch: Epoch) -> String {
     let prefix = format!("@{}", holder_prefix(server_id, epoch));
     let list = std::fs::read("/proc/net/unix").unwrap_or_default();
@@ -119,7 +119,7 @@ fn holder(server_id: u32, epoch: Epoch) -> String {
 mod tests {
     use super::*;
 
-    /// Server-ids and epochs that no server on this machine has.
+    /// Returns an epoch that no server on this machine uses.
     fn epoch(n: u64) -> Epoch {
         Epoch::from_unix_ms(1_000_000 + u64::from(std::process::id()) * 100 + n).unwrap()
     }
@@ -140,7 +140,7 @@ mod tests {
         MachineClaim::bind(3, epoch(0), None).unwrap();
     }
 
-    /// A folder that is too long for a name, or breaks lines, is shown as far as it goes.
+    /// A folder that is too long for a name, or contains line breaks, is shown in part.
     #[test]
     fn odd_folders() {
         let _claim = MachineClaim::bind(3, epoch(2), Some(Path::new(&format!("/a\nb/{}", "ü".repeat(100))))).unwrap();
@@ -148,9 +148,9 @@ mod tests {
         assert!(refused.contains("with /a\\nb/üüü") && refused.len() < 400, "{refused}");
     }
 
-    /// Somebody else took the name.
+    /// Another program took the name.
     #[test]
-    fn a_holder_that_does_not_say_who_it_is() {
+    fn a_holder_without_its_second_name() {
         let _squatter = bind_name(&format!("getid.claim.3.{}", epoch(3).unix_ms())).unwrap();
         let refused = MachineClaim::bind(3, epoch(3), None).unwrap_err().to_string();
         assert!(refused.contains("another process has it (ss -xa shows the socket @getid.claim)"), "{refused}");

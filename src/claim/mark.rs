@@ -1,9 +1,9 @@
-//! Marks: what a record says that was moved, or is being moved, to another place.
+//! Marks in records that were moved, or are being moved, to another place.
 //!
-//! A record of which two copies are believed gives IDs twice. So `getid state move` marks the one that it moves before
-//! it makes the other, and the mark stays: whoever meets it (a start, a standby, a tool) refuses, and names the place.
+//! A record with two valid copies gives IDs twice. So `getid state move` marks the old record before it makes the new
+//! one, and the mark stays. A start, a standby or a tool that reads the mark refuses, and names the place.
 //!
-//! A place is an address of a store as it may be shown, or `file:PATH` for a folder.
+//! A place is the address of a store without its password, or `file:PATH` for a folder.
 //!
 //! Pure.
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use crate::text::shell::shell_word;
 use crate::text::store_url::for_command;
 
-/// The longest place, bytes: any address of a store, or a path in which every byte is written with three.
+/// Longest place, in bytes: any address of a store, or a path in which every byte is written with three.
 pub const PLACE_BYTES_MAX: usize = 3 * 4096 + 16;
 
 const MARK: &str = "mark ";
@@ -22,24 +22,24 @@ const MOVING_TO: &str = "moving-to";
 const MOVED_TO: &str = "moved-to";
 const FOLDER: &str = "file:";
 
-/// Where a record went.
+/// Place to which a record was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Somebody has begun to move it there, and the one that is there may be complete or not.
+    /// The move has begun, and the record there may be complete or not.
     MovingTo(Place),
-    /// It is there.
+    /// The move is complete.
     MovedTo(Place),
 }
 
 impl Mark {
-    /// Where to.
+    /// Returns the destination.
     pub fn place(&self) -> &Place {
         match self {
             Mark::MovingTo(place) | Mark::MovedTo(place) => place,
         }
     }
 
-    /// The line of a record.
+    /// Returns the line of a record.
     pub fn to_line(&self) -> String {
         let word = match self {
             Mark::MovingTo(_) => MOVING_TO,
@@ -48,7 +48,7 @@ impl Mark {
         format!("{MARK}{word} {}", self.place())
     }
 
-    /// What such a line says; `None` for any other.
+    /// Parses the line of a record; `None` for any other line.
     pub fn from_line(line: &str) -> Option<Mark> {
         let (word, place) = line.strip_prefix(MARK)?.split_once(' ')?;
         let place = Place::read(place)?;
@@ -59,7 +59,7 @@ impl Mark {
         }
     }
 
-    /// What helps who meets this mark in the record of `server_id` at `here`: the end of a sentence.
+    /// Returns the remedy for this mark in the record of `server_id` at `here`, as the end of a sentence.
     pub fn remedy(&self, server_id: u32, here: &Place) -> String {
         let command = |from: &Place, to: &Place| {
             let [from, to] = [from, to].map(Place::argument);
@@ -80,7 +80,7 @@ impl Mark {
 }
 
 impl fmt::Display for Mark {
-    /// Goes on after the record's name and ": ".
+    /// Formats the text that follows the record's name and ": ".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Mark::MovingTo(place) => write!(f, "it is being moved to {place}, and no server may start with it here"),
@@ -89,22 +89,22 @@ impl fmt::Display for Mark {
     }
 }
 
-/// Where records are: printable ASCII without blanks, and without a password.
+/// The place of a record: printable ASCII without blanks, and without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place(String);
 
 impl Place {
-    /// A store, by its address as it may be shown.
+    /// Returns the place of a store, from its address without a password.
     pub fn of_store(shown: &str) -> Place {
         Place(percent_encoded(shown.as_bytes(), b""))
     }
 
-    /// A folder, by its absolute path.
+    /// Returns the place of a folder, from its absolute path.
     pub fn of_folder(dir: &Path) -> Place {
         Place(format!("{FOLDER}{}", percent_encoded(dir.as_os_str().as_bytes(), b"%")))
     }
 
-    /// The folder, if it is one.
+    /// Returns the path if the place is a folder.
     pub fn folder(&self) -> Option<PathBuf> {
         let path = self.0.strip_prefix(FOLDER)?.as_bytes();
         let mut bytes = Vec::with_capacity(path.len());
@@ -124,18 +124,18 @@ impl Place {
         Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
     }
 
-    /// As it is written in a record; `None` for what is no place.
+    /// Parses the text of a record; `None` if it is not a place.
     fn read(text: &str) -> Option<Place> {
         let fits = (1..=PLACE_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
         fits.then(|| Place(text.to_owned()))
     }
 
-    /// As it is written.
+    /// Returns the text as written in a record.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// As an argument in a shell.
+    /// Returns the place as an argument in a shell.
     pub fn argument(&self) -> String {
         match self.folder() {
             Some(dir) => shell_word(&dir.display().to_string()),
@@ -150,7 +150,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// `bytes` with all that is no printable ASCII, blanks, and those of `also` as `%20` and the like.
+/// Returns `bytes` as text, with blanks, bytes outside printable ASCII, and the bytes of `also` percent-encoded.
 fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -164,7 +164,7 @@ fn percent_encoded(bytes: &[u8], also: &[u8]) -> String {
     text
 }
 
-/// The mark that a damaged record seems to have: it is better to ask an operator about a mark too many than to start
+/// Returns the mark found in a damaged record. It is better to ask an operator about one mark too many than to start
 /// with a record that was moved.
 pub(crate) fn salvaged_mark(bytes: &[u8]) -> Option<Mark> {
     let bytes = &bytes[..bytes.len().min(super::envelope::TEXT_BYTES_MAX)];

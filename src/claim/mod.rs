@@ -1,14 +1,13 @@
-//! The right to one server-id, with its watermark: what a server writes down so that its next run repeats no ID.
+//! The right to one server-id, with its watermark: the record by which a server's next run repeats no ID.
 //!
-//! A generator that lives in memory forgets with its process how far it had come. So it may only give IDs below a
-//! watermark that is already durable, and the next run starts there. A [`Claim`] is the right to write that watermark
-//! and the way to write it: taken at the start, saved to while running, released at the end.
+//! A generator in memory loses its position with its process. So it may only give IDs below a watermark that is already
+//! durable, and the next run starts there. A [`Claim`] is the right to write that watermark and the way to write it:
+//! taken at the start, saved while running, released at the end.
 //!
-//! When to save, how far ahead, and what to tell clients meanwhile is not decided here: that is the mint's and the
-//! issuer's.
+//! The mint and the issuer decide when to save, how far ahead, and what to reply to clients meanwhile.
 //!
-//! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new;
-//! and nothing is saved for a caller that has not been told what was found when a lost claim was taken again.
+//! Invariants: after `save` has returned `Ok`, a crash at any later moment leaves a record that is at least that new.
+//! After a lost claim is taken again, nothing is saved for a caller that has not received what was found.
 
 pub mod cluster;
 pub mod declarations;
@@ -42,20 +41,20 @@ pub use self::record::{Identity, MarkedRecord, Mismatch, Record};
 
 /// The right to write one record, and the way to do it.
 ///
-/// Each holder has a number, a [`Term`]. A claim that was lost and is taken again begins a new term, as a start does:
-/// with what was found. So each save says for which term it speaks, and a save of a term that has ended is refused and
-/// told so. However many saves are dropped on the way, no holder goes on without knowing.
+/// Each holder has a number, a [`Term`]. A claim that was lost and is taken again begins a new term with what was
+/// found, as a start does. Each save names its term, and a save of a term that has ended is refused with the new term.
+/// So a holder learns of the loss however many saves are dropped.
 pub trait Claim: Sized + Send + 'static {
-    /// Where the record is, and what it is a record of.
+    /// Place and identity of the record.
     type Place: Send + 'static;
-    /// What is saved: where the next run starts.
+    /// Saved position at which the next run starts.
     type Point: Copy + Send + 'static;
 
-    /// Whether a server may run without having it: a standby, which waits for it. Then [`Claim::take`] finds nothing,
-    /// saves tell [`SaveError::Standby`] until the claim is there, and [`SaveError::ClaimRetaken`] once it is.
+    /// Whether a server may run without the claim, as a standby that waits for it. Then [`Claim::take`] finds nothing.
+    /// Saves return [`SaveError::Standby`] until the claim is taken, and then [`SaveError::ClaimRetaken`].
     const MAY_COME_LATER: bool = false;
 
-    /// Takes the claim, and reads what the last holder left.
+    /// Takes the claim, and reads the record of the last holder.
     ///
     /// # Errors
     ///
@@ -63,19 +62,18 @@ pub trait Claim: Sized + Send + 'static {
     fn take(place: Self::Place) -> impl Future<Output = Result<Taken<Self>, TakeError>> + Send;
 
     /// Makes `point` and `declarations` durable, and is fenced: it succeeds only if the record is still the one that
-    /// this holder wrote or found last. `Ok` means that no crash can undo it. `term` is the one that `take` gave, or
-    /// [`SaveError::ClaimRetaken`] since.
+    /// this holder wrote or found last. `Ok` means that no crash can undo it. `term` is that of `take`, or of the last
+    /// [`SaveError::ClaimRetaken`].
     ///
     /// A claim that ends by silence is renewed by the same call, with the newest point, at regular times: a renewal
-    /// that did not save, or was not fenced, would be no renewal. A lock in a folder is held until it is released, and
-    /// needs none.
+    /// without a fenced save would be invalid. A lock in a folder is held until it is released, and needs no renewal.
     ///
-    /// May be dropped before it is done (a time-out): the save then goes on by itself, and the next `save` waits for it
-    /// first. After an error the record is the old one or this one.
+    /// The future may be dropped early (a time-out): the save then continues, and the next `save` waits for it first.
+    /// After an error the record is the old one or this one.
     ///
     /// # Errors
     ///
-    /// [`SaveError`]. The caller tries again as long as it lives: each call starts from the beginning.
+    /// [`SaveError`]. The caller tries again for its whole life: each call starts from the beginning.
     fn save(
         &mut self,
         point: Self::Point,
@@ -83,31 +81,31 @@ pub trait Claim: Sized + Send + 'static {
         term: Term,
     ) -> impl Future<Output = Result<(), SaveError<Self::Point>>> + Send;
 
-    /// How long after a save began the next one is to begin at the latest, whether there is anything to store or not: a
-    /// beat of a holder, a look of a standby. `None`: there is no need for it.
+    /// Returns the longest time from the start of one save to the start of the next, even if there is nothing new to
+    /// store. It is the beat of a holder and the check of a standby. `None` if regular saves are not needed.
     fn pace(&self) -> Option<Duration> {
         None
     }
 
-    /// How long IDs may be given since the last save that succeeded; `None`: until the claim is lost.
+    /// Returns how long IDs may be given after the last successful save; `None` means until the claim is lost.
     fn hold(&self) -> Option<Hold> {
         None
     }
 
-    /// Gives the claim up for a while, because IDs cannot be given with it: the clock is absurd, as `why` says. To be
-    /// called at the [pace](Claim::pace) in the place of saves, as long as that is so. Not for a claim that does not
-    /// end by silence.
+    /// Gives the claim up for a while because IDs cannot be given with it: the clock is absurd, for the reason `why`.
+    /// Called at the [pace](Claim::pace) in place of saves while that holds. Has no effect on a claim that does not end
+    /// by silence.
     fn step_down(&mut self, _why: &str) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// The last act: saves as [`Claim::save`] does, and gives the claim up whatever comes of that, so that the
-    /// next holder need not wait. Dropping a claim gives it up without a word: a lock ends with it, and a claim that
-    /// ends by silence does after its time-out.
+    /// Saves as [`Claim::save`] does, and gives the claim up whatever the result, so that the next holder need not
+    /// wait. Dropping a claim gives it up without a save: a lock ends at once, and a claim that ends by silence ends
+    /// after its time-out.
     ///
     /// # Errors
     ///
-    /// As [`Claim::save`].
+    /// The errors of [`Claim::save`].
     fn release(
         mut self,
         point: Self::Point,
@@ -118,29 +116,28 @@ pub trait Claim: Sized + Send + 'static {
     }
 }
 
-/// A claim that was taken, and what was found.
+/// A claim that was taken, and the record found with it.
 #[derive(Debug)]
 pub struct Taken<S: Claim> {
-    /// Where to save.
+    /// The claim, which saves.
     pub claim: S,
-    /// What the last holder left; `None`: there was no record.
+    /// Position that the last holder left; `None` if there was no record.
     pub point: Option<S::Point>,
-    /// How named generators were declared: what each save stores beside its point.
+    /// Declarations of named generators, which each save stores beside its point.
     pub declarations: Arc<Declarations>,
-    /// The number of this holder.
+    /// Number of this holder.
     pub term: Term,
-    /// The claim that was taken is not the one that the writer of the record had: folder or lock file are others. That
-    /// server may still be running, and learns of it at its next save only.
+    /// Whether the claim is not the one that the writer of the record held: folder or lock file differ. That server may
+    /// still be running, and detects it only at its next save.
     pub is_copy: bool,
 }
 
 impl<S: Claim> Taken<S> {
-    /// [`Claim::save`] with these declarations for this term; the new ones, once an error has told that the claim was
-    /// taken again.
+    /// Saves with these declarations in this term. After [`SaveError::ClaimRetaken`] it keeps the new ones of both.
     ///
     /// # Errors
     ///
-    /// As [`Claim::save`].
+    /// The errors of [`Claim::save`].
     pub async fn save(&mut self, point: S::Point) -> Result<(), SaveError<S::Point>> {
         let result = self.claim.save(point, Arc::clone(&self.declarations), self.term).await;
         if let Err(SaveError::ClaimRetaken { declarations, term, .. }) = &result {
@@ -150,11 +147,11 @@ impl<S: Claim> Taken<S> {
         result
     }
 
-    /// [`Claim::release`] with these declarations for this term.
+    /// Releases the claim with these declarations in this term.
     ///
     /// # Errors
     ///
-    /// As [`Claim::release`].
+    /// The errors of [`Claim::release`].
     pub async fn release(self, point: S::Point) -> Result<(), SaveError<S::Point>> {
         self.claim.release(point, self.declarations, self.term).await
     }
@@ -167,7 +164,7 @@ impl<S: Claim> Taken<S> {
 pub struct NoClaim;
 
 impl NoClaim {
-    /// As a first start has it, or with a point that a test wants it to have found.
+    /// Returns the claim of a first start, or of a start that found `point` (for tests).
     pub fn taken(point: Option<SavePoint>) -> Taken<NoClaim> {
         Taken { claim: NoClaim, point, declarations: Arc::default(), term: Term::default(), is_copy: false }
     }

@@ -1,4 +1,4 @@
-//! The record of kind `time`: what a server that gives IDs by the clock writes down about itself.
+//! The record of kind `time`: the watermark and identity of a server that gives IDs by the clock.
 //!
 //! ```text
 //! getid state 3
@@ -17,12 +17,12 @@
 //! checksum crc32 440dd966
 //! ```
 //!
-//! The first lines and the last are the [envelope](super::envelope)'s, which every kind of record has; the key is the
-//! server-id. The body's first four lines are told here, as strictly: what is read is compared with what would be
-//! written. Behind them there may be a [mark](super::mark), which only version 4 has, and there may be
-//! [declarations](super::declarations), which version 3 has as well: a record without either is of version 2.
+//! The first lines and the last belong to the [envelope](super::envelope) of every kind of record; the key is the
+//! server-id. The body's first four lines are defined here. They are checked strictly: the text read is compared with
+//! the text that would be written. A [mark](super::mark), which only version 4 has, and
+//! [declarations](super::declarations), which version 3 has too, may follow. A record without either is of version 2.
 //!
-//! Pure. Reading and writing files is `claim`'s; what to do about the answer is the caller's.
+//! Pure. Reading and writing files belongs to `claim`, and the callers decide about errors.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -39,33 +39,33 @@ use super::mark::Mark;
 /// The kind of these records.
 pub const KIND: &str = "time";
 
-/// The lines of a body before those about named generators.
+/// Number of lines in a body before those about named generators.
 pub(super) const OWN_LINES: usize = 4;
 
-/// What one server has on disk.
+/// The record of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose it is.
+    /// Identity of the server.
     pub identity: Identity,
-    /// Where its next life starts.
+    /// Point at which its next life starts.
     pub point: SavePoint,
-    /// How its named generators were declared.
+    /// Declarations of its named generators.
     pub declarations: Arc<Declarations>,
-    /// Who wrote it.
+    /// Writer of the record.
     pub owner: Owner,
 }
 
-/// The owner of a record: what must not change unnoticed between two runs.
+/// Identity of a server: the values that must not change unnoticed between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The directive `server-id`.
     pub server_id: u32,
-    /// Epoch and bit widths.
+    /// Layout of the unnamed generator: epoch and bit widths.
     pub layout: Layout,
 }
 
 impl Record {
-    /// The text that goes to disk.
+    /// Returns the text that goes to disk.
     pub fn to_text(&self) -> String {
         self.text_with(None)
     }
@@ -82,7 +82,7 @@ impl Record {
         .to_text(&self.comments(mark))
     }
 
-    /// The text as version 1 had it, for tests: without owner and B.
+    /// Returns the text of version 1, without owner and B, for tests.
     #[doc(hidden)]
     pub fn to_text_v1(&self) -> String {
         let mut lines = vec![format!("server-id {}", self.identity.server_id)];
@@ -90,7 +90,7 @@ impl Record {
         sealed(1, &self.comments(None), lines.iter())
     }
 
-    /// The version that its lines need.
+    /// Returns the version that the lines need.
     fn version(&self, mark: Option<&Mark>) -> u32 {
         match mark {
             Some(_) => VERSION,
@@ -121,7 +121,7 @@ impl Record {
         self.own_lines().into_iter().chain(mark.map(Mark::to_line)).chain(self.declarations.lines()).collect()
     }
 
-    /// The lines of a body before the mark and those about named generators.
+    /// Returns the lines of a body before the mark and those about named generators.
     pub(super) fn own_lines(&self) -> [String; OWN_LINES] {
         let layout = self.identity.layout;
         let epoch = layout.epoch();
@@ -139,8 +139,8 @@ impl Record {
         ]
     }
 
-    /// What the lines of a body say, with the number of the first of each part: its own lines, and those about named
-    /// generators. That they are written as this record would write them is for the caller to compare.
+    /// Parses the lines of a body: its own lines, and those about named generators, each with the number of the first
+    /// line. The caller compares them with the lines that this record would write.
     pub(super) fn of_lines(
         key: &str,
         owner: Owner,
@@ -168,28 +168,28 @@ impl Record {
         Ok(Record { identity, point, declarations, owner })
     }
 
-    /// The record in a file's bytes, of this version or an older one.
+    /// Parses the record in a file's bytes, of this version or an older one.
     ///
     /// # Errors
     ///
-    /// [`RecordError`] for anything but the exact text of a whole record that was not moved.
+    /// [`RecordError`] for anything but the exact text of a whole record without a mark.
     pub fn parse(bytes: &[u8]) -> Result<Record, RecordError> {
         let MarkedRecord { record, mark } = MarkedRecord::parse(bytes)?;
         mark.map_or(Ok(record), |mark| Err(RecordError::Marked(mark)))
     }
 
-    /// This record for a server with the `configured` identity: the same instants, in its ticks.
+    /// Converts this record for a server with the `configured` identity: the same instants, in its ticks.
     ///
-    /// What may change between two lives and what may not:
+    /// These rules govern changes between two lives:
     ///
-    /// - Server-id: not. The record says nothing about the IDs of another server.
-    /// - Epoch: only to an earlier one. Ticks then grow by the difference, and with them every new ID. With a later one
-    ///   ticks shrink: either the watermark shrinks too, and IDs are given again, or it stays, and lies as far ahead of
-    ///   the clock as the epochs lie apart. A record that says that no ID was given has none that could be.
-    /// - Declarations of named generators: as [`Declarations::with`] says, for the caller to ask. Where no ID was given
-    ///   they bind nobody.
-    /// - Bit widths: freely. An ID's tick is its upper 42 bits whatever the widths are, so IDs at or past the watermark
-    ///   are larger than all before it.
+    /// - Server-id: must not change. The record has no information about the IDs of another server.
+    /// - Epoch: may only become earlier. Ticks then grow by the difference, and with them every new ID. With a later
+    ///   epoch ticks would shrink. Either the watermark shrinks too, and IDs repeat, or it stays as far ahead of the
+    ///   clock as the epochs are apart. A record without any given ID accepts every epoch.
+    /// - Declarations of named generators: follow [`Declarations::with`], which the caller checks. They have no force
+    ///   if no ID was given.
+    /// - Bit widths: may change. An ID's tick is its upper 42 bits whatever the widths are, so IDs at or past the
+    ///   watermark are larger than all before it.
     ///
     /// # Errors
     ///
@@ -205,28 +205,28 @@ impl Record {
         let Some(shift_ms) = old.unix_ms().checked_sub(new.unix_ms()) else {
             return Err(Mismatch::Epoch { recorded: old, configured: new });
         };
-        // Past the 42 bits both stop at Tick::END, where no ID is left to give.
+        // Past the 42 bits both stop at `Tick::END`, where no ID is left.
         let point = self.point.in_earlier_epoch(shift_ms);
         Ok(Record { identity: configured, point, ..self.clone() })
     }
 }
 
-/// A record, and where it was moved to: what tools look at. A server has [`Record::parse`], which refuses marks.
+/// A record with its mark, as tools read it. A server uses [`Record::parse`], which refuses marked records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkedRecord {
-    /// What it says; once it is marked nothing changes in it.
+    /// The record, which never changes once it is marked.
     pub record: Record,
-    /// Where it went.
+    /// Place to which the record was moved.
     pub mark: Option<Mark>,
 }
 
 impl MarkedRecord {
-    /// The text that goes to disk.
+    /// Returns the text that goes to disk.
     pub fn to_text(&self) -> String {
         self.record.text_with(self.mark.as_ref())
     }
 
-    /// The record in a file's bytes, of this version or an older one.
+    /// Parses the record in a file's bytes, of this version or an older one.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl MarkedRecord {
         match version.cmp(&record.version(mark.as_ref())) {
             Ordering::Less => lines.truncate(OWN_LINES),
             Ordering::Equal => {}
-            // Whoever writes a newer version has a reason.
+            // A newer version is written only for a record that needs it.
             Ordering::Greater if version == VERSION => return Err(RecordError::Missing { name: "mark" }),
             Ordering::Greater => return Err(RecordError::Missing { name: "generator" }),
         }
@@ -256,13 +256,13 @@ impl MarkedRecord {
     }
 }
 
-/// A tick and its time.
+/// Returns the line of a tick, with its time.
 fn tick_line(name: &str, tick: Tick, epoch: Epoch) -> String {
     format!("{name} {} {}", tick.0, UtcMs(tick.unix_ms(epoch)))
 }
 
-/// Watermark and R as a damaged record says them in lines that are whole: tick and time must say the same by `epoch`,
-/// which a damage leaves to no line by chance. 0: none. For a remedy that goes past them, never for a start.
+/// Returns the watermark and R from the intact lines of a damaged record; 0 if none. A line counts if its tick and its
+/// time agree by `epoch`, which no damaged line does by chance. They serve a remedy that goes past them, never a start.
 pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
     let said = |name: &str| {
@@ -276,19 +276,20 @@ pub(crate) fn salvaged_ticks(bytes: &[u8], epoch: Epoch) -> (Tick, Tick) {
     (said("watermark"), said("reference"))
 }
 
-/// The declarations in a damaged record's lines that are whole: for a remedy, never for a start.
+/// Returns the declarations in the intact lines of a damaged record. They serve a remedy, never a start.
 pub(crate) fn salvaged_declarations(bytes: &[u8]) -> Declarations {
     let bytes = &bytes[..bytes.len().min(TEXT_BYTES_MAX)];
     Declarations::salvaged(bytes.split(|&byte| byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok()))
 }
 
-/// The lines of the body, in order, with their numbers.
+/// Reader of the body's lines, in order, with their numbers.
 struct Fields<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: I,
 }
 
 impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
-    /// The numbers of the next line, which has to read `word number word number ...`; what follows is checked later.
+    /// Returns the numbers of the next line, which has the form `word number word number ...`. The rest of the line is
+    /// checked later.
     fn numbers<const N: usize>(
         &mut self,
         name: &'static str,
@@ -315,10 +316,10 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Fields<'a, I> {
     }
 }
 
-/// Compares a body with the one that its own record would have.
+/// Compares a body with the canonical text of its own record.
 ///
-/// This is what makes the parser strict in one place: leading zeros, second blanks, times that contradict their tick
-/// and further lines are all differences.
+/// This comparison makes the parser strict in one place. Leading zeros, double blanks, times that contradict their tick
+/// and additional lines are all differences.
 pub(super) fn same_lines(found: &[String], first_line: usize, canonical: &[String]) -> Result<(), RecordError> {
     for (at, found) in found.iter().enumerate() {
         let expected = canonical.get(at).map_or("the checksum", String::as_str);
@@ -330,30 +331,30 @@ pub(super) fn same_lines(found: &[String], first_line: usize, canonical: &[Strin
     Ok(())
 }
 
-/// Why a record must not be used by the configured server.
+/// Reason why the configured server must not use a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// It is another server's: a copied or renamed file.
+    /// The record belongs to another server: a copied or renamed file.
     #[error("it is the record of server-id {recorded}, and this is server-id {configured}")]
     ServerId {
-        /// In the record.
+        /// Server-id in the record.
         recorded: u32,
-        /// In the configuration.
+        /// Server-id in the configuration.
         configured: u32,
     },
-    /// It counts from an earlier epoch, so its IDs would be given again.
+    /// The record counts from an earlier epoch, so its IDs would be given again.
     #[error(
         "it counts from epoch {} ({}), and id-epoch is {} ({}), which is later: IDs would be given again",
         recorded.unix_ms(), UtcMs(Tick(0).unix_ms(*recorded)),
         configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured))
     )]
     Epoch {
-        /// In the record.
+        /// Epoch in the record.
         recorded: Epoch,
-        /// In the configuration.
+        /// Epoch in the configuration.
         configured: Epoch,
     },
-    /// A named generator is declared so that its IDs could be given again.
+    /// A named generator has a declaration by which its IDs could be given again.
     #[error(transparent)]
     Generator(#[from] Conflict),
 }
@@ -386,7 +387,7 @@ mod tests {
         Arc::new(Declarations::parse(&lines, 1).unwrap())
     }
 
-    /// A record with named generators, and one that was forgotten.
+    /// Returns a record with named generators and a forgotten name.
     fn sample_v3() -> Record {
         let tweets = format!("generator {TWEETS}");
         let lines = [tweets.as_str(), "generator a.b:c-d_1 uuid7", "forgotten old past-id X9"];
@@ -403,7 +404,7 @@ mod tests {
         )
     }
 
-    /// `text` with the checksum that belongs to it, as someone who edits well would write it.
+    /// Returns `body` with a valid checksum, as a skilful editor would write it.
     fn sealed(body: &str) -> String {
         format!("{body}{LAST_WORDS}{:08x}\n", crc32fast::hash(body.as_bytes()))
     }
@@ -434,7 +435,7 @@ mod tests {
         );
     }
 
-    /// To the letter what getid wrote before records had an owner and B.
+    /// The exact text that getid wrote before records had an owner and B.
     #[test]
     fn version_1_is_read() {
         let text = "getid state 1\n\
@@ -467,7 +468,7 @@ mod tests {
         assert_eq!(error.to_string(), "the line 'generator ...' is missing");
     }
 
-    /// As a getid refuses version 4 that knows versions 1 to 3.
+    /// A getid that reads versions 1 to 3 refuses version 4 in the same way.
     #[test]
     fn a_newer_version_is_refused_by_name() {
         let text = sealed(&body(&sample_v3()).replace("state 3", "state 5"));
@@ -475,7 +476,7 @@ mod tests {
         assert_eq!(refused.to_string(), "it is of format version 5, this getid reads versions 1 to 4");
     }
 
-    /// A server refuses a record that was moved, and a tool reads all of it. An older getid refuses its version.
+    /// A server refuses a record that was moved, and a tool can read it. An older getid refuses its version.
     #[test]
     fn a_record_that_was_moved() {
         let place = crate::claim::Place::of_store("etcd://a:2379,b:2379/getid");
@@ -497,7 +498,7 @@ mod tests {
                 );
             }
         }
-        // The mark is in one place, in one version.
+        // The mark is valid at one place and in one version only.
         let marked = MarkedRecord { record: sample_v3(), mark: Some(Mark::MovedTo(place)) };
         let body = marked.to_text().split_once("checksum").unwrap().0.to_owned();
         let error = |text: &str| MarkedRecord::parse(sealed(text).as_bytes()).unwrap_err().to_string();
@@ -547,7 +548,7 @@ mod tests {
         assert_eq!(error, "line 1013 is 'generator g1000 uuid7' where 'generator with a new name' is expected");
     }
 
-    /// The longest declaration of all fits a line.
+    /// The longest possible declaration fits a line.
     #[test]
     fn every_declaration_fits_the_record() {
         let name = |n: usize| format!("f{n:031}");
@@ -591,7 +592,7 @@ mod tests {
         }
     }
 
-    /// One damage a line: how the text is changed, and what the error says.
+    /// Each row: one damage of the text, and the expected error.
     #[expect(clippy::too_many_lines, reason = "a table of mistakes, each with its sentence")]
     #[test]
     fn damage_is_named() {
@@ -673,7 +674,7 @@ mod tests {
         }
     }
 
-    /// Recorded epoch and point, configured epoch, and what becomes of it.
+    /// Arguments: recorded epoch and point, configured epoch, and the converted point.
     #[test]
     fn epochs_move_one_way() {
         fn check(recorded: u64, (watermark, reference): (u64, u64), configured: u64, expected: Option<(u64, u64)>) {
@@ -724,14 +725,14 @@ mod tests {
         assert_eq!(
             salvaged_ticks(text.as_bytes(), Epoch::from_unix_ms(0).unwrap()),
             (Tick(0), Tick(0)),
-            "another epoch"
+            "no line agrees with another epoch"
         );
         for junk in ["", "watermark", "watermark \n", "watermark 1 \n", "watermark 99999999999999999999 x\n"] {
             assert_eq!(salvaged(junk), (Tick(0), Tick(0)), "{junk:?}");
         }
     }
 
-    /// A life that found nothing and gave nothing: a start is as one without a record, and that may have any epoch.
+    /// A life that found nothing and gave no ID: the next start may have any epoch, like one without a record.
     #[test]
     fn no_ids_have_no_epoch() {
         let nothing = Record { point: SavePoint::NOTHING, ..sample() };
@@ -765,7 +766,7 @@ mod tests {
             prop_assert!(Record::parse(&bytes).is_err());
         }
 
-        /// Even with a checksum that fits, only the one text of a record is a record.
+        /// Even with a valid checksum, only the exact text of a record is a record.
         #[test]
         fn edited_and_sealed(record in any_record(), at in any::<prop::sample::Index>(), byte in b' '..=b'~') {
             let mut edited = body(&record).into_bytes();

@@ -1,10 +1,10 @@
 //! The thread that saves.
 //!
-//! A save blocks for as long as the disk takes. It has a thread of its own, made when the store is opened and kept:
-//! threads that are shared can all be busy with something else, and one that is made when it is needed cannot be made
-//! at the limit of processes. Both would look like a disk that does not answer.
+//! A save blocks for as long as the disk takes. It has its own thread, which starts when the store is opened and stays.
+//! A shared thread can be busy, and a thread started on demand fails at the limit of processes. Both would look like a
+//! disk that does not answer.
 //!
-//! Results come back by a channel that needs no runtime; a caller that stops waiting leaves the result there.
+//! Results return by a channel that needs no runtime. If a caller stops waiting, its result stays in the channel.
 
 use std::io;
 use std::sync::mpsc;
@@ -12,7 +12,7 @@ use std::thread;
 
 use tokio::sync::oneshot;
 
-/// A thread that does one thing after the other, and ends when this is dropped and the last of them is done.
+/// A thread that runs closures one after the other. It ends when this value is dropped and the last closure is done.
 #[derive(Debug)]
 pub(crate) struct SaverThread {
     work: mpsc::Sender<Work>,
@@ -31,12 +31,12 @@ impl SaverThread {
         Ok(SaverThread { work })
     }
 
-    /// Has `work` done, which must not panic; what it returns can be waited for, or not.
+    /// Runs `work`, which must not panic, on the thread. The caller may wait for its result.
     ///
-    /// No bound on what waits to be done: the store has one thing done at a time.
+    /// The queue has no bound: the store runs one closure at a time.
     pub(crate) fn run<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> oneshot::Receiver<R> {
         let (done, answer) = oneshot::channel();
-        // Where the thread is gone, so is `done` now, and the answer says so.
+        // If the thread has ended, `done` is dropped, and the receiver reports an error.
         let _ = self.work.send(Box::new(move || {
             let _ = done.send(work());
         }));

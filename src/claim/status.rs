@@ -1,6 +1,6 @@
-//! What a server says of its claim in a cluster store: to INFO, ROLE, `/readyz`, the page and metrics.
+//! The state of a server's claim in a cluster store, for INFO, ROLE, `/readyz`, the page and metrics.
 //!
-//! The claim's driver writes it, about ten times a second; everybody else reads.
+//! The claim's driver writes it about ten times a second; all other code only reads it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::listing::ClaimLister;
 pub use crate::records::StoreSize;
 
-/// Shared by the claim's driver, which writes, and whoever tells of it.
+/// Shared state of the claim, written by its driver and read by INFO, the page and metrics.
 #[derive(Debug, Default)]
 pub struct ClaimView {
-    /// Whether IDs, sequences and leases are refused because another server has the claim, or none has it yet.
+    /// Whether IDs, sequences and leases are refused because this server does not hold the claim.
     is_standby: AtomicBool,
     status: Mutex<Arc<ClaimStatus>>,
     upkeep: Mutex<StoreUpkeep>,
@@ -20,7 +20,7 @@ pub struct ClaimView {
     lister: OnceLock<ClaimLister>,
 }
 
-/// Who hears of each change of the role.
+/// Callback for each change of the role.
 struct Listener(Box<dyn Fn(ClaimRole) + Send + Sync>);
 
 impl fmt::Debug for Listener {
@@ -30,18 +30,18 @@ impl fmt::Debug for Listener {
 }
 
 impl ClaimView {
-    /// One atomic, for every request.
+    /// Returns true for a standby. It costs one atomic load, for every request.
     #[inline]
     pub fn is_standby(&self) -> bool {
         self.is_standby.load(Relaxed)
     }
 
-    /// What was told last.
+    /// Returns the last status.
     pub fn status(&self) -> Arc<ClaimStatus> {
         Arc::clone(&self.status.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Tells this from now on.
+    /// Sets the status, and calls the listener if the role changed.
     pub fn tell(&self, mut status: ClaimStatus) {
         status.upkeep = *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let role = status.role;
@@ -54,28 +54,29 @@ impl ClaimView {
         }
     }
 
-    /// Tells this of the store's database, from the next [`ClaimView::tell`] on.
+    /// Sets the state of the store's database, shown from the next [`ClaimView::tell`] on.
     pub fn tell_upkeep(&self, upkeep: StoreUpkeep) {
         *self.upkeep.lock().unwrap_or_else(PoisonError::into_inner) = upkeep;
     }
 
-    /// Lists the claims of the store by this from now on. Once.
+    /// Sets the lister of the store's claims. Works once.
     pub fn set_lister(&self, lister: ClaimLister) {
         let _ = self.lister.set(lister);
     }
 
-    /// What lists the claims of the store; `None` where nothing does.
+    /// Returns the lister of the store's claims, if it is set.
     pub fn lister(&self) -> Option<&ClaimLister> {
         self.lister.get()
     }
 
-    /// Calls this with the role now, and at each change of it: on the thread that tells, which must not wait. Once.
+    /// Calls `listener` with the present role, and at each change of it, on the driver's thread. It must not block.
+    /// Works once.
     pub fn on_role(&self, listener: impl Fn(ClaimRole) + Send + Sync + 'static) {
         let Listener(listener) = self.listener.get_or_init(|| Listener(Box::new(listener)));
         listener(self.status().role);
     }
 
-    /// Why a standby refuses, as the error reply has it; `None`: it is none.
+    /// Returns the error reply of a standby; `None` for a holder.
     pub fn refusal(&self) -> Option<String> {
         self.is_standby().then(|| {
             let status = self.status();
@@ -86,112 +87,112 @@ impl ClaimView {
 }
 
 impl ClaimStatus {
-    /// Whether a standby is one as it should be, and takes over by itself. It has nothing else to wait for when an
-    /// operator is needed: the store went back, the record was moved, the clock is absurd.
+    /// Returns true for a standby that takes over without help. False if an operator is needed: the store went back,
+    /// the record was moved, the clock is absurd.
     pub fn waits(&self) -> bool {
         self.role == ClaimRole::Standby && self.reason().starts_with("standby")
     }
 
-    /// Why a standby refuses IDs, in a sentence that is never empty.
+    /// Returns the reason why a standby refuses IDs: a sentence that is never empty.
     pub fn reason(&self) -> &str {
         if self.why.is_empty() { "standby: the claim store has not answered yet" } else { &self.why }
     }
 }
 
-/// What a server is to its server-id.
+/// Role of a server for its server-id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClaimRole {
-    /// It waits for a claim: another server has it, or the store has not answered yet.
+    /// The server waits for a claim: another server holds it, or the store has not answered yet.
     #[default]
     Standby,
-    /// It has the claim. Whether IDs are given is the issuer's to say: not while the store is away for too long.
+    /// The server holds the claim. The issuer decides whether IDs are given, for example not after a long outage of the
+    /// store.
     Holder,
 }
 
-/// All that is told of a claim. Times are Unix ms by this machine's wall clock; 0 stands for no time.
+/// The state of a claim. Times are Unix ms by this machine's wall clock; 0 means no time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimStatus {
-    /// The claim store's address, without a password.
+    /// Address of the claim store, without a password.
     pub store: String,
-    /// Its product and version, once it has said so.
+    /// Product and version of the store, once known.
     pub product: String,
-    /// What this server is.
+    /// Role of this server.
     pub role: ClaimRole,
-    /// Which server-id; `None`: `server-id auto`, and none has come free.
+    /// Server-id of the claim; `None` with `server-id auto` while no claim is free.
     pub server_id: Option<u32>,
-    /// This server's name (`instance-name`).
+    /// Name of this server (`instance-name`).
     pub instance_name: String,
-    /// This process: 32 hex digits.
+    /// Id of this process: 32 hex digits.
     pub instance: String,
-    /// Who has the claim; `None`: nobody, or nobody knows.
+    /// Holder of the claim; `None` if it is free or unknown.
     pub holder: Option<HolderStatus>,
-    /// Why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a holder.
+    /// Reason why a standby refuses IDs, as in "standby for server-id 3: held by host-a (10.1.0.7), ..."; empty for a
+    /// holder.
     pub why: String,
-    /// Why this standby would not take the claim over even if it could, also while another server has it; `None`: it
-    /// would.
+    /// Reason why this standby would not take the claim over, even while another server holds it; `None` if it would.
     pub not_eligible: Option<String>,
-    /// How far a standby's wall clock is ahead of the time of the claim's record, or (negative) behind, ms; `None`: it
-    /// is a holder, or nobody knows.
+    /// Distance of a standby's wall clock ahead of the time of the claim's record, or (negative) behind it, in ms.
+    /// `None` for a holder, or if unknown.
     pub clock_gap_ms: Option<i64>,
-    /// `claim-timeout-ms`.
+    /// The directive `claim-timeout-ms`.
     pub timeout_ms: u64,
-    /// Of a holder: how long IDs go on if the store does not answer from now on, ms: what is left of three quarters of
-    /// the time-out, or of the watermark, whichever ends first.
+    /// Time for which a holder's IDs continue if the store stops answering now, in ms. It ends with the rest of three
+    /// quarters of the time-out, or with the watermark, whichever comes first.
     pub ride_through_ms: u64,
-    /// When the store last answered.
+    /// Time of the store's last answer.
     pub last_answer_unix_ms: u64,
     /// Writes that were acknowledged.
     pub beats: u64,
     /// Calls of the store that failed.
     pub errors: u64,
-    /// What the last failure was; empty once the store answers again.
+    /// Last error of the store; empty once it answers again.
     pub error: String,
-    /// How long the last beat took, µs.
+    /// Duration of the last beat, in µs.
     pub last_beat_us: u64,
     /// Claims that this process took over from others, or took after a start.
     pub takeovers: u64,
-    /// Claims that it had and lost.
+    /// Claims that this process held and lost.
     pub losses: u64,
-    /// How it came to have the claim the last time.
+    /// The last time that this process took a claim.
     pub last_takeover: Option<TakeoverStatus>,
-    /// The store's database: what [`ClaimView::tell_upkeep`] was told.
+    /// State of the store's database, from [`ClaimView::tell_upkeep`].
     pub upkeep: StoreUpkeep,
 }
 
-/// What is known of the database of an etcd, and done about it.
+/// Size and compactions of an etcd's database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUpkeep {
-    /// How large it is; `None`: another store, or not known yet.
+    /// Size of the database; `None` for another kind of store, or if unknown.
     pub size: Option<StoreSize>,
-    /// Compactions by this process; `None`: another store.
+    /// Compactions by this process; `None` for another kind of store.
     pub compactions: Option<u64>,
 }
 
-/// Who has a claim.
+/// The holder of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HolderStatus {
-    /// 32 hex digits.
+    /// Id of the process: 32 hex digits.
     pub instance: String,
-    /// Its `instance-name`.
+    /// The holder's `instance-name`.
     pub name: String,
-    /// Its machine.
+    /// Host name of its machine.
     pub host: String,
-    /// Where its clients reach it, as in `10.1.0.7:7890`; empty: unknown.
+    /// Address for its clients, such as `10.1.0.7:7890`; empty if unknown.
     pub address: String,
-    /// Since when it has the claim, by its own clock.
+    /// Time at which it took the claim, by its own clock.
     pub since_unix_ms: u64,
-    /// Until when at the latest it gives IDs if it writes no more, by this machine's clock.
+    /// Latest time at which it gives IDs if it writes no more, by this machine's clock.
     pub until_unix_ms: u64,
 }
 
-/// How a claim was taken.
+/// When and why a claim was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakeoverStatus {
-    /// When.
+    /// Time of the takeover.
     pub at_unix_ms: u64,
-    /// As in "its holder host-a was silent for 2.0 s", "released by host-a", "first use".
+    /// Cause, as in "its holder host-a was silent for 2.0 s", "released by host-a", "first use".
     pub cause: String,
-    /// From the moment at which the cause was seen (silence began, release was read) to the first ID that could be
-    /// given, ms.
+    /// Time from the cause (the silence began, the release was read) to the first possible ID, in ms.
     pub took_ms: u64,
 }

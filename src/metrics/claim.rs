@@ -1,4 +1,4 @@
-//! What INFO says of the claim in a cluster store: the rows of its section.
+//! Rows of INFO's section about the claim in a cluster store.
 
 use super::export::{Export, Untold};
 use super::table::{Metric, counter, gauge, text};
@@ -6,18 +6,18 @@ use super::{Facts, Value};
 use crate::claim::status::{ClaimRole, ClaimStatus, HolderStatus, StoreSize, TakeoverStatus};
 use crate::text::printable::printable_up_to;
 
-/// Characters of a name or an address, which others may have chosen.
+/// Most characters of a name or an address, which others may have chosen.
 const NAME_CHARS_MAX: usize = 256;
 
-/// Characters of a sentence.
+/// Most characters of a sentence.
 const SENTENCE_CHARS_MAX: usize = 800;
 
-/// A name in one line, and of bounded length.
+/// Returns a name as one line of bounded length.
 fn shown(text: &str) -> Value {
     printable_up_to(text, NAME_CHARS_MAX).into()
 }
 
-/// The same for a sentence.
+/// Returns a sentence as one line of bounded length.
 fn said(text: &str) -> Value {
     printable_up_to(text, SENTENCE_CHARS_MAX).into()
 }
@@ -38,12 +38,12 @@ fn of_takeover(facts: &Facts<'_>, read: impl FnOnce(&TakeoverStatus) -> Value) -
     of(facts, |claim| claim.last_takeover.as_ref().map_or(Value::Absent, read))
 }
 
-/// A time that is there: 0 stands for none.
+/// Returns a time in ms, or no value for 0.
 fn time_ms(unix_ms: u64) -> Value {
     Some(unix_ms).filter(|&unix_ms| unix_ms > 0).into()
 }
 
-/// The same in seconds.
+/// Returns a time in ms as whole seconds, or no value for 0.
 fn time_s(unix_ms: u64) -> Value {
     Some(unix_ms / 1000).filter(|&unix_s| unix_s > 0).into()
 }

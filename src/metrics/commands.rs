@@ -1,13 +1,13 @@
-//! What commands cost, per thread and per command: calls, time, a histogram; and errors by their code.
+//! Costs of commands, per thread and per command: calls, time, a histogram; and errors by their code.
 //!
 //! A draw without waiting takes about fifty nanoseconds, as long as two readings of the clock. So of the draws that did
-//! not wait, each thread measures one turn in [`MEASURED_EVERY`], and its time is taken for all ID commands since the
-//! last measured one: each of them is charged an equal share of the draw. A draw that had to wait is always measured,
-//! and its time counts for its own turn only. All other commands are timed one by one.
+//! not wait, each thread measures one turn in [`MEASURED_EVERY`]. Its time counts for all ID commands since the last
+//! measured one: each of them is charged an equal share of the draw. A draw that waited is always measured, and its
+//! time counts for its own turn only. All other commands are timed one by one.
 //!
-//! Everything here is written by one thread and may be read by any: by relaxed loads and stores, without a locked
-//! instruction. Errors alone are a list behind a lock, which is hardly ever contended. A command that a thread has
-//! never run takes a pointer there.
+//! One thread writes its counters and any thread may read them: by relaxed loads and stores, without a locked
+//! instruction. Only errors are in a list behind a lock, which is rarely contended. A command that a thread has never
+//! run takes one pointer.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,44 +18,44 @@ use crate::command::{self, Verb};
 use crate::session::{Calls, ErrorCode};
 use crate::stats::{BUCKETS, Histogram, bucket_of};
 
-/// One turn in so many has its draw measured.
+/// Number of turns of which one has its draw measured.
 const MEASURED_EVERY: u64 = 16;
 
-/// How many first words of errors a thread counts apart, which is more than there are. Others would count as `ERR`.
+/// Most error codes that a thread counts separately, which is more than exist. Further codes count as `ERR`.
 pub const ERROR_CODES_MAX: usize = 64;
 
-/// What one thread counts of its commands.
+/// The command counters of one thread.
 #[derive(Debug)]
 pub struct CommandCounters {
-    /// By [`Verb`]; empty where the thread has never run it.
+    /// Counters by [`Verb`]; empty for a command that the thread has never run.
     commands: Box<[OnceLock<Box<Counters>>]>,
-    /// Turns that drew IDs.
+    /// Number of turns that drew IDs.
     draws: AtomicU64,
-    /// An ID command's share of the last measured draw that did not wait, in picoseconds.
+    /// Share of one ID command in the last measured draw that did not wait, in picoseconds.
     share_ps: AtomicU64,
     errors: Mutex<BTreeMap<ErrorCode, u64>>,
 }
 
-/// What one thread counts of one command.
+/// The counters of one command on one thread.
 #[derive(Debug)]
 struct Counters {
     calls: AtomicU64,
     failed: AtomicU64,
     rejected: AtomicU64,
     ns: AtomicU64,
-    /// How many calls are in `ns` and `buckets`; the others are ID commands since the last measured turn.
+    /// Number of calls in `ns` and `buckets`. The others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
-    /// The value of `calls` when the counters were last reset. The only field that another thread writes.
+    /// Value of `calls` at the last reset. The only field that another thread writes.
     reset_calls: AtomicU64,
 }
 
-/// A turn's draw that was measured.
+/// The measured draw of a turn.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredDraw {
-    /// How long it took, ns.
+    /// Duration of the draw, in ns.
     pub ns: u64,
-    /// Whether it had to wait.
+    /// Whether the draw waited.
     pub waited: bool,
 }
 
@@ -81,7 +81,7 @@ impl CommandCounters {
         self.commands.get(verb as usize)?.get().map(|own| &**own)
     }
 
-    /// Adds what a turn ran.
+    /// Adds the calls of a turn.
     #[inline]
     pub fn add(&self, calls: &[Calls]) {
         for calls in calls {
@@ -91,7 +91,7 @@ impl CommandCounters {
         }
     }
 
-    /// Counts a draw; returns whether it is to be measured.
+    /// Counts a draw; returns true if it is to be measured.
     #[inline]
     pub fn is_measured_next(&self) -> bool {
         let draws = self.draws.load(Relaxed);
@@ -99,7 +99,8 @@ impl CommandCounters {
         draws.is_multiple_of(MEASURED_EVERY)
     }
 
-    /// Shares a measured draw among the ID commands of its turn, whose calls have been added; returns the share, in ns.
+    /// Shares a measured draw among the ID commands of its turn, whose calls are already added; returns the share in
+    /// ns.
     pub fn charge(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
         let of_draw = || calls.iter().filter(|calls| calls.verb.draws_ids());
         let all: u64 = of_draw().map(|calls| u64::from(calls.calls)).sum();
@@ -123,7 +124,7 @@ impl CommandCounters {
         share_ps / 1000
     }
 
-    /// So many commands of a kind that were refused their IDs or values, all with one error.
+    /// Counts commands of one kind that were refused IDs or values, all with one error.
     pub fn refuse(&self, verb: Verb, count: u32, code: ErrorCode) {
         if count == 0 {
             return;
@@ -134,7 +135,7 @@ impl CommandCounters {
         self.add_error(code, count);
     }
 
-    /// Error replies of one code.
+    /// Adds error replies of one code.
     pub fn add_error(&self, code: ErrorCode, count: u32) {
         let mut errors = self.lock_errors();
         let is_one_too_many = errors.len() >= ERROR_CODES_MAX && !errors.contains_key(&code);
@@ -183,12 +184,12 @@ impl Counters {
         }
     }
 
-    /// Times ID commands by their share of a draw.
+    /// Adds ID commands with their share of a draw.
     fn time_ids(&self, count: u64, share_ps: u64) {
         self.time(count, count.saturating_mul(share_ps) / 1000, bucket_of(share_ps / 1000));
     }
 
-    /// Times the calls that a reset took to be like the last measured draw, as the reset did.
+    /// Times the untimed calls from before a reset like the last measured draw, as the reset did.
     fn time_before_reset(&self, share_ps: u64) {
         let rest = self.reset_calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed));
         if rest > 0 {
@@ -196,12 +197,12 @@ impl Counters {
         }
     }
 
-    /// Calls whose time is not known yet, because no draw was measured since.
+    /// Returns the number of calls without a time, because no draw has been measured since.
     fn untimed(&self) -> u64 {
         self.calls.load(Relaxed).saturating_sub(self.timed.load(Relaxed))
     }
 
-    /// Adds these counters to `sum`. Calls whose time is not known yet are taken to be like the last measured draw.
+    /// Adds these counters to `sum`. Calls without a time get that of the last measured draw.
     fn add_to(&self, sum: &mut CommandTotals, share_ps: u64) {
         let rest = self.untimed();
         sum.calls += self.calls.load(Relaxed);
@@ -215,23 +216,23 @@ impl Counters {
     }
 }
 
-/// What all threads count of one command.
+/// Totals of one command over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandTotals {
     /// Calls that ran.
     pub calls: u64,
-    /// Calls that were answered by an error.
+    /// Calls whose reply was an error.
     pub failed: u64,
     /// Requests that were rejected before they ran.
     pub rejected: u64,
-    /// What the calls took, ns.
+    /// Total time of the calls, in ns.
     pub ns: u64,
-    /// How long they took.
+    /// Histogram of the calls' durations.
     pub histogram: Histogram,
 }
 
-/// The threads' counters when they were last reset. Only their own threads write them, so a reset does not set them to
-/// 0 but keeps what is to be subtracted.
+/// The threads' counters at the last reset. Only the threads themselves write their counters, so a reset does not set
+/// them to 0 but keeps the values to subtract.
 #[derive(Debug, Default)]
 pub(super) struct Baseline {
     commands: BTreeMap<Verb, CommandTotals>,
@@ -239,12 +240,12 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// The counters of `threads` as they are now.
+    /// Returns the present counters of `threads`.
     pub(super) fn of<'a>(threads: impl Iterator<Item = &'a CommandCounters> + Clone) -> Baseline {
         for own in
             threads.clone().flat_map(|counters| Verb::DRAWING_IDS.into_iter().filter_map(|verb| counters.get(verb)))
         {
-            // Before they are read below, so that their thread gives the calls without a time the same time as here.
+            // This store precedes the reads below, so that the thread later times these calls as they are timed here.
             own.reset_calls.store(own.calls.load(Relaxed), Relaxed);
         }
         let nothing = Baseline::default();
@@ -253,7 +254,7 @@ impl Baseline {
         Baseline { commands, errors: errors_of(threads) }
     }
 
-    /// A command's totals since the reset; `None` if it was neither called nor rejected.
+    /// Returns a command's totals since the reset; `None` if it was neither called nor rejected.
     pub(super) fn command<'a>(
         &self,
         threads: impl Iterator<Item = &'a CommandCounters>,
@@ -279,7 +280,7 @@ impl Baseline {
         (sum.calls > 0 || sum.rejected > 0 || sum.failed > 0).then_some(sum)
     }
 
-    /// Error replies since the reset, by code; only codes that occurred.
+    /// Returns the error replies since the reset by code; only codes that occurred.
     pub(super) fn errors<'a>(&self, threads: impl Iterator<Item = &'a CommandCounters>) -> Vec<(ErrorCode, u64)> {
         let since = |(code, count): (ErrorCode, u64)| {
             (code, count.saturating_sub(self.errors.get(&code).copied().unwrap_or(0)))
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_draw_speaks_for_the_commands_since_the_last() {
+    fn a_measured_draw_times_the_commands_since_the_last() {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 3), ids(Verb::MGetId, 1)];
         assert!(own.is_measured_next());
@@ -321,7 +322,7 @@ mod tests {
             assert!(!own.is_measured_next());
             own.add(&turn);
         }
-        // Not measured yet: taken to be like the last.
+        // Not measured yet: timed like the last draw.
         let getid = totals(&own, Verb::GetId);
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (48, 4800, 48));
         assert!(own.is_measured_next());
@@ -334,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_its_own_turns() {
+    fn a_wait_counts_for_its_own_turn_only() {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 2)];
         own.add(&turn);
@@ -343,14 +344,14 @@ mod tests {
         own.add(&turn);
         own.charge(&turn, MeasuredDraw { ns: 2_000_000, waited: true });
         let getid = totals(&own, Verb::GetId);
-        // The turn between, which nobody measured, is like the first.
+        // The turn between, which was not measured, is timed like the first.
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (6, 2_000_000 + 4 * 50, 6));
         assert_eq!(getid.histogram.percentile_ns(500), 51);
         assert_eq!(getid.histogram.percentile_ns(999), 1_048_575);
     }
 
     #[test]
-    fn what_was_not_measured_yet_is_like_what_was() {
+    fn unmeasured_commands_are_timed_like_the_last_draw() {
         let own = CommandCounters::default();
         own.add(&[ids(Verb::GetId, 1)]);
         own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_no_time_yet_at_a_reset_is_of_before() {
+    fn untimed_calls_at_a_reset_count_before_it() {
         let own = CommandCounters::default();
         let threads = || [&own].into_iter();
         let turn = [ids(Verb::GetId, 1000)];
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_a_new_beginning() {
+    fn a_reset_starts_the_counters_at_zero() {
         let own = CommandCounters::default();
         let ping = Calls { verb: Verb::Ping, calls: 2, failed: 1, rejected: 3, ns: 5000, bucket: bucket_of(2500) };
         own.add(&[ping]);

@@ -1,7 +1,8 @@
-//! How each row of the table is told to Prometheus: by which name, in which unit, with which label; or why it is not.
+//! The export of each row of the table to Prometheus: family name, unit and label; or the reason why it is not
+//! exported.
 //!
-//! Units are base units, as Prometheus has it: seconds, bytes. A name says its unit, and `_total` that it is a counter.
-//! Families of generators have the label `generator`, in which [`UNNAMED`] is the unnamed one.
+//! Units are base units, as Prometheus recommends: seconds, bytes. A name ends with its unit, and with `_total` for a
+//! counter. Families of generators have the label `generator`, in which [`UNNAMED`] is the unnamed generator.
 
 use std::borrow::Cow;
 
@@ -10,66 +11,66 @@ use super::{Facts, Value};
 use crate::generators::NamedStatus;
 use crate::stats::Histogram;
 
-/// The unnamed generator in the label `generator`. It is no name, so no other generator has it.
+/// Value of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
 pub const UNNAMED: &str = "(unnamed)";
 
-/// How a metric, or a part of one, is told to Prometheus.
+/// How a metric, or a part of one, is exported to Prometheus.
 #[derive(Clone, Copy, Debug)]
 pub enum Export {
-    /// As a family, or as those samples of one that have this label.
+    /// As a family, or as the samples of a family with one label value.
     Series(Series),
     /// As several families: its values have names of their own.
     Parts {
-        /// What the values belong to, such as `command`.
+        /// Label that identifies the owner of the values, such as `command`.
         label: &'static str,
-        /// One for each name.
+        /// The parts, one for each name.
         parts: &'static [Part],
     },
     /// As a classic histogram.
     Histogram {
-        /// Its name.
+        /// Name of the family.
         family: &'static str,
-        /// What it says, in one sentence.
+        /// Help text of one sentence.
         help: &'static str,
-        /// What the histograms belong to, such as `command`.
+        /// Label that identifies the owner of each histogram, such as `command`.
         label: &'static str,
-        /// Reads them.
+        /// Reads the histograms.
         read: fn(&Facts<'_>) -> Vec<(String, Durations)>,
     },
     /// As a label of a family whose value is always 1.
     Label {
-        /// The family.
+        /// Name of the family.
         family: &'static str,
-        /// The label.
+        /// Name of the label.
         label: &'static str,
     },
-    /// Not at all.
+    /// Not exported, for this reason.
     Untold(Untold),
 }
 
 /// Samples of a family.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// The family.
+    /// Name of the family.
     pub family: &'static str,
-    /// What it says, where that is not what INFO's field says.
+    /// Help text, if it differs from that of INFO's field.
     pub help: Option<&'static str>,
-    /// The label that tells these samples from others of the family.
+    /// Label name and value that distinguish these samples from others of the family.
     pub label: Option<(&'static str, &'static str)>,
-    /// How the value becomes a number in a base unit.
+    /// Conversion of the value to a number in a base unit.
     pub convert: Convert,
-    /// Where the value comes from, where that is not where INFO's comes from.
+    /// Source of the value, if it differs from that of INFO's field.
     pub source: Option<Source>,
 }
 
-/// How a value becomes a number in a base unit.
+/// Conversion of a value to a number in a base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Convert {
-    /// It is one.
+    /// The value is already in a base unit.
     Plain,
-    /// Of milliseconds.
+    /// The value is in milliseconds.
     Ms,
-    /// Of microseconds.
+    /// The value is in microseconds.
     Us,
     /// 1 for this word, 0 for all others.
     OneIf(&'static str),
@@ -77,42 +78,42 @@ pub enum Convert {
     OneUnless(&'static str),
 }
 
-/// One of several values that a row has together.
+/// One of several values of a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Its name in INFO.
+    /// Name of the value in INFO.
     pub name: &'static str,
-    /// What kind of value it has.
+    /// Kind of the value.
     pub kind: Kind,
-    /// How it is told.
+    /// How the value is exported.
     pub export: Export,
 }
 
-/// Why something is not told to Prometheus.
+/// Reason why a value is not exported to Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untold {
-    /// It never changes, and is there for Redis's tools.
+    /// The value never changes, and exists for Redis's tools.
     Constant,
-    /// Another field says the same.
+    /// Another field has the same value.
     SameAs(&'static str),
-    /// Prometheus computes it, by this expression.
+    /// Prometheus computes the value by this expression.
     Computed(&'static str),
-    /// For another reason.
+    /// Another reason, as a sentence.
     Because(&'static str),
-    /// Nobody has said it yet, which a test finds.
+    /// The row has no export yet; a test fails.
     NotSaid,
 }
 
-/// How long something took, each time.
+/// Durations of one kind of event.
 #[derive(Clone, Debug)]
 pub struct Durations {
-    /// Together, ns.
+    /// Sum of the durations, in ns.
     pub sum_ns: u64,
-    /// How often it took how long.
+    /// Histogram of the durations.
     pub histogram: Histogram,
 }
 
-/// Samples of this family, with the value as it is.
+/// Returns the export as a family without label.
 const fn series(family: &'static str, convert: Convert) -> Export {
     Export::Series(Series { family, help: None, label: None, convert, source: None })
 }
@@ -129,42 +130,42 @@ impl Metric {
         }
     }
 
-    /// Told as this family.
+    /// Exports the row as this family.
     pub(super) const fn told(self, family: &'static str) -> Metric {
         self.export(series(family, Convert::Plain))
     }
 
-    /// Told as this family, in seconds instead of milliseconds.
+    /// Exports the row as this family, in seconds instead of milliseconds.
     pub(super) const fn told_of_ms(self, family: &'static str) -> Metric {
         self.export(series(family, Convert::Ms))
     }
 
-    /// Told as this family, in seconds instead of microseconds.
+    /// Exports the row as this family, in seconds instead of microseconds.
     pub(super) const fn told_of_us(self, family: &'static str) -> Metric {
         self.export(series(family, Convert::Us))
     }
 
-    /// Told as this family: 1 for a word, 0 for others.
+    /// Exports the row as this family: 1 for a word, 0 for others.
     pub(super) const fn told_if(self, family: &'static str, word: &'static str) -> Metric {
         self.export(series(family, Convert::OneIf(word)))
     }
 
-    /// Told as this family: 0 for a word, 1 for others.
+    /// Exports the row as this family: 0 for a word, 1 for others.
     pub(super) const fn told_unless(self, family: &'static str, word: &'static str) -> Metric {
         self.export(series(family, Convert::OneUnless(word)))
     }
 
-    /// Told as a label of a family whose value is always 1.
+    /// Exports the row as a label of a family whose value is always 1.
     pub(super) const fn told_as_label(self, family: &'static str, label: &'static str) -> Metric {
         self.export(Export::Label { family, label })
     }
 
-    /// Told as several families.
+    /// Exports the row as several families.
     pub(super) const fn told_in_parts(self, label: &'static str, parts: &'static [Part]) -> Metric {
         self.export(Export::Parts { label, parts })
     }
 
-    /// Told as a histogram.
+    /// Exports the row as a histogram.
     pub(super) const fn told_as_histogram(
         self,
         family: &'static str,
@@ -175,63 +176,63 @@ impl Metric {
         self.export(Export::Histogram { family, help, label, read })
     }
 
-    /// With this label.
+    /// Adds a label to the samples.
     pub(super) const fn with(self, label: &'static str, value: &'static str) -> Metric {
         let series = Series { label: Some((label, value)), ..self.series() };
         self.export(Export::Series(series))
     }
 
-    /// Of the unnamed generator, beside the named ones.
+    /// Labels the samples as those of the unnamed generator.
     pub(super) const fn of_unnamed(self) -> Metric {
         self.with("generator", UNNAMED)
     }
 
-    /// With this sentence.
+    /// Sets the help text.
     pub(super) const fn saying(self, help: &'static str) -> Metric {
         let series = Series { help: Some(help), ..self.series() };
         self.export(Export::Series(series))
     }
 
-    /// With a value of its own.
+    /// Sets another source of the value than INFO's.
     pub(super) const fn reading(self, read: fn(&Facts<'_>) -> Value) -> Metric {
         let series = Series { source: Some(Source::Facts(read)), ..self.series() };
         self.export(Export::Series(series))
     }
 
-    /// With a value of its own for each named generator.
+    /// Sets another source of the value for each named generator.
     pub(super) const fn reading_each(self, read: fn(&Facts<'_>, &NamedStatus) -> Value) -> Metric {
         let series = Series { source: Some(Source::Generator(read)), ..self.series() };
         self.export(Export::Series(series))
     }
 
-    /// Not told: another field says the same.
+    /// Excludes the row from the export: another field has the same value.
     pub(super) const fn same_as(self, field: &'static str) -> Metric {
         self.export(Export::Untold(Untold::SameAs(field)))
     }
 
-    /// Not told: Prometheus computes it.
+    /// Excludes the row from the export: Prometheus computes the value.
     pub(super) const fn computed(self, expression: &'static str) -> Metric {
         self.export(Export::Untold(Untold::Computed(expression)))
     }
 }
 
 impl Part {
-    /// A number that only grows.
+    /// Returns a part whose number only grows.
     pub(super) const fn counter(name: &'static str, family: &'static str, help: &'static str) -> Part {
         Part::of(name, Kind::Counter, family, help, Convert::Plain)
     }
 
-    /// A number that may fall.
+    /// Returns a part whose number may fall.
     pub(super) const fn gauge(name: &'static str, family: &'static str, help: &'static str) -> Part {
         Part::of(name, Kind::Gauge, family, help, Convert::Plain)
     }
 
-    /// A time in milliseconds.
+    /// Returns a part whose value is a time in milliseconds.
     pub(super) const fn gauge_of_ms(name: &'static str, family: &'static str, help: &'static str) -> Part {
         Part::of(name, Kind::Gauge, family, help, Convert::Ms)
     }
 
-    /// A word: 1 for this one, 0 for others.
+    /// Returns a part whose value is a word: 1 for this one, 0 for others.
     pub(super) const fn gauge_if(
         name: &'static str,
         family: &'static str,
@@ -241,17 +242,17 @@ impl Part {
         Part::of(name, Kind::Gauge, family, help, Convert::OneIf(word))
     }
 
-    /// A label of a family whose value is always 1.
+    /// Returns a part that is a label of a family whose value is always 1.
     pub(super) const fn label(name: &'static str, family: &'static str, label: &'static str) -> Part {
         Part { name, kind: Kind::Text, export: Export::Label { family, label } }
     }
 
-    /// One that is not told.
+    /// Returns a part that is not exported.
     pub(super) const fn untold(name: &'static str, why: Untold) -> Part {
         Part { name, kind: Kind::Text, export: Export::Untold(why) }
     }
 
-    /// With this label beside that of the row.
+    /// Adds a label beside that of the row.
     pub(super) const fn with(self, label: &'static str, value: &'static str) -> Part {
         let Export::Series(series) = self.export else { panic!("the part has no family") };
         Part { export: Export::Series(Series { label: Some((label, value)), ..series }), ..self }
@@ -266,7 +267,7 @@ impl Part {
     }
 }
 
-/// What all labels of a family whose value is always 1 are about.
+/// Help texts of the families whose value is always 1.
 pub const INFOS: &[(&str, &str)] = &[
     ("getid_build_info", "The program: its version, and the Redis whose protocol it speaks."),
     ("getid_process_info", "The process: what it is, and where it came from."),
@@ -276,43 +277,43 @@ pub const INFOS: &[(&str, &str)] = &[
     ("getid_store_info", "Each store of sequences: its address without a password, and its database."),
 ];
 
-/// The unit that a family's name says, for OpenMetrics.
+/// Returns the unit in a family's name, for OpenMetrics.
 pub fn unit_of(family: &str) -> Option<&'static str> {
     let name = family.strip_suffix("_total").unwrap_or(family);
     ["seconds", "bytes"].into_iter().find(|unit| name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')))
 }
 
-/// What Prometheus is told: one row a family.
+/// A family of Prometheus, made from one or several rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name.
+    /// Name of the family.
     pub name: &'static str,
-    /// What kind of samples it has.
+    /// Shape of its samples.
     pub shape: Shape,
-    /// What it says, in one sentence.
+    /// Help text of one sentence.
     pub help: Cow<'static, str>,
-    /// Its labels.
+    /// Names of its labels.
     pub labels: Vec<&'static str>,
-    /// The section of INFO that has the first of its fields.
+    /// Section of INFO that contains the first of its fields.
     pub section: &'static str,
-    /// The fields of INFO that it is made from.
+    /// Fields of INFO that it is made from.
     pub fields: Vec<String>,
 }
 
-/// What kind of samples a family has.
+/// Shape of a family's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A number that only grows, until the next start or `CONFIG RESETSTAT`.
     Counter,
     /// A number that may fall.
     Gauge,
-    /// How often something took how long.
+    /// A classic histogram of durations.
     Histogram,
-    /// 1, with words in its labels.
+    /// The constant 1, with words in its labels.
     Info,
 }
 
-/// All families, in the order of the table.
+/// Returns all families, in the order of the table.
 pub fn families() -> Vec<Family> {
     let mut families = Vec::new();
     for section in SECTIONS {
@@ -334,7 +335,7 @@ pub fn families() -> Vec<Family> {
     families
 }
 
-/// A row, or a part of one.
+/// A row, or a part of one, as input of a family.
 struct Row {
     section: &'static str,
     kind: Kind,
@@ -364,13 +365,13 @@ fn add(families: &mut Vec<Family>, export: &Export, row: Row) {
     }
 }
 
-/// What a family says whose value is always 1.
+/// Returns the help text of a family whose value is always 1.
 fn info_help(family: &str) -> &'static str {
     INFOS.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
 impl Series {
-    /// What the family says, where its row has `help`. Times are in seconds.
+    /// Returns the family's help text; `help` is that of its row. Times are in seconds.
     pub(super) fn help_or(&self, help: &'static str) -> Cow<'static, str> {
         match (self.help, self.convert) {
             (Some(help), _) => help.into(),
@@ -386,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// Each row and part: its field, its kind, how it is told, and the labels that its samples have.
+    /// Returns for each row and part: its field, kind, export, and the labels of its samples.
     fn told() -> Vec<(String, Kind, Export, Vec<&'static str>)> {
         let mut told = Vec::new();
         for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_is_told_or_says_why_not() {
+    fn each_field_is_exported_or_has_a_reason() {
         let fields: BTreeSet<String> = told().into_iter().map(|(field, ..)| field).collect();
         let families: BTreeSet<&str> = families().iter().map(|family| family.name).collect();
         for (field, _, export, _) in told() {
@@ -413,7 +414,7 @@ mod tests {
                 Untold::SameAs(other) => {
                     let target = told().into_iter().find(|(field, ..)| field == other);
                     let (.., export, _) = target.unwrap_or_else(|| panic!("{field} is as {other}, which is no field"));
-                    assert!(!matches!(export, Export::Untold(_)), "{field} is as {other}, which is not told");
+                    assert!(!matches!(export, Export::Untold(_)), "{field} is as {other}, which is not exported");
                 }
                 Untold::Computed(expression) => {
                     let words = expression.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
@@ -425,7 +426,7 @@ mod tests {
                     }
                 }
                 Untold::Because(why) => assert!(why.ends_with('.'), "{field}: {why}"),
-                Untold::NotSaid => panic!("{field} does not say how it is told to Prometheus"),
+                Untold::NotSaid => panic!("{field} has no export to Prometheus and no reason"),
             }
         }
         assert!(fields.len() > 200, "{}", fields.len());
@@ -444,10 +445,10 @@ mod tests {
             }
             // In OpenMetrics a family has no `_total` and no `_info`.
             let base = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
-            assert!(bases.insert(base), "{name} has the name of another");
+            assert!(bases.insert(base), "{name} has the base name of another family");
             let is_plain = help.ends_with('.') && help.is_ascii() && !help.contains(['\\', '\n', '"']);
             assert!(is_plain && !help.contains("  "), "{name}: {help}");
-            // Names of directives, between backticks, may say a unit.
+            // Names of directives, between backticks, may contain a unit.
             let prose: String = help.split('`').step_by(2).collect();
             let words: Vec<_> = prose.split(|char: char| !char.is_ascii_alphabetic()).collect();
             assert!(!words.contains(&"ms") && !words.contains(&"microseconds"), "{name}: {help}");

@@ -1,4 +1,4 @@
-//! What there is to tell of a server at one moment, as plain numbers and texts.
+//! The facts about a server at one moment, as plain numbers and texts.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -16,152 +16,152 @@ use crate::system::usage::CpuTime;
 use crate::text::timestamp;
 use crate::workers::PoolView;
 
-/// What takes long to gather is gathered when the first row asks for it: many a client asks for one section of INFO
-/// whenever it connects.
+/// A fact that is expensive to gather: it is gathered when the first row reads it. Many clients read one section of
+/// INFO whenever they connect.
 pub type Lazy<'a, T> = LazyCell<T, Box<dyn FnOnce() -> T + 'a>>;
 
-/// Gathered by the server, in one place; read by the rows of the table.
+/// The facts that the server gathers in one place, and that the rows of the table read.
 #[derive(Debug)]
 pub struct Facts<'a> {
-    /// What is counted.
+    /// Counters of the server.
     pub metrics: &'a Metrics,
-    /// The configuration in force.
+    /// Configuration in force.
     pub config: Arc<Config>,
-    /// Which server-id this is; `None`: `server-id auto`, and none is claimed.
+    /// Server-id of this server; `None` with `server-id auto` while none is claimed.
     pub server_id: Option<u32>,
-    /// What is said of the claim in a cluster store; `None`: it is kept in a folder, or nowhere.
+    /// State of the claim in a cluster store; `None` if the claim is in a folder, or if there is none.
     pub claim: Option<Arc<ClaimStatus>>,
-    /// Epoch and bit widths of the IDs.
+    /// Layout of the IDs: epoch and bit widths.
     pub layout: Layout,
-    /// The generator of IDs, whose lock is taken.
+    /// State of the generator of IDs; takes its lock.
     pub generator: Lazy<'a, IssuerStatus>,
-    /// The named generators, each of which is asked.
+    /// State of the named generators; reads each of them.
     pub generators: Lazy<'a, Vec<NamedStatus>>,
-    /// Sequences, each of which may be looked at; `None` without a store.
+    /// State of the sequences, which may read each of them; `None` without a store.
     pub sequences: Lazy<'a, Option<SequencesStatus>>,
-    /// Pools of worker ids, each of which is looked at.
+    /// State of the pools of worker ids; reads each of them.
     pub workers: Lazy<'a, Vec<PoolView>>,
-    /// The process.
+    /// Facts about the process.
     pub process: ProcessFacts<'a>,
-    /// Memory, which the system tells in files.
+    /// Memory, which the system reports in files.
     pub memory: Lazy<'a, MemoryFacts>,
-    /// CPU time, which the system tells.
+    /// CPU time, which the system reports.
     pub cpu: Lazy<'a, CpuFacts>,
-    /// Those who are connected, each of whom is looked at.
+    /// Facts about connected clients; reads each of them.
     pub clients: Lazy<'a, ClientFacts>,
-    /// TLS; all zero without it.
+    /// Counters of TLS; all zero without it.
     pub tls: TlsFacts,
-    /// Lines of the log that had no room in its queue, or could not be written.
+    /// Log lines that were dropped because the queue was full, or that could not be written.
     pub log_lines_dropped: u64,
 }
 
-/// Of the process.
+/// Facts about the process.
 #[derive(Debug)]
 pub struct ProcessFacts<'a> {
-    /// 40 hex digits, new at each start.
+    /// Random id of the run: 40 hex digits, new at each start.
     pub run_id: &'a str,
-    /// The program, absolute.
+    /// Absolute path of the program.
     pub executable: &'a str,
-    /// The configuration file, absolute; empty without one.
+    /// Absolute path of the configuration file; empty without one.
     pub config_file: &'a str,
-    /// `port`, or `tls-port` where that is 0.
+    /// The directive `port`, or `tls-port` if `port` is 0.
     pub tcp_port: u16,
-    /// The wall clock, Unix microseconds.
+    /// Wall clock, in Unix microseconds.
     pub wall_unix_us: i64,
 }
 
-/// Of the memory of the process and its machine.
+/// Memory of the process and its machine.
 #[derive(Debug)]
 pub struct MemoryFacts {
-    /// Resident memory, bytes.
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// The machine's memory, bytes.
+    /// Memory of the machine, in bytes.
     pub machine_bytes: Option<u64>,
 }
 
-/// Of the CPU time of the process.
+/// CPU time of the process.
 #[derive(Debug)]
 pub struct CpuFacts {
-    /// Its own.
+    /// CPU time of the process itself.
     pub own: Option<CpuTime>,
-    /// Its children's.
+    /// CPU time of its children.
     pub of_children: Option<CpuTime>,
 }
 
-/// Of those who are connected now.
+/// Facts about the connected clients.
 #[derive(Debug, Default)]
 pub struct ClientFacts {
-    /// How many there are.
+    /// Number of clients.
     pub connected: usize,
-    /// How many there may be.
+    /// Most clients at a time.
     pub max: usize,
-    /// How many came by the Unix socket.
+    /// Number of clients on the Unix socket.
     pub on_unix_socket: usize,
-    /// How many wait for IDs.
+    /// Number of clients that wait for IDs.
     pub waiting: usize,
-    /// The longest input of one that waits to be read, bytes.
+    /// Largest unread input of a client, in bytes.
     pub input_bytes_max: usize,
-    /// The longest output of one that waits to be taken, bytes.
+    /// Largest output that waits to be sent to a client, in bytes.
     pub output_bytes_max: usize,
-    /// What all their buffers take, bytes.
+    /// Memory of all clients' buffers, in bytes.
     pub held_bytes: usize,
-    /// What their buffers may take, bytes.
+    /// Limit of the clients' buffers, in bytes.
     pub held_bytes_max: Option<usize>,
-    /// How many monitor.
+    /// Number of clients that run MONITOR.
     pub monitors: usize,
     /// Monitors that fell behind and were closed.
     pub monitors_dropped: u64,
-    /// `CLIENT PAUSE`: what it holds, and for how long still, ms.
+    /// State of `CLIENT PAUSE`: the held actions, and the rest of the pause in ms.
     pub pause: Option<(&'static str, u64)>,
 }
 
-/// Of TLS.
+/// Facts about TLS.
 #[derive(Debug, Default)]
 pub struct TlsFacts {
     /// Handshakes that succeeded.
     pub handshakes: u64,
     /// Handshakes that failed.
     pub failures: u64,
-    /// Of those that succeeded, how many resumed an earlier session.
+    /// Successful handshakes that resumed an earlier session.
     pub resumed: u64,
-    /// Handshakes that are under way.
+    /// Handshakes in progress.
     pub under_way: usize,
-    /// The last second of the server's certificate, Unix time.
+    /// Last second of the server's certificate, in Unix time.
     pub ends_s: Option<i64>,
 }
 
 impl Facts<'_> {
-    /// How many of these events there were.
+    /// Returns the number of these events.
     pub(super) fn counted(&self, counter: Counter) -> Value {
         self.metrics.counted(counter).into()
     }
 
-    /// Whether several threads serve connections.
+    /// Returns true if several threads serve connections.
     pub(super) fn is_threaded(&self) -> bool {
         self.config.io_threads > 1
     }
 
-    /// What this server is to its server-id.
+    /// Returns the role of this server in Redis's words.
     pub(super) fn role(&self) -> &'static str {
         if self.is_standby() { "standby" } else { "master" }
     }
 
-    /// Whether it waits for the claim of its server-id.
+    /// Returns true if this server waits for the claim of its server-id.
     pub fn is_standby(&self) -> bool {
         self.claim.as_ref().is_some_and(|claim| claim.role == ClaimRole::Standby)
     }
 
-    /// For how long IDs go on if the claim store does not answer from now on, ms; 0 of a standby.
+    /// Returns how long IDs continue if the claim store stops answering now, in ms; 0 for a standby.
     pub fn ride_through_ms(&self, claim: &ClaimStatus) -> u64 {
-        // So long it was when the store was last asked.
+        // The value as of the last call of the store.
         let told_ms = claim.ride_through_ms;
         let Some(held_ms) = self.generator.held_for_ms else { return told_ms };
-        // IDs go by the reference clock: the wall clock may be wrong.
+        // IDs follow the reference clock: the wall clock may be wrong.
         let mint = &self.generator.mint;
         told_ms.min(held_ms).min(mint.watermark.0.saturating_sub(mint.reference.0))
     }
 
-    /// Whether it has the right to give IDs with its server-id.
+    /// Returns the state of the claim of this server's server-id.
     pub(super) fn claim_state(&self) -> &'static str {
         match (self.is_standby(), self.generator.claim_lost) {
             (true, _) => "standby",
@@ -170,47 +170,47 @@ impl Facts<'_> {
         }
     }
 
-    /// Of all sequences; all zero without a store.
+    /// Returns the totals of all sequences; all zero without a store.
     pub(super) fn sequence_totals(&self) -> SequenceTotals {
         self.sequences.as_ref().map(|own| own.totals).unwrap_or_default()
     }
 
-    /// Of those that are not told of one by one.
+    /// Returns the totals of the sequences without a line of their own.
     pub(super) fn unlisted_sequences(&self) -> SequenceTotals {
         self.sequences.as_ref().map(SequencesStatus::unlisted).unwrap_or_default()
     }
 
-    /// What is said while more IDs of the unnamed generator are asked for than the layout holds, as in the log.
+    /// Returns the warning of the log while more IDs of the unnamed generator are requested than the layout holds.
     pub fn shortage(&self) -> Option<String> {
         self.layout.shortage(self.generator.demanded_per_s)
     }
 
-    /// Whether the last save of the watermark did not fail. A standby, which has none to save, has none that failed.
+    /// Returns true unless the last save of the watermark failed. A standby saves nothing, so it has no failed save.
     pub fn last_save_ok(&self) -> bool {
         self.is_standby() || self.generator.last_save_ok
     }
 
-    /// [`Facts::last_save_ok`] in Redis's words.
+    /// Returns [`Facts::last_save_ok`] in Redis's words.
     pub(super) fn last_save(&self) -> &'static str {
         if self.last_save_ok() { "ok" } else { "err" }
     }
 
-    /// Days until the server's certificate ends, negative once it has ended.
+    /// Returns the days until the server's certificate ends, negative once it has ended.
     pub fn certificate_days_left(&self) -> Option<i64> {
         self.tls.ends_s.map(|ends_s| self.days_until(ends_s.saturating_mul(1000)))
     }
 
-    /// Whole days until a Unix time in ms, negative once it has passed.
+    /// Returns the whole days until a Unix time in ms, negative once it has passed.
     pub fn days_until(&self, unix_ms: i64) -> i64 {
         end_of_life::days_left(unix_ms, self.process.wall_unix_us.div_euclid(1000))
     }
 
-    /// The time of a tick.
+    /// Returns the time of a tick as text.
     pub(super) fn time(&self, tick: Tick) -> Value {
         timestamp::format_rfc3339(self.unix_ms(tick)).into()
     }
 
-    /// The time of a tick, Unix ms.
+    /// Returns the time of a tick, in Unix ms.
     pub(super) fn unix_ms(&self, tick: Tick) -> i64 {
         tick.unix_ms(self.layout.epoch())
     }
@@ -218,7 +218,7 @@ impl Facts<'_> {
 
 #[cfg(test)]
 impl<'a> Facts<'a> {
-    /// Those of a server that has done nothing.
+    /// Returns the facts of a new server.
     pub(crate) fn of_tests(metrics: &'a Metrics) -> Facts<'a> {
         fn lazy<'a, T: 'a>(facts: T) -> Lazy<'a, T> {
             Lazy::new(Box::new(move || facts))
@@ -243,7 +243,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The value of a gauge that others keep.
+/// Returns the value of a gauge.
 pub(super) fn load(gauge: &AtomicU64) -> Value {
     gauge.load(Relaxed).into()
 }
@@ -254,27 +254,27 @@ mod tests {
 
     use super::*;
 
-    /// What was told at the last beat is not true any more when time has passed.
+    /// The value of the last beat becomes outdated as time passes.
     #[test]
-    fn what_is_left_without_the_claim_store_is_of_this_moment() {
+    fn the_ride_through_is_computed_for_the_present_moment() {
         let (metrics, claim) = (Metrics::default(), ClaimStatus { ride_through_ms: 1500, ..ClaimStatus::default() });
         let left_ms = |held_for_ms, watermark_ms| {
             let mut facts = Facts::of_tests(&metrics);
             let mut generator = IssuerStatus { held_for_ms, ..IssuerStatus::default() };
             (generator.mint.watermark, generator.mint.reference) = (Tick(watermark_ms), Tick(10_000));
             facts.generator = Lazy::new(Box::new(move || generator));
-            // A jump that is not followed.
+            // A forward jump of the wall clock that the reference clock does not follow.
             facts.process.wall_unix_us = 1000 * facts.unix_ms(Tick(7_200_000));
             facts.ride_through_ms(&claim)
         };
-        assert_eq!(left_ms(Some(700), 20_000), 700, "the hold");
-        assert_eq!(left_ms(Some(700), 10_300), 300, "the watermark");
+        assert_eq!(left_ms(Some(700), 20_000), 700, "the hold ends first");
+        assert_eq!(left_ms(Some(700), 10_300), 300, "the watermark ends first");
         assert_eq!((left_ms(Some(700), 9_000), left_ms(Some(0), 20_000)), (0, 0));
         assert_eq!(left_ms(Some(9000), 20_000), 1500);
     }
 
     #[test]
-    fn a_standby_has_no_save_that_failed() {
+    fn a_standby_has_no_failed_save() {
         let metrics = Metrics::default();
         let told = |claim: Option<ClaimRole>, last_save_ok| {
             let mut facts = Facts::of_tests(&metrics);

@@ -6,9 +6,9 @@ use super::table::{SECTIONS, Section, Source};
 use super::{Facts, Value};
 use crate::generators::NamedStatus;
 
-/// INFO with the sections named, in any letter case: the default ones when none or `default` is, every one with `all`
-/// or `everything`. The sections of the named generators, of sequences, of the HTTP port and of a claim in a cluster
-/// store are left out where there are none, unless they are named.
+/// Returns the text of INFO with the named sections, in any letter case. Without names, or with `default`, it has the
+/// default sections, and with `all` or `everything` all of them. The sections of named generators, sequences, worker
+/// ids, the HTTP port and a claim in a cluster store are omitted if they are empty and not named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
     let all = asked("all") || asked("everything");
@@ -51,12 +51,12 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
     out
 }
 
-/// A name as a part of a field's. A `:` is written as `/`: whoever reads INFO ends a field's name there.
+/// Converts a name to a part of a field's name. `:` becomes `/`, because clients end a field's name there.
 fn field_of(name: &str) -> String {
     name.replace(':', "/")
 }
 
-/// A line for one named generator.
+/// Writes the line of one named generator.
 fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &NamedStatus) {
     let values = section.metrics.iter().filter_map(|metric| match metric.source {
         Source::Generator(read) => Some((metric.name, read(facts, own))).filter(|(_, value)| *value != Value::Absent),
@@ -82,7 +82,7 @@ pub(super) mod tests {
     use crate::metrics::table::Kind;
     use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts};
 
-    /// The text of these sections of a server with these generators, and what is gathered for it, in its order.
+    /// Returns the text of these sections of a server with these generators, and the facts gathered for it, in order.
     fn told(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
         fn noted<'a, T: 'a>(what: &'static str, by: &'a RefCell<Vec<&'static str>>, facts: T) -> Lazy<'a, T> {
             Lazy::new(Box::new(move || {
@@ -104,7 +104,7 @@ pub(super) mod tests {
         (text, by.take())
     }
 
-    /// A generator in the middle of its life.
+    /// Returns the status of a generator in the middle of its life.
     pub(in crate::metrics) fn generator(words: &str) -> NamedStatus {
         let mut declaration = Declaration::from_text(words).expect(words);
         declaration.draw_missing(|_, _| 1);
@@ -122,7 +122,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_section_gathers_what_it_tells_and_no_more() {
+    fn a_section_gathers_its_own_facts_only() {
         let gathered = |sections: &[&str]| told(sections, &[]).1;
         let cheap =
             ["server", "stats", "replication", "commandstats", "errorstats", "latencystats", "cluster", "keyspace"];
@@ -156,7 +156,7 @@ pub(super) mod tests {
         assert_eq!(told(&["generators"], &[]).0, "# Generators\r\n");
     }
 
-    /// What redis-py 2.10 to 4.6 makes of a value: its fields, none of a plain one.
+    /// Parses a value like redis-py 2.10 to 4.6: its fields, none of a plain value.
     fn read_as_redis_py_does(value: &str) -> Result<Vec<(&str, &str)>, String> {
         if !value.contains(',') || !value.contains('=') {
             return Ok(Vec::new());
@@ -166,7 +166,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_text_is_taken_for_something_else() {
+    fn no_text_is_parsed_as_several_values() {
         const ODD: &str = "etcd://a:2379,b:2379/x?tls=no, y=1\r\nz:2\u{2028}w,";
         let odd = || ODD.to_owned();
         let holder =
@@ -214,7 +214,7 @@ pub(super) mod tests {
             let fields = read_as_redis_py_does(value).unwrap_or_else(|item| panic!("{name}: {item}"));
             let row = SECTIONS.iter().flat_map(|section| section.metrics).find(|row| row.name == name);
             if row.is_some_and(|row| row.kind == Kind::Text) {
-                // Later versions take a value with one of them for a list.
+                // Later versions parse a value with one of these characters as a list.
                 assert!(!value.contains([',', '=']), "{line}");
             }
             let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte));
@@ -225,7 +225,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_thousand_generators_are_no_more_than_the_page_says() {
+    fn a_thousand_generators_are_no_more_than_documented() {
         let mut longest = generator(&format!("{} objectid-decimal", "x".repeat(128)));
         for count in [
             &mut longest.issued,

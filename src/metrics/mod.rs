@@ -1,12 +1,12 @@
-//! What the server tells of itself: its counters, and the one table that INFO is made from.
+//! Counters of the server, and the table from which INFO and Prometheus's text are made.
 //!
-//! - [`Metrics`] counts. Counters are added to once a read, never once a request, and summed only when somebody asks.
-//!   Those of every read are kept per thread: threads that share a counter pass its cache line to and fro. Relaxed is
-//!   enough, for no counter is read together with another.
-//! - [`Facts`] is what there is to tell at one moment, as plain numbers and texts; the server gathers it in one place.
+//! - [`Metrics`] counts. Counters are increased once per read, never once per request, and summed only on demand.
+//!   Counters of every read are kept per thread, because threads that share a counter contend for its cache line.
+//!   Relaxed ordering suffices: no counter is read together with another.
+//! - [`Facts`] is the state at one moment, as plain numbers and texts; the server gathers it in one place.
 //! - [`table`] has a row for each metric: name, kind, help, and how its value is read from the facts.
-//! - [`info`] writes the table as INFO's text, `prometheus` as what Prometheus scrapes; [`export`] says how each row is
-//!   told there, or why not.
+//! - [`info`] writes the table as INFO's text, and `prometheus` as Prometheus's. [`export`] defines the export of each
+//!   row, or the reason why it is not exported.
 
 mod claim;
 mod commands;
@@ -38,35 +38,35 @@ use crate::system::usage::{self, CpuTime};
 /// The counters of one server.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// One for each thread that serves connections.
+    /// Counters of each thread that serves connections.
     work: Box<[ThreadWork]>,
-    /// Their sums at the last reset. A thread's counters are written by that thread only, so a reset subtracts.
+    /// Sums of `work` at the last reset. Only its own thread writes a thread's counters, so a reset subtracts.
     work_before: Mutex<Work>,
     counts: [AtomicU64; Counter::COUNT],
-    /// The most clients at one time.
+    /// Most clients at a time.
     pub clients_peak: AtomicU64,
-    /// The largest resident memory seen, in bytes.
+    /// Largest resident memory seen, in bytes.
     pub memory_peak: AtomicU64,
-    /// Seconds since the server started, kept by the housekeeping: no clock call per turn.
+    /// Seconds since the start, updated by the housekeeping, so that no turn reads the clock.
     pub uptime_s: AtomicU64,
     /// Resident memory when the first client could connect, in bytes.
     pub memory_startup: AtomicU64,
-    /// Connections of the HTTP port.
+    /// Gauges of the HTTP port.
     pub http: HttpGauges,
-    /// Requests a second.
+    /// Requests per second.
     pub rate: Rate,
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub input_rate: Rate,
-    /// Bytes written a second.
+    /// Bytes written per second.
     pub output_rate: Rate,
-    /// CPU time of the thread that the server was started on.
+    /// CPU time of the thread on which the server started.
     main_cpu: Mutex<CpuTime>,
-    /// The counters of commands and errors at the last reset.
+    /// Counters of commands and errors at the last reset.
     baseline: Mutex<Baseline>,
 }
 
-/// What is counted once an event, on whatever thread it happens: what closes, refuses or ends something. A counter of
-/// its own is a variant here and a row of INFO's table.
+/// Events that are counted one by one, on any thread, such as refusals and closed connections. A new counter is a
+/// variant here and a row of INFO's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Connections accepted, refused ones included.
@@ -85,9 +85,9 @@ pub enum Counter {
     OutputTimeoutClosed,
     /// Connections closed because all clients' buffers together passed `maxmemory-clients`.
     Evicted,
-    /// Connections closed because nobody logged in within `auth-timeout`.
+    /// Connections closed because no login succeeded within `auth-timeout`.
     AuthTimeoutClosed,
-    /// Handshakes of TLS that were ended for others' sake.
+    /// TLS handshakes that were ended to make room for others.
     HandshakesEvicted,
     /// Connections closed for being idle longer than `timeout`.
     IdleClosed,
@@ -97,27 +97,27 @@ pub enum Counter {
     AcceptErrors,
     /// Logins that failed.
     DeniedLogins,
-    /// Commands that their user may not run.
+    /// Commands that their user has no right to run.
     DeniedCommands,
-    /// Generators and sequences that their user may not ask.
+    /// Generators and sequences that their user has no right to use.
     DeniedKeys,
-    /// Channels that their user may not use.
+    /// Channels that their user has no right to use.
     DeniedChannels,
     /// Connections to the HTTP port, refused ones included.
     HttpConnections,
-    /// Of those, refused because all places of `http-max-clients` were at work.
+    /// HTTP connections refused because all places of `http-max-clients` were at work.
     HttpRefused,
-    /// HTTP connections that made room for others.
+    /// HTTP connections that were evicted to make room for others.
     HttpEvicted,
     /// HTTP connections closed after `http-timeout` without a request.
     HttpIdleClosed,
-    /// HTTP requests answered with success, or with another place.
+    /// HTTP requests answered with a status below 400.
     HttpAnswered,
     /// HTTP requests answered with a status of 400 to 499.
     HttpFaulty,
     /// HTTP requests answered with a status of 500 and more.
     HttpFailed,
-    /// HTTP requests whose head or chunks were refused for their form.
+    /// HTTP requests whose head or chunks were malformed.
     HttpHeadsBad,
     /// HTTP requests whose head took too long.
     HttpHeadsLate,
@@ -125,7 +125,7 @@ pub enum Counter {
     HttpBodiesLate,
     /// HTTP requests whose body was too large.
     HttpBodiesTooLarge,
-    /// HTTP requests that were not done in time.
+    /// HTTP requests that were not completed in time.
     HttpAnswersLate,
 }
 
@@ -133,24 +133,24 @@ impl Counter {
     const COUNT: usize = Counter::HttpAnswersLate as usize + 1;
 }
 
-/// What goes on at the HTTP port.
+/// Gauges of the HTTP port.
 #[derive(Debug, Default)]
 pub struct HttpGauges {
     connected: AtomicU64,
     peak: AtomicU64,
-    /// Streams that are under way.
+    /// Streams of events in progress.
     pub streams: AtomicU64,
 }
 
 impl HttpGauges {
-    /// Notes how many connections there are.
+    /// Sets the number of connections, and updates the peak.
     pub fn note_connected(&self, count: usize) {
         self.connected.store(count as u64, Relaxed);
         self.peak.fetch_max(count as u64, Relaxed);
     }
 }
 
-/// What one thread has done, in cache lines of its own (two, because processors fetch them in pairs).
+/// Counters of one thread, in their own two cache lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct ThreadWork {
@@ -162,12 +162,12 @@ struct ThreadWork {
     commands: CommandCounters,
 }
 
-/// What all threads have done.
+/// Sums of the threads' counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Requests answered, errors included.
     pub requests: u64,
-    /// Reads that brought something.
+    /// Reads that returned data.
     pub reads: u64,
     /// Writes to clients.
     pub writes: u64,
@@ -178,12 +178,12 @@ pub struct Work {
 }
 
 impl Metrics {
-    /// Counters for so many threads that serve connections.
+    /// Creates counters for `io_threads` threads that serve connections.
     pub fn new(io_threads: usize) -> Metrics {
         Metrics { work: (0..io_threads.max(1)).map(|_| ThreadWork::default()).collect(), ..Metrics::default() }
     }
 
-    /// Adds what one read brought and became; to be called on the thread that read.
+    /// Adds the counts of one read. Called on the thread that read.
     #[inline]
     pub fn add_read(&self, read: Work) {
         let Some(own) = self.work.get(io_threads::current()) else { return };
@@ -200,12 +200,12 @@ impl Metrics {
         self.work.get(io_threads::current()).map(|own| &own.commands)
     }
 
-    /// A command's totals over all threads; `None` if it was never called nor rejected.
+    /// Returns a command's totals over all threads; `None` if it was never called nor rejected.
     pub fn command(&self, verb: Verb) -> Option<CommandTotals> {
         self.lock_baseline().command(self.commands(), verb)
     }
 
-    /// Error replies by code.
+    /// Returns error replies by code.
     pub fn errors(&self) -> Vec<(ErrorCode, u64)> {
         self.lock_baseline().errors(self.commands())
     }
@@ -229,46 +229,46 @@ impl Metrics {
         self.counts[counter as usize].fetch_add(events, Relaxed);
     }
 
-    /// How many of these events there were since the last reset.
+    /// Returns the number of these events since the last reset.
     pub fn counted(&self, counter: Counter) -> u64 {
         self.counts[counter as usize].load(Relaxed)
     }
 
-    /// Seconds since the server started.
+    /// Returns the seconds since the server started.
     pub fn uptime_s(&self) -> u64 {
         self.uptime_s.load(Relaxed)
     }
 
-    /// Resident memory in bytes, 0 where the system does not say; keeps the peak.
+    /// Returns the resident memory in bytes, 0 if the system does not report it; updates the peak.
     pub fn sample_memory(&self) -> u64 {
         let resident = usage::resident_bytes();
         self.memory_peak.fetch_max(resident, Relaxed);
         resident
     }
 
-    /// The largest resident memory seen, in bytes.
+    /// Returns the largest resident memory seen, in bytes.
     pub fn memory_peak(&self) -> u64 {
         self.memory_peak.load(Relaxed)
     }
 
-    /// Resident memory when the first client could connect, in bytes.
+    /// Returns the resident memory when the first client could connect, in bytes.
     pub fn memory_startup(&self) -> u64 {
         self.memory_startup.load(Relaxed)
     }
 
-    /// Keeps the CPU time of the calling thread, which is to be the one that the server was started on.
+    /// Stores the CPU time of the calling thread, which must be the one on which the server started.
     pub fn sample_main_cpu(&self) {
         if let Some(cpu) = usage::cpu_of_thread() {
             *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner) = cpu;
         }
     }
 
-    /// What [`Metrics::sample_main_cpu`] kept last.
+    /// Returns the value that [`Metrics::sample_main_cpu`] stored last.
     pub fn main_cpu(&self) -> CpuTime {
         *self.main_cpu.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sums over all threads, since the last reset.
+    /// Returns the sums over all threads since the last reset.
     pub fn work(&self) -> Work {
         let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.work_of_all_time();
@@ -281,7 +281,7 @@ impl Metrics {
         }
     }
 
-    /// Counts from 0 again (`CONFIG RESETSTAT`). As in Redis, peaks and the uptime stay.
+    /// Sets the counters to 0 (`CONFIG RESETSTAT`). As in Redis, peaks and the uptime stay.
     pub fn reset(&self) {
         *self.work_before.lock().unwrap_or_else(PoisonError::into_inner) = self.work_of_all_time();
         for count in &self.counts {
@@ -293,7 +293,7 @@ impl Metrics {
         *self.lock_baseline() = Baseline::of(self.commands());
     }
 
-    /// The sums over all threads since the start, for rates.
+    /// Returns the sums over all threads since the start, for rates.
     pub fn work_of_all_time(&self) -> Work {
         self.work.iter().fold(Work::default(), |sum, own| Work {
             requests: sum.requests + own.requests.load(Relaxed),
@@ -305,7 +305,7 @@ impl Metrics {
     }
 }
 
-/// Adds to a counter that only this thread writes: no locked instruction is needed.
+/// Adds to a counter that only this thread writes, so no locked instruction is needed.
 #[inline]
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(by), Relaxed);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_counts_from_nought_and_disturbs_no_writer() {
+    fn a_reset_starts_at_zero_and_disturbs_no_writer() {
         let metrics = Metrics::new(1);
         let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
         metrics.add_read(read);
@@ -341,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_while_others_count_loses_nothing_of_what_comes_after() {
+    fn a_reset_during_counting_loses_no_later_count() {
         let metrics = Metrics::new(1);
         std::thread::scope(|scope| {
-            // Every thread that serves no connections counts as the first: here there is one.
+            // A thread that serves no connections counts as the first, so there must be only one here.
             let writer = scope.spawn(|| {
                 for _ in 0..100_000 {
                     metrics.add_read(Work { requests: 1, ..Work::default() });

@@ -1,7 +1,8 @@
-//! The text that Prometheus scrapes: the table's rows as families of samples.
+//! The text for Prometheus: the table's rows as families of samples.
 //!
-//! The crate writes OpenMetrics. Prometheus's own text format, 0.0.4, differs in names and types only: there a counter
-//! is called what its samples are, and a family whose value is always 1 is a gauge. So one collector makes both.
+//! The crate writes OpenMetrics. Prometheus's own text format, 0.0.4, differs only in names and types. There the family
+//! of a counter has the name of its samples, and a family whose value is always 1 is a gauge. So one collector makes
+//! both.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,21 +21,21 @@ use super::export::{Convert, Durations, Export, Family, Series, Shape, families,
 use super::table::{Metric, SECTIONS, Source};
 use super::{Facts, Value};
 
-/// The bounds of histograms: powers of two in ns, from 64 ns to 17 s.
+/// Powers of two in ns that bound the histograms' buckets: from 64 ns to 17 s.
 const FIRST_BOUND_OCTAVE: u32 = 6;
 const LAST_BOUND_OCTAVE: u32 = 34;
 
-/// Which of Prometheus's texts.
+/// Text format of Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
-    /// Its own, version 0.0.4.
+    /// Prometheus's own format, version 0.0.4.
     Prometheus,
     /// OpenMetrics, version 1.0.0.
     OpenMetrics,
 }
 
 impl TextFormat {
-    /// Its media type.
+    /// Returns the media type.
     pub const fn content_type(self) -> &'static str {
         match self {
             TextFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -43,7 +44,7 @@ impl TextFormat {
     }
 }
 
-/// Everything that INFO tells, as Prometheus reads it.
+/// Returns all exported metrics in a text format.
 pub fn text(facts: &Facts<'_>, format: TextFormat) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Exposition { families: told(facts), format }));
@@ -62,7 +63,7 @@ static FAMILIES: LazyLock<(Vec<Family>, HashMap<&'static str, usize>)> = LazyLoc
     (families, places)
 });
 
-/// All families, each with its samples of one moment.
+/// All families, each with its samples at one moment.
 #[derive(Debug)]
 struct Exposition {
     families: Vec<(&'static Family, Vec<Sample>)>,
@@ -77,11 +78,11 @@ struct Sample {
 
 #[derive(Clone, Debug, Default)]
 struct Labels {
-    /// What it belongs to: `("command", "getid")`.
+    /// Owner of the sample: `("command", "getid")`.
     of: Option<(&'static str, Arc<str>)>,
-    /// What its row says.
+    /// Fixed label of its row.
     fixed: Option<(&'static str, &'static str)>,
-    /// The words of a family whose value is always 1.
+    /// Labels of a family whose value is always 1.
     words: Vec<(&'static str, String)>,
 }
 
@@ -98,7 +99,7 @@ enum Number {
     Real(f64),
 }
 
-/// Samples by the place of their family.
+/// Samples by the index of their family.
 struct Samples(Vec<Vec<Sample>>);
 
 impl Samples {
@@ -114,10 +115,10 @@ impl Samples {
         }
     }
 
-    /// Adds a word to the family's sample of the same owner, which begins with the first word.
+    /// Adds a label to the family's sample of the same owner; the first label creates the sample.
     fn add_word(&mut self, family: &str, label: &'static str, of: Option<(&'static str, Arc<str>)>, value: &Value) {
         let Some(samples) = self.of(family) else { return };
-        // As it is: INFO's text has other characters in the place of some.
+        // Unchanged: INFO's text replaces some characters.
         let word = (label, text_of(value).map_or_else(|| value.to_string(), str::to_owned));
         if let Some(last) = samples.last_mut().filter(|last| last.labels.of == of) {
             last.labels.words.push(word);
@@ -127,7 +128,7 @@ impl Samples {
         }
     }
 
-    /// Adds what a row, or a part of one, says.
+    /// Adds the value of a row, or of a part of one.
     fn add_value(&mut self, export: &Export, of: Option<(&'static str, Arc<str>)>, value: &Value) {
         match export {
             Export::Series(series) => self.add(series, of, value),
@@ -137,7 +138,7 @@ impl Samples {
     }
 }
 
-/// What all rows say.
+/// Returns the samples of all rows.
 fn told(facts: &Facts<'_>) -> Vec<(&'static Family, Vec<Sample>)> {
     let mut samples = Samples(FAMILIES.0.iter().map(|_| Vec::new()).collect());
     let generators: Vec<Arc<str>> =
@@ -185,7 +186,7 @@ fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators
     }
 }
 
-/// A value in a base unit; `None` for what is no number.
+/// Converts a value to a base unit; `None` if it is not a number.
 fn number(value: &Value, convert: Convert) -> Option<Number> {
     let decimals_more = match convert {
         Convert::Plain => 0,
@@ -224,7 +225,7 @@ impl Collector for Exposition {
     }
 }
 
-/// How a family is announced.
+/// Returns the name, unit and type of a family in a format.
 fn described(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
     let name = family.name;
     match (format, family.shape) {
@@ -265,7 +266,7 @@ impl Exposition {
     fn encode_said(&self, encoder: &mut MetricEncoder<'_>, shape: Shape, said: &Said) -> fmt::Result {
         match said {
             Said::Durations(durations) => encode_histogram(encoder, durations),
-            // In Prometheus's own text the family is called what its samples are: nothing is put behind the name.
+            // In Prometheus's own text the family has the name of its samples: no suffix is added.
             Said::Number(number) if shape == Shape::Counter && self.format == TextFormat::OpenMetrics => {
                 encoder.encode_counter::<NoLabelSet, _, u64>(number, None)
             }
@@ -302,7 +303,7 @@ impl EncodeLabelSet for Labels {
 }
 
 impl Number {
-    /// An integer as it is; beyond 64 bits as a floating point number.
+    /// Converts an integer; one beyond 64 bits becomes a floating point number.
     fn integer(integer: i128) -> Number {
         match (u64::try_from(integer), i64::try_from(integer)) {
             (Ok(unsigned), _) => Number::Unsigned(unsigned),
@@ -340,7 +341,7 @@ mod tests {
     use crate::metrics::{Lazy, MeasuredDraw, Metrics};
     use crate::session::{Calls, ErrorCode};
 
-    /// The lines about a family, in this format.
+    /// Returns the lines about a family, in this format.
     fn lines(facts: &Facts<'_>, format: TextFormat, family: &str) -> String {
         let text = text(facts, format);
         let is_of = |line: &&str| line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ").starts_with(family);
@@ -413,7 +414,7 @@ mod tests {
             "getid_command_duration_seconds_bucket{le=\"1.28e-7\",command=\"getid\"} 3",
             "getid_command_duration_seconds_bucket{le=\"+Inf\",command=\"getid\"} 3",
         ] {
-            assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+            assert!(told.lines().any(|told| told == line), "{line} is missing in\n{told}");
         }
         let errors = lines(&facts, TextFormat::Prometheus, "getid_errors_total{");
         assert_eq!(errors, "getid_errors_total{code=\"BUSY\"} 1");

@@ -1,8 +1,8 @@
-//! How fast a counter grows.
+//! The rate at which a counter grows.
 
 use std::sync::Mutex;
 
-/// Samples that a rate is taken over.
+/// Number of samples in a rate.
 const RATE_SAMPLES: usize = 16;
 
 /// The mean rate over the last 16 samples, as `instantaneous_ops_per_sec` is defined in Redis.
@@ -19,7 +19,7 @@ struct RateSamples {
 }
 
 impl Rate {
-    /// Takes a sample: the counter is at `total`, `elapsed_ms` after the last sample.
+    /// Adds a sample: the counter is at `total`, `elapsed_ms` after the last sample.
     pub fn sample(&self, total: u64, elapsed_ms: u64) {
         let Ok(mut samples) = self.samples.lock() else { return };
         let per_s = total.saturating_sub(samples.last_total) * 1000 / elapsed_ms.max(1);
@@ -29,14 +29,14 @@ impl Rate {
         samples.next = (next + 1) % RATE_SAMPLES;
     }
 
-    /// Forgets the samples, but not where the counter is.
+    /// Clears the samples, but keeps the last counter value.
     pub(super) fn reset(&self) {
         if let Ok(mut samples) = self.samples.lock() {
             samples.per_s = [0; RATE_SAMPLES];
         }
     }
 
-    /// The mean of the samples, per second.
+    /// Returns the mean of the samples, per second.
     pub fn per_s(&self) -> u64 {
         self.samples.lock().map_or(0, |samples| samples.per_s.iter().sum::<u64>() / RATE_SAMPLES as u64)
     }

@@ -1,7 +1,7 @@
-//! What INFO says of stores and of the sequences that are used most: a line each, of bounded length.
+//! INFO's lines about stores and the busiest sequences, one line each, of bounded length.
 //!
-//! Texts of others are in these lines: addresses, versions, what a database has said. Their beginnings are told, with a
-//! blank for each control character.
+//! These lines contain texts of other systems: addresses, versions, errors of a database. Each text is cut, and its
+//! control characters become blanks.
 
 use getid_core::SequenceStatus;
 
@@ -9,10 +9,10 @@ use super::{Facts, Value};
 use crate::generators::sequence::StoreStatus;
 use crate::text::printable::is_unprintable;
 
-/// Bytes of an address, or of what a database has said, at most.
+/// Most bytes of an address, or of a database's error.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// A line for each store, by its number.
+/// Returns a line for each store, by its number.
 pub(super) fn of_stores(facts: &Facts<'_>) -> Value {
     let stores = facts.sequences.iter().flat_map(|own| &own.stores).enumerate();
     Value::Family(stores.map(|(number, store)| (number.to_string(), of_store(store))).collect())
@@ -36,7 +36,7 @@ fn of_store(store: &StoreStatus) -> Value {
     Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
 }
 
-/// A line for each of the sequences that are used most, by name.
+/// Returns a line for each of the busiest sequences, by name.
 pub(super) fn of_busiest(facts: &Facts<'_>) -> Value {
     let Some(own) = facts.sequences.as_ref() else { return Value::Absent };
     let lines = own.busiest.iter().map(|(name, status)| (name.clone(), of_one(status, own.clock_ms)));
@@ -64,7 +64,7 @@ fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
     Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
 }
 
-/// A share in ten-thousandths, as a number from 0 to 1.
+/// Converts a share in ten-thousandths to a number from 0 to 1.
 fn share(ten_thousandths: u16) -> Value {
     Value::Decimal { units: ten_thousandths.into(), decimals: 4 }
 }
@@ -78,7 +78,7 @@ fn rate(per_s: f64) -> Value {
     Value::hundredths((per_s * 100.0).round() as u64)
 }
 
-/// The beginning of a text, which does not become longer where it is written.
+/// Returns the start of a text, with blanks for control characters, so that no escape lengthens it.
 fn plain(text: &str) -> String {
     let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text);
     text.replace(is_unprintable, " ")
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_says_how_it_is_and_what_was_said() {
+    fn the_line_of_a_store_has_its_state_and_error() {
         let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
         assert_eq!(of_store(&StoreStatus::of_tests()).to_string(), up);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_says_where_it_is() {
+    fn the_line_of_a_sequence_has_its_position() {
         let rest = "rate_10s=12.35,rate_5min=0.50,rate_30min=0.00,segment=100";
         let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
         assert_eq!(
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_no_longer_than_the_page_says() {
+    fn lines_are_no_longer_than_documented() {
         let long = Some("ü,\n".repeat(10_000));
         let store =
             StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..StoreStatus::of_tests() };

@@ -1,14 +1,13 @@
-//! Everything the server tells of itself: one row a metric, in INFO's order.
+//! The table of all metrics: one row each, in INFO's order.
 //!
 //! Sections, fields and their order are Redis 7.2's where Redis has them, so that redis-cli --stat, exporters and
-//! agents find what they look for. `Generator` is getid's own. Fields of things that getid does not have are left out,
-//! unless something that is used with many a Redis reads them and would complain, or lack a graph, without: clients
-//! when they connect (`loading:0` for ioredis), prometheus-redis-exporter and its dashboards,
-//! the templates of Zabbix, and the modules of Datadog, Telegraf and Metricbeat. Those are constants, with what Redis
-//! says when there is no data.
+//! agents find their fields. The section `Generator` is getid's own. Fields of features that getid lacks are omitted,
+//! unless a widely used program reads them and would fail, or lack a graph, without them. These are clients when they
+//! connect (`loading:0` for ioredis), prometheus-redis-exporter and its dashboards, the templates of Zabbix, and the
+//! modules of Datadog, Telegraf and Metricbeat. Those fields are constants, with the values of an empty Redis.
 //!
-//! A new metric is a row here. What it reads is a [`Counter`], or something that [`Facts`] has. Each row says behind it
-//! how it is told to Prometheus, or why not ([`super::export`]): nothing is told in one and not in the other.
+//! A new metric is a row here. It reads a [`Counter`], or another of the [`Facts`]. Each row ends with its export to
+//! Prometheus, or the reason why it has none ([`super::export`]), so that INFO and Prometheus have the same values.
 
 use super::claim;
 use super::export::{Durations, Export, Part, Untold};
@@ -21,75 +20,75 @@ use crate::text::timestamp;
 /// A section of INFO.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Its name.
+    /// Name of the section.
     pub title: &'static str,
-    /// Whether INFO has it when no section is named.
+    /// Whether INFO includes the section when no section is named.
     pub is_default: bool,
-    /// Its lines, in their order.
+    /// Rows of the section, in order.
     pub metrics: &'static [Metric],
 }
 
 impl Section {
-    /// Whether it is about the HTTP port.
+    /// Returns true for the section of the HTTP port.
     pub fn is_of_http(&self) -> bool {
         self.title == "Http"
     }
 
-    /// Whether it is about the claim in a cluster store.
+    /// Returns true for the section of the claim in a cluster store.
     pub fn is_of_claim(&self) -> bool {
         self.title == "Claim"
     }
 
-    /// Whether it is about sequences.
+    /// Returns true for the section of sequences.
     pub fn is_of_sequences(&self) -> bool {
         self.title == "Sequences"
     }
 
-    /// Whether it is about worker ids.
+    /// Returns true for the section of worker ids.
     pub fn is_of_workers(&self) -> bool {
         self.title == "Workers"
     }
 
-    /// Whether it has a line for each named generator.
+    /// Returns true if the section has a line for each named generator.
     pub fn is_of_generators(&self) -> bool {
         matches!(self.metrics, [Metric { source: Source::Generator(_), .. }, ..])
     }
 }
 
-/// One thing that the server tells.
+/// A metric of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// INFO's field; of a family, what its labels follow.
+    /// Name of INFO's field; for a family, the prefix of its labels.
     pub name: &'static str,
-    /// What kind of value it has.
+    /// Kind of the value.
     pub kind: Kind,
-    /// What it says, in one sentence, with its unit.
+    /// Description in one sentence, with the unit.
     pub help: &'static str,
-    /// Where its value comes from.
+    /// Source of the value.
     pub source: Source,
-    /// How it is told to Prometheus.
+    /// Export to Prometheus.
     pub export: Export,
 }
 
-/// What kind of value a metric has.
+/// Kind of a metric's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number that only grows while the server runs, or begins again at 0 with `CONFIG RESETSTAT`.
+    /// A number that only grows while the server runs, and restarts at 0 with `CONFIG RESETSTAT`.
     Counter,
     /// A number that may fall.
     Gauge,
-    /// Words, or a number that is the name of something.
+    /// Words, or a number that is an identifier.
     Text,
 }
 
-/// Where a value comes from.
+/// Source of a metric's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
-    /// It never changes, and is there for those who look for it.
+    /// A value that never changes, for tools that read it.
     Constant(&'static str),
-    /// It is read from the facts.
+    /// A value read from the facts.
     Facts(fn(&Facts<'_>) -> Value),
-    /// Each named generator has one. INFO has a line for each generator, with all that its section says of it.
+    /// A value of each named generator. INFO has a line for each generator, with all metrics of its section.
     Generator(fn(&Facts<'_>, &NamedStatus) -> Value),
 }
 
@@ -127,7 +126,7 @@ const fn section(title: &'static str, metrics: &'static [Metric]) -> Section {
     Section { title, is_default: true, metrics }
 }
 
-/// All sections, in INFO's order.
+/// The sections, in INFO's order.
 pub const SECTIONS: &[Section] = &[
     section("Server", SERVER),
     section("Clients", CLIENTS),
@@ -186,7 +185,7 @@ const SERVER: &[Metric] = &[
         |facts| facts.process.config_file.into()).told_as_label("getid_process_info", "config_file"),
     gauge("io_threads_active", "1 with several `io-threads`.", |facts| facts.is_threaded().into())
         .told("getid_io_threads_active"),
-    // The fork's four lines.
+    // The four lines of the fork.
     text("server_id", "The directive `server-id`; with `auto` the one that is claimed, or `none`.",
         |facts| facts.server_id.map_or_else(|| "none".into(), Value::from))
         .told_as_label("getid_server_info", "server_id"),
@@ -206,7 +205,7 @@ const CLIENTS: &[Metric] = &[
     constant("cluster_connections", "0"),
     gauge("maxclients", "The directive `maxclients`, as far as the limit of open files allows it.",
         |facts| facts.clients.max.into()).told("getid_clients_max"),
-    // Redis's are the largest of the last few seconds.
+    // Redis's values are the largest of the last few seconds.
     gauge("client_recent_max_input_buffer", "The largest input that waits to be read, of the clients that are connected \
         now, bytes.", |facts| facts.clients.input_bytes_max.into()).told("getid_client_input_max_bytes"),
     gauge("client_recent_max_output_buffer", "The largest output that waits to be taken, of the clients that are connected \
@@ -224,7 +223,7 @@ const CLIENTS: &[Metric] = &[
     gauge("monitors", "Clients that monitor.", |facts| facts.clients.monitors.into()).told("getid_monitors"),
     counter("monitors_dropped", "Monitors that fell behind and were closed.", |facts| facts.clients.monitors_dropped.into())
         .told("getid_monitors_dropped_total"),
-    // Under the names that later versions of Redis have for them.
+    // These fields have the names of later versions of Redis.
     text("paused_reason", "Why requests are held: `client_pause`, or `none`.",
         |facts| if facts.clients.pause.is_some() { "client_pause" } else { "none" }.into())
         .told_unless("getid_paused", "none")
@@ -297,7 +296,7 @@ const MEMORY: &[Metric] = &[
     text("used_memory_peak_perc", "Resident memory as a part of its peak, percent.",
         |facts| Value::percent(facts.memory.resident_bytes, facts.metrics.memory_peak()))
         .computed("100 * getid_memory_resident_bytes / getid_memory_peak_bytes"),
-    // There is no data: whatever is not the program itself is clients.
+    // There is no data: all memory apart from the program itself belongs to clients.
     gauge("used_memory_overhead", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
         .same_as("used_memory"),
     gauge("used_memory_startup", "Resident memory when the first client could connect, bytes.",
@@ -322,7 +321,7 @@ const MEMORY: &[Metric] = &[
     constant("maxmemory", "0"),
     constant("maxmemory_human", "0B"),
     constant("maxmemory_policy", "noeviction"),
-    // The allocator's memory and resident memory are the same here, so nothing lies between them.
+    // The allocator's memory and the resident memory are the same here, so no difference is shown.
     constant("allocator_frag_ratio", "1.00"),
     constant("allocator_frag_bytes", "0"),
     constant("allocator_rss_ratio", "1.00"),
@@ -393,7 +392,7 @@ const STATS: &[Metric] = &[
         .told("getid_reads_total"),
     counter("total_writes_processed", "Writes to clients.", |facts| facts.metrics.work().writes.into())
         .told("getid_writes_total"),
-    // With several threads, each serves its connections whole.
+    // With several threads, each thread reads and writes for its own connections.
     counter("io_threaded_reads_processed", "The same as `total_reads_processed` with several `io-threads`, otherwise 0.",
         |facts| if facts.is_threaded() { facts.metrics.work().reads } else { 0 }.into())
         .same_as("total_reads_processed"),
@@ -475,7 +474,7 @@ const STATS: &[Metric] = &[
     constant("active_defrag_misses", "0"),
     constant("active_defrag_key_hits", "0"),
     constant("active_defrag_key_misses", "0"),
-    // Every error reply is one that a command or the protocol gives on purpose.
+    // Commands and the protocol return every error reply on purpose.
     constant("unexpected_error_replies", "0"),
 ];
 
@@ -509,7 +508,7 @@ const CPU: &[Metric] = &[
     counter("used_cpu_user_children", "CPU time of child processes outside the kernel, seconds.",
         |facts| facts.cpu.of_children.map(|cpu| Value::s(cpu.user_us)).into())
         .told("getid_children_cpu_seconds_total").with("mode", "user"),
-    // As of the last second.
+    // The value is at most a second old.
     counter("used_cpu_sys_main_thread", "CPU time of the main thread in the kernel, seconds.",
         |facts| Value::s(facts.metrics.main_cpu().system_us))
         .told("getid_main_thread_cpu_seconds_total").with("mode", "system")
@@ -525,7 +524,7 @@ const COMMANDSTATS: &[Metric] = &[
         requests rejected before they ran, calls answered by an error.",
         |facts| of_commands(facts, |totals| {
             let CommandTotals { calls, failed, rejected, ns, .. } = *totals;
-            // In hundredths, from the exact time: many an ID takes less than a microsecond.
+            // In hundredths, from the exact time: many IDs take less than a microsecond.
             let per_call = (u128::from(ns) + 5 * u128::from(calls)) / (10 * u128::from(calls.max(1)));
             Some(Value::Parts(vec![
                 ("calls", calls.into()),

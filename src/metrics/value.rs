@@ -1,13 +1,13 @@
-//! The value of a metric, and how INFO writes it.
+//! The value of a metric, and its text in INFO.
 
 use std::fmt::{self, Write as _};
 
 use crate::text::printable::printable;
 
-/// What a metric says at one moment. `Display` is INFO's text.
+/// The value of a metric at one moment. `Display` is INFO's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing: INFO leaves the line out.
+    /// No value: INFO omits the line.
     Absent,
     /// A whole number.
     Integer(i128),
@@ -15,39 +15,39 @@ pub enum Value {
     Decimal {
         /// The number without its decimal point.
         units: u64,
-        /// How many of its digits are behind the point.
+        /// Number of digits after the point.
         decimals: u32,
     },
     /// A word or a sentence.
     Text(String),
-    /// Several numbers, each with its name: `calls=3,usec=12`.
+    /// Several values, each with its name: `calls=3,usec=12`.
     Parts(Vec<(&'static str, Value)>),
     /// A value for each label, such as a command's name; INFO has a line for each.
     Family(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// A number of nanoseconds in microseconds.
+    /// Converts nanoseconds to a number of microseconds.
     pub fn us(ns: u64) -> Value {
         Value::Decimal { units: ns, decimals: 3 }
     }
 
-    /// A number of microseconds in seconds.
+    /// Converts microseconds to a number of seconds.
     pub fn s(us: u64) -> Value {
         Value::Decimal { units: us, decimals: 6 }
     }
 
-    /// A number in hundredths.
+    /// Returns a number given in hundredths.
     pub fn hundredths(units: u64) -> Value {
         Value::Decimal { units, decimals: 2 }
     }
 
-    /// A part of a whole: `12.34%`.
+    /// Returns a part of a whole as text, such as `12.34%`.
     pub fn percent(part: u64, whole: u64) -> Value {
         Value::Text(format!("{}%", Value::hundredths(part * 10_000 / whole.max(1))))
     }
 
-    /// Bytes as Redis writes them for people: `1.50M`.
+    /// Returns bytes in Redis's form for people, such as `1.50M`.
     #[expect(clippy::cast_precision_loss, reason = "two decimals for people")]
     pub fn human(bytes: u64) -> Value {
         let float = bytes as f64;
@@ -78,8 +78,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes a text that nobody takes for several values: in one line, and without `,` and `=`. A client such as redis-py
-/// takes a value with either for a list, or for fields with values, and fails where it has both and is none.
+/// Writes a text as one line without `,` and `=`, so that no client parses it as several values. A client such as
+/// redis-py parses a value with either as a list, or as fields, and fails if the value has both and is neither.
 fn write_text(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     printable(text).chars().try_for_each(|character| {
         f.write_char(match character {

@@ -1,9 +1,9 @@
-//! What INFO says of pools of worker ids: a line each. There are at most 100 of them.
+//! INFO's lines about pools of worker ids, one line each, for at most 100 pools.
 
 use super::{Facts, Value};
 use crate::workers::PoolView;
 
-/// A line for each pool, by its name.
+/// Returns a line for each pool, by its name.
 pub(super) fn of_pools(facts: &Facts<'_>) -> Value {
     Value::Family(facts.workers.iter().map(|pool| (pool.name.clone(), of_one(pool))).collect())
 }

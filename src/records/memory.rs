@@ -1,11 +1,11 @@
-//! Records in memory: what the other stores are compared with, and what tests put in their place.
+//! Records in memory: the reference for the other stores, and their replacement in tests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use super::{About, Answer, BadRow, Key, LIST_MAX, Listed, RecordStore, RecordStoreError, Row, Stamp, Written};
 
-/// Records of this process.
+/// Records in the memory of this process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     rows: Mutex<BTreeMap<Key, Row>>,
@@ -13,12 +13,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// The record under a key.
+    /// Returns the record under a key.
     pub fn get(&self, key: &Key) -> Option<Row> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// Puts a record there whatever it was, or takes it away: what a store that lost its last writes does.
+    /// Sets or removes a record unconditionally, as a store does that lost its last writes.
     pub fn set(&self, key: Key, row: Option<Row>) {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         match row {
@@ -27,7 +27,7 @@ impl MemoryStore {
         };
     }
 
-    /// Puts a row there that is no record: what an edit by hand leaves.
+    /// Sets a row that is not a valid record, as an edit by hand leaves it.
     pub fn set_bad(&self, key: Key, bad: BadRow) {
         self.bad.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bad);
     }
@@ -39,7 +39,7 @@ impl MemoryStore {
         }
     }
 
-    /// [`RecordStore::write`], at once.
+    /// Does [`RecordStore::write`] synchronously.
     pub fn write_now(&self, key: &Key, expect: Option<Stamp>, new: &Row) -> Written {
         let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
         let found = rows.get(key);

@@ -1,14 +1,13 @@
 //! Small records that several servers share: claims, the cluster's record, leases of worker ids.
 //!
-//! A [`RecordStore`] keeps a text under each key, and a [`Stamp`] beside it that says who wrote it last and for the how
-//! many-eth time. A write names the stamp that it replaces and is done only if that is the one in the store. Each write
-//! has a stamp that no other write of the key ever had, so a writer who got no answer finds out by reading whether it
-//! was done.
+//! A [`RecordStore`] keeps a text under each key, and beside it a [`Stamp`] with its writer and a write counter. A
+//! write names the stamp that it replaces, and is done only if the store has that stamp. The stamp of a write is unique
+//! for its key, so a writer without an answer reads the record to see whether its write was done.
 //!
-//! What the texts say, and when to write which, is not known here.
+//! The texts, and the decision when to write them, belong to the callers.
 //!
-//! Invariant: of two writes that name the same stamp, one is done at most. A read shows every write whose answer came
-//! before the read was sent (it is linearizable, never a replica's).
+//! Invariant: of two writes that name the same stamp, at most one is done. A read returns every write whose answer
+//! arrived before the read was sent (it is linearizable, never a replica's).
 
 #[cfg(feature = "fleet")]
 pub mod etcd;
@@ -20,88 +19,89 @@ use std::pin::Pin;
 
 pub use getid_core::claim::Stamp;
 
-/// What a store answers, later.
+/// Future answer of a store.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordStoreError>> + Send + 'a>>;
 
-/// Bytes of a record's text at most.
+/// Most bytes of a record's text.
 pub const TEXT_BYTES_MAX: usize = 512 * 1024;
 
-/// Bytes of a key at most.
+/// Most bytes of a key.
 pub const KEY_BYTES_MAX: usize = 200;
 
-/// Rows of one [`RecordStore::list`] at most.
+/// Most rows of one [`RecordStore::list`].
 pub const LIST_MAX: usize = 1000;
 
-/// Where small records are kept. Cheap to share; it opens connections as it needs them, and every call has a deadline
-/// of its own inside (`deadline` of its constructor): a call always ends.
+/// A store of small records. Cheap to share. It opens connections as needed, and each call ends by the `deadline` of
+/// its constructor.
 pub trait RecordStore: Send + Sync + 'static {
-    /// Its address as it may be shown: without a password.
+    /// Returns the store's address, without a password.
     fn shown(&self) -> &str;
 
-    /// The record under a key.
+    /// Returns the record under a key.
     fn read<'a>(&'a self, key: &'a Key) -> Answer<'a, Option<Row>>;
 
-    /// Records whose keys begin with `prefix`, in the order of their keys (bytes), those after the key `after`; at most
-    /// `limit`, which is at most [`LIST_MAX`]. Fewer than `limit` are the last ones. A row that is no record is skipped
-    /// and named in [`Listed::bad`]; more than [`LIST_MAX`] of them refuse the list.
+    /// Lists records whose keys begin with `prefix` and follow the key `after`, in the order of their keys (bytes).
+    /// Returns at most `limit`, which is at most [`LIST_MAX`]; fewer are the last ones. A row that is not a valid
+    /// record is skipped and named in [`Listed::bad`]; more than [`LIST_MAX`] of them fail the list.
     fn list<'a>(&'a self, prefix: &'a str, after: &'a str, limit: usize) -> Answer<'a, Listed>;
 
-    /// Writes `new` if the record under the key has exactly the stamp `expect`; with `None` if there is no record.
+    /// Writes `new` if the record under the key has exactly the stamp `expect`, or if `expect` is `None` and there is
+    /// no record.
     ///
     /// # Errors
     ///
-    /// [`RecordStoreError::Unknown`]: it may have been done, or may be done later still.
+    /// [`RecordStoreError::Unknown`]: the write may have been done, or may still be done.
     /// [`RecordStoreError::Refused`]: it was not done, and will not be.
     fn write<'a>(&'a self, key: &'a Key, expect: Option<Stamp>, new: &'a Row) -> Answer<'a, Written>;
 
-    /// Writes `new` in the place of a row that is no record, as [`RecordStoreError::Damaged`] has shown it: whether it
-    /// was done, which it is only if that row is still the same.
+    /// Writes `new` in place of a row that is not a valid record, as in [`RecordStoreError::Damaged`]. Returns true if
+    /// it was done; false if the row has changed since.
     fn mend<'a>(&'a self, key: &'a Key, bad: &'a BadRow, new: &'a Row) -> Answer<'a, bool>;
 
-    /// What is made where these records are kept before the first one, for who may do so: SQL, a statement at a time,
-    /// each with its semicolon. Empty where nothing needs to be made.
+    /// Returns the SQL that creates the tables before the first record, for an administrator: one statement at a time,
+    /// each with its semicolon. Empty if nothing needs to be created.
     fn schema(&self) -> String {
         String::new()
     }
 
-    /// What this store is, and what is unsound about it: its product and version, and settings by which an
-    /// acknowledged write may be lost, each as a sentence with its remedy.
+    /// Returns the product and version of the store, and warnings: settings by which an acknowledged write may be lost,
+    /// each as a sentence with its remedy.
     fn about(&self) -> Answer<'_, About>;
 }
 
-/// What became of a write that has an answer.
+/// Result of a write with an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It was done.
+    /// The write was done.
     Done,
-    /// The record had another stamp, or was there already, or was gone: this is what it is now.
+    /// The record had another stamp, existed already, or was gone: this is its present state.
     Conflict(Option<Row>),
 }
 
-/// A record.
+/// A record with its stamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Who wrote it, and the how many-eth write it is.
+    /// Writer and write counter of the record.
     pub stamp: Stamp,
-    /// What it says, at most [`TEXT_BYTES_MAX`] bytes of UTF-8.
+    /// Text of the record, at most [`TEXT_BYTES_MAX`] bytes of UTF-8.
     pub text: String,
 }
 
-/// What a store has listed.
+/// The result of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// The records.
+    /// Valid records.
     pub rows: Vec<(Key, Row)>,
-    /// Rows between them that are no records. Their texts are left out.
+    /// Rows between them that are not valid records, without their texts.
     pub bad: Vec<BadRow>,
 }
 
 impl Listed {
-    /// Adds a row that is no record, without its text.
+    /// Adds a row that is not a valid record, without its text.
     ///
     /// # Errors
     ///
-    /// There are more than [`LIST_MAX`].
+    /// Fails if there are more than [`LIST_MAX`].
     pub fn skip(&mut self, bad: BadRow) -> Result<(), RecordStoreError> {
         if self.bad.len() == LIST_MAX {
             return Err(RecordStoreError::Refused(format!("more than {LIST_MAX} rows are no records, such as: {bad}")));
@@ -111,23 +111,23 @@ impl Listed {
     }
 }
 
-/// A row under a key of ours that is no record: its stamp or its key was edited, or another program wrote it.
+/// A row under a key of getid that is not a valid record: its stamp or its key was edited, or another program wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
-    /// Its key, as the store has it.
+    /// Key of the row, as in the store.
     pub key: String,
-    /// What is wrong with it: a sentence that begins with "the row" or "the key", and names it.
+    /// Error in the row: a sentence that begins with "the row" or "the key", and names it.
     pub what: String,
-    /// Its writer, in a SQL table.
+    /// Writer of the row, in a SQL table.
     pub writer: String,
-    /// Its beat, in a SQL table.
+    /// Beat of the row, in a SQL table.
     pub beat: i64,
-    /// Its text; in etcd the whole value.
+    /// Text of the row; in etcd the whole value.
     pub text: Vec<u8>,
 }
 
 impl BadRow {
-    /// The server-id whose claim is or was in this row: that of its key, however it is written.
+    /// Returns the server-id whose claim is or was in this row, from its key in any spelling.
     pub fn server_id(&self) -> Option<u32> {
         self.key.trim().strip_prefix(CLAIMS)?.parse().ok()
     }
@@ -139,12 +139,12 @@ impl fmt::Display for BadRow {
     }
 }
 
-/// The name of a record, such as `claim/3`: letters, digits and `.`, `_`, `-`, `:`, in parts that `/` divides.
+/// Name of a record, such as `claim/3`: letters, digits and `.`, `_`, `-`, `:`, in parts separated by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(String);
 
 impl Key {
-    /// `None` for a text that is no key.
+    /// Returns `None` if the text is not a valid key.
     pub fn new(text: impl Into<String>) -> Option<Key> {
         let text = text.into();
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:/".contains(&byte);
@@ -154,27 +154,27 @@ impl Key {
         is_key.then_some(Key(text))
     }
 
-    /// The claim of a server-id.
+    /// Returns the key of a server-id's claim.
     pub fn of_claim(server_id: u32) -> Key {
         Key(format!("{CLAIMS}{server_id}"))
     }
 
-    /// What all servers of a fleet have in common.
+    /// Returns the key of the cluster's record.
     pub fn of_cluster() -> Key {
         Key("cluster".to_owned())
     }
 
-    /// The rounds of compaction of an etcd, which all servers write.
+    /// Returns the key of etcd's compaction rounds, which all servers write.
     pub fn of_compaction() -> Key {
         Key("compaction".to_owned())
     }
 
-    /// As it is written.
+    /// Returns the text of the key.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The server-id whose claim this is.
+    /// Returns the server-id if the key is that of a claim.
     pub fn server_id(&self) -> Option<u32> {
         let id = self.0.strip_prefix(CLAIMS)?;
         id.parse().ok().filter(|number: &u32| number.to_string() == id)
@@ -187,42 +187,42 @@ impl fmt::Display for Key {
     }
 }
 
-/// What keys of claims begin with.
+/// Prefix of the keys of claims.
 pub const CLAIMS: &str = "claim/";
 
-/// What is found when a store is looked at.
+/// Product and warnings of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The product and its version, such as `etcd 3.5.28`.
+    /// Product and version, such as `etcd 3.5.28`.
     pub product: String,
-    /// Each a sentence with its remedy.
+    /// Warnings, each a sentence with its remedy.
     pub warnings: Vec<String>,
 }
 
-/// How large the database of a store is.
+/// Size of a store's database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StoreSize {
-    /// Its file, bytes: what counts against the quota.
+    /// Size of its file in bytes, which counts against the quota.
     pub bytes: u64,
-    /// The part of the file that is in use, bytes.
+    /// Used part of the file, in bytes.
     pub used_bytes: u64,
-    /// How large the file may become, bytes; `None`: the store does not say.
+    /// Quota of the file, in bytes; `None` if the store does not report it.
     pub quota_bytes: Option<u64>,
 }
 
-/// Why there is no answer.
+/// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordStoreError {
-    /// The store says so itself, and nothing was done: what it said, and the remedy. No password is in it.
+    /// The store refused the call, and nothing was done: its error, and the remedy, without a password.
     #[error("{0}")]
     Refused(String),
-    /// What is under the key is no record; nothing was done.
+    /// The row under the key is not a valid record; nothing was done.
     #[error("{0}; put back what was there before somebody edited it")]
     Damaged(Box<BadRow>),
-    /// The store could not be asked (no connection): nothing was done, and it may be well again soon.
+    /// The store was not reached, and nothing was done. It may recover soon.
     #[error("{0}")]
     Away(String),
-    /// Nobody knows whether it was done.
+    /// The result of the call is unknown.
     #[error("{0}")]
     Unknown(String),
 }

@@ -1,5 +1,5 @@
-//! The table `getid_beat`, whatever database it is in: a row for each server that uses a shared store, and one that
-//! counts rounds. What becomes of the rows is decided by [`BeatAsk::apply`]; the databases lock, read and write them.
+//! The table `getid_beat` in any database: a row for each server that uses a shared store, and one that counts rounds.
+//! [`BeatAsk::apply`] decides about the rows; the databases lock, read and write them.
 //!
 //! | `getid_beat` | |
 //! |---|---|
@@ -11,20 +11,20 @@
 //! | `address` | where an operator finds the server |
 //! | `updated` | Unix ms by the database's clock, for operators |
 //!
-//! Its name sorts before those of all other tables: tools that restore a dump table by table restore it first, so no
+//! The name sorts before those of all other tables. Tools that restore a dump table by table restore it first, so no
 //! server finds restored sequences beside its present beat.
 
 use getid_core::beat::{Nonce, ServerRow, ServerState};
 
 use super::StoreError;
 
-/// Rows of servers in one store at most.
+/// Most rows of servers in one store.
 pub(super) const SERVERS_MAX: usize = 100_000;
 
-/// Bytes of an address at most.
+/// Most bytes of an address.
 pub(super) const ADDRESS_BYTES_MAX: usize = 200;
 
-/// A row as a database has it.
+/// A row as read from a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawServer {
     pub(super) nonce: String,
@@ -36,7 +36,7 @@ pub(super) struct RawServer {
 }
 
 impl RawServer {
-    /// The row, or what is wrong with it and the remedy: it was written by hand.
+    /// Parses the row. The error of a row that was written by hand has the remedy.
     pub(super) fn read(self) -> Result<ServerRow, StoreError> {
         let bad = |column: &str, found: &str, expected: &str| {
             StoreError::Refused(format!(
@@ -63,7 +63,7 @@ impl RawServer {
     }
 }
 
-/// The rows of servers, and the number of rounds.
+/// Returns the rows of servers, and the number of rounds.
 pub(super) fn answer(rows: Vec<RawServer>) -> Result<(Vec<ServerRow>, u64), StoreError> {
     if rows.len() > SERVERS_MAX {
         return Err(StoreError::Refused(format!(
@@ -76,7 +76,7 @@ pub(super) fn answer(rows: Vec<RawServer>) -> Result<(Vec<ServerRow>, u64), Stor
     Ok((rows.into_iter().filter(|row| row.nonce != Nonce::ROUNDS).collect(), round))
 }
 
-/// A server's row does not allow what the server asked: it is to look at the rows again.
+/// Returns the error if a server's row does not permit its request: the server must read the rows again.
 pub(super) fn not_allowed() -> StoreError {
     StoreError::Unknown(
         "the row of this server in getid_beat is not as this server left it: the store may have lost writes".to_owned(),

@@ -1,14 +1,15 @@
-//! Where sequences, and records that servers share, are kept: SQLite, MySQL and PostgreSQL behind one trait for each,
-//! and what each of them says in SQL.
+//! Stores of sequences, and of records that servers share: SQLite, MySQL and PostgreSQL, behind one trait for each of
+//! both.
 //!
-//! A [`Store`] is a database that is named by its address; a [`Connection`] to it runs one statement at a time. What
-//! the database itself has decided comes back as a value: done, or a [`Verdict`], or [`StoreError::Refused`], and then
-//! nothing has changed. Whatever else happens (a socket that ends, a deadline, a task that is dropped) is
-//! [`StoreError::Unknown`]: the statement may have been done, or may still be. Its connection is used no more.
+//! A [`Store`] is a database, named by its address; a [`Connection`] to it runs one statement at a time. A decision of
+//! the database itself is returned as a value: done, a [`Verdict`], or [`StoreError::Refused`], after which nothing has
+//! changed. Every other failure (a socket that ends, a deadline, a dropped task) is [`StoreError::Unknown`]: the
+//! statement may have been done, or may still be. Its connection is not used again.
 //!
-//! Not here: when to reserve, how much, and who gets it ([`getid_core::sequence`](getid_core), `generators::sequence`).
+//! Not here: when to reserve, how much, and for which client ([`getid_core::sequence`](getid_core),
+//! `generators::sequence`).
 //!
-//! Invariant: a value is inside of at most one reservation that succeeded, whatever fails.
+//! Invariant: a value belongs to at most one successful reservation, whatever fails.
 
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod beats;
@@ -36,73 +37,73 @@ use getid_core::{Key, Reset, Spec, VALUE_MAX};
 
 pub use self::open::{open, open_all, open_records, same_store};
 
-/// What a database answers, later.
+/// Future answer of a database.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// A database that keeps sequences. Making one opens nothing.
+/// A database that keeps sequences. Creating one opens nothing.
 pub trait Store: Send + Sync {
-    /// Its address as it may be shown: without a password.
+    /// Returns the store's address, without a password.
     fn shown(&self) -> &str;
 
-    /// What its tables are.
+    /// Returns the kind of its tables.
     fn table(&self) -> Table;
 
-    /// Whether other servers may have the same rows. Not, for a file that this process has locked.
+    /// Returns true if other servers may use the same rows. False for a file that this process has locked.
     fn is_shared(&self) -> bool;
 
-    /// How many connections may be open at a time, 1 or 2.
+    /// Returns how many connections may be open at a time, 1 or 2.
     fn connections_max(&self) -> usize;
 
-    /// The SQL that makes its tables, for who may do so, a statement at a time, each with its semicolon.
+    /// Returns the SQL that creates its tables, for an administrator: one statement at a time, each with its semicolon.
     fn schema(&self) -> String;
 
-    /// Opens a connection. Native tables are made where they are missing and the user may make them; else the error
-    /// says which is missing, and how the SQL for it is printed. The caller sets the deadline.
+    /// Opens a connection. Missing native tables are created if the user has the permission; else the error names the
+    /// missing table and the command that prints its SQL. The caller sets the deadline.
     fn connect(&self) -> Answer<'_, Box<dyn Connection>>;
 }
 
-/// An open connection, for one statement at a time. Each method is a single transaction; the caller sets the deadline,
-/// and lets go of a connection that has said [`StoreError::Unknown`] or whose answer it no longer waits for.
+/// An open connection, for one statement at a time. Each method is a single transaction. The caller sets the deadline,
+/// and drops a connection that has returned [`StoreError::Unknown`] or whose answer it no longer awaits.
 pub trait Connection: Send {
-    /// What was found when it was opened.
+    /// Returns what was found when the connection was opened.
     fn about(&self) -> &About;
 
-    /// Reserves values for each of some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
+    /// Reserves values for some sequences: one answer for each, in their order. At most [`BATCH_MAX`].
     ///
-    /// With `server`, the beat of that server grows by 1 in the same transaction. If its row does not allow that the
-    /// answer is [`StoreError::Unknown`], and nothing that was reserved may be used.
+    /// With `server`, the beat of that server grows by 1 in the same transaction. If its row does not permit that, the
+    /// answer is [`StoreError::Unknown`], and the reserved values must not be used.
     fn reserve_as<'a>(&'a mut self, server: Option<Credentials>, asks: &'a [Reserve]) -> Answer<'a, Reservations>;
 
-    /// [`Connection::reserve_as`] for a tool, or in a store of one server.
+    /// Does [`Connection::reserve_as`] for a tool, or in a store of one server.
     fn reserve<'a>(&'a mut self, asks: &'a [Reserve]) -> Answer<'a, Vec<Result<Reserved, Verdict>>> {
         Box::pin(async move { Ok(self.reserve_as(None, asks).await?.each) })
     }
 
-    /// Reads and writes the rows of servers, as [`BeatAsk::apply`] says. Shared stores only.
+    /// Reads and writes the rows of servers, as [`BeatAsk::apply`] decides. Shared stores only.
     fn beat<'a>(&'a mut self, _ask: &'a BeatAsk) -> Answer<'a, BeatAnswer> {
         Box::pin(async { Err(no_beats()) })
     }
 
     /// Raises rows that are lower than their notes, and adds 1 to the beat of the server in the same transaction.
-    /// Returns that beat, and how many rows were raised; `None` if the server's row does not allow it. At most
+    /// Returns that beat and the number of raised rows; `None` if the server's row does not permit it. At most
     /// [`BATCH_MAX`] notes. Shared stores only.
     fn compare<'a>(&'a mut self, _server: Credentials, _notes: &'a [NotedRow]) -> Answer<'a, Option<Compared>> {
         Box::pin(async { Err(no_beats()) })
     }
 
-    /// Gives back the end of reservations of which nothing was given: whether the row was still as this server had left
-    /// it, and so took it. Native tables only.
+    /// Gives back the unused ends of reservations. Returns for each whether the row was still as this server had left
+    /// it, and so accepted it. Native tables only.
     ///
-    /// With `server`, nothing is given back if the row of that server does not allow it, as in
-    /// [`Connection::reserve_as`]: a store that lost writes may have another row of the same version.
+    /// With `server`, nothing is given back if the row of that server does not permit it, as in
+    /// [`Connection::reserve_as`]. A store that lost writes may have another row of the same version.
     fn give_back<'a>(&'a mut self, server: Option<Credentials>, ends: &'a [GiveBack]) -> Answer<'a, Vec<bool>>;
 
-    /// Makes new rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if there is one,
-    /// [`Verdict::Dropped`] if there was one, unless `above_dropped`: then the new one goes on above what the old one
-    /// had. At most [`BATCH_MAX`], none twice, all with the same `rows_max` and `server`.
+    /// Creates rows in one transaction: one answer for each, in their order. [`Verdict::Exists`] if the row exists,
+    /// [`Verdict::Dropped`] if it was dropped. With `above_dropped` a new row continues above the dropped one. At most
+    /// [`BATCH_MAX`], none twice, all with the same `rows_max` and `server`.
     fn create_all<'a>(&'a mut self, new: &'a [Create]) -> Answer<'a, Vec<Result<Row, Verdict>>>;
 
-    /// [`Connection::create_all`] for one row.
+    /// Does [`Connection::create_all`] for one row.
     fn create<'a>(&'a mut self, new: &'a Create) -> Answer<'a, Result<Row, Verdict>> {
         Box::pin(async move {
             let made = self.create_all(std::slice::from_ref(new)).await?.pop();
@@ -110,171 +111,172 @@ pub trait Connection: Send {
         })
     }
 
-    /// Changes a row that is there, and adds one to its generation.
+    /// Changes an existing row, and adds 1 to its generation.
     fn change<'a>(&'a mut self, key: &'a Key, change: &'a RowChange) -> Answer<'a, Result<Row, Verdict>>;
 
-    /// One row, a dropped one too.
+    /// Returns one row, even a dropped one.
     fn row<'a>(&'a mut self, key: &'a Key) -> Answer<'a, Option<Row>>;
 
-    /// Rows in the order of their names (bytes), those after the cursor `after`, at most `limit`; without those of
-    /// periods unless asked for, and without dropped ones.
+    /// Lists rows in the order of their names (bytes), from the cursor `after`, at most `limit`. Dropped rows are
+    /// omitted, and rows of periods too unless `periods` is true.
     fn list<'a>(&'a mut self, after: &'a str, limit: u32, periods: bool) -> Answer<'a, Listed>;
 
-    /// How many rows there are, without those of periods and dropped ones.
+    /// Returns the number of rows, without those of periods and dropped ones.
     fn count(&mut self) -> Answer<'_, u64>;
 
-    /// Rows whose generation has changed since `seen`, which is what an earlier answer said as `upto`; with `None`
-    /// only `upto` is asked for.
+    /// Returns the rows whose generation has changed since `seen`, the `upto` of an earlier answer. With `None` only
+    /// `upto` is returned.
     fn changes(&mut self, seen: Option<u64>) -> Answer<'_, Changes>;
 
-    /// Rows of generators: those with these names, else all, in the order of their names and [`GENERATORS_MAX`] at
-    /// most. Native tables only.
+    /// Returns rows of generators: those with these names, or all, in the order of their names, at most
+    /// [`GENERATORS_MAX`]. Native tables only.
     fn generators<'a>(&'a mut self, _names: Option<&'a [String]>) -> Answer<'a, Vec<Generator>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Begins a period of a generator, or finds its row, as [`Opening`] describes. Returns the generator's row.
-    /// Native tables only.
+    /// Begins a period of a generator, or finds its row, as [`Opening`] describes. Returns the generator's row. Native
+    /// tables only.
     fn open_period<'a>(&'a mut self, _ask: &'a Opening) -> Answer<'a, Result<Generator, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
-    /// Notes that periods have begun, as their generators' newest ones: never an earlier one than the row has, and not
-    /// where the row has another declaration. At most [`GENERATORS_MAX`]. Native tables only.
+    /// Records periods that have begun as the newest of their generators. A row with a later period or another
+    /// declaration stays unchanged. At most [`GENERATORS_MAX`]. Native tables only.
     fn begin_periods<'a>(&'a mut self, _begun: &'a [Begun]) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] in one call. Native tables only.
+    /// Closes the ended periods of a generator, and deletes their rows, [`PRUNED_MAX`] per call. Native tables only.
     fn prune<'a>(&'a mut self, _ask: &'a Prune) -> Answer<'a, Result<Pruned, Verdict>> {
         Box::pin(async { Ok(Err(no_generators())) })
     }
 
-    /// `current_max_id` of the row with this `id` in `id_generator`, or a table like it, which keeps the maximum of a
-    /// counter in Redis; `None`: there is no such row. The table's name is letters, digits and underscores.
+    /// Returns `current_max_id` of the row with this `id` in `id_generator` or a similar table, which keeps the maximum
+    /// of a counter in Redis. `None` if there is no such row. The table's name has letters, digits and underscores
+    /// only.
     fn maximum<'a>(&'a mut self, _table: &'a str, _id: i64) -> Answer<'a, Result<Option<i64>, Verdict>> {
         let said = "a table of maximums is adopted from a store in MySQL or PostgreSQL with 'sequence-table native'";
         Box::pin(async move { Ok(Err(Verdict::Unsupported(said.to_owned()))) })
     }
 
-    /// Writes a copy of the store into an empty file, as it is at one moment. Fails if that takes longer than
-    /// [`BACKUP_TIME_MAX`]. Files of this server's own only.
+    /// Writes a copy of the store, as of one moment, into an empty file. Fails if that takes longer than
+    /// [`BACKUP_TIME_MAX`]. For a file that only this server uses.
     fn backup<'a>(&'a mut self, _to: &'a Path) -> Answer<'a, ()> {
         let said =
             "it is kept by a database server, whose own tools make backups: mysqldump --single-transaction, pg_dump";
         Box::pin(async move { Err(StoreError::Refused(said.to_owned())) })
     }
 
-    /// The tokens of Tinyid's clients, which are in a table `tiny_id_token` beside any of the tables of sequences:
-    /// [`TOKENS_MAX`] and one at most. `None`: there is no such table.
+    /// Returns the tokens of Tinyid's clients, from a table `tiny_id_token` beside any of the tables of sequences: at
+    /// most [`TOKENS_MAX`] plus one. `None` if there is no such table.
     fn tokens(&mut self) -> Answer<'_, Option<Vec<Token>>> {
         Box::pin(async { Ok(None) })
     }
 }
 
-/// A row of `tiny_id_token`: who has this token may ask for this bizType. One token may have several.
+/// A row of `tiny_id_token`: a client with this token may request this bizType. One token may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// The secret.
+    /// The secret token.
     pub token: String,
-    /// The name of a sequence.
+    /// Name of a sequence.
     pub biz_type: String,
 }
 
-/// Rows of `tiny_id_token` that count.
+/// Most rows of `tiny_id_token` that are used.
 pub const TOKENS_MAX: usize = 10_000;
 
-/// How long a backup may take: reservations wait behind it.
+/// Longest time of a backup: reservations wait during it.
 pub const BACKUP_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Sequences of one [`Connection::reserve`] at most.
+/// Most sequences of one [`Connection::reserve`].
 pub const BATCH_MAX: usize = 64;
 
-/// Which tables a store has.
+/// Kind of a store's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
-    /// Our own.
+    /// getid's own tables.
     Native,
-    /// `leaf_alloc`, as Leaf has it.
+    /// Leaf's table `leaf_alloc`.
     Leaf,
-    /// `tiny_id_info`, as Tinyid has it.
+    /// Tinyid's table `tiny_id_info`.
     Tinyid,
 }
 
-/// What is found when a store is opened.
+/// Facts found when a store is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The database and its version, such as `MariaDB 10.11.6`.
     pub product: String,
-    /// Which store this is, for ever: drawn when its tables were made. Of tables of others, made from its address.
+    /// Permanent id of the store, drawn when its tables were created. For tables of Leaf and Tinyid it is derived from
+    /// the address.
     pub uuid: String,
-    /// How far its clock is ahead of this machine's, ms, is the caller's to find out: its Unix time, ms.
+    /// Time of its clock, in Unix ms. The caller computes the distance to this machine's clock.
     pub unix_ms: i64,
     /// Settings by which a commit may be lost, each as a sentence with its remedy.
     pub warnings: Vec<String>,
 }
 
-/// Values that are wanted of a sequence.
+/// A request for values of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
-    /// Which.
+    /// Key of the sequence.
     pub key: Key,
-    /// How many, 1 to [`getid_core::RESERVED_MAX`]. Tables of others may have rules of their own for that.
+    /// Number of values, 1 to [`getid_core::RESERVED_MAX`]. Tables of Leaf and Tinyid may have their own rules for it.
     pub values: u32,
-    /// None below it is wanted: the row goes up to it first. 0: whatever comes next.
+    /// Lowest acceptable value: the row is raised to it first. 0 accepts any value.
     pub floor: i64,
 }
 
 /// The row of a generator that counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generator {
-    /// Its name.
+    /// Name of the generator.
     pub name: String,
-    /// The words that declare it, without its name and `cache`.
+    /// Words that declare it, without its name and `cache`.
     pub declaration: String,
-    /// How often its counter begins again: a word of [`getid_core::Reset`].
+    /// Interval after which its counter begins again: a word of [`getid_core::Reset`].
     pub reset: String,
-    /// The newest period that has begun, as [`getid_core::Reset::period`] writes it; empty: none has, or it has one
+    /// Newest period that has begun, in the form of [`getid_core::Reset::period`]. Empty if none has, or if it has one
     /// counter for all time.
     pub newest: String,
-    /// The last day (`yyyyMMdd`) whose periods are closed: they are never begun again. Empty: no period is closed.
+    /// Last day (`yyyyMMdd`) whose periods are closed: they never begin again. Empty if no period is closed.
     pub closed_through: String,
 }
 
-/// A period of a generator that a server is about to draw from.
+/// Request to open a period of a generator before a server draws from it.
 ///
-/// The counter's row is created if it is missing, and the generator's row is kept. Both happen under one lock, so a
-/// period that [`Connection::prune`] has closed is not begun again.
+/// The counter's row is created if it is missing, and the generator's row is written. Both happen under one lock, so a
+/// period that [`Connection::prune`] has closed does not begin again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// Key of the counter's row.
     pub key: Key,
-    /// [`Generator::declaration`] of this server.
+    /// The declaration on this server, as in [`Generator::declaration`].
     pub declaration: String,
-    /// How often the counter begins again.
+    /// Interval after which the counter begins again.
     pub reset: Reset,
     /// Options of the counter's row, if it is created.
     pub spec: Spec,
-    /// The first value of a created row is not below it.
+    /// Lower bound for the first value of a created row.
     pub floor: i64,
     /// Whether a missing row may be created. Else [`Verdict::NoSuch`].
     pub may_begin: bool,
-    /// Whether it is a serial number. The options of its row are those of its declaration; a sequence's are changed by
-    /// `SEQUENCE ALTER` alone.
+    /// Whether it is a serial number. The options of its row are those of its declaration; only `SEQUENCE ALTER`
+    /// changes those of a sequence.
     pub is_serial: bool,
-    /// When the period begins, Unix ms; `i64::MIN`: there is only one.
+    /// Start of the period, in Unix ms; `i64::MIN` if there is only one period.
     pub from_unix_ms: i64,
-    /// Whether the period has begun by the store's clock. A server creates the row of the next one a little before.
+    /// Whether the period has begun by the store's clock. A server creates the row of the next one shortly before.
     pub has_begun: bool,
-    /// Whether the declaration replaces another one that the generator's row has. Else [`Verdict::Declared`].
+    /// Whether the declaration replaces another one in the generator's row. Else [`Verdict::Declared`].
     pub redeclares: bool,
-    /// The server that asks, as in [`Connection::reserve_as`].
+    /// The requesting server, as in [`Connection::reserve_as`].
     pub server: Option<Credentials>,
 }
 
 impl Generator {
-    /// The newest period as one of a generator that begins again so often: the one in which it has begun, or that
-    /// begins with it.
+    /// Returns the newest period in terms of another `reset`: the one in which it began, or which begins with it.
     fn newest_as(&self, reset: Reset) -> String {
         let before = Reset::ALL.into_iter().find(|before| before.word() == self.reset);
         let stamp = before.and_then(|before| before.first_of(&self.newest));
@@ -283,7 +285,8 @@ impl Generator {
 }
 
 impl Opening {
-    /// Why the period may not be drawn from, by the row of its generator. A closed period is before the newest one.
+    /// Returns why the period must not be drawn from, by the row of its generator. A closed period is before the newest
+    /// one.
     pub fn refused_by(&self, found: &Generator) -> Option<Verdict> {
         if found.declaration != self.declaration && !self.redeclares {
             let (stored, asked) = (found.declaration.clone(), self.declaration.clone());
@@ -299,30 +302,29 @@ impl Opening {
 pub struct Begun {
     /// Key of its counter.
     pub key: Key,
-    /// [`Generator::declaration`] of the server in which it has begun.
+    /// The declaration on the server in which it has begun, as in [`Generator::declaration`].
     pub declaration: String,
 }
 
-/// Ended periods of a generator that are to be removed.
+/// Request to remove ended periods of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
     /// Name of the generator.
     pub name: String,
-    /// The last day whose periods are removed, if they ended by its end. The newest period, and others of its day,
-    /// stay.
+    /// Last day whose periods are removed, if they ended by its end. The newest period, and others of its day, stay.
     pub through: Day,
     /// Whether they are closed and deleted. Else they are only counted.
     pub deletes: bool,
 }
 
-/// What [`Connection::prune`] found.
+/// Result of [`Connection::prune`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Number of rows that it removes, those of later calls included.
+    /// Number of rows to remove, those of later calls included.
     pub rows: u64,
-    /// The first of their periods.
+    /// First of their periods.
     pub first: String,
-    /// The last of them.
+    /// Last of their periods.
     pub last: String,
     /// Number of rows that this call deleted.
     pub deleted: u64,
@@ -333,25 +335,25 @@ pub struct Pruned {
 pub struct Day(jiff::civil::Date);
 
 impl Day {
-    /// The day of a text, `2026-01-31` or `20260131`.
+    /// Parses a day such as `2026-01-31` or `20260131`.
     pub fn parse(text: &str) -> Option<Day> {
         let format = if text.contains('-') { "%Y-%m-%d" } else { "%Y%m%d" };
         jiff::civil::Date::strptime(format, text).ok().filter(|date| (0..=9999).contains(&date.year())).map(Day)
     }
 
-    /// The day of a time in UTC.
+    /// Returns the day of a time in UTC.
     #[cfg(feature = "sqlite")]
     fn of_unix_ms(unix_ms: i64) -> Option<Day> {
         let time = jiff::Timestamp::from_millisecond(unix_ms).ok()?;
         Some(Day(time.to_zoned(jiff::tz::TimeZone::UTC).date()))
     }
 
-    /// It as `yyyyMMdd`.
+    /// Returns the day as `yyyyMMdd`.
     pub fn text(&self) -> String {
         self.0.strftime("%Y%m%d").to_string()
     }
 
-    /// The day before the first one of a period; `None`: there is none.
+    /// Returns the day before the first one of a period; `None` if there is none.
     #[cfg(feature = "sqlite")]
     fn before(period: &str) -> Option<Day> {
         let first = Reset::ALL.into_iter().find_map(|reset| reset.first_of(period))?;
@@ -359,7 +361,7 @@ impl Day {
         day.0.yesterday().ok().map(Day)
     }
 
-    /// The last month, and the last year, that have ended by the end of this day, as periods.
+    /// Returns the last month and the last year that have ended by the end of this day, as periods.
     #[cfg(feature = "sqlite")]
     fn month_and_year(&self) -> (String, String) {
         let next = self.0.tomorrow().unwrap_or(self.0);
@@ -367,7 +369,7 @@ impl Day {
         (before.strftime("%Y%m").to_string(), format!("{:04}", next.year().saturating_sub(1)))
     }
 
-    /// Whether a period has ended by the end of this day.
+    /// Returns true if a period has ended by the end of this day.
     #[cfg(any(feature = "mysql", feature = "postgres"))]
     fn ends(&self, period: &str) -> bool {
         let (month, year) = self.month_and_year();
@@ -380,69 +382,69 @@ impl Day {
     }
 }
 
-/// Generators of one answer of [`Connection::generators`] at most.
+/// Most generators in one answer of [`Connection::generators`].
 pub const GENERATORS_MAX: usize = 10_000;
 
-/// Rows that one [`Connection::prune`] deletes at most.
+/// Most rows that one [`Connection::prune`] deletes.
 pub const PRUNED_MAX: u64 = 5_000;
 
 /// A reservation that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// The first value.
+    /// First value.
     pub first: i64,
-    /// The last one, inclusive; below `first` if the row has reached its max.
+    /// Last value, inclusive; below `first` if the row has reached its max.
     pub last: i64,
-    /// What `next` was before.
+    /// The row's `next` before the reservation.
     pub found_next: i64,
-    /// The row as it is now.
+    /// The row after the reservation.
     pub row: Row,
 }
 
-/// What a transaction showed of the server that asked for it.
+/// State of the requesting server as of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beaten {
-    /// The server's beat after it.
+    /// The server's beat after the transaction.
     pub beat: u64,
-    /// The instance of the database, as in [`BeatAnswer::instance`].
+    /// Instance of the database, as in [`BeatAnswer::instance`].
     pub instance: String,
 }
 
-/// The answer to [`Connection::reserve_as`].
+/// Answer to [`Connection::reserve_as`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservations {
-    /// What it showed of the server, if there was one.
+    /// State of the server, if the request named one.
     pub server: Option<Beaten>,
     /// One answer for each sequence.
     pub each: Vec<Result<Reserved, Verdict>>,
 }
 
-/// What a server noted of a row.
+/// A server's note of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedRow {
     /// Key of the row.
     pub key: Key,
     /// The row's `next`.
     pub next: i64,
-    /// Its generation.
+    /// The row's generation.
     pub generation: u64,
-    /// When it was made, Unix ms by the database's clock; 0 where tables do not have it.
+    /// Creation time, in Unix ms by the database's clock; 0 if the table lacks it.
     pub created_unix_ms: i64,
 }
 
 impl NotedRow {
-    /// Whether a row of this generation and creation was dropped and made anew since.
+    /// Returns true if the row was dropped and created again since, by its present generation and creation time.
     pub fn is_older_than(&self, generation: u64, created_unix_ms: i64) -> bool {
         generation > self.generation && created_unix_ms != self.created_unix_ms
     }
 }
 
-/// What came of [`Connection::compare`].
+/// Result of [`Connection::compare`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The server's beat after it.
+    /// The server's beat after the comparison.
     pub beat: u64,
-    /// Number of rows that were lower than their notes.
+    /// Number of rows that were missing or lower than their notes.
     pub raised: usize,
 }
 
@@ -454,137 +456,137 @@ fn no_beats() -> StoreError {
     StoreError::Refused("a store of one server keeps no beats".to_owned())
 }
 
-/// The end of what was reserved, of which nothing was given.
+/// The unused end of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveBack {
-    /// Of which sequence.
+    /// Key of the sequence.
     pub key: Key,
-    /// The row's version as the last reservation of this server has left it.
+    /// Version of the row after the last reservation of this server.
     pub version: u64,
-    /// The first value that was not given: the row's `next` from now on.
+    /// First unused value, which becomes the row's `next`.
     pub next: i64,
 }
 
-/// A row to be made.
+/// A row to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
-    /// Which.
+    /// Key of the row.
     pub key: Key,
-    /// What is said of it.
+    /// Options of the row.
     pub spec: Spec,
-    /// Whether it may take the name of one that was dropped, and goes on above it.
+    /// Whether it may take the name of a dropped row, and continue above that.
     pub above_dropped: bool,
-    /// Whether it may take such a name and begin at its start, if that was dropped so many ms ago: nobody has values of
-    /// it then.
+    /// Whether it may take such a name and begin at its start if the row was dropped at least so many ms ago. Then no
+    /// server has values of it.
     pub fresh_after_ms: Option<i64>,
-    /// The first value is not below it: other stores, or the notes of this server, have values of this name. 0: none
-    /// have. With `fresh_after_ms` it does not count.
+    /// Lower bound for the first value, because other stores or this server's notes have values of this name. 0 if none
+    /// have. Ignored with `fresh_after_ms`.
     pub floor: i64,
-    /// Rows there may be (`sequence-max`), 0: any number. [`Verdict::TooMany`] if there are.
+    /// Most rows of the store (`sequence-max`), 0 for any number. [`Verdict::TooMany`] at that number.
     pub rows_max: u64,
-    /// The server that makes it, as in [`Connection::reserve_as`]; `None` for a tool, or in a store of one server.
+    /// The requesting server, as in [`Connection::reserve_as`]; `None` for a tool, or in a store of one server.
     pub server: Option<Credentials>,
 }
 
-/// How a row changes.
+/// A change of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RowChange {
-    /// The next value is past `last`, and [`Verdict::Lower`] if it is so already.
+    /// Raises the row past `last`. [`Verdict::Lower`] if it is past it already.
     Raise {
-        /// The last value that counts as given.
+        /// Last value that counts as given.
         last: i64,
-        /// `Some`: a mark of [`RowState::WentBack`] is removed, also if the row is past `last` already. A marked row
-        /// goes past this value too: the row's `next` by the notes of this server, 0 without notes.
+        /// `Some` removes a mark of [`RowState::WentBack`], even if the row is past `last` already. A marked row is
+        /// raised past this value too: the row's `next` by this server's notes, 0 without notes.
         settles: Option<i64>,
     },
-    /// Other options. `next` goes up to `next_from`, at least to what it is, and to a value of the new ones.
+    /// Changes the options. `next` becomes a value of the new options, at least `next_from` and its present value.
     Alter {
-        /// The new ones.
+        /// The new options.
         spec: Spec,
-        /// Of several stores, the highest of all.
+        /// Highest `next` of all stores.
         next_from: i64,
     },
-    /// Nobody gets anything of it any more; a tombstone keeps how far it was.
+    /// Drops the sequence: it gives no more values, and a tombstone keeps its position.
     Drop,
-    /// The row was found lower than what a server had of it: it goes past that, and gives nothing until it is raised or
-    /// confirmed.
+    /// Marks a row that is lower than a server's values: it is raised past them, and gives no values until it is raised
+    /// or confirmed.
     WentBack {
-        /// The row's `next` as the server had it.
+        /// The row's `next` in that server's memory.
         had_next: i64,
     },
-    /// The row is marked so, and another server had more of it than who marked it: it goes past that as well, so that
-    /// one confirmation is enough for all. [`Verdict::Lower`] if it is there already, or is not marked.
+    /// Raises a marked row past the values of another server, so that one confirmation suffices for all.
+    /// [`Verdict::Lower`] if it is past them already, or is not marked.
     HadMore {
-        /// The row's `next` as that server had it.
+        /// The row's `next` in that server's memory.
         had_next: i64,
     },
-    /// The mark is taken off.
+    /// Removes the mark.
     Confirm,
 }
 
-/// One row.
+/// A row of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Of which sequence.
+    /// Key of the sequence.
     pub key: Key,
-    /// The first value that nobody has reserved.
+    /// First value that is not reserved.
     pub next: i64,
-    /// One more with each reservation.
+    /// Grows by one with each write of the row.
     pub version: u64,
-    /// One more with each [`RowChange`].
+    /// Grows by one with each [`RowChange`].
     pub generation: u64,
-    /// What is said of it.
+    /// Options of the sequence.
     pub spec: Spec,
-    /// Whether values may be had of it.
+    /// State of the row.
     pub state: RowState,
-    /// When it was made, Unix ms by the database's clock; 0 where nobody knows.
+    /// Creation time, in Unix ms by the database's clock; 0 if unknown.
     pub created_unix_ms: i64,
-    /// When it was changed last.
+    /// Time of the last change, in Unix ms by the database's clock.
     pub updated_unix_ms: i64,
 }
 
 impl Row {
-    /// The last value that counts as given; one below its start if there is none.
+    /// Returns the last value that counts as given; one increment below its first value if there is none.
     pub fn last(&self) -> i64 {
         let increment = i64::from(self.spec.increment);
         self.next.min(VALUE_MAX.saturating_add(increment)) - increment
     }
 }
 
-/// Whether a row gives values.
+/// State of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowState {
-    /// It does.
+    /// The row gives values.
     Live,
-    /// It was dropped.
+    /// The row was dropped.
     Dropped,
-    /// It was found lower than what a server had of it.
+    /// The row was found lower than the values that a server had of it.
     WentBack,
 }
 
 /// A page of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// The rows that can be read.
+    /// Rows that can be read.
     pub rows: Vec<Row>,
-    /// Those that cannot: somebody has written them by hand.
+    /// Rows that cannot be read, because they were edited by hand.
     pub bad: Vec<BadRow>,
-    /// The cursor of the next page; `None` after the last.
+    /// Cursor of the next page; `None` after the last.
     pub next: Option<String>,
 }
 
 /// A row that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRow {
-    /// Its name, which may be one that no sequence can have.
+    /// Name of the row, which may not be a valid name of a sequence.
     pub name: String,
-    /// What is wrong with it, and the remedy.
+    /// The error in the row, and the remedy.
     pub said: String,
 }
 
 impl Listed {
-    /// A page of rows that were asked for with this limit, each with its name and its period; `None` for one that is
-    /// not a sequence's and not listed.
+    /// Builds a page from rows with their names and periods. The row is `None` if it is not a sequence's, and is not
+    /// listed.
     ///
     /// `each` has every row that the database returned: a page with fewer than `limit` is the last one.
     pub fn new(limit: u32, each: impl Iterator<Item = (String, String, Option<Result<Row, String>>)>) -> Listed {
@@ -604,88 +606,88 @@ impl Listed {
         listed
     }
 
-    /// The name and the period of a cursor, which is whatever somebody has typed.
+    /// Splits a cursor, which may be any text, into name and period.
     pub fn cursor(after: &str) -> (&str, &str) {
         after.rsplit_once('@').unwrap_or((after, ""))
     }
 }
 
-/// What has changed in a store.
+/// Changes in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// What to ask for the next time.
+    /// Value of `seen` for the next call.
     pub upto: u64,
-    /// The rows and their generations. Never more than 1,000: with more, `upto` is where to go on.
+    /// Changed rows with their generations, at most 1,000. If there are more, `upto` is where the next call continues.
     pub rows: Vec<(Key, u64)>,
 }
 
-/// Why a statement that was done has done nothing: what the row says.
+/// Reason why a completed statement changed nothing: the state of the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is no row.
     NoSuch,
-    /// There is one.
+    /// The row exists.
     Exists(Box<Row>),
-    /// It was dropped.
+    /// The row was dropped.
     Dropped {
-        /// The last value that counts as given.
+        /// Last value that counts as given.
         last: i64,
     },
-    /// It has the mark of a store that went back.
+    /// The row has the mark of a store that went back.
     WentBack {
-        /// The first value that nobody has reserved.
+        /// First value that is not reserved.
         next: i64,
     },
-    /// It would go back.
+    /// The change would lower the row.
     Lower {
-        /// The row as it is.
+        /// The present row.
         row: Box<Row>,
     },
-    /// There are as many rows as may be.
+    /// The store has its maximum of rows.
     TooMany {
-        /// How many.
+        /// The maximum.
         max: u64,
     },
-    /// The generator has begun a later period than the one that was asked for.
+    /// The generator has begun a later period than the requested one.
     Newer {
-        /// Its newest one.
+        /// The generator's newest period.
         period: String,
     },
-    /// The generator's row has another declaration than the server that asked.
+    /// The generator's row has another declaration than the requesting server.
     Declared {
-        /// The one of the row.
+        /// Declaration in the row.
         stored: String,
-        /// The one of the server.
+        /// Declaration of the server.
         asked: String,
     },
-    /// The row cannot be used: a step of 0, a remainder that is not below delta. What, and the remedy.
+    /// The row cannot be used, such as a step of 0 or a remainder that is not below delta. The text has the remedy.
     BadRow(String),
-    /// These tables have no such thing: what is done instead.
+    /// These tables lack the operation. The text names an alternative.
     Unsupported(String),
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database says so itself, and nothing has changed: what it said, and the remedy where one is known. No
-    /// passwords are in it.
+    /// The database refused the statement, and nothing has changed. The text has its error, and the remedy if known,
+    /// without passwords.
     #[error("{0}")]
     Refused(String),
-    /// Nobody knows whether it was done.
+    /// The result of the statement is unknown.
     #[error("{0}")]
     Unknown(String),
 }
 
-/// Why there is no connection to a server.
+/// Reason why there is no connection to a server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 struct NotConnected {
     error: StoreError,
-    /// Whether nobody has answered who could refuse it: the same address may do in a moment.
+    /// Whether no server that could refuse it has answered: the same address may work in a moment.
     is_away: bool,
 }
 
-/// Refuses a store that is not the one of an address with `uuid=`; `found` is empty where the database has no tables of
-/// getid. A server without notes cannot tell an empty replacement from a new store otherwise.
+/// Fails if a store differs from the `uuid=` of its address. `found` is empty if the database has no tables of getid.
+/// Without it a server without notes cannot distinguish an empty replacement from a new store.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn check_pinned(address: &crate::text::store_url::ServerAddress, found: &str) -> Result<(), StoreError> {
     let Some(uuid) = &address.uuid else { return Ok(()) };

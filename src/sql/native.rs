@@ -1,20 +1,20 @@
-//! The rows of getid's own tables: how one is read, and what becomes of it, whatever database it is in.
+//! Rows of getid's own tables: parsing, and changes, for all databases.
 //!
 //! The tables are the same in all three, with the column types of each:
 //!
 //! | `getid_store` | a single row |
 //! |---|---|
 //! | `id` | always 1 |
-//! | `uuid` | which store this is, for ever |
-//! | `changes` | one more in each transaction that creates a row or changes one ([`RowChange`]), so in the order of commits |
+//! | `uuid` | permanent id of the store |
+//! | `changes` | grows by one in each transaction that creates or changes a row ([`RowChange`]), in commit order |
 //!
 //! | `getid_sequence` | a row for each sequence, and for each period of a serial number |
 //! |---|---|
 //! | `name`, `period` | the primary key, compared byte for byte; `period` is empty for a sequence |
-//! | `next` | the first value that nobody has reserved |
-//! | `version` | one more whenever the row is written, by whatever statement |
-//! | `generation` | one more with each [`RowChange`] |
-//! | `changed` | what `getid_store.changes` was at the last of them; has an index |
+//! | `next` | the first value that is not reserved |
+//! | `version` | grows by one with each write of the row, by any statement |
+//! | `generation` | grows by one with each [`RowChange`] |
+//! | `changed` | the value of `getid_store.changes` at the last of them; has an index |
 //! | `start`, `increment`, `offset_`, `cache`, `max_value`, `policy` | [`Spec`]; `policy` is `''`, `wait` or `error` |
 //! | `state` | `live`, `dropped` or `went-back` |
 //! | `created`, `updated` | Unix ms by the database's clock |
@@ -23,18 +23,19 @@
 //! |---|---|
 //! | `name` | the primary key |
 //! | `declaration` | the words that declare it on all servers |
-//! | `reset` | how often its counter begins again |
+//! | `reset` | interval after which its counter begins again |
 //! | `newest` | the newest period that has begun |
-//! | `closed_through` | the last day whose periods are never begun again |
+//! | `closed_through` | the last day whose periods never begin again |
 //! | `updated` | Unix ms by the database's clock |
 //!
-//! A row of `getid_generator` changes while the row of `getid_store` is locked.
+//! A row of `getid_generator` changes while the row of `getid_store` is locked, except that `begin_periods` raises
+//! `newest` without that lock.
 //!
-//! What is decided here is a function of the row as it was read, inside of the transaction that writes it. SQLite asks
-//! for each row; a database server for all but a reservation, which is one statement there.
+//! The functions here decide about a row as it was read, inside the transaction that writes it. SQLite uses them for
+//! each row; a database server for all operations but a reservation, which is one statement there.
 //!
-//! Invariant: `next` goes down by [`given_back`] only, and `version` goes up with each write. So a row of a version
-//! that a server knows is as that server has left it.
+//! Invariant: only [`given_back`] lowers `next`, and each write increases `version`. So a row of a version that a
+//! server knows is as that server has left it.
 
 use getid_core::{INCREMENT_MAX, Key, RESERVED_MAX, Reset, Spec, Stamp, VALUE_MAX, WaitPolicy};
 
@@ -45,10 +46,10 @@ use super::{
 };
 use crate::text::printable::printable;
 
-/// The version of these tables.
+/// Version of these tables.
 pub(super) const SCHEMA_VERSION: i64 = 1;
 
-/// A row as a database has it: any numbers, any words.
+/// A row as read from a database, with unchecked numbers and words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RawRow {
     pub(super) name: String,
@@ -67,14 +68,14 @@ pub(super) struct RawRow {
     pub(super) updated: i64,
 }
 
-/// The columns of [`RawRow`], in its order.
+/// Columns of [`RawRow`], in its order.
 pub(super) const COLUMNS: &str = "name, period, next, version, generation, start, increment, offset_, cache, \
                                   max_value, policy, state, created, updated";
 
-/// The columns of [`Generator`], in its order.
+/// Columns of [`Generator`], in its order.
 pub(super) const GENERATOR_COLUMNS: &str = "name, declaration, reset, newest, closed_through";
 
-/// What is said of a row under whose name no sequence can be. Its numbers may be in use, so it is not to be deleted.
+/// Returns the error of a row whose name is not valid. Its numbers may be in use, so the remedy is not to delete it.
 fn no_key(shown: &str, name: &str, period: &str) -> String {
     let shown = shown.escape_debug();
     let [name, period] = [name, period].map(|text| printable(&text.replace('\'', "''")).into_owned());
@@ -85,7 +86,7 @@ fn no_key(shown: &str, name: &str, period: &str) -> String {
 }
 
 impl RawRow {
-    /// The row, or what is wrong with it and the remedy: somebody else has written it.
+    /// Parses the row. Returns the error in a row that was edited, with the remedy.
     pub(super) fn read(self) -> Result<Row, String> {
         let RawRow { name, period, .. } = &self;
         let key = if period.is_empty() { Key::new(name) } else { Key::of_period(name, period) };
@@ -137,15 +138,15 @@ impl RawRow {
     }
 }
 
-/// A page of rows as a database has them.
+/// Returns a page of rows as read from a database.
 pub(super) fn listed(limit: u32, rows: Vec<RawRow>) -> Listed {
     Listed::new(limit, rows.into_iter().map(|row| (row.name.clone(), row.period.clone(), Some(row.read()))))
 }
 
-/// The largest `next`: past the last value that there is, and with room for what one more step adds.
+/// Largest `next`: past the last possible value, with room for one more step.
 pub(super) const NEXT_MAX: i64 = VALUE_MAX + 100_000_000_000_000_000;
 
-/// The word of a state.
+/// Returns the word of a state.
 pub(super) fn state_word(state: RowState) -> &'static str {
     match state {
         RowState::Live => "live",
@@ -154,7 +155,7 @@ pub(super) fn state_word(state: RowState) -> &'static str {
     }
 }
 
-/// The word of a policy.
+/// Returns the word of a policy.
 pub(super) fn policy_word(policy: Option<WaitPolicy>) -> &'static str {
     match policy {
         None => "",
@@ -163,17 +164,17 @@ pub(super) fn policy_word(policy: Option<WaitPolicy>) -> &'static str {
     }
 }
 
-/// A number as a column has it.
+/// Converts a number to the type of a column.
 pub(super) fn column(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The last value that counts as given: what is before `next`.
+/// Returns the last value that counts as given: the one before `next`.
 pub(super) fn last_of(row: &Row) -> i64 {
     row.next - i64::from(row.spec.increment)
 }
 
-/// Why a row that is there gives nothing; `None` if it does.
+/// Returns why a row gives no values; `None` if it gives some.
 pub(super) fn refusal(row: &Row) -> Option<Verdict> {
     match row.state {
         RowState::Live => None,
@@ -182,7 +183,7 @@ pub(super) fn refusal(row: &Row) -> Option<Verdict> {
     }
 }
 
-/// What a reservation makes of a row. Where the max is reached the row stays as it is.
+/// Returns a reservation from a row, with the row after it. A row that has reached its max stays as it is.
 pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Reserved, Verdict> {
     if let Some(refusal) = refusal(row) {
         return Err(refusal);
@@ -201,53 +202,53 @@ pub(super) fn reserved(row: &Row, ask: &Reserve, now_unix_ms: i64) -> Result<Res
     Ok(Reserved { first, last: first + (values - 1) * increment, found_next: row.next, row: after })
 }
 
-/// How many values an ask may have.
+/// Returns the number of requested values.
 pub(super) fn values_of(ask: &Reserve) -> i64 {
     ask.values.clamp(1, RESERVED_MAX).into()
 }
 
-/// Below which it wants none.
+/// Returns the lower bound of a request.
 pub(super) fn floor_of(ask: &Reserve) -> i64 {
     ask.floor.min(VALUE_MAX + 1)
 }
 
-/// Values that a server reserved so long ago, ms, are given no more under another declaration: it throws them away
-/// within a second or two, or `sequence-ride-out-s` after it last reached the store.
+/// Age in ms above which reserved values cannot be given under another declaration. A server discards them within a
+/// second or two, or `sequence-ride-out-s` after it last reached the store.
 const HELD_MS_MAX: i64 = 86_400_000;
 
-/// What becomes of a generator's row, and of its counters, when a period is opened.
+/// Result of opening a period: the generator's row, and changes of its counters.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PeriodOpening {
     pub(super) generator: Generator,
-    /// The counter's row, if it is to be written: created, raised or given back its life.
+    /// The counter's row, if it must be written: created, raised or revived.
     pub(super) row: Option<Row>,
-    /// What becomes of the generator's other rows.
+    /// Change of the generator's other rows.
     pub(super) others: Others,
 }
 
-/// What becomes of the other rows of a generator whose period is opened.
+/// Change of the other rows of a generator whose period is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Others {
-    /// Nothing.
+    /// No change.
     Stay,
-    /// Rows that servers may hold values of get a new generation, so that these are thrown away.
+    /// Rows whose values servers may hold get a new generation, so that those are discarded.
     Renewed,
-    /// Live rows whose periods have this length are dropped: the generator counted by them before.
+    /// Live rows whose periods have this length are dropped: the generator used them for its previous interval.
     Dropped {
-        /// Bytes of such a period.
+        /// Length of such a period, in bytes.
         length: usize,
     },
 }
 
-/// Which rows of other lengths than a period's count for its floor: those that were written at `since_unix_ms` or
+/// Selects rows with periods of other lengths that count for a period's floor. They were written at `since_unix_ms` or
 /// later, and have no period or one that is not before `year`.
 pub(super) struct Recent {
     pub(super) since_unix_ms: i64,
     pub(super) year: String,
 }
 
-/// The rows that a period's row is created above, if it is: a generator that began again more often, or less, has given
-/// the texts of this period from them, or may still. Its texts show the time, so earlier rows do no harm.
+/// Returns the rows above which a period's row is created. A generator that had a longer or shorter interval has given
+/// the texts of this period from them, or may still. Its texts contain the time, so earlier rows do no harm.
 pub(super) fn recent(ask: &Opening) -> Recent {
     let since_unix_ms = ask.from_unix_ms.saturating_sub(HELD_MS_MAX);
     // The zone may be half a day from UTC.
@@ -255,7 +256,7 @@ pub(super) fn recent(ask: &Opening) -> Recent {
     Recent { since_unix_ms: since_unix_ms.max(0), year: year.filter(|_| since_unix_ms > 0).unwrap_or_default() }
 }
 
-/// Opens a period. `highest` is the largest `next` of the [`recent`] rows.
+/// Returns the changes that open a period. `highest` is the largest `next` of the [`recent`] rows.
 pub(super) fn opened_period(
     found: Option<&Generator>,
     row: Option<&Row>,
@@ -300,7 +301,7 @@ pub(super) fn opened_period(
     Ok(PeriodOpening { generator, row, others })
 }
 
-/// The counter's row, if it is to be written.
+/// Returns the counter's row, if it must be written.
 fn opened_row(
     row: Option<&Row>,
     is_known: bool,
@@ -319,7 +320,7 @@ fn opened_row(
         return Ok(Some(Row { next: above(&row.spec, row.next), ..row }));
     };
     let is_dropped = row.state == RowState::Dropped;
-    // Only a change of how often it begins again drops the row of a period; one without may be an operator's.
+    // Only a change of the interval drops the row of a period; an operator may drop a row without a period.
     if is_dropped && ask.key.period().is_empty() && (is_same || !is_known) {
         return Err(Verdict::Dropped { last: last_of(row) });
     }
@@ -337,7 +338,7 @@ fn opened_row(
     }))
 }
 
-/// The generator's row says that a period has begun, and the row of its counter is gone.
+/// Returns the error of a period that has begun according to the generator's row, but whose counter's row is missing.
 fn lost_counter(key: &Key) -> Verdict {
     Verdict::BadRow(format!(
         "its counter '{key}' has begun, and its row is missing in getid_sequence: put it back; else 'SEQUENCE RAISE {} \
@@ -346,20 +347,20 @@ fn lost_counter(key: &Key) -> Verdict {
     ))
 }
 
-/// What [`super::Connection::prune`] does with a generator.
+/// The parameters of [`super::Connection::prune`] for a generator.
 pub(super) struct Pruning {
-    /// Its row afterwards.
+    /// The generator's row after the operation.
     pub(super) closed: Generator,
-    /// The condition, in the SQL of all three databases, that a row is one of its ended periods. A row that went back
-    /// stays: it is to be settled.
+    /// Condition that selects its ended periods, in the SQL of all three databases. A row that went back is excluded:
+    /// it must be settled.
     pub(super) condition: String,
 }
 
 impl Pruning {
-    /// Prunes a generator through a day; `None`: nothing of it has ended. The newest period stays, with the others of
-    /// its day.
+    /// Returns the parameters for pruning a generator through a day; `None` if nothing has ended. The newest period
+    /// stays, with the others of its day.
     pub(super) fn new(found: &Generator, through: &Day) -> Option<Pruning> {
-        // The name is written in SQL as it is.
+        // The name is written into SQL unchanged.
         let name = Key::new(&found.name)?;
         let before = Day::before(&found.newest)?;
         let through = if before.0 < through.0 { &before } else { through };
@@ -372,7 +373,7 @@ impl Pruning {
         Some(Pruning { closed: Generator { closed_through, ..found.clone() }, condition })
     }
 
-    /// Counts the rows, and selects the first and the last of their periods.
+    /// Returns the SQL that counts the rows, and selects the first and the last of their periods.
     pub(super) fn count_sql(&self) -> String {
         format!(
             "SELECT COUNT(*), COALESCE(MIN(period), ''), COALESCE(MAX(period), '') FROM getid_sequence WHERE {}",
@@ -380,7 +381,7 @@ impl Pruning {
         )
     }
 
-    /// Deletes some of the rows, in the SQL of databases whose DELETE has no LIMIT.
+    /// Returns the SQL that deletes some of the rows, for databases whose DELETE has no LIMIT.
     pub(super) fn delete_sql(&self) -> String {
         format!(
             "DELETE FROM getid_sequence WHERE (name, period) IN (SELECT name, period FROM getid_sequence WHERE {} \
@@ -390,7 +391,7 @@ impl Pruning {
     }
 }
 
-/// Notes of rows whose periods are not closed: a row that was pruned is not one that the store lost.
+/// Returns the notes of rows whose periods are not closed: a pruned row is not a lost one.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Vec<NotedRow> {
     let is_closed = |note: &NotedRow| {
@@ -401,7 +402,7 @@ pub(super) fn without_closed(notes: &[NotedRow], generators: &[Generator]) -> Ve
     notes.iter().filter(|note| !is_closed(note)).cloned().collect()
 }
 
-/// The row with the end of a reservation back; `None` if anybody has written it since.
+/// Returns the row with the end of a reservation given back; `None` if the row was written since.
 pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<Row> {
     let is_ours = row.state == RowState::Live && row.version == end.version;
     let is_value = end.next < row.next && row.spec.next_from(end.next) == end.next;
@@ -413,7 +414,7 @@ pub(super) fn given_back(row: &Row, end: &GiveBack, now_unix_ms: i64) -> Option<
     })
 }
 
-/// The row that a creation makes, of what was found by its name.
+/// Returns the row that a creation writes. `found` is the present row of its name.
 pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms: i64) -> Result<Row, Verdict> {
     let fresh = opened(&new.key, new.spec, now_unix_ms);
     let above = |next: i64| new.spec.next_from(next.max(new.floor).min(VALUE_MAX + 1));
@@ -435,7 +436,7 @@ pub(super) fn created(found: Option<&Row>, new: &Create, rows: u64, now_unix_ms:
     Ok(row)
 }
 
-/// The row of one that begins at its start though it was dropped, once nobody can have values of it.
+/// Returns a row that begins at its start although the name was dropped. Fails while servers may hold values of it.
 fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<Row, Verdict> {
     let wait_ms = new.fresh_after_ms.unwrap_or(0) - (now_unix_ms - row.updated_unix_ms);
     if wait_ms <= 0 {
@@ -448,11 +449,11 @@ fn begun_anew(row: &Row, new: &Create, fresh: Row, now_unix_ms: i64) -> Result<R
     )))
 }
 
-/// The rows, of those that were `found`, that are lower than their notes, and the `next` that each of them gets.
+/// Returns the keys of the rows in `found` that are lower than their notes, each with its new `next`.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i64)> {
     let raised = |raw: RawRow| {
-        // A row that cannot be read gives nothing.
+        // A row that cannot be parsed gives no values.
         let row = raw.read().ok()?;
         let note = notes.iter().find(|note| note.key == row.key)?;
         let is_lower = row.next < note.next && !note.is_older_than(row.generation, row.created_unix_ms);
@@ -461,8 +462,8 @@ pub(super) fn lower_than(notes: &[NotedRow], found: Vec<RawRow>) -> Vec<(Key, i6
     found.into_iter().filter_map(raised).collect()
 }
 
-/// Rows for the notes that have none among those that were `found`: the store lost them. They are marked, because only
-/// a row says where to continue; without one another server could begin the name at its start.
+/// Returns new rows for the notes without a row in `found`: the store lost them. They are marked, because only a row
+/// has the position; without one another server could begin the name at its start.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<Row> {
     let is_found =
@@ -476,7 +477,7 @@ pub(super) fn lost_rows(notes: &[NotedRow], found: &[RawRow]) -> Vec<Row> {
     notes.iter().filter(|note| !is_found(note)).map(lost).collect()
 }
 
-/// A new row, of which nothing was reserved.
+/// Returns a new row, without reservations.
 pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
     Row {
         key: key.clone(),
@@ -490,7 +491,7 @@ pub(super) fn opened(key: &Key, spec: Spec, now_unix_ms: i64) -> Row {
     }
 }
 
-/// The row after a change. A raise that settles nothing leaves the mark of a row that went back.
+/// Returns the row after a change. A raise without `settles` keeps the mark of a row that went back.
 pub(super) fn changed(row: &Row, change: &RowChange, now_unix_ms: i64) -> Result<Row, Verdict> {
     if row.state == RowState::Dropped {
         return Err(Verdict::Dropped { last: last_of(row) });
@@ -539,7 +540,7 @@ mod tests {
     use super::RawRow;
 
     #[test]
-    fn a_row_whose_name_none_can_have_is_to_be_renamed_and_not_lost() {
+    fn the_remedy_for_a_row_with_an_invalid_name_is_to_rename_it() {
         for (name, place) in [("-", "'-'"), (".", "'.'"), ("..", "'..'"), ("it's", "'it''s'"), ("a\n", r"'a\n'")] {
             let said = RawRow { name: name.to_owned(), ..RawRow::default() }.read().unwrap_err();
             let remedy = format!("UPDATE getid_sequence SET name = '...' WHERE name = {place} AND period = ''");

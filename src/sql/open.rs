@@ -1,4 +1,4 @@
-//! Which store an address means.
+//! Selects the store of an address.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -9,14 +9,14 @@ use super::{Store, Table};
 use crate::records::RecordStore;
 use crate::text::store_url::{ServerAddress, StoreKind, StoreUrl};
 
-/// The store of this address. Nothing is opened yet.
+/// Returns the store of this address, without opening a connection.
 ///
-/// `dir` is where a SQLite file is that is named without a folder; the one of an address without a path is
+/// `dir` is the folder of a SQLite file that is named without one. An address without a path means
 /// `sequences-<server-id>.sqlite`.
 ///
 /// # Errors
 ///
-/// A sentence: this program was built without such stores, or they have no such tables.
+/// Returns a sentence if this program was built without such stores, or if they have no such tables.
 pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<Box<dyn Store>, String> {
     match url.kind() {
         StoreKind::Sqlite { path } => {
@@ -35,11 +35,12 @@ pub fn open(url: &StoreUrl, table: Table, dir: &Path, server_id: u32) -> Result<
     }
 }
 
-/// The stores of these addresses, as [`open`] has them.
+/// Returns the stores of these addresses, as [`open`] does.
 ///
 /// # Errors
 ///
-/// As of [`open`]; or two of them are one file. Whether two are one database is seen once they are connected to.
+/// The errors of [`open`], or if two of them are one file. Whether two are one database is only known once they are
+/// connected.
 pub fn open_all(urls: &[StoreUrl], table: Table, dir: &Path, server_id: u32) -> Result<Vec<Box<dyn Store>>, String> {
     let mut stores = Vec::<Box<dyn Store>>::new();
     let mut files = Vec::<Option<PathBuf>>::new();
@@ -59,7 +60,7 @@ pub fn open_all(urls: &[StoreUrl], table: Table, dir: &Path, server_id: u32) -> 
     Ok(stores)
 }
 
-/// What is said of two addresses of one store. A file that is not made yet has no uuid: it is empty.
+/// Returns the error for two addresses of one store. A file that does not exist yet has no uuid: it is empty.
 pub fn same_store(shown: &str, other: &str, uuid: &str) -> String {
     let uuid = if uuid.is_empty() { String::new() } else { format!(" (uuid {uuid})") };
     format!(
@@ -71,21 +72,21 @@ fn file_in(dir: &Path, path: Option<&Path>, server_id: u32) -> PathBuf {
     path.map_or_else(|| dir.join(format!("sequences-{server_id}.sqlite")), |path| dir.join(path))
 }
 
-/// The path without links and dots, as far as the file or its folder is there.
+/// Returns the path without links and dots, as far as the file or its folder exists.
 fn real_path(path: &Path) -> PathBuf {
     let in_folder = || Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
     let real = fs::canonicalize(path).ok().or_else(in_folder);
     real.unwrap_or_else(|| path::absolute(path).unwrap_or_else(|_| path.to_owned()))
 }
 
-/// The records that servers share in the database of this address. Nothing is opened yet; each call ends within
+/// Returns the records that servers share in the database of this address. Nothing is opened yet; each call ends within
 /// `deadline`.
 ///
-/// In `dir` is the file of `sqlite:`, which is `records.sqlite`, or `PATH.records` beside the sequences in `PATH`.
+/// The file of `sqlite:` is in `dir`: `records.sqlite`, or `PATH.records` beside the sequences in `PATH`.
 ///
 /// # Errors
 ///
-/// A sentence: this program was built without such stores, or there is no thread to be had for it.
+/// Returns a sentence if this program was built without such stores, or if no thread can be started.
 pub fn open_records(url: &StoreUrl, dir: &Path, deadline: Duration) -> Result<Arc<dyn RecordStore>, String> {
     if let StoreKind::Mysql(address) | StoreKind::Postgres(address) = url.kind()
         && address.uuid.is_some()
@@ -145,7 +146,7 @@ fn postgres_records(_: &ServerAddress, url: &StoreUrl, _: Duration) -> Result<Ar
 }
 
 #[cfg(feature = "sqlite")]
-#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+#[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
 fn sqlite(path: std::path::PathBuf, _: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::sqlite::SqliteStore::new(path)))
 }
@@ -156,7 +157,7 @@ fn sqlite(_: std::path::PathBuf, url: &StoreUrl) -> Result<Box<dyn Store>, Strin
 }
 
 #[cfg(feature = "mysql")]
-#[expect(clippy::unnecessary_wraps, reason = "the other one fails")]
+#[expect(clippy::unnecessary_wraps, reason = "the variant without the feature fails")]
 fn mysql(address: &ServerAddress, table: Table, url: &StoreUrl) -> Result<Box<dyn Store>, String> {
     Ok(Box::new(super::mysql::Mysql::new(address, url.shown(), table)))
 }
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_addresses_of_one_file_are_told_before_there_is_one() {
+    fn two_addresses_of_one_file_are_refused_before_it_exists() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
         std::os::unix::fs::symlink("sub", dir.path().join("link")).unwrap();

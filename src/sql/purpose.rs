@@ -1,19 +1,19 @@
-//! What tables are for: what errors name when something is wrong with them.
+//! Purpose of tables, for names in errors.
 
-/// Whose tables they are.
+/// Purpose of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Sequences, and all of others' tables.
+    /// Sequences, also in the tables of Leaf and Tinyid.
     Sequences,
     /// Records that servers share: [`super::records`].
     Records,
 }
 
-/// The rights that are needed on the tables of either purpose.
+/// Permissions that are needed on the tables of either purpose.
 pub(super) const RIGHTS: &str = "SELECT, INSERT, UPDATE";
 
 impl Purpose {
-    /// The tables, as they stand in a GRANT.
+    /// Returns the tables, as written in a GRANT.
     pub(super) fn tables(self) -> &'static str {
         match self {
             Purpose::Sequences => "getid_beat, getid_generator, getid_sequence, getid_store",
@@ -21,7 +21,7 @@ impl Purpose {
         }
     }
 
-    /// What prints the SQL that makes them.
+    /// Returns the command that prints the SQL of the tables.
     pub(super) fn schema_command(self) -> &'static str {
         match self {
             Purpose::Sequences => "getid sequence schema",
@@ -29,7 +29,7 @@ impl Purpose {
         }
     }
 
-    /// What a crash may take back, where a setting makes that possible.
+    /// Returns what a crash may lose if a setting permits it.
     pub(super) fn what_is_lost(self) -> &'static str {
         match self {
             Purpose::Sequences => "values that were given",

@@ -1,12 +1,11 @@
-//! Records that servers share ([`crate::records`]), in the table `getid_record` of a SQL database: what SQLite, MySQL
-//! and PostgreSQL have in common.
+//! Records that servers share ([`crate::records`]), in the table `getid_record` of a SQL database: the common part of
+//! SQLite, MySQL and PostgreSQL.
 //!
-//! Everything that is asked is done on a thread of its own, to its end or to its deadline. So it does not matter on
-//! which runtime a caller waits, or whether he still does, and nothing else that this process does delays a beat. One
-//! or two connections are kept. A connection without an answer in time is used no more: what it was told may still be
-//! done.
+//! Each call runs on a separate thread, to its end or to its deadline. So neither the caller's runtime nor a dropped
+//! call matters, and no other work of this process delays a beat. One or two connections are kept. A connection without
+//! an answer in time is not used again: its statement may still be done.
 //!
-//! Not here: what a database is told (`records` of each).
+//! Not here: the statements of each database (its `records`).
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -25,64 +24,64 @@ use crate::system::{io_threads, threads};
 use crate::text::plural::counted;
 use crate::text::printable::printable_up_to;
 
-/// Connections at most, one of them for beats while the other one waits.
+/// Most connections: one serves beats while the other one waits.
 const CONNECTIONS_MAX: usize = 2;
 
-/// Opening a connection may take longer than a call: it goes on, and is there for the next one.
+/// Longest time to open a connection, which may exceed that of a call: opening continues for the next call.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A connection that nobody has used for so long may have been cut by what is between: it is used no more.
+/// Idle time after which a connection is not used again: a firewall or proxy may have cut it.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// So long nobody asks again who was refused: a wrong password is not tried ten times a second.
+/// Time for which a refused connection is not tried again, so that a wrong password is not tried ten times a second.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// How many columns a row of records has, and their order wherever one is read.
+/// Columns of a record's row, in the order in which they are read.
 pub(super) const COLUMNS: &str = "record_key, writer, beat, text";
 
-/// A database with that table. Making one opens nothing.
+/// A database with that table. Creating one opens nothing.
 pub(super) trait RecordServer: Send + Sync + 'static {
-    /// Its address as it may be shown: without a password.
+    /// Returns the address, without a password.
     fn shown(&self) -> &str;
 
-    /// The SQL that makes the table.
+    /// Returns the SQL that creates the table.
     fn schema(&self) -> &'static str;
 
-    /// How many connections there may be.
+    /// Returns the maximum of connections.
     fn connections_max(&self) -> usize {
         CONNECTIONS_MAX
     }
 
-    /// Opens a connection, looks at what is there, and makes the table where it is missing and the user may.
+    /// Opens a connection, checks the table, and creates it if it is missing and the user has the permission.
     fn connect(&self) -> records::Answer<'_, Box<dyn RecordConnection>>;
 }
 
-/// An open connection to it, for one statement at a time. After [`StoreError::Unknown`] it is used no more.
+/// An open connection, for one statement at a time. After [`StoreError::Unknown`] it is not used again.
 pub(super) trait RecordConnection: Send + 'static {
-    /// What was found when it was opened.
+    /// Returns what was found when it was opened.
     fn about(&self) -> &About;
 
-    /// Whether it is known that nobody answers on it any more.
+    /// Returns true if the connection is known to be unusable.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// The row of a key.
+    /// Returns the row of a key.
     fn read(&mut self, key: Key) -> Answer<'_, Option<RawRecord>>;
 
-    /// The rows of a range, in the order of their keys.
+    /// Returns the rows of a range, in the order of their keys.
     fn list(&mut self, range: Range) -> Answer<'_, Vec<RawRecord>>;
 
-    /// [`RecordStore::write`]: whether it was done.
+    /// Does [`RecordStore::write`]; returns true if it was done.
     fn write(&mut self, key: Key, expect: Expected, new: Row) -> Answer<'_, bool>;
 }
 
-/// What a write replaces.
+/// Expected state of a row before a write.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Nothing.
+    /// The row does not exist.
     Absent,
-    /// The row with these columns.
+    /// The row has these columns.
     Row { writer: String, beat: i64 },
 }
 
@@ -92,28 +91,28 @@ impl From<Option<Stamp>> for Expected {
     }
 }
 
-/// Which records a list has.
+/// Range of the records in a list.
 #[derive(Clone, Debug)]
 pub(super) struct Range {
-    /// From this key on.
+    /// First key, inclusive.
     pub(super) from: String,
-    /// Up to this one, exclusive.
+    /// Last key, exclusive.
     pub(super) below: String,
-    /// Those behind this one.
+    /// Key after which the records begin.
     pub(super) after: String,
-    /// How many at most.
+    /// Most records.
     pub(super) limit: u32,
 }
 
 impl Range {
     fn new(prefix: &str, after: &str, limit: usize) -> Range {
-        // No character of a key is past 'z', which is before '~'.
+        // No character of a key is above 'z', which is below '~'.
         let limit = u32::try_from(limit.min(LIST_MAX)).unwrap_or(u32::MAX);
         Range { from: prefix.to_owned(), below: format!("{prefix}~"), after: after.to_owned(), limit }
     }
 }
 
-/// A row as a database has it.
+/// A row as read from a database.
 #[derive(Clone, Debug)]
 pub(super) struct RawRecord {
     pub(super) key: String,
@@ -123,7 +122,7 @@ pub(super) struct RawRecord {
 }
 
 impl RawRecord {
-    /// The record, or what is wrong with the row.
+    /// Parses the record, or returns the error in the row.
     fn parse(self) -> Result<(Key, Row), BadRow> {
         let shown = printable_up_to(&self.key, 80);
         let what = match (self.stamp(), Key::new(&*self.key)) {
@@ -148,7 +147,7 @@ impl RawRecord {
     }
 }
 
-/// The warning of a server whose replicas may lack what it has acknowledged.
+/// Returns the warning about replicas that may lack acknowledged writes.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(super) fn replicas_lag(replicas: u64, remedy: &str) -> String {
     format!(
@@ -157,25 +156,25 @@ pub(super) fn replicas_lag(replicas: u64, remedy: &str) -> String {
     )
 }
 
-/// How a writer stands in the table.
+/// Returns the writer as stored in the table.
 pub(super) fn writer_column(stamp: Stamp) -> String {
     format!("{:032x}", stamp.writer)
 }
 
-/// How a beat stands there.
+/// Returns the beat as stored in the table.
 pub(super) fn beat_column(stamp: Stamp) -> i64 {
     i64::try_from(stamp.beat).unwrap_or(i64::MAX)
 }
 
-/// Records in a database. The thread ends when this is dropped.
+/// Records in a database. The thread ends when this value is dropped.
 pub(super) struct SqlRecords {
     shared: Arc<Shared>,
     runtime: Handle,
-    /// Never sent: the thread hears of its end.
+    /// Ends the thread when it is dropped; nothing is sent.
     _end: oneshot::Sender<()>,
 }
 
-/// What calls have in common.
+/// State that calls share.
 struct Shared {
     server: Box<dyn RecordServer>,
     deadline: Duration,
@@ -184,13 +183,13 @@ struct Shared {
     refused: Mutex<Option<(Instant, RecordStoreError)>>,
 }
 
-/// A connection that nobody uses.
+/// An idle connection.
 struct Idle {
     connection: Box<dyn RecordConnection>,
     since: Instant,
 }
 
-/// A connection that a call uses, and its place.
+/// A connection that a call uses, with its permit.
 struct Lent {
     connection: Box<dyn RecordConnection>,
     /// Whether it was opened before this call.
@@ -199,23 +198,26 @@ struct Lent {
 }
 
 impl SqlRecords {
+    /// Starts the thread.
+    ///
     /// # Errors
     ///
-    /// A sentence: there is no thread to be had.
+    /// Returns a sentence if the thread cannot be started.
     pub(super) fn new(server: Box<dyn RecordServer>, deadline: Duration) -> Result<SqlRecords, String> {
         let failed = |error: io::Error| format!("no thread could be made for '{}': {error}", server.shown());
         let places = Arc::new(Semaphore::new(server.connections_max()));
         let (end, ended) = oneshot::channel::<()>();
         let (ready, is_ready) = mpsc::sync_channel(1);
         let run = move || {
-            // Made here, as it may not be dropped on a thread that has one of its own, which the caller may be.
+            // The runtime is created here, because it must not be dropped on a thread with another runtime, such as the
+            // caller's.
             let runtime = match io_threads::blocking_runtime() {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error))),
             };
             let _ = ready.send(Ok(runtime.handle().clone()));
             runtime.block_on(async {
-                // It ends with an error: nothing is ever sent.
+                // Ends with an error: nothing is ever sent.
                 let _ = ended.await;
             });
         };
@@ -225,7 +227,7 @@ impl SqlRecords {
         Ok(SqlRecords { shared: Arc::new(shared), runtime: handle, _end: end })
     }
 
-    /// Has `work` done on the thread.
+    /// Runs `work` on the thread.
     async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, RecordStoreError>> + Send + 'static,
@@ -237,7 +239,7 @@ impl SqlRecords {
 }
 
 impl Drop for SqlRecords {
-    /// What ends a connection may need its runtime.
+    /// Closing a connection may need its runtime.
     fn drop(&mut self) {
         let _inside = self.runtime.enter();
         lock(&self.shared.idle).clear();
@@ -274,7 +276,7 @@ impl RecordStore for SqlRecords {
         let work = async move {
             match shared.write(key, expect, new).await {
                 Ok(written) => Ok(written == Written::Done),
-                // It is another one by now.
+                // The row has changed meanwhile.
                 Err(RecordStoreError::Damaged(_)) => Ok(false),
                 Err(error) => Err(error),
             }
@@ -299,7 +301,7 @@ impl RecordStore for SqlRecords {
 }
 
 impl Shared {
-    /// Asks for what changes nothing. Where a connection was cut while nobody used it, another one is asked.
+    /// Runs a statement that changes nothing. If an idle connection turns out to be cut, the next one is used.
     async fn ask<T>(
         self: &Arc<Self>,
         question: impl for<'c> Fn(&'c mut dyn RecordConnection) -> Answer<'c, T>,
@@ -319,7 +321,7 @@ impl Shared {
         }
     }
 
-    /// Lists until there are as many records as were asked for, or no more rows.
+    /// Lists until there are as many records as requested, or no more rows.
     async fn list(self: &Arc<Self>, mut range: Range) -> Result<Listed, RecordStoreError> {
         let (limit, mut listed) = (range.limit, Listed::default());
         loop {
@@ -359,7 +361,7 @@ impl Shared {
             Ok(Err(StoreError::Unknown(said))) => return Err(RecordStoreError::Unknown(said)),
             Err(_) => return Err(RecordStoreError::Unknown(self.late("has not answered"))),
         }
-        // It was not done, whatever becomes of the question why.
+        // The write was not done, whatever the read returns.
         match timeout_at(end, lent.connection.read(key)).await {
             Ok(Ok(found)) => {
                 self.put_back(lent);
@@ -374,7 +376,7 @@ impl Shared {
         }
     }
 
-    /// A connection that is free, or a new one.
+    /// Returns an idle connection, or a new one.
     async fn lend(self: &Arc<Self>, end: Instant) -> Result<Lent, RecordStoreError> {
         let Ok(Ok(place)) = timeout_at(end, Arc::clone(&self.places).acquire_owned()).await else {
             return Err(RecordStoreError::Away(self.late("has answered on none of its connections")));
@@ -396,7 +398,7 @@ impl Shared {
         }
     }
 
-    /// Opens a connection for who waits for it; if nobody does any more, for the next one.
+    /// Opens a connection for the waiting call, or for the next one if that has ended.
     async fn connect(
         self: Arc<Self>,
         place: OwnedSemaphorePermit,
@@ -424,7 +426,7 @@ impl Shared {
         None
     }
 
-    /// Keeps a connection for the next call, and closes one that no call has needed for long: a database has but few.
+    /// Keeps a connection for the next call, and closes idle ones that are too old: a database permits only a few.
     fn put_back(&self, lent: Lent) {
         let mut idle = lock(&self.idle);
         idle.retain(|idle| idle.since.elapsed() < IDLE_MAX);
@@ -436,13 +438,13 @@ impl Shared {
     }
 }
 
-/// The record in a row of its key.
+/// Parses the record in the row of its key.
 fn row_of(found: Option<RawRecord>) -> Result<Option<Row>, RecordStoreError> {
     let found = found.map(RawRecord::parse).transpose().map_err(|bad| RecordStoreError::Damaged(Box::new(bad)))?;
     Ok(found.map(|(_, row)| row))
 }
 
-/// What no store takes is refused before it is sent, by the same words everywhere.
+/// Refuses records that not all stores accept before they are sent, with the same texts everywhere.
 fn may_be_written(key: &Key, new: &Row) -> Result<(), RecordStoreError> {
     let bytes = new.text.len();
     if bytes > TEXT_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! `server-id auto`: which claim a server takes that has none of its own, as [`choose`] says.
+//! `server-id auto`: selects the claim that a server without a server-id takes. The rule is [`choose`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,33 +14,33 @@ use crate::claim::{Identity, SaveError};
 use crate::records::{BadRow, CLAIMS, Key, LIST_MAX, Row};
 use crate::system::clock::Clock;
 
-/// Server-ids without a record that are looked at: more than servers start at once.
+/// Most server-ids without a record that are candidates at a time. More servers than this do not start at once.
 const NEW_MAX: usize = 64;
 
-/// How long another server must have this one's server-id before that is for good, in time-outs, and at least.
+/// Time before a lost server-id counts as permanently lost, in time-outs. [`LOST_FOR_MIN`] is its minimum.
 const LOST_FOR_TIMEOUTS: u64 = 3;
-/// How long a server-id that cannot be taken is left out.
+/// Time for which a server-id that cannot be taken is excluded.
 const EXCLUDED_FOR: Duration = Duration::from_secs(30);
 const LOST_FOR_MIN: Duration = Duration::from_secs(5);
 
-/// What a server knows of the claims that it may take.
+/// The claims that a server may take, and the state of its choice.
 #[derive(Debug)]
 pub(super) struct Chooser {
-    /// Different on each server.
+    /// Offset at which this server starts among the new server-ids; random, so servers choose different ones.
     spread: u64,
     known: BTreeMap<u32, Known>,
-    /// Server-ids that this server does not take for a while, since when, and why.
+    /// Server-ids that this server does not take for a while: the start of the exclusion and its reason.
     excluded: BTreeMap<u32, (Instant, String)>,
-    /// Server-ids of rows that are no records.
+    /// Server-ids whose rows are not valid records.
     bad: BTreeSet<u32>,
     warned_of: Option<u32>,
-    /// The server-id is this server's for its life: it had the claim.
+    /// Whether this process has held the claim of its server-id. It then keeps that server-id for its life.
     pub(super) is_settled: bool,
-    /// Since when another server has it.
+    /// Time at which another server was first seen to hold this server's claim.
     pub(super) lost_at: Option<Instant>,
 }
 
-/// A claim of the list.
+/// A claim from the list of the store.
 #[derive(Debug)]
 struct Known {
     sight: Sight,
@@ -67,7 +67,7 @@ impl Chooser {
         self.lost_at = None;
     }
 
-    /// The candidates among `ids`: those with records, and some without.
+    /// Returns the candidates among `ids`: those with records, and up to [`NEW_MAX`] without.
     fn candidates(&self, ids: &IdRanges) -> Vec<Candidate> {
         let recorded = self.known.iter().map(|(&server_id, known)| Candidate {
             server_id,
@@ -93,11 +93,11 @@ impl Chooser {
 }
 
 impl<C: Clock> ClusterClaim<C> {
-    /// Looks at all claims, and sets out for one.
+    /// Reads all claims, and chooses one to take.
     ///
     /// # Errors
     ///
-    /// None is to be had now.
+    /// Fails if this server can take none of them now.
     pub(super) async fn choose(&mut self) -> Result<(), SaveError> {
         let ids = match &self.joined {
             Some(joined) => joined.record.auto.clone(),
@@ -121,7 +121,7 @@ impl<C: Clock> ClusterClaim<C> {
                     ));
                 }
                 Choice::Wait => {
-                    // One may be free, and left out because this server would not take it.
+                    // A claim may be free and excluded because this server is not eligible.
                     if let Some(why) = self.ineligible(self.place.clock.clocks()) {
                         return Err(self.not_eligible(why));
                     }
@@ -150,7 +150,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.machine = Claimant::new(self.me, options(&self.place, watch.is_none()), noted, watch);
     }
 
-    /// After a save: a claim that somebody else got is left, and another is looked for.
+    /// Drops the chosen claim after a save that showed that another server got it or that it cannot be taken.
     pub(super) fn choose_again(&mut self, result: &Result<(), SaveError>) {
         let is_auto = self.place.server_id.is_none() && !self.chooser.is_settled;
         if !is_auto || self.machine.is_holder() {
@@ -158,7 +158,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
         let Some(server_id) = self.server_id else { return };
         match (result, self.machine.waiting()) {
-            // Nobody knows what became of a write: it is settled first.
+            // The result of a write is unknown: it is settled first.
             (_, None) => return,
             (
                 Err(_),
@@ -175,7 +175,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.sight = None;
     }
 
-    /// Reads the records of all claims that auto may take.
+    /// Reads the records of all claims that `server-id auto` may take.
     async fn list(&mut self, ids: &IdRanges) -> Result<(), NotJoined> {
         let mut found = BTreeMap::new();
         let mut bad = Vec::new();
@@ -206,7 +206,7 @@ impl<C: Clock> ClusterClaim<C> {
             }
         }
         self.chooser.known = found;
-        // Nobody knows how far the IDs of such a server-id have come.
+        // The positions of these server-ids' IDs are unknown.
         self.chooser.bad = bad.iter().filter_map(BadRow::server_id).collect();
         self.link.tell_skipped(bad);
         Ok(())
@@ -254,8 +254,8 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// A server with `server-id auto` goes on with its own only: once that is another's for good, it ends, and its
-    /// supervisor starts it again.
+    /// Ends a server with `server-id auto` whose server-id another server has held for long enough. Its supervisor
+    /// starts it again, and the new process takes another server-id.
     pub(super) fn end_if_lost_for_good(&mut self, waiting: Waiting) {
         let Some(lost_at) = self.chooser.lost_at.filter(|_| self.place.server_id.is_none()) else { return };
         let Waiting::Held { silent_ns, timeout_ms, .. } = waiting else { return };

@@ -1,9 +1,9 @@
-//! What a server of a fleet has in its folder: a lock, by which its own record is its own again after a kill, and notes
-//! of what it knows of each claim.
+//! The folder of a server of a fleet. Its lock proves after a kill that the previous holder is gone, and its notes keep
+//! the highest known beat of each claim.
 //!
-//! `claims.lock` is locked with flock, which ends with the process however it ends. In it is a random token, and which
-//! file it is: a copy of it, or one that was made anew, has another token. The record of a claim names the token and
-//! the boot of its holder's machine. Who has the lock of that very file, on that boot, knows that the holder is gone.
+//! `claims.lock` is locked with flock, which ends with the process. The file contains a random token and its own device
+//! and inode number, so a copy or a new file gets another token. A claim's record names the token and the boot of its
+//! holder. A process that holds the lock of that very file, on that boot, knows that the holder is gone.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
@@ -15,32 +15,32 @@ use crate::claim::{MarkedRecord, RecordError, TakeError};
 use crate::text::shell::shell_word;
 use crate::text::store_url::for_command;
 
-/// The lock's file.
+/// Name of the lock file.
 pub(super) const LOCK: &str = "claims.lock";
 
-/// Where Linux says which boot this is.
+/// File in which Linux shows the id of the current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// How often a lock that is held is tried again, [`PAUSE`] apart: a process that was killed may not be gone yet.
+/// Tries to lock the file, [`PAUSE`] apart. A killed process may still exist for a moment.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest line of the lock's file.
+/// Longest line of the lock file, in bytes.
 const LINE_BYTES_MAX: u64 = 200;
 
-/// A folder whose lock this process has, until it is dropped.
+/// A folder that this process has locked until the value is dropped.
 #[derive(Debug)]
 pub(super) struct FleetDir {
     pub(super) path: PathBuf,
-    /// What records say of the folder.
+    /// Token that records name this folder by.
     pub(super) token: String,
-    /// Empty: unknown, and then no record is this folder's.
+    /// Id of the current boot. Empty if unknown: then no record counts as this folder's.
     pub(super) boot_id: String,
     _lock: File,
 }
 
 impl FleetDir {
-    /// Locks the folder. Waits for 200 ms at most.
+    /// Locks the folder; waits for at most 200 ms.
     pub(super) fn lock(dir: &Path) -> Result<FleetDir, TakeError> {
         let path = dir.join(LOCK);
         let failed = |action, source| TakeError::Io { action, path: path.clone(), source };
@@ -72,7 +72,7 @@ impl FleetDir {
             lock.rewind()?;
             lock.write_all(format!("{} {token}\n", std::process::id()).as_bytes())
         };
-        // Without it the next start waits for silence.
+        // Without the token the next start waits until the claim is silent.
         if let Err(error) = write(&mut lock) {
             tracing::warn!(
                 "cannot write {}: {error}; after a kill this server waits until its claim is silent",
@@ -83,13 +83,13 @@ impl FleetDir {
         Ok(FleetDir { path: dir.to_owned(), token, boot_id, _lock: lock })
     }
 
-    /// Whether a record that names this folder and boot was written by a process that is gone: this one has its lock.
+    /// Whether a record with this folder and boot was written by a process that is gone: this process has its lock.
     pub(super) fn is_named(&self, folder: &str, boot_id: &str) -> bool {
         !boot_id.is_empty() && folder == self.token && boot_id == self.boot_id
     }
 
-    /// The sentence for a server-id that has a record of its own in this folder, which was not moved: two records of
-    /// one server-id would be believed.
+    /// Returns an error sentence if this folder has a record of the server-id that was not moved to the store. Two
+    /// valid records of one server-id would give the same IDs twice.
     pub(super) fn unmoved_record(&self, server_id: u32, store: &str) -> Option<String> {
         let path = self.path.join(format!("getid-{server_id}.state"));
         let bytes = match std::fs::read(&path) {
@@ -122,7 +122,7 @@ impl FleetDir {
     }
 }
 
-/// The first line of the lock's file.
+/// Returns the first line of the lock file.
 fn line_of(lock: &mut File) -> Option<String> {
     lock.rewind().ok()?;
     let mut text = String::new();
@@ -150,7 +150,7 @@ mod tests {
             format!("is locked by pid {}; stop that process, or set another server-id or dir", std::process::id());
         assert!(refused.contains(&said), "{refused}");
         drop(first);
-        assert_eq!(FleetDir::lock(dir.path()).unwrap().token, token, "the same folder");
+        assert_eq!(FleetDir::lock(dir.path()).unwrap().token, token, "the folder keeps its token");
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
         std::fs::write(&path, record.to_text()).unwrap();
         let remedy = format!("move it: getid state move --server-id 3 --from {} --to etcd://a/p", dir.path().display());
         assert!(said(3).unwrap().contains(&remedy), "{:?}", said(3));
-        assert_eq!(said(2), None, "another server's");
+        assert_eq!(said(2), None, "the record of another server-id");
         let moved = MarkedRecord { record, mark: Some(Mark::MovedTo(Place::of_store("etcd://a/p"))) };
         std::fs::write(&path, moved.to_text()).unwrap();
         assert_eq!(said(3), None);

@@ -1,4 +1,4 @@
-//! Whether a server belongs to the fleet whose records are in a store, and what it adds to them.
+//! Compares a server with the fleet's record in the store, and adds its new declarations to that record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use crate::text::printable::printable;
 use crate::text::shell::shell_word;
 use crate::text::store_url::for_command;
 
-/// How often a write that others were faster than is tried again.
+/// Tries to write a record that other servers write at the same time.
 const TRIES: u32 = 20;
 
-/// Why a server has not joined.
+/// Reason why a server has not joined the fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NotJoined {
-    /// It never will as things are: why, and the remedy.
+    /// The configuration or the store does not permit it: the reason and the remedy.
     Refused(String),
-    /// The store does not answer: what it is.
+    /// The store does not answer: its error.
     Away(String),
 }
 
-/// What joins.
+/// The declarations that a server joins with.
 #[derive(Clone, Debug)]
 pub(super) struct Joining<'a> {
     pub(super) layout: Layout,
     pub(super) generators: &'a [Arc<Declaration>],
     pub(super) counters: &'a [Arc<CounterDeclaration>],
-    /// The writer of what is added.
+    /// Writer id of this server, for the row that it adds.
     pub(super) me: u128,
 }
 
-/// The record of the fleet, with the stamp that it has.
+/// The record of the fleet, with its stamp in the store.
 #[derive(Clone, Debug)]
 pub(super) struct Joined {
     pub(super) stamp: Stamp,
@@ -44,7 +44,7 @@ pub(super) struct Joined {
 }
 
 impl Joining<'_> {
-    /// Compares the server with the fleet's record, and adds what it declares and nobody did before.
+    /// Compares the server with the fleet's record, and adds the declarations that are new.
     pub(super) async fn join(&self, link: &mut Link) -> Result<Joined, NotJoined> {
         for _ in 0..TRIES {
             let row = link.read(&Key::of_cluster()).await.map_err(|error| not_joined(link, &error))?;
@@ -58,7 +58,7 @@ impl Joining<'_> {
             let new = joined.to_row(stamp).map_err(NotJoined::Refused)?;
             match link.write(&Key::of_cluster(), Some(row.stamp), &new).await {
                 Ok(Written::Done) => return Ok(Joined { stamp, record: joined }),
-                // Somebody was faster, or nobody knows: the next read tells.
+                // Another server wrote first, or the result is unknown: the next read shows it.
                 Ok(Written::Conflict(_)) | Err(RecordStoreError::Unknown(_)) => {}
                 Err(error) => return Err(not_joined(link, &error)),
             }
@@ -66,8 +66,8 @@ impl Joining<'_> {
         Err(NotJoined::Away(format!("claim store {}: others write its record 'cluster' all the time", link.shown())))
     }
 
-    /// Whether another server that has a claim gives the same IDs, because its worker fields, which were given by hand,
-    /// have the same values. `server_id`: this server's, if it is known.
+    /// Fails if another server that holds a claim gives the same IDs, because worker fields given by hand have the same
+    /// values. `server_id` is this server's, if known.
     pub(super) async fn check_by_hand(&self, link: &mut Link, server_id: Option<u32>) -> Result<(), NotJoined> {
         let by_hand: Vec<_> = self.generators.iter().filter(|generator| !generator.by_hand().is_empty()).collect();
         if by_hand.is_empty() {
@@ -76,12 +76,12 @@ impl Joining<'_> {
         let mut after = String::new();
         loop {
             let rows = link.list(CLAIMS, &after, LIST_MAX).await.map_err(|error| not_joined(link, &error))?;
-            // What is no record has no holder that gives IDs.
+            // A row that is not a valid record has no holder that gives IDs.
             let rows = rows.rows;
             let is_last = rows.len() < LIST_MAX;
             for (key, row) in &rows {
                 let Some(other_id) = key.server_id().filter(|id| Some(*id) != server_id) else { continue };
-                // What does not read is its own server's to complain of.
+                // A record that cannot be read is reported by the server that it belongs to.
                 let Ok(claim) = ClaimRecord::of_row(row, other_id) else { continue };
                 let Some(holder) = claim.holder() else { continue };
                 let known = &claim.record.declarations;
@@ -102,7 +102,8 @@ impl Joining<'_> {
     }
 }
 
-/// Whether IDs of `mine` may be those of the same generator with `other_id`: all that tells servers apart is equal.
+/// Whether IDs of `mine` may equal those of the same generator on `other_id`: all fields that distinguish servers are
+/// equal.
 fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declarations, other_id: u32) -> bool {
     let Some(other) = known.find(mine.name()) else { return false };
     let values = |declaration: &Declaration| -> BTreeMap<String, u64> {
@@ -115,12 +116,12 @@ fn gives_the_same(mine: &Declaration, server_id: Option<u32>, known: &Declaratio
     };
     let server_bits = mine.layout().bits_of(Role::Server);
     let low = |id: u32| u64::from(id) & ((1_u64 << server_bits.min(32)) - 1);
-    // With a server-id in it that is not known yet, the claim decides.
+    // If the layout contains a server-id that is not known yet, the claim decides.
     let is_same_id = server_bits == 0 || server_id.is_some_and(|id| low(id) == low(other_id));
     is_same_id && values(mine) == values(other)
 }
 
-/// Why the store did not do what was asked.
+/// Converts an error of the store into the reason why the server has not joined.
 pub(super) fn not_joined(link: &Link, error: &RecordStoreError) -> NotJoined {
     match error {
         RecordStoreError::Refused(_) => NotJoined::Refused(link.error.clone()),

@@ -1,4 +1,4 @@
-//! The store as a claim asks it: each call ends, is counted, and its failures are told once.
+//! The claim's connection to its store. Each call has a deadline and is counted, and each failure is kept for the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use crate::records::{BadRow, Key, Listed, Row, Stamp, Written};
 use crate::records::{RecordStore, RecordStoreError};
 use crate::text::printable::printable;
 
-/// A store ends each call by itself, by the deadline that it was opened with. This much later nobody waits any more.
+/// Time past a store's own deadline after which this side gives the call up.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// How long a call may take: a quarter of the time-out, so that one that is lost leaves time for another before the
-/// hold is over.
+/// Returns the deadline of a call: a quarter of the time-out, so that after a lost call another fits before the hold
+/// ends.
 pub fn deadline(timeout_ms: u64) -> Duration {
     Duration::from_millis((timeout_ms / 4).clamp(200, 5000))
 }
 
-/// The store, and how it has been.
+/// The claim store, with its last error and its counters.
 pub(super) struct Link {
     store: Arc<dyn RecordStore>,
     shown: String,
     limit: Duration,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub(super) errors: u64,
-    /// What the last call failed with; empty: it did not.
+    /// Error of the last call; empty if it succeeded.
     pub(super) error: String,
-    /// Rows that the last list of claims has skipped.
+    /// Rows that the last list of claims skipped.
     skipped: Vec<BadRow>,
 }
 
@@ -45,7 +45,7 @@ impl Link {
         self.store = store;
     }
 
-    /// Its address as it is configured, without a password.
+    /// Address of the store as configured, without a password.
     pub(super) fn shown(&self) -> &str {
         &self.shown
     }
@@ -60,7 +60,7 @@ impl Link {
         self.told(answer.unwrap_or_else(|_| Err(RecordStoreError::Away(self.no_answer()))))
     }
 
-    /// Logs rows that a list of all claims has skipped, those that the list before had not.
+    /// Logs the rows that a list of all claims skipped, except those that the previous list skipped too.
     pub(super) fn tell_skipped(&mut self, skipped: Vec<BadRow>) {
         for bad in skipped.iter().filter(|bad| !self.skipped.contains(bad)) {
             let remedy = match bad.server_id() {

@@ -1,12 +1,13 @@
-//! The claim in a store that servers share: [`ClusterClaim`], which does what the [machine](getid_core::claim) wants.
+//! The claim in a store that servers share: [`ClusterClaim`], which performs the steps of the
+//! [machine](getid_core::claim).
 //!
-//! A save is one step: the machine says what is to be read or written, the store answers, and the machine says what
-//! came of it. A server without the claim is a standby, whose saves look whether the claim has come free; once it is
-//! had, the caller is told to begin again at what was found ([`SaveError::ClaimRetaken`]), as at a start. Nothing is
-//! synced, and nothing is kept on this machine but notes of what was seen.
+//! A save is one step: the machine requests a read or a write, the store answers, and the machine evaluates the answer.
+//! A server without the claim is a standby, whose saves check whether the claim is free. After a takeover the caller
+//! gets [`SaveError::ClaimRetaken`] and begins again at the values found, as at a start. Nothing is synced, and this
+//! machine keeps only notes of the beats it has seen.
 //!
-//! Invariants: `Ok` is answered only for a point that the store has under a stamp of this process. What was found with
-//! the claim is told until the caller saves for its term.
+//! Invariants: `Ok` is returned only for a point that the store holds under a stamp of this process. `ClaimRetaken` is
+//! returned until the caller saves in the new term.
 
 mod auto;
 mod dir;
@@ -40,100 +41,100 @@ use crate::claim::{Claim, Declarations, Identity, SaveError, TakeError, Taken, T
 use crate::records::RecordStore;
 use crate::system::clock::Clock;
 
-/// How long a start waits for a store that does not answer, before it goes on as a standby.
+/// Time for which a start waits for a store that does not answer. The server then starts as a standby.
 pub const FIRST_TRY: Duration = Duration::from_secs(3);
 
-/// Pause between tries of a start.
+/// Pause between the tries of a start.
 const FIRST_TRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// A standby compares itself with the cluster record this often.
+/// Interval at which a standby compares itself with the cluster record.
 const JOIN_AGAIN: Duration = Duration::from_secs(5);
 
-/// A server without a server-id looks for one this often.
+/// Interval at which a server without a server-id looks for one.
 const CHOOSE_EVERY: Duration = Duration::from_millis(500);
 
-/// Where a server's claim is, and who the server is.
+/// The claim store of a server, and the identity and settings of the server.
 pub struct FleetPlace<C> {
-    /// The claim store; its calls should end within [`deadline`].
+    /// The claim store. Its calls are expected to end within [`deadline`].
     pub store: Arc<dyn RecordStore>,
-    /// Its address as it is configured, without a password: for errors, and the remedies in them.
+    /// Address of the store as configured, without a password; for errors and their remedies.
     pub shown: String,
     /// The machine's clocks.
     pub clock: C,
     /// The directive `dir`.
     pub dir: PathBuf,
-    /// Epoch and bit widths.
+    /// Layout of the unnamed generator: epoch and bit widths.
     pub layout: Layout,
-    /// `server-id`; `None`: `auto`.
+    /// The directive `server-id`; `None` is `auto`.
     pub server_id: Option<u32>,
-    /// `instance-name`, or the host's.
+    /// The directive `instance-name`, or the host's name.
     pub name: String,
-    /// The host's name.
+    /// Name of the host.
     pub host: String,
-    /// Where clients reach this server; empty: unknown.
+    /// Address at which clients reach this server; empty if unknown.
     pub address: String,
-    /// `claim-timeout-ms`.
+    /// The directive `claim-timeout-ms`.
     pub timeout_ms: u64,
-    /// `claim-takeover any`.
+    /// Whether `claim-takeover` is `any`.
     pub takes_any: bool,
-    /// `claim-max-clock-ahead-ms`.
+    /// The directive `claim-max-clock-ahead-ms`.
     pub max_clock_ahead_ms: u64,
-    /// `id-max-clock-jump-ms`.
+    /// The directive `id-max-clock-jump-ms`.
     pub max_clock_jump_ms: u64,
     /// Named generators of the configuration.
     pub generators: Vec<Arc<Declaration>>,
-    /// And those over sequences.
+    /// Generators over sequences of the configuration.
     pub counters: Vec<Arc<CounterDeclaration>>,
-    /// Is told how it stands.
+    /// Receives the status of the claim after each step.
     pub view: Arc<ClaimView>,
-    /// What the claim does to the server; once it is there.
+    /// Actions of the claim on the server; set once the server exists.
     pub hooks: Arc<OnceLock<Hooks>>,
-    /// [`FIRST_TRY`].
+    /// Longest wait of a start for the store: [`FIRST_TRY`], or less in tests.
     pub first_try: Duration,
 }
 
-/// What a claim does to its server.
+/// Actions of a claim on its server.
 pub struct Hooks {
-    /// The server has this server-id from now on (`server-id auto`), before it gives the first ID; why it cannot.
+    /// Sets the server-id (`server-id auto`) before the first ID is given. Returns why the server cannot use it.
     pub has_server_id: Box<dyn Fn(u32) -> Result<(), String> + Send + Sync>,
-    /// The server must end, for this reason: its server-id is another's for good, and only a start gets it another one.
+    /// Ends the server for the given reason, such as a lost server-id: only a new start gets another one.
     pub must_end: Box<dyn Fn(String) + Send + Sync>,
 }
 
-/// The claim of one server in a cluster store, which it has or waits for.
+/// The claim of one server in a cluster store, held or waited for.
 pub struct ClusterClaim<C> {
     place: FleetPlace<C>,
     me: u128,
     link: Link,
     dir: FleetDir,
     notes: Notes,
-    /// Which claim; `None`: none was chosen (`server-id auto`).
+    /// Server-id of the claim; `None` if none is chosen yet (`server-id auto`).
     server_id: Option<u32>,
     machine: Claimant,
-    /// The newest record of the claim that was read.
+    /// Newest usable record of the claim that was read.
     sight: Option<Sight>,
-    /// When its stamp was first seen.
+    /// Time at which the stamp of the newest record was first seen.
     seen_since: Option<Clocks>,
-    /// Why the newest record cannot be used.
+    /// Reason why the newest record cannot be used.
     problem: Option<String>,
-    /// Why this server would not take the claim.
+    /// Reason why this server must not take the claim.
     obstacle: Option<String>,
-    /// Why its generators do not follow on those of the newest record.
+    /// Conflict between this server's generators and those of the newest record.
     conflict: Option<String>,
-    /// All that a start looks at was looked at, and is as it should be.
+    /// Whether all checks of a start have passed.
     is_checked: bool,
-    /// The fleet's record, as it was when this server last compared itself.
+    /// The fleet's record as of this server's last comparison.
     joined: Option<Joined>,
     joined_at: Option<Instant>,
-    /// What the caller declares.
+    /// Declarations of the caller.
     declarations: Arc<Declarations>,
-    /// Of the caller's declarations, those that the fleet's record is known to have.
+    /// Declarations of the caller that the fleet's record is known to contain.
     pinned: Arc<Declarations>,
-    /// How this process has the claim.
+    /// How this process got the claim it holds; `None` for a standby.
     tenure: Option<steps::Tenure>,
-    /// The same, of a write that takes it and is under way.
+    /// Tenure that begins if a write in progress takes the claim.
     taking: Option<steps::Tenure>,
-    /// What a release says.
+    /// Reason that a release writes to the record.
     why_free: WhyFree,
     chooser: Chooser,
     teller: Teller,
@@ -142,7 +143,7 @@ pub struct ClusterClaim<C> {
 impl<C: Clock> ClusterClaim<C> {
     fn new(place: FleetPlace<C>, dir: FleetDir) -> ClusterClaim<C> {
         let me = loop {
-            // 0 is nobody.
+            // 0 is reserved: no server has it.
             let random = rand::random::<u128>();
             if random != 0 {
                 break random;
@@ -179,7 +180,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// Asks this store from now on, which is the same one by other connections.
+    /// Replaces the connection by another one to the same store.
     pub fn use_store(&mut self, store: Arc<dyn RecordStore>) {
         self.link.replace(store);
     }
@@ -188,7 +189,7 @@ impl<C: Clock> ClusterClaim<C> {
         Identity { server_id: self.server_id.unwrap_or(0), layout: self.place.layout }
     }
 
-    /// Compares this server with the fleet, and looks at its record: what a start does first.
+    /// Does the checks of a start: compares this server with the fleet and reads its claim.
     async fn first_look(&mut self) -> Result<(), NotJoined> {
         self.join().await?;
         self.check_by_hand().await?;
@@ -212,7 +213,7 @@ impl<C: Clock> ClusterClaim<C> {
         joining.check_by_hand(&mut self.link, self.server_id).await
     }
 
-    /// Compares the configuration with the cluster record; adds what is new.
+    /// Compares the configuration with the cluster record, and adds new declarations to it.
     async fn join(&mut self) -> Result<(), NotJoined> {
         let joining = Joining {
             layout: self.place.layout,
@@ -229,7 +230,7 @@ impl<C: Clock> ClusterClaim<C> {
         Ok(())
     }
 
-    /// Adds generators that were declared since to the cluster record.
+    /// Adds generators that were declared after the start to the cluster record.
     async fn pin(&mut self) -> Result<(), NotJoined> {
         let is_new = |generator: &&Arc<Declaration>| self.pinned.find(generator.name()) != Some(*generator);
         let new: Vec<_> = self.declarations.generators().iter().filter(is_new).cloned().collect();
@@ -241,7 +242,7 @@ impl<C: Clock> ClusterClaim<C> {
         Ok(())
     }
 
-    /// What a save does first while this server has no claim.
+    /// Compares a server without a claim with the fleet's record before a save, if the last comparison is old.
     async fn prepare(&mut self) -> Result<(), SaveError> {
         let is_old = self.joined_at.is_none_or(|at| at.elapsed() >= JOIN_AGAIN);
         if is_old && !self.machine.is_holder() {
@@ -249,7 +250,7 @@ impl<C: Clock> ClusterClaim<C> {
             match compared {
                 Ok(()) => self.obstacle = None,
                 Err(NotJoined::Refused(why)) => {
-                    // Asked again after a while.
+                    // Try again after [`JOIN_AGAIN`].
                     self.joined_at = Some(Instant::now());
                     self.obstacle = Some(why);
                 }
@@ -291,7 +292,7 @@ impl<C: Clock> ClusterClaim<C> {
     }
 }
 
-/// What the machine goes by.
+/// Returns the options of the claim machine.
 fn options<C>(place: &FleetPlace<C>, creates: bool) -> Options {
     Options {
         timeout_ms: place.timeout_ms,
@@ -309,8 +310,8 @@ impl<C: Clock> Claim for ClusterClaim<C> {
 
     const MAY_COME_LATER: bool = true;
 
-    /// Ends with an error where it is certain that this server must not serve with this store; a store that does not
-    /// answer is waited for by [`Claim::save`].
+    /// Fails only if this server certainly must not serve with this store. A store that does not answer is retried by
+    /// [`Claim::save`].
     async fn take(place: FleetPlace<C>) -> Result<Taken<ClusterClaim<C>>, TakeError> {
         let dir = FleetDir::lock(&place.dir)?;
         let end = Instant::now() + place.first_try;
@@ -344,7 +345,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
     fn pace(&self) -> Option<Duration> {
         Some(match self.server_id {
             None => CHOOSE_EVERY,
-            // After a failure sooner: the hold goes on.
+            // Retry sooner after a failure: the hold runs out meanwhile.
             Some(_) if !self.link.error.is_empty() => Duration::from_millis((self.place.timeout_ms / 8).clamp(50, 250)),
             Some(_) => Duration::from_millis(self.machine.pace_ms()),
         })
@@ -359,7 +360,7 @@ impl<C: Clock> Claim for ClusterClaim<C> {
         let standing = self.obstacle.replace(why.to_owned());
         if self.machine.is_holder() {
             tracing::error!("server-id {} is given up: {why}", self.identity().server_id);
-            // Without a save in this term the machine knows better what the record is to say.
+            // Without a save in this term, the machine knows which point to record.
             let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved);
             let (point, term) = saved.map_or((SavePoint::NOTHING, u64::MAX), |point| (point, self.machine.term()));
             let _ = self.act(Ask::Release { point, term }).await;

@@ -1,8 +1,7 @@
-//! Notes of what this server knows of each claim: the highest beat and watermark that it wrote or read.
+//! Notes of the highest beat and watermark of each claim that this server has written or read.
 //!
-//! A store that was restored from a backup, or whose replica took over without the last writes, has lower beats. By its
-//! notes a server sees that after a restart too. They are not synced: a machine that loses power may lose the last
-//! ones, and then knows of earlier ones only.
+//! A store that was restored from a backup, or whose replica took over without the last writes, has lower beats. The
+//! notes detect that after a restart too. They are not synced: after a power loss the last ones may be missing.
 //!
 //! ```text
 //! getid notes 1
@@ -20,38 +19,38 @@ use getid_core::Tick;
 
 use crate::claim::saver::SaverThread;
 
-/// The file.
+/// Name of the notes file.
 const NOTES: &str = "claims.notes";
 
 const FIRST_LINE: &str = "getid notes 1";
 
-/// Claims of which something is noted at most: every server-id of a fleet that `server-id auto` looks at.
+/// Most claims with a note: every server-id of a fleet that `server-id auto` reads.
 const CLAIMS_MAX: usize = 1 << 16;
 
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// What is known of one claim.
+/// The highest beat and watermark known of one claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) beat: u64,
     pub(super) watermark: Tick,
 }
 
-/// All of them, for one store.
+/// The notes of all claims of one store.
 #[derive(Debug)]
 pub(super) struct Notes {
     path: PathBuf,
     store: String,
     claims: BTreeMap<u32, Note>,
-    /// Writes them: a disk that hangs holds up no beat.
+    /// Thread that writes the file, so that a slow disk delays no beat.
     thread: Option<SaverThread>,
     is_writing: Arc<AtomicBool>,
-    /// Something is not in the file yet.
+    /// Whether some notes are not in the file yet.
     is_dirty: bool,
 }
 
 impl Notes {
-    /// Those of `store` in a folder; of another store they say nothing.
+    /// Reads the notes of `store` from a folder. A file of another store yields no notes.
     pub(super) fn open(dir: &Path, store: &str) -> Notes {
         let path = dir.join(NOTES);
         let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= FILE_BYTES_MAX);
@@ -63,12 +62,12 @@ impl Notes {
         Notes { path, store: store.to_owned(), claims, thread, is_writing: Arc::default(), is_dirty: false }
     }
 
-    /// What is known of this claim.
+    /// Returns the note of this claim; zeros if there is none.
     pub(super) fn of(&self, server_id: u32) -> Note {
         self.claims.get(&server_id).copied().unwrap_or_default()
     }
 
-    /// Notes what was written or read: nothing goes down.
+    /// Records a beat and a watermark that were written or read. A note never decreases.
     pub(super) fn note(&mut self, server_id: u32, beat: u64, watermark: Tick) {
         if self.claims.len() >= CLAIMS_MAX && !self.claims.contains_key(&server_id) {
             return;
@@ -79,7 +78,7 @@ impl Notes {
         *known = new;
     }
 
-    /// Has the file written if there is something new, and the last writing is done.
+    /// Starts writing the file if there are changes and no write is in progress.
     pub(super) fn keep(&mut self) {
         let Some(thread) = self.thread.as_ref().filter(|_| self.is_dirty) else { return };
         if self.is_writing.swap(true, Relaxed) {
@@ -87,7 +86,7 @@ impl Notes {
         }
         self.is_dirty = false;
         let (path, text, is_writing) = (self.path.clone(), self.text(), Arc::clone(&self.is_writing));
-        // Nobody waits for it.
+        // The result is not awaited.
         drop(thread.run(move || {
             let temp = path.with_extension("notes.tmp");
             let written = std::fs::write(&temp, text).and_then(|()| std::fs::rename(&temp, &path));
@@ -108,7 +107,7 @@ impl Notes {
     }
 }
 
-/// What the file says of this store. A line that is damaged says nothing.
+/// Parses the notes of this store. Damaged lines are skipped.
 fn read(text: &str, store: &str) -> BTreeMap<u32, Note> {
     let mut lines = text.lines();
     if lines.next() != Some(FIRST_LINE) || lines.next().and_then(|line| line.strip_prefix("store ")) != Some(store) {
@@ -140,7 +139,7 @@ mod tests {
         assert_eq!((notes.of(3), notes.of(4)), (expected, Note::default()));
         let text = notes.text();
         assert_eq!(read(&text, "etcd://a"), BTreeMap::from([(3, expected)]));
-        assert_eq!(read(&text, "etcd://b"), BTreeMap::new(), "another store's");
+        assert_eq!(read(&text, "etcd://b"), BTreeMap::new(), "notes of another store are not used");
         notes.keep();
         let path = dir.path().join(NOTES);
         while !path.exists() {
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_says_nothing() {
+    fn damaged_lines_are_skipped() {
         let head = "getid notes 1\nstore s\n";
         for (line, says) in [
             ("claim 3 beat 7 watermark 9", true),

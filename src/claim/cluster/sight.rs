@@ -1,4 +1,4 @@
-//! What a row says of a claim, for this server: read once for each stamp.
+//! The record of a claim as this server uses it, parsed once for each stamp.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use crate::claim::fleet::ClaimRecord;
 use crate::claim::{Conflict, Declarations, Identity};
 use crate::records::{Key, Row, Stamp};
 
-/// Time-outs that a record may say, ms: those that can be configured. One that was written by hand waits no longer.
+/// Range of time-outs in a record, in ms: the configurable values. A value written by hand is clamped to it.
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
 
-/// A record that can be used.
+/// A valid record of a claim with its stamp.
 #[derive(Clone, Debug)]
 pub(super) struct Sight {
     pub(super) stamp: Stamp,
     pub(super) claim: ClaimRecord,
-    /// Where its next holder begins, in ticks of this server's epoch.
+    /// Point at which the next holder begins, in ticks of this server's epoch.
     pub(super) point: SavePoint,
 }
 
 impl Sight {
-    /// The record of `identity` in a row of `store`.
+    /// Parses the record of `identity` from a row of `store`.
     ///
     /// # Errors
     ///
-    /// Why it cannot be used, with the remedy.
+    /// Returns a sentence that explains why the record cannot be used, and the remedy.
     pub(super) fn of_row(row: &Row, identity: Identity, store: &str) -> Result<Sight, String> {
         let server_id = identity.server_id;
         let key = Key::of_claim(server_id);
@@ -46,7 +46,8 @@ impl Sight {
         Ok(Sight { stamp: row.stamp, point: adopted.point, claim })
     }
 
-    /// As the machine sees it. `is_this_folder`: its holder ran in the folder that this process has locked.
+    /// Returns the record as input of the machine. `is_this_folder`: its holder ran in the folder that this process has
+    /// locked.
     pub(super) fn seen(&self, is_this_folder: bool) -> machine::Seen {
         machine::Seen {
             stamp: self.stamp,
@@ -58,7 +59,7 @@ impl Sight {
         }
     }
 
-    /// The record's declarations with those of a server that takes it over.
+    /// Returns the record's declarations merged with those of a server that takes it over.
     pub(super) fn declared(&self, mine: &Declarations, identity: Identity) -> Result<Arc<Declarations>, Conflict> {
         let recorded = &self.claim.record.declarations;
         if self.point.is_nothing() {

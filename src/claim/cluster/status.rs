@@ -1,4 +1,5 @@
-//! What is told of a claim: to the log once, and to [`ClaimView`](crate::claim::status::ClaimView) at each step.
+//! Reports the state of a claim: to the log at each change, and to [`ClaimView`](crate::claim::status::ClaimView) at
+//! each step.
 
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use crate::text::printable::printable;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// A standby's clock that is further than this from the record's time is logged, ms. The way to the store and back
-/// takes a part of it.
+/// Distance of a standby's clock from the record's time above which it is logged, in ms. It includes the time to the
+/// store and back.
 const CLOCK_GAP_LOGGED_MS: u64 = 5000;
 
-/// And one that has come as near again, ms.
+/// Distance at or below which a logged clock gap counts as closed, in ms.
 const CLOCK_GAP_CLOSED_MS: u64 = 2500;
 
-/// What was told, and what is counted.
+/// What was logged last, and the counters of a claim.
 #[derive(Debug, Default)]
 pub(super) struct Teller {
     pub(super) beats: u64,
@@ -28,31 +29,31 @@ pub(super) struct Teller {
     takeovers: u64,
     losses: u64,
     last_takeover: Option<TakeoverStatus>,
-    /// The reason in the last step's error not to take the claim.
+    /// Reason not to take the claim, from the last step's error.
     pub(super) refused_for: Option<String>,
     pub(super) warned_of_name: Option<u128>,
     product: String,
     last_answer_unix_ms: u64,
-    /// What the log has of the standing: told when it changes.
+    /// Standing that was logged last; logged again when it changes.
     told: Option<Told>,
-    /// Since when the store has not answered.
+    /// Time since which the store has not answered.
     away_since: Option<Clocks>,
-    /// The log has it that this standby's clock is far from the record's time.
+    /// Whether the log has reported a clock gap that is still open.
     has_clock_gap: bool,
 }
 
-/// How it stands, as far as the log says so.
+/// Standing of this server, as far as it is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Holder,
     Standby(String),
-    /// `None`: for its clock, whose distance changes all the time.
+    /// Not eligible, with the reason. `None` stands for a clock gap, whose size changes all the time.
     NotEligible(Option<String>),
     NeedsOperator(String),
 }
 
 impl<C: Clock> ClusterClaim<C> {
-    /// What the store is, once, and what is unsound about it.
+    /// Logs the warnings of the store once, and keeps its product name.
     pub(super) async fn greet(&mut self) {
         if !self.teller.product.is_empty() {
             return;
@@ -66,7 +67,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.teller.product = printable(&about.product).into_owned();
     }
 
-    /// After each step: `error` is what it came to.
+    /// Publishes the state after each step, whose error is `error`.
     pub(super) fn tell(&mut self, error: Option<&SaveError>) {
         let now = self.place.clock.clocks();
         self.tell_of_store(now);
@@ -103,14 +104,14 @@ impl<C: Clock> ClusterClaim<C> {
             takeovers: teller.takeovers,
             losses: teller.losses,
             last_takeover: teller.last_takeover.clone(),
-            // The view knows it.
+            // The view fills this in.
             upkeep: StoreUpkeep::default(),
         };
         self.place.view.tell(status);
     }
 
-    /// Why this standby would not take the claim over, as the step's error says, or as it is while another server has
-    /// it. The one place that decides it for INFO, the page, metrics and the log.
+    /// Returns the reason why this standby is not eligible, from the step's error or from its present state. INFO, the
+    /// page, metrics and the log all use this value.
     fn told_not_eligible(&mut self, error: Option<&SaveError>, now: Clocks) -> Option<String> {
         let refused_for = self.teller.refused_for.take();
         match error {
@@ -120,7 +121,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// Who has the claim, as far as this server knows.
+    /// Returns the holder of the claim, as far as this server knows it.
     fn holder_status(&self, now: Clocks) -> Option<HolderStatus> {
         let wall = |unix_ms: i64| unix_ms.max(0).cast_unsigned();
         if self.machine.is_holder() {
@@ -137,7 +138,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
         let sight = self.sight.as_ref()?;
         let holder = sight.claim.holder()?;
-        // Its newest beat was sent before this server saw it.
+        // The holder sent its newest beat before this server saw it.
         let seen_since = self.seen_since.unwrap_or(now);
         let silent_ms = now.boot_ns.saturating_sub(seen_since.boot_ns) / NS_PER_MS;
         let seen_at = now.wall_ms.saturating_sub_unsigned(silent_ms);
@@ -151,8 +152,8 @@ impl<C: Clock> ClusterClaim<C> {
         })
     }
 
-    /// How long IDs go on if the store does not answer from now on, ms. By the reference clock, as IDs do: the wall
-    /// clock may be wrong.
+    /// Returns how long IDs continue if the store stops answering now, in ms. It uses the reference clock, as IDs do:
+    /// the wall clock may be wrong.
     fn ride_through_ms(&self, now: Clocks) -> u64 {
         let hold_ms = self.machine.hold().map_or(0, |hold| hold.left_ns(now) / NS_PER_MS);
         let saved = self.tenure.as_ref().and_then(|tenure| tenure.saved.zip(tenure.saved_at));
@@ -163,7 +164,7 @@ impl<C: Clock> ClusterClaim<C> {
         hold_ms.min(watermark_ms)
     }
 
-    /// A store that is away, and one that is back: a line each.
+    /// Logs when the store stops answering and when it answers again, once each.
     fn tell_of_store(&mut self, now: Clocks) {
         if self.link.error.is_empty() {
             self.teller.last_answer_unix_ms = now.wall_ms.max(0).cast_unsigned();
@@ -185,7 +186,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// A clock of a standby that is far from the record's time, and one that is near again: a line each.
+    /// Logs when a standby's clock gap opens and when it closes, once each.
     fn tell_clock_gap(&mut self, gap_ms: Option<i64>) {
         let Some(gap_ms) = gap_ms else {
             self.teller.has_clock_gap &= !self.machine.is_holder();
@@ -207,7 +208,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// What this server is, whenever that is another thing.
+    /// Logs the standing of this server when it changes.
     fn tell_standing(&mut self, error: Option<&SaveError>, not_eligible: Option<&str>, now: Clocks) {
         let is_apart = self.must_not_take().is_none() && self.machine.apart_by_ms(now).is_some();
         let standing = match (error, not_eligible) {
@@ -218,7 +219,7 @@ impl<C: Clock> ClusterClaim<C> {
                 let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());
                 Told::Standby(format!("held by {}", holder.map_or_else(|| "another server".to_owned(), texts::who)))
             }
-            // What passes.
+            // Transient states are not logged.
             _ => return,
         };
         if self.teller.told.as_ref() == Some(&standing) {
@@ -236,7 +237,7 @@ impl<C: Clock> ClusterClaim<C> {
         self.teller.told = Some(standing);
     }
 
-    /// The claim was taken, and the first save is done: IDs can be given.
+    /// Logs and counts a takeover, after the first save in the new term: IDs can be given.
     pub(super) fn tell_takeover(&mut self, now: Clocks) {
         let Some(tenure) = &self.tenure else { return };
         let took_ns = now.boot_ns.saturating_sub(tenure.cause_seen.boot_ns);
@@ -260,7 +261,7 @@ impl<C: Clock> ClusterClaim<C> {
         });
     }
 
-    /// The claim was this server's, and is no longer.
+    /// Logs and counts the loss of the claim.
     pub(super) fn tell_loss(&mut self, loss: Loss) {
         self.teller.losses += 1;
         let now = self.place.clock.clocks();

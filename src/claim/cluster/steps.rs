@@ -1,4 +1,4 @@
-//! One step after the other: what the machine wants is done, and what came of it is told.
+//! Performs the steps that the claim machine requests, one after the other, and reports their results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,47 +16,47 @@ use crate::claim::{Declarations, Owner, Record, SaveError, Term};
 use crate::records::{Key, RecordStoreError, Row, Written};
 use crate::system::clock::Clock;
 
-/// Steps of one call at most: a read, a write, and both again when others wrote in between.
+/// Most steps of one call: a read, a write, and both again if another server wrote in between.
 const STEPS_MAX: u32 = 8;
 
-/// How this process has the claim.
+/// How and when this process got the claim it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Tenure {
-    /// What its records say of their writer.
+    /// Owner in the records that this tenure writes.
     pub(super) owner: Owner,
-    /// By this machine's clock, Unix ms.
+    /// Start of the tenure by this machine's clock, in Unix ms.
     pub(super) since_unix_ms: i64,
-    /// Why it could be taken, as a sentence.
+    /// Reason why the claim could be taken, as a sentence.
     pub(super) cause: String,
-    /// When the record that was taken was first seen.
+    /// Time at which the record that was taken was first seen.
     pub(super) cause_seen: Clocks,
-    /// Whether its holder had been silent: then somebody may look for it.
+    /// Whether its previous holder was silent. The takeover is then logged as a warning.
     pub(super) was_silent: bool,
-    /// What the mint is told that was found.
+    /// Point at which the mint begins; it was found with the claim.
     pub(super) found: Option<SavePoint>,
-    /// What was saved last in this term.
+    /// Point that was last saved in this term.
     pub(super) saved: Option<SavePoint>,
-    /// When a save was last sent that is acknowledged, in any term.
+    /// Time at which the last acknowledged save was sent, in any term.
     pub(super) saved_at: Option<Clocks>,
-    /// The claim was this server's before, too: nobody has taken it over.
+    /// Whether this process held the claim before and no other server has taken it since.
     pub(super) is_resumed: bool,
 }
 
 impl<C: Clock> ClusterClaim<C> {
-    /// From now on the caller declares these.
+    /// Sets the declarations of the caller.
     pub(super) fn declare(&mut self, declarations: Arc<Declarations>) {
         if !Arc::ptr_eq(&declarations, &self.declarations) {
             self.declarations = declarations;
-            // The newest record is compared with them again.
+            // The newest record is compared with the new declarations.
             self.sight = self.sight.take().filter(|_| self.machine.is_holder());
         }
         if self.pinned.is_empty() {
-            // What a start declares is compared as a whole.
+            // The declarations of a start were compared as a whole.
             self.pinned = Arc::clone(&self.declarations);
         }
     }
 
-    /// Looks at the record once, as a start does.
+    /// Reads the record once, and checks it as a start does.
     pub(super) async fn look(&mut self) -> Result<(), NotJoined> {
         let identity = self.identity();
         let server_id = identity.server_id;
@@ -79,7 +79,7 @@ impl<C: Clock> ClusterClaim<C> {
         }
         let mut mine = Declarations::default();
         for generator in &self.place.generators {
-            // There are no more than a record has room for.
+            // The configuration has no more generators than a record can hold.
             let _ = mine.push(Arc::clone(generator));
         }
         let declared = sight.declared(&mine, identity);
@@ -89,7 +89,7 @@ impl<C: Clock> ClusterClaim<C> {
         Ok(())
     }
 
-    /// Does what the machine wants for `ask`, until it is settled; ends in bounded time.
+    /// Performs the steps that the machine requests for `ask`, until it is settled. Ends in bounded time.
     pub(super) async fn act(&mut self, ask: Ask) -> Result<(), SaveError> {
         let end = Instant::now() + Duration::from_millis((self.place.timeout_ms / 2).max(500));
         self.problem = None;
@@ -109,17 +109,17 @@ impl<C: Clock> ClusterClaim<C> {
         Err(self.store_is_away(format!("claim store {}: others write the record all the time", self.link.shown())))
     }
 
-    /// What the machine wants; a server that must not take the claim only looks.
+    /// Returns the next step of the machine. A server that must not take the claim only reads.
     fn wish(&mut self, ask: Ask) -> Wish {
         if self.must_not_take().is_none() {
             return self.machine.wish(ask);
         }
-        // Takes back that the claim may be taken.
+        // Cancels the machine's permission to take the claim.
         let _ = self.machine.wish(Ask::Release { point: SavePoint::NOTHING, term: 0 });
         self.machine.wish(Ask::Watch)
     }
 
-    /// Why this server would not take the claim.
+    /// Returns the reason why this server must not take the claim.
     pub(super) fn must_not_take(&self) -> Option<&String> {
         self.obstacle.as_ref().or(self.conflict.as_ref()).filter(|_| !self.machine.is_holder())
     }
@@ -180,13 +180,13 @@ impl<C: Clock> ClusterClaim<C> {
         self.machine.wrote(sent, now, wrote)
     }
 
-    /// Why the row under the claim's key cannot be used, if that is what the store has answered.
+    /// Returns why the row under the claim's key cannot be used, if the error is about that row.
     fn problem_of(&self, error: &RecordStoreError) -> Option<String> {
         let RecordStoreError::Damaged(bad) = error else { return None };
         Some(texts::bad_row(bad, self.identity().server_id, self.link.shown()))
     }
 
-    /// A row as the machine sees it; `None`: it cannot be used, and `problem` says why.
+    /// Converts a row for the machine. Returns `None` and sets `problem` if the row cannot be used.
     fn see(&mut self, row: &Row, now: Clocks) -> Option<Seen> {
         let identity = self.identity();
         if self.sight.as_ref().is_none_or(|known| known.stamp != row.stamp) {
@@ -209,7 +209,7 @@ impl<C: Clock> ClusterClaim<C> {
         Some(sight.seen(is_this_folder))
     }
 
-    /// The row of a write, which begins at `now`.
+    /// Builds the row of a write that begins at `now`.
     fn row_of(&mut self, write: &Write, now: Clocks) -> Result<Row, String> {
         let identity = self.identity();
         let claim = match write.act {
@@ -265,7 +265,7 @@ impl<C: Clock> ClusterClaim<C> {
         .cut()
     }
 
-    /// What an event comes to; `None`: go on.
+    /// Converts an event into the result of the call. Returns `None` if another step is needed.
     fn conclude(&mut self, event: Event, ask: Ask) -> Option<Result<(), SaveError>> {
         let server_id = self.identity().server_id;
         match event {
@@ -283,7 +283,7 @@ impl<C: Clock> ClusterClaim<C> {
             }
             Event::Saved { point, hold } => {
                 self.has_saved(point, hold.sent);
-                // That of an earlier write is not what was asked for.
+                // An earlier write may be confirmed here, whose point is not the requested one.
                 matches!(ask, Ask::Save { point: asked, .. } if asked == point).then_some(Ok(()))
             }
             Event::Taken { found, cause } => Some(self.has_taken(found, cause)),
@@ -321,12 +321,12 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// The claim is this server's: what its mint begins again at.
+    /// Starts a tenure after the claim was taken. Returns `ClaimRetaken` with the point at which the mint begins.
     fn has_taken(&mut self, found: Option<SavePoint>, cause: Cause) -> Result<(), SaveError> {
         let identity = self.identity();
         let now = self.place.clock.clocks();
         if cause == Cause::Resumed {
-            // What it has just saved is no more than what its mint knows.
+            // The mint already knows the point that it saved last.
             if let Some(tenure) = &mut self.tenure {
                 (tenure.found, tenure.saved, tenure.is_resumed) = (found, None, true);
             }
@@ -349,7 +349,7 @@ impl<C: Clock> ClusterClaim<C> {
                 is_resumed: false,
             })
         };
-        // A write that was done late is the one that was under way.
+        // A late write is the one that was in progress.
         self.tenure = self.taking.take().or_else(late);
         let noted = self.notes.of(identity.server_id).watermark;
         if let Some(tenure) = &mut self.tenure {
@@ -367,11 +367,11 @@ impl<C: Clock> ClusterClaim<C> {
         Err(self.retaken())
     }
 
-    /// The claim is had, and the caller has to begin again at what was found.
+    /// Returns the error that makes the caller begin again at the point found with the claim.
     pub(super) fn retaken(&self) -> SaveError {
         let identity = self.identity();
         let declared = self.sight.as_ref().map(|sight| sight.declared(&self.declarations, identity));
-        // A conflict was found before the claim was taken.
+        // A conflict is detected before the claim is taken.
         let declarations = declared.and_then(Result::ok).unwrap_or_else(|| Arc::clone(&self.declarations));
         let found = self.tenure.as_ref().and_then(|tenure| tenure.found);
         let (term, is_watched) = (Term(self.machine.term()), self.machine.is_watched());
@@ -392,7 +392,8 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// Why this server has no claim. One that could be taken and must not be is not eligible.
+    /// Returns the error of a server that waits for the claim. A free claim that this server must not take is reported
+    /// as not eligible.
     fn waits(&mut self, waiting: Waiting) -> SaveError {
         let server_id = self.identity().server_id;
         self.warn_of_name(waiting);
@@ -404,21 +405,21 @@ impl<C: Clock> ClusterClaim<C> {
         }
     }
 
-    /// The error of a step that found this reason not to take the claim.
+    /// Returns the error of a step that found a reason not to take the claim, and keeps the reason.
     pub(super) fn not_eligible(&mut self, why: String) -> SaveError {
         let what = format!("standby{}: not eligible: {why}", self.for_server_id());
         self.teller.refused_for = Some(why);
         SaveError::Standby { what }
     }
 
-    /// The reason for which this server would not take the claim if the claim were free. `None` if it would take it, or
-    /// holds it already.
+    /// Returns the reason why this server would not take the claim if it were free. `None` if it would take it, or
+    /// already holds it.
     pub(super) fn ineligible(&self, now: Clocks) -> Option<String> {
         let apart = || self.machine.apart_by_ms(now).map(texts::apart);
         self.must_not_take().cloned().or_else(apart)
     }
 
-    /// Another server with this one's name has the claim, and lives.
+    /// Logs a warning if a live holder has the same instance-name as this server.
     fn warn_of_name(&mut self, waiting: Waiting) {
         let Waiting::Held { by, .. } = waiting else { return };
         let holder = self.sight.as_ref().and_then(|sight| sight.claim.holder());

@@ -1,4 +1,4 @@
-//! Sentences about a claim, for refusals, the log and INFO.
+//! Sentences about a claim, for errors, the log and INFO.
 
 use getid_core::claim::{Cause, Loss, Waiting};
 
@@ -10,25 +10,25 @@ use crate::text::printable::printable;
 use crate::text::shell::shell_word;
 use crate::text::store_url::for_command;
 
-/// A holder, as in `host-a (10.1.0.7:7890)`.
+/// Returns the holder as text, such as `host-a (10.1.0.7:7890)`.
 pub(super) fn who(holder: &Holder) -> String {
     let name = if holder.name.is_empty() { &holder.host } else { &holder.name };
     let name = if name.is_empty() { format!("{:032x}", holder.instance) } else { printable(name).into_owned() };
     if holder.address.is_empty() { name } else { format!("{name} ({})", printable(&holder.address)) }
 }
 
-/// Seconds with one digit behind the point.
+/// Formats nanoseconds as seconds with one decimal.
 pub(super) fn seconds(ns: u64) -> String {
     let tenths = ns / 100_000_000;
     format!("{}.{} s", tenths / 10, tenths % 10)
 }
 
-/// Whole milliseconds.
+/// Formats nanoseconds as whole milliseconds.
 pub(super) fn milliseconds(ns: u64) -> String {
     format!("{} ms", ns / 1_000_000)
 }
 
-/// Why a claim could be taken, of the record that was found.
+/// Returns the reason why the claim could be taken, from the record that was found.
 pub(super) fn cause(cause: Cause, found: Option<&Sight>) -> String {
     let holder = || {
         let holder = found.and_then(|found| found.claim.holder());
@@ -57,17 +57,17 @@ fn free(holding: &Holding) -> String {
     }
 }
 
-/// What a server waits for, and whether somebody has to do something about it.
+/// State of a server that waits for a claim, and whether an operator must act.
 pub(super) enum Waits {
-    /// It is a standby as it should be.
+    /// The server is a standby in the normal way.
     Standby(String),
-    /// It would not take the claim, though it could be taken.
+    /// The server must not take the claim, even if it is free.
     NotEligible(String),
-    /// Nothing will come of it by itself.
+    /// The state does not change without an operator.
     NeedsOperator(String),
 }
 
-/// What a server without the claim waits for. Each sentence goes on after "server-id 3: ".
+/// Returns the state of a server without the claim. Each sentence follows "server-id 3: ".
 pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, store: &str) -> Waits {
     match waiting {
         Waiting::Unread => Waits::Standby("the claim store was not asked yet".to_owned()),
@@ -90,7 +90,7 @@ pub(super) fn waiting(waiting: Waiting, found: Option<&Sight>, server_id: u32, s
     }
 }
 
-/// Why a clock that is so far from the record's time keeps a server from taking the claim.
+/// Returns the reason why a clock this far from the record's time prevents a takeover.
 pub(super) fn apart(by_ms: i64) -> String {
     format!(
         "this machine's clock is {} the record's time, more than {}: set the clock; or, if it is right, claim-takeover any",
@@ -99,13 +99,13 @@ pub(super) fn apart(by_ms: i64) -> String {
     )
 }
 
-/// How far a clock is from a record's time: "3.0 s ahead of" or "3.0 s behind".
+/// Formats the distance of a clock from a record's time: "3.0 s ahead of" or "3.0 s behind".
 pub(super) fn clock_gap(by_ms: i64) -> String {
     let by = seconds(by_ms.unsigned_abs().saturating_mul(1_000_000));
     if by_ms < 0 { format!("{by} behind") } else { format!("{by} ahead of") }
 }
 
-/// How a claim was lost: goes on after "server-id 3 was lost: ".
+/// Returns how a claim was lost. The text follows "server-id 3 was lost: ".
 pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &str) -> String {
     match loss {
         Loss::TakenBy(by) => {
@@ -119,7 +119,7 @@ pub(super) fn loss(loss: Loss, found: Option<&Sight>, server_id: u32, store: &st
     }
 }
 
-/// The command that puts a record in the place of one that cannot be used.
+/// Returns the command that replaces a record that cannot be used.
 pub(super) fn advance_command(server_id: u32, store: &str) -> String {
     let url = shell_word(&for_command(store));
     format!(
@@ -127,7 +127,7 @@ pub(super) fn advance_command(server_id: u32, store: &str) -> String {
     )
 }
 
-/// A row that is no record, with the remedy.
+/// Returns the error for a row that is not a valid record, with the remedy.
 pub(super) fn bad_row(bad: &BadRow, server_id: u32, store: &str) -> String {
     let (key, bad) = (Key::of_claim(server_id), printable(&bad.what));
     format!("cannot use the record {key} of {store}: {bad}; to go on, {}", advance_command(server_id, store))
@@ -143,7 +143,7 @@ pub(super) fn missing(server_id: u32, store: &str) -> String {
     )
 }
 
-/// Where the record went, with the remedy.
+/// Returns where the record was moved to, with the remedy.
 pub(super) fn marked(mark: &Mark, server_id: u32, store: &str) -> String {
     format!("{mark}; {}", mark.remedy(server_id, &Place::of_store(store)))
 }

@@ -25,8 +25,8 @@
 //! checksum crc32 440dd966
 //! ```
 //!
-//! A record without a holder has a line `free WHY since ...` in the place of `holder`, and says in `name` who had it
-//! last. One that is moved has a [`Mark`] behind `folder`. Everything that is strict about a folder's record is here.
+//! A record without a holder has a line `free WHY since ...` in place of `holder`, and its `name` is that of the last
+//! holder. A moved record has a [`Mark`] after `folder`. The parser is as strict as that of a folder's record.
 //!
 //! Pure.
 
@@ -44,77 +44,77 @@ use crate::records::{Row, Stamp, TEXT_BYTES_MAX};
 /// The kind of these records.
 pub const KIND: &str = "claim";
 
-/// The lines about a claim that each record has.
+/// Number of lines about the claim in each record.
 const CLAIM_LINES: usize = 8;
 
-/// A claim as the store has it.
+/// A claim as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRecord {
-    /// Watermark, reference, B, declarations; the owner's term grows each time that the claim is taken.
+    /// Watermark, reference, B and declarations. The owner's term grows each time that the claim is taken.
     pub record: Record,
-    /// The how many-eth write this is: the beat of its [`Stamp`], said again.
+    /// Write counter of the record, equal to the beat of its [`Stamp`].
     pub beat: u64,
-    /// The holder's `claim-timeout-ms`: all go by that.
+    /// The holder's `claim-timeout-ms`, which binds all servers.
     pub timeout_ms: u64,
-    /// Who has the claim.
+    /// Holder of the claim, or the reason why it is free.
     pub holding: Holding,
-    /// It is being moved, or was.
+    /// Mark of a record that was moved or is being moved.
     pub mark: Option<Mark>,
 }
 
-/// Whether a claim has a holder.
+/// State of a claim: held or free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// It has.
+    /// A server holds the claim.
     Held(Holder),
-    /// Anybody who may have it can take it at once.
+    /// Any eligible server can take the claim at once.
     Free(Freed),
 }
 
-/// Who has a claim. Texts are cut at 512 bytes.
+/// The holder of a claim. Its texts are cut at 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// The process: a random number, never 0.
+    /// Random number of the process, never 0.
     pub instance: u128,
-    /// Its `instance-name`.
+    /// The holder's `instance-name`.
     pub name: String,
-    /// Its machine.
+    /// Host name of its machine.
     pub host: String,
-    /// Where its clients reach it; empty: unknown.
+    /// Address for its clients; empty if unknown.
     pub address: String,
-    /// Since when it has the claim, by its own clock, Unix ms.
+    /// Time at which it took the claim, by its own clock, in Unix ms.
     pub since_unix_ms: i64,
-    /// The boot of its machine; empty: unknown.
+    /// Boot id of its machine; empty if unknown.
     pub boot_id: String,
-    /// A token of its folder, whose lock it has; empty: none.
+    /// Token of its folder, which it has locked; empty if none.
     pub folder: String,
 }
 
-/// How a claim came to have no holder.
+/// How and when a claim became free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freed {
-    /// Why.
+    /// Reason why the claim is free.
     pub why: WhyFree,
-    /// The name of the server that had it, or of who freed it; empty: nobody had it.
+    /// Name of the server that held the claim, or of its releaser; empty if the claim was never held.
     pub by: String,
-    /// When, by that one's clock, Unix ms.
+    /// Time of the release, by the clock of its writer, in Unix ms.
     pub since_unix_ms: i64,
 }
 
-/// Why a claim has no holder.
+/// Reason why a claim has no holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyFree {
-    /// It was made (`getid cluster init --new`), and nobody ever had it.
+    /// The claim was created (`getid cluster init --new`) and never held.
     New,
-    /// Its holder stopped.
+    /// The holder stopped.
     Stopped,
-    /// Its holder's clock was absurd.
+    /// The holder's clock was absurd.
     Clock,
-    /// An operator took it from its holder (`getid claim take`, `release`).
+    /// An operator took the claim from its holder (`getid claim take`, `release`).
     Operator,
-    /// An operator raised it (`getid state advance`).
+    /// An operator raised the watermark (`getid state advance`).
     Advanced,
-    /// It came from another place (`getid state move`).
+    /// The record came from another place (`getid state move`).
     Moved,
 }
 
@@ -128,14 +128,14 @@ impl WhyFree {
         ("moved", WhyFree::Moved),
     ];
 
-    /// As a record says it.
+    /// Returns the word for this reason in a record.
     pub fn word(self) -> &'static str {
         WhyFree::WORDS.iter().find(|(_, why)| *why == self).map_or("new", |(word, _)| word)
     }
 }
 
 impl ClaimRecord {
-    /// The claim of a server-id that nobody ever had: its first holder begins as a start without a record does.
+    /// Creates the claim of a server-id that was never held. Its first holder begins like a start without a record.
     pub fn new(identity: Identity, timeout_ms: u64, now_unix_ms: i64) -> ClaimRecord {
         let record =
             Record { identity, point: SavePoint::NOTHING, declarations: Arc::default(), owner: Owner::default() };
@@ -143,7 +143,7 @@ impl ClaimRecord {
         ClaimRecord { record, beat: 1, timeout_ms, holding: Holding::Free(freed), mark: None }
     }
 
-    /// Who has it.
+    /// Returns the holder, if there is one.
     pub fn holder(&self) -> Option<&Holder> {
         match &self.holding {
             Holding::Held(holder) => Some(holder),
@@ -151,12 +151,12 @@ impl ClaimRecord {
         }
     }
 
-    /// Whether no server ever gave an ID with it, and none has it.
+    /// Returns true if the claim has no holder and no server ever gave an ID with it.
     pub fn is_never_used(&self) -> bool {
         self.holder().is_none() && self.record.point.is_nothing()
     }
 
-    /// The text that goes to the store.
+    /// Returns the text that goes to the store.
     pub fn to_text(&self) -> String {
         let server_id = self.record.identity.server_id;
         let comments = [
@@ -177,11 +177,11 @@ impl ClaimRecord {
         .to_text(&comments)
     }
 
-    /// The row that `writer` writes.
+    /// Returns the row that `writer` writes.
     ///
     /// # Errors
     ///
-    /// The sentence: a store does not take a text as long as this one.
+    /// Returns a sentence if the text is too long for a store.
     pub fn to_row(&self, writer: u128) -> Result<Row, String> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
@@ -216,7 +216,7 @@ impl ClaimRecord {
         lines
     }
 
-    /// The claim in a row, of this version.
+    /// Parses the claim in a row of this version.
     ///
     /// # Errors
     ///
@@ -253,11 +253,11 @@ impl ClaimRecord {
         Ok(claim)
     }
 
-    /// The claim of `server_id` in the row that a store has under its key.
+    /// Parses the claim of `server_id` in the row under its key.
     ///
     /// # Errors
     ///
-    /// [`RecordError`], also when row and text contradict each other.
+    /// [`RecordError`], also if row and text contradict each other.
     pub fn of_row(row: &Row, server_id: u32) -> Result<ClaimRecord, RecordError> {
         let claim = ClaimRecord::parse(row.text.as_bytes())?;
         let Stamp { writer, beat } = row.stamp;
@@ -268,7 +268,7 @@ impl ClaimRecord {
         Ok(claim)
     }
 
-    /// These declarations in the place of those that it has.
+    /// Returns this claim with other declarations.
     #[must_use]
     pub fn with_declarations(mut self, declarations: Arc<Declarations>) -> ClaimRecord {
         self.record.declarations = declarations;
@@ -277,7 +277,7 @@ impl ClaimRecord {
 }
 
 impl Holder {
-    /// As a record gives it back: texts are cut.
+    /// Cuts the texts as a record does.
     #[must_use]
     pub fn cut(mut self) -> Holder {
         for text in [&mut self.name, &mut self.host, &mut self.address, &mut self.boot_id, &mut self.folder] {
@@ -287,7 +287,7 @@ impl Holder {
     }
 }
 
-/// The lines about a claim, in order, with their numbers.
+/// Reader of the lines about a claim, in order, with their numbers.
 struct Reader<'a, I: Iterator<Item = (&'a str, usize)>> {
     lines: I,
 }
@@ -297,7 +297,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Reader<'a, I> {
         self.lines.next().ok_or(RecordError::Missing { name })
     }
 
-    /// The value of the next line, which has to read `name value`.
+    /// Returns the value of the next line, which has the form `name value`.
     fn value<T>(
         &mut self,
         name: &'static str,
@@ -309,7 +309,7 @@ impl<'a, I: Iterator<Item = (&'a str, usize)>> Reader<'a, I> {
         value.ok_or_else(|| wrong(line, number, format!("{name} with {meaning}")))
     }
 
-    /// The lines from `holder` or `free` to `folder`.
+    /// Reads the lines from `holder` or `free` to `folder`.
     fn holding(&mut self) -> Result<Holding, RecordError> {
         let (line, number) = self.line("holder")?;
         let said = line.split_once(' ').and_then(|(first, rest)| {
@@ -405,9 +405,9 @@ mod tests {
         }
     }
 
-    /// What is wrong, and how it is told.
+    /// Each row: a change of the text, and the expected error.
     #[test]
-    fn whatever_is_not_to_the_letter_is_refused() {
+    fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
         for (from, to, said) in [
@@ -438,7 +438,7 @@ mod tests {
         assert!(ClaimRecord::parse(damaged.as_bytes()).unwrap_err().to_string().starts_with("its checksum is"));
     }
 
-    /// A row that says one thing and its text another was not written by getid.
+    /// A row whose stamp contradicts its text was not written by getid.
     #[test]
     fn row_and_text_agree() {
         let row = sample().to_row(sample().holder().unwrap().instance).unwrap();
@@ -493,7 +493,7 @@ mod tests {
             prop_assert!(ClaimRecord::parse(&bytes).is_err());
         }
 
-        /// Someone who edits well gets either the record that the lines say, or a refusal.
+        /// A skilful edit yields either the record that its lines describe, or a refusal.
         #[test]
         fn edited_and_sealed(claim in any_claim(), at in any::<prop::sample::Index>(), byte in b' '..=b'~') {
             let text = claim.to_text();

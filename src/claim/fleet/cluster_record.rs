@@ -1,4 +1,4 @@
-//! The record of kind `cluster`: what all servers of a fleet have in common.
+//! The record of kind `cluster`: the settings and generators that all servers of a fleet share.
 //!
 //! ```text
 //! getid state 4
@@ -17,9 +17,8 @@
 //! ```
 //!
 //! Two servers with other ids, epochs or widths of the server-id could give the same ID. So a server is compared with
-//! this record when it starts, and each time that the record changes; what it declares and nobody did before is added.
-//! What a server has for itself (worker fields given by hand, values drawn once) is not in here: it is in the record of
-//! its claim.
+//! this record when it starts, and each time that the record changes. Its new declarations are added. Values of one
+//! server (worker fields given by hand, values drawn once) are in the record of its claim.
 //!
 //! Pure.
 
@@ -36,101 +35,101 @@ use crate::records::{Row, Stamp, TEXT_BYTES_MAX};
 /// The kind of this record.
 pub const KIND: &str = "cluster";
 
-/// The lines that each has.
+/// Number of lines that each record has.
 const OWN_LINES: usize = 3;
 
 const COUNTER: &str = "counter ";
 
-/// Ranges of [`IdRanges`] at most.
+/// Most ranges of [`IdRanges`].
 pub const ID_RANGES_MAX: usize = 1000;
 
-/// What a fleet has in common.
+/// The settings and generators that a fleet shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterRecord {
-    /// From when ticks are counted.
+    /// Time from which ticks are counted.
     pub epoch: Epoch,
     /// Bits of the server-id (`id-range`).
     pub id_range: u32,
-    /// The server-ids that `server-id auto` may take.
+    /// Server-ids that `server-id auto` may take.
     pub auto: IdRanges,
     /// Generators over sequences: the words of each, its name first.
     counters: Vec<String>,
-    /// Generators that carry time, without what a server has for itself.
+    /// Generators that carry time, without the values of one server.
     declarations: Arc<Declarations>,
 }
 
-/// Why a server does not belong to a fleet. `Display` is one sentence that says both sides.
+/// Reason why a server does not belong to a fleet. `Display` is one sentence with both values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OtherCluster {
-    /// Ticks are counted from another time.
+    /// Ticks are counted from another epoch.
     #[error(
         "id-epoch is {} ({}), and this fleet's is {} ({}): IDs of one would be IDs of the other; set the fleet's, or name \
          another claim-store",
         configured.unix_ms(), UtcMs(Tick(0).unix_ms(*configured)), cluster.unix_ms(), UtcMs(Tick(0).unix_ms(*cluster))
     )]
     Epoch {
-        /// Here.
+        /// Epoch of this server.
         configured: Epoch,
-        /// There.
+        /// Epoch of the fleet.
         cluster: Epoch,
     },
-    /// The server-id is as wide as elsewhere.
+    /// The server-id has another width.
     #[error(
         "id-range is {configured}, and this fleet's is {cluster}: two servers could give the same ID; set the fleet's, or \
          name another claim-store"
     )]
     IdRange {
-        /// Here.
+        /// Width in bits on this server.
         configured: u32,
-        /// There.
+        /// Width in bits in the fleet.
         cluster: u32,
     },
-    /// A generator is declared in another way.
+    /// A generator has another declaration.
     #[error(
         "generator '{name}' is declared here as '{configured}', and in this fleet as '{cluster}': declare it as the fleet \
          does, or give it another name; or, if all its IDs are known, run `getid cluster forget-generator {name}`"
     )]
     Generator {
-        /// Its name.
+        /// Name of the generator.
         name: String,
-        /// The words behind the name, here.
+        /// Words after the name on this server.
         configured: String,
-        /// And there.
+        /// Words after the name in the fleet.
         cluster: String,
     },
-    /// There are too many.
+    /// The record has no room for another generator.
     #[error(
         "generator '{name}' is one too many: this fleet has {DECLARATIONS_MAX} already, those included that no server \
          declares any more; let go of one with `getid cluster forget-generator`"
     )]
     TooMany {
-        /// The first that has no place.
+        /// Name of the first generator without room.
         name: String,
     },
 }
 
 impl ClusterRecord {
-    /// The record of a fleet that has servers like this one, and no generators yet.
+    /// Creates the record of a fleet with this server's layout, and no generators yet.
     pub fn new(layout: Layout, auto: IdRanges) -> ClusterRecord {
         let (epoch, id_range) = (layout.epoch(), layout.server_bits());
         ClusterRecord { epoch, id_range, auto, counters: Vec::new(), declarations: Arc::default() }
     }
 
-    /// The generators that carry time, and the names that were forgotten.
+    /// Returns the generators that carry time, and the forgotten names.
     pub fn declarations(&self) -> &Arc<Declarations> {
         &self.declarations
     }
 
-    /// The words of each generator over a sequence, its name first.
+    /// Returns the words of each generator over a sequence, its name first.
     pub fn counters(&self) -> &[String] {
         &self.counters
     }
 
-    /// This record with the generators of a server added to it; `None`: it has them all.
+    /// Returns this record with the generators of a server added, or `None` if it has them all.
     ///
     /// # Errors
     ///
-    /// [`OtherCluster`]: the server must not be one of this fleet.
+    /// [`OtherCluster`] if the server does not belong to this fleet.
     pub fn joined_by(
         &self,
         layout: Layout,
@@ -165,7 +164,7 @@ impl ClusterRecord {
         Ok((joined != *self).then_some(joined))
     }
 
-    /// This record without the generator of this name; `None`: there is none.
+    /// Returns this record without the generator of this name, or `None` if there is none.
     #[must_use]
     pub fn without_generator(&self, name: &str) -> Option<ClusterRecord> {
         let mut record = self.clone();
@@ -174,7 +173,7 @@ impl ClusterRecord {
         (record != *self).then_some(record)
     }
 
-    /// Whether a generator of this name, if there is one, is declared by these words.
+    /// Fails if a generator of this name has another declaration.
     fn check_name(&self, name: &str, configured: &str) -> Result<(), OtherCluster> {
         let counter = self.find_counter(name).map(|words| behind_name(words).to_owned());
         let known = counter.or_else(|| self.declarations.find(name).map(|known| common_words(known)));
@@ -191,7 +190,7 @@ impl ClusterRecord {
         self.counters.iter().find(|words| name_of(words) == name)
     }
 
-    /// The text that goes to the store.
+    /// Returns the text that goes to the store.
     pub fn to_text(&self) -> String {
         let comments =
             ["What all servers that use this claim store have in common. To read it: getid cluster show.".to_owned()];
@@ -206,11 +205,11 @@ impl ClusterRecord {
         .to_text(&comments)
     }
 
-    /// The row of a write.
+    /// Returns the row of a write.
     ///
     /// # Errors
     ///
-    /// The sentence: a store does not take a text as long as this one.
+    /// Returns a sentence if the text is too long for a store.
     pub fn to_row(&self, stamp: Stamp) -> Result<Row, String> {
         let text = self.to_text();
         if text.len() > TEXT_BYTES_MAX {
@@ -234,7 +233,7 @@ impl ClusterRecord {
         lines
     }
 
-    /// The record in a row's text.
+    /// Parses the record in a row's text.
     ///
     /// # Errors
     ///
@@ -291,23 +290,23 @@ fn behind_name(words: &str) -> &str {
     words.split_once(' ').map_or("", |(_, rest)| rest)
 }
 
-/// What of a declaration every server has to say alike: all words behind the name but the values that are a server's
-/// own: of worker fields given by hand, of constants, and of what is drawn once.
+/// Returns the words of a declaration that all servers share. They exclude the name, and the values of one server:
+/// worker fields given by hand, constants, and values drawn once.
 fn common_words(declaration: &Declaration) -> String {
     let text = declaration.common_text();
     behind_name(&text).to_owned()
 }
 
-/// Server-ids, as in `4-31,40,64-1023`: ascending, apart, and `-` for none.
+/// Server-ids, such as `4-31,40,64-1023`: ascending and disjoint ranges. `-` is the empty set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdRanges(Vec<(u32, u32)>);
 
 impl IdRanges {
-    /// Reads `4-31,40` in any order; ranges may touch and overlap. `-`: none.
+    /// Parses `4-31,40` in any order; ranges may touch and overlap. `-` is the empty set.
     ///
     /// # Errors
     ///
-    /// The sentence.
+    /// Returns a sentence that describes the expected form.
     pub fn parse(text: &str) -> Result<IdRanges, String> {
         if text == "-" {
             return Ok(IdRanges::default());
@@ -339,28 +338,28 @@ impl IdRanges {
         IdRanges(all)
     }
 
-    /// These and the others.
+    /// Returns the union with `others`.
     #[must_use]
     pub fn with(&self, others: &IdRanges) -> IdRanges {
         IdRanges::merged(self.0.iter().chain(&others.0).copied().collect())
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no server-ids.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this id is one of them.
+    /// Returns true if `server_id` is in one of the ranges.
     pub fn contains(&self, server_id: u32) -> bool {
         self.0.iter().any(|&(first, last)| (first..=last).contains(&server_id))
     }
 
-    /// The largest of them.
+    /// Returns the largest server-id.
     pub fn last(&self) -> Option<u32> {
         self.0.last().map(|&(_, last)| last)
     }
 
-    /// All of them, ascending.
+    /// Returns all server-ids, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> {
         self.0.iter().flat_map(|&(first, last)| first..=last)
     }
@@ -420,9 +419,9 @@ mod tests {
         assert_eq!(ClusterRecord::parse(empty().to_text().as_bytes()), Ok(empty()));
     }
 
-    /// What a second server says, and why it must not be one of this fleet; empty: it may.
+    /// Each row: the declarations of a second server, and the start of the error; empty if it may join.
     #[test]
-    fn whoever_joins_says_the_same() {
+    fn a_server_that_joins_has_the_same_declarations() {
         let layout = |epoch, widths: [u32; 3]| {
             Layout::new(Epoch::from_unix_ms(epoch).unwrap(), widths[0], widths[1], widths[2]).unwrap()
         };
@@ -465,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_is_added_and_what_is_forgotten_is_gone() {
+    fn new_generators_are_added_and_forgotten_ones_removed() {
         let more = sample().joined_by(Layout::default(), &[declared("new uuid7")], &[counter("n sequence")]);
         let more = more.unwrap().unwrap();
         assert_eq!(more.declarations().generators().len(), 3);
@@ -478,9 +477,9 @@ mod tests {
         );
     }
 
-    /// What is wrong, and how it is told.
+    /// Each row: a change of the text, and the expected error.
     #[test]
-    fn whatever_is_not_to_the_letter_is_refused() {
+    fn any_deviation_from_the_text_is_refused() {
         let text = sample().to_text();
         let body = &text[..text.find(LAST_WORDS).unwrap()];
         for (from, to, said) in [

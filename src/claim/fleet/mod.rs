@@ -1,7 +1,7 @@
-//! What the servers of a fleet write into the store that they share: texts, as strict as those of a folder.
+//! Texts that the servers of a fleet write to their shared store, as strict as those of a folder.
 //!
-//! All of them are [envelopes](super::envelope) of version 4, which no older getid reads. Pure: when they are written,
-//! and by which compare, is not known here.
+//! All of them are [envelopes](super::envelope) of version 4, which no older getid reads. Pure: the callers decide when
+//! and by which comparison they are written.
 
 pub mod claim_record;
 pub mod cluster_record;

@@ -1,14 +1,14 @@
-//! Texts that people chose (names, addresses) as one word of a record.
+//! Free texts (names, addresses) as one word of a record.
 //!
-//! What is no printable ASCII, a blank and `%` are written as `%` and two hex digits for each byte; an empty text is
-//! `-`, so a text that is a `-` is written as `%2D`.
+//! Blanks, `%` and bytes outside printable ASCII are written as `%` and two hex digits. An empty text is `-`, so the
+//! text `-` is written as `%2D`.
 
 use std::fmt::Write as _;
 
-/// The longest text that becomes a word, in bytes: what is longer is cut.
+/// Longest text that becomes a word, in bytes; a longer one is cut.
 pub(super) const WORD_TEXT_BYTES_MAX: usize = 512;
 
-/// `text` as a word, cut at [`WORD_TEXT_BYTES_MAX`].
+/// Returns `text` as a word, cut at [`WORD_TEXT_BYTES_MAX`].
 pub(super) fn word(text: &str) -> String {
     let text = cut(text);
     match text {
@@ -27,13 +27,13 @@ pub(super) fn word(text: &str) -> String {
     })
 }
 
-/// As much of a text as a word holds.
+/// Returns the part of a text that fits into a word.
 pub(super) fn cut(text: &str) -> &str {
     let end = (0..=text.len().min(WORD_TEXT_BYTES_MAX)).rev().find(|&at| text.is_char_boundary(at));
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// The text of a word; `None` for what [`word`] does not write.
+/// Returns the text of a word, or `None` if [`word`] does not write such a word.
 pub(super) fn text_of(found: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(found.len());
     let mut rest = found.bytes();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_no_blanks_and_say_all() {
+    fn words_have_no_blanks_and_lose_nothing() {
         for (text, written) in [
             ("host-a", "host-a"),
             ("", "-"),

@@ -1,34 +1,34 @@
-//! What etcd's errors mean, each with its remedy.
+//! The meaning of etcd's errors, each with its remedy.
 
 use super::gateway;
 use crate::text::printable::printable_up_to;
 
-/// Characters of what was said that are shown.
+/// Most characters of an etcd message that are shown.
 const SHOWN_CHARS: usize = 200;
 
-/// Why one member gave no answer.
+/// Reason why a member gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The cluster says so itself, and nothing was done: another member would say the same.
+    /// The cluster refuses the request, and nothing was done. Another member would refuse it too.
     Refused(String),
-    /// Nothing was done, and this member cannot be used before somebody changes something; another may do it.
+    /// Nothing was done, and this member cannot be used before an operator acts. Another member may serve the request.
     Unfit(String),
-    /// Nothing was done; another member may do it, and this one later.
+    /// Nothing was done. Another member may serve the request now, and this one later.
     Away(String),
-    /// It was asked, and nobody knows what it did.
+    /// The request was sent, and its result is unknown.
     Unknown(String),
-    /// The answer is longer than was allowed.
+    /// The answer is longer than permitted.
     TooLong(String),
     /// Nothing was done: the revision was compacted.
     Compacted(String),
-    /// Nothing was done: the login is over.
+    /// Nothing was done: the login has expired.
     LoginIsOver(String),
-    /// Nothing was done: its users are switched off.
+    /// Nothing was done: authentication is disabled in etcd.
     UsersAreOff(String),
 }
 
 impl Failure {
-    /// What happened, and the remedy.
+    /// Returns what happened, and the remedy.
     pub(super) fn text(self) -> String {
         match self {
             Failure::Refused(text)
@@ -43,16 +43,16 @@ impl Failure {
     }
 }
 
-/// Whom its errors are about.
+/// The request that an error is about.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
-    /// The member, such as `etcd at db1:2379`.
+    /// Name of the member, such as `etcd at db1:2379`.
     pub(super) place: &'a str,
-    /// The path that was asked.
+    /// Path of the request.
     pub(super) path: &'a str,
-    /// The user that logs in.
+    /// User of the login, if there is one.
     pub(super) user: Option<&'a str>,
-    /// What its keys begin with.
+    /// Prefix of the keys.
     pub(super) prefix: &'a str,
 }
 
@@ -61,18 +61,17 @@ enum Kind {
     Refused,
     Away,
     Unknown,
-    /// Who asks is not known, or may not do this.
+    /// The user is unknown, or lacks the permission.
     Right,
     LoginIsOver,
     UsersAreOff,
     Compacted,
 }
 
-/// What etcd says, what it means for a request, and the remedy.
+/// etcd's messages, each with its meaning for a request, and the remedy.
 ///
-/// Of those that are [`Kind::Unknown`] some look as if nothing was done: the write by which the database becomes too
-/// large is done and refused in one (`quotaApplierV3.Txn` of etcd), and `no leader` is also said of a write that was on
-/// its way.
+/// Some [`Kind::Unknown`] messages look as if nothing was done. But the write by which the database becomes too large
+/// is done and refused at once (`quotaApplierV3.Txn` of etcd). `no leader` may also answer a write that is in flight.
 const SAID: [(&str, Kind, &str); 20] = [
     ("authentication failed", Kind::Refused, "the user or the password is wrong"),
     ("user name is empty", Kind::LoginIsOver, ""),
@@ -114,7 +113,7 @@ const TOO_LARGE: &str = "its --max-request-bytes must be 1572864, which is the d
 const MAJORITY: &str = "its members elect a leader, or most of them are not reached: it comes back by itself if more \
                         than half of them run and reach each other";
 
-/// What an answer other than 200 means.
+/// Returns the meaning of an answer with a status other than 200.
 pub(super) fn of_answer(asked: Asked<'_>, status: u16, body: &[u8]) -> Failure {
     let Asked { place, path, user, prefix } = asked;
     let text = String::from_utf8_lossy(body);
@@ -159,7 +158,7 @@ pub(super) fn of_answer(asked: Asked<'_>, status: u16, body: &[u8]) -> Failure {
     }
 }
 
-/// What an error says, which 3.4 and 3.5 say twice.
+/// Returns the message of an error, which 3.4 and 3.5 contain twice.
 fn message(body: &[u8]) -> Option<String> {
     let found: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
     let text = ["message", "error"].iter().find_map(|name| found.get(*name)?.as_str());
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_etcd_is_told_and_shown_as_one_line() {
+    fn an_answer_that_is_not_etcds_is_shown_as_one_line() {
         let found = of_answer(ASKED, 404, b"<html>\n\x1b[2J");
         let Failure::Unfit(text) = &found else { panic!("{found:?}") };
         assert!(text.contains(r"status 404 and '<html>\n\u{1b}[2J'; an etcd of 3.4 or newer"), "{text}");

@@ -1,6 +1,6 @@
-//! What is said to etcd's JSON gateway, and what it answers.
+//! Requests to etcd's JSON gateway, and its answers.
 //!
-//! A record is one key, `PREFIX/KEY`. Its value is a line with the stamp, and the text behind it:
+//! A record is one key, `PREFIX/KEY`. Its value is a line with the stamp, followed by the text:
 //!
 //! ```text
 //! beat 17 of 4bf92f3577b34da6a3ce929d0e0e4736
@@ -8,11 +8,10 @@
 //! ...
 //! ```
 //!
-//! A write is one transaction. It compares the value with that line and nothing else: a value that is greater than the
-//! line and less than the line with its end counted up begins with the line. So no text has to be known or sent in
-//! order to compare, and no read comes first. The number of the revision that last changed the key (`mod_revision`) is
-//! not compared: a store that was restored from a snapshot counts the same numbers again for other writes, and no two
-//! writes have one stamp.
+//! A write is one transaction, which compares the value with that line and nothing else. A value begins with the line
+//! if it is greater than the line and less than the line with its last byte increased. So the comparison needs no text
+//! and no previous read. The revision that last changed the key (`mod_revision`) is not compared: a store restored from
+//! a snapshot assigns the same numbers again to other writes. No two writes have the same stamp.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -23,27 +22,27 @@ use serde_json::{Value, json};
 use super::super::{BadRow, Key, Row, Stamp, StoreSize, Written};
 use crate::text::printable::printable_up_to;
 
-/// A path of the gateway.
+/// Path of the gateway for reads.
 pub(super) const READ: &str = "/v3/kv/range";
 pub(super) const WRITE: &str = "/v3/kv/txn";
 pub(super) const LOGIN: &str = "/v3/auth/authenticate";
 pub(super) const STATUS: &str = "/v3/maintenance/status";
 pub(super) const COMPACT: &str = "/v3/kv/compaction";
 
-/// Between the line of the stamp and the text.
+/// End of the stamp's line; the text follows.
 const LINE_END: u8 = b'\n';
 
-/// The request for one record.
+/// Returns the request for one record.
 pub(super) fn read(prefix: &str, key: &Key) -> Vec<u8> {
     body(&json!({ "key": coded(&name(prefix, key.as_str())) }))
 }
 
-/// The request for the records whose keys begin with `begin`, those after `after`, a key of etcd's; empty: all of them.
-/// `None`: there are none.
+/// Returns the request for the records whose keys begin with `begin` and follow `after`, a key in etcd; an empty
+/// `after` means all of them. `None` if the range is empty.
 pub(super) fn list(prefix: &str, begin: &str, after: &[u8], limit: usize) -> Option<Vec<u8>> {
     let first = name(prefix, begin).into_bytes();
     let mut end = first.clone();
-    // The first key that does not begin so: no key has a byte that cannot be counted up.
+    // The first key without this prefix. No key has a last byte that cannot be increased.
     *end.last_mut()? += 1;
     let mut next = after.to_vec();
     next.push(0);
@@ -51,18 +50,18 @@ pub(super) fn list(prefix: &str, begin: &str, after: &[u8], limit: usize) -> Opt
     (start < end).then(|| body(&json!({ "key": coded(&start), "range_end": coded(&end), "limit": limit })))
 }
 
-/// What a write replaces.
+/// Expected state of a key before a write.
 #[derive(Clone, Copy)]
 pub(super) enum Expected<'a> {
-    /// Nothing.
+    /// The key does not exist.
     Absent,
-    /// A record with this stamp.
+    /// The record has this stamp.
     Stamp(Stamp),
-    /// This value, which is no record.
+    /// The key has this value, which is not a valid record.
     Value(&'a [u8]),
 }
 
-/// The request that writes a record where `expect` is.
+/// Returns the request that writes a record if the key is in the state `expect`.
 pub(super) fn write(prefix: &str, key: &Key, expect: Expected<'_>, new: &Row) -> Vec<u8> {
     let key = coded(&name(prefix, key.as_str()));
     let compare = match expect {
@@ -87,38 +86,38 @@ pub(super) fn write(prefix: &str, key: &Key, expect: Expected<'_>, new: &Row) ->
     }))
 }
 
-/// The request whether there is a record, at a revision or now.
+/// Returns the request whether a record exists, at a revision or now.
 pub(super) fn read_at(prefix: &str, key: &Key, revision: Option<u64>) -> Vec<u8> {
     let revision = revision.unwrap_or(0).to_string();
     body(&json!({ "key": coded(&name(prefix, key.as_str())), "revision": revision, "count_only": true }))
 }
 
-/// The request that drops what keys had before a revision.
+/// Returns the request that drops all older values of keys before a revision.
 pub(super) fn compact(revision: u64) -> Vec<u8> {
     body(&json!({ "revision": revision.to_string() }))
 }
 
-/// The request for a token.
+/// Returns the request for a token.
 pub(super) fn login(user: &str, password: &str) -> Vec<u8> {
     body(&json!({ "name": user, "password": password }))
 }
 
-/// The request for what the member says of itself.
+/// Returns the request for a member's status.
 pub(super) fn status() -> Vec<u8> {
     body(&json!({}))
 }
 
-/// The key of a record in etcd.
+/// Returns the key of a record in etcd.
 pub(super) fn name(prefix: &str, key: &str) -> String {
     format!("{prefix}/{key}")
 }
 
-/// What an etcd says in each answer.
+/// Header of each of etcd's answers.
 #[derive(Deserialize)]
 struct Header {
     #[serde(rename = "cluster_id", alias = "clusterId")]
     _cluster_id: String,
-    /// The revision of the store.
+    /// Revision of the store.
     #[serde(default)]
     revision: Option<String>,
 }
@@ -172,27 +171,27 @@ struct LoginAnswer {
     token: String,
 }
 
-/// What a member says of itself.
+/// Status of a member.
 #[derive(Deserialize)]
 pub(super) struct StatusAnswer {
     #[serde(rename = "header")]
     _header: Header,
-    /// Such as `3.5.28`.
+    /// Version, such as `3.5.28`.
     pub(super) version: String,
-    /// Its alarms, and whether it has no leader.
+    /// Alarms of the member, and whether it has no leader.
     #[serde(default)]
     pub(super) errors: Vec<String>,
     #[serde(rename = "dbSize", default)]
     bytes: String,
     #[serde(rename = "dbSizeInUse", default)]
     used_bytes: String,
-    /// Since 3.6.
+    /// Quota of the database, since 3.6.
     #[serde(rename = "dbSizeQuota", default)]
     quota_bytes: String,
 }
 
 impl StatusAnswer {
-    /// The size of the member's database; `None`: it does not say.
+    /// Returns the size of the member's database; `None` if the answer lacks it.
     pub(super) fn size(&self) -> Option<StoreSize> {
         let bytes = self.bytes.parse().ok()?;
         let quota_bytes = self.quota_bytes.parse().ok().filter(|&quota| quota > 0);
@@ -200,30 +199,30 @@ impl StatusAnswer {
     }
 }
 
-/// What is wrong with an answer.
+/// Error in an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is none of etcd's.
+    /// The answer is not etcd's.
     NoAnswer(String),
-    /// What is under the key is no record.
+    /// The value under the key is not a valid record.
     NoRecord(Box<BadRow>),
 }
 
 /// A page of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
-    /// Each key of it, in their order.
+    /// Each key of the page, in order.
     pub(super) rows: Vec<Result<(Key, Row), BadRow>>,
-    /// The last of them, as etcd has it.
+    /// The last key of the page, as in etcd.
     pub(super) last: Vec<u8>,
 }
 
-/// The record that was read.
+/// Parses the answer to a read.
 pub(super) fn read_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Option<Row>, Fault> {
     one(prefix, key, parsed::<RangeAnswer>(body)?.kvs)
 }
 
-/// The records that were listed, and what is between them and is none.
+/// Parses the answer to a list: the records, and the other keys between them.
 pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Listing, Fault> {
     let found = parsed::<RangeAnswer>(body)?.kvs;
     let last = found.last().map_or(Ok(Vec::new()), |found| decoded(&found.key))?;
@@ -235,7 +234,7 @@ pub(super) fn list_answer(prefix: &str, body: &[u8]) -> Result<Listing, Fault> {
     Ok(Listing { rows: rows.collect::<Result<_, _>>()?, last })
 }
 
-/// What became of a write.
+/// Parses the answer to a write.
 pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Written, Fault> {
     let answer = parsed::<WriteAnswer>(body)?;
     if answer.succeeded {
@@ -246,17 +245,17 @@ pub(super) fn write_answer(prefix: &str, key: &Key, body: &[u8]) -> Result<Writt
     Ok(Written::Conflict(one(prefix, key, found.kvs)?))
 }
 
-/// The revision of the store when it answered.
+/// Returns the revision of the store at the time of the answer.
 pub(super) fn revision_of(body: &[u8]) -> Option<u64> {
     parsed::<AnyAnswer>(body).ok()?.header.revision?.parse().ok()
 }
 
-/// The token of a login.
+/// Returns the token of a login.
 pub(super) fn login_answer(body: &[u8]) -> Result<String, Fault> {
     Ok(parsed::<LoginAnswer>(body)?.token)
 }
 
-/// What the member says of itself.
+/// Parses the status of a member.
 pub(super) fn status_answer(body: &[u8]) -> Result<StatusAnswer, Fault> {
     parsed(body)
 }
@@ -303,7 +302,7 @@ fn value_of(row: &Row) -> Vec<u8> {
     value
 }
 
-/// `None` unless it is written as [`value_of`] writes it.
+/// Returns the record of a value; `None` unless [`value_of`] writes the same value.
 fn row_of(value: &[u8]) -> Option<Row> {
     let (line, text) = str::from_utf8(value).ok()?.split_once(char::from(LINE_END))?;
     let (beat, writer) = line.strip_prefix("beat ")?.split_once(" of ")?;
@@ -332,7 +331,7 @@ mod tests {
         Row { stamp: Stamp { writer: 0xabc, beat }, text: text.to_owned() }
     }
 
-    /// What etcd's comparison says of a value that is there.
+    /// Returns the result of etcd's comparison for a present value.
     fn is_equal_by_compare(request: &[u8], value: &[u8]) -> bool {
         let request: Value = serde_json::from_slice(request).unwrap();
         request["compare"].as_array().unwrap().iter().all(|compare| {
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_they_are_written_and_not_otherwise() {
+    fn values_are_parsed_only_as_written() {
         for text in ["", "a\nb\n", "\0"] {
             let row = row(Stamp::BEAT_MAX, text);
             assert_eq!(row_of(&value_of(&row)), Some(row));
@@ -430,7 +429,7 @@ mod tests {
         assert_eq!(write_answer("p", &key, gone.as_bytes()), Ok(Written::Conflict(None)));
         let done = format!(r#"{{{header},"succeeded":true,"responses":[{{"response_put":{{}}}}]}}"#);
         assert_eq!(write_answer("p", &key, done.as_bytes()), Ok(Written::Done));
-        // What no etcd says, and what no getid wrote.
+        // Answers that no etcd gives, and values that no getid writes.
         for none in ["", "{}", "[]", "<html>", r#"{"succeeded":true}"#, &format!("{{{header}}}"), "{\"header\":{}}"] {
             assert!(matches!(write_answer("p", &key, none.as_bytes()), Err(Fault::NoAnswer(_))), "{none}");
         }
@@ -450,7 +449,7 @@ mod tests {
             let found = read_answer("p", &key, ranged(&kv(name, value)).as_bytes());
             let Err(Fault::NoRecord(bad)) = found else { panic!("{found:?}") };
             assert_eq!((bad.what.as_str(), bad.text.as_slice()), (expected, value));
-            // A list goes on with the records beside it.
+            // A list continues with the records beside it.
             let listed = list_answer("p", ranged(&format!("{},{one}", kv(name, value))).as_bytes());
             assert_eq!(listed, listing(vec![Err(*bad), Ok((key.clone(), row(1, "text")))]));
         }

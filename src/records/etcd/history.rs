@@ -1,13 +1,13 @@
-//! The history that etcd keeps, and how large it lets its database become.
+//! Compaction of etcd's history, and the size of its database.
 //!
-//! etcd keeps each value that a key ever had until somebody compacts it, and takes no writes once its database is as
-//! large as its quota. A fleet writes twice a second for each server, so an etcd that nobody compacts fills up. A
-//! server compacts as the API server of Kubernetes does: in each round it writes one key that all servers of the fleet
-//! write, by a compare with what it saw there a round ago. Of several servers one succeeds, and compacts up to the
-//! revision that it saw in its round before. So nothing younger than a round goes away. getid reads no old revision and
-//! watches none; who else uses the same etcd must not need older ones.
+//! etcd keeps every old value of a key until it is compacted, and takes no writes once its database reaches its quota.
+//! A fleet writes twice a second for each server, so an etcd without compaction fills up. A server compacts as the API
+//! server of Kubernetes does. In each round it writes one key that all servers of the fleet write, by a comparison with
+//! its value a round ago. One of several servers succeeds, and compacts up to the revision of its previous round. So
+//! nothing younger than a round is dropped. getid reads no old revision and watches none; other users of the same etcd
+//! must not need older ones.
 //!
-//! A compaction frees pages of the database's file, which etcd fills again. The file does not become smaller by it.
+//! A compaction frees pages of the database's file, which etcd reuses. The file does not shrink.
 
 use std::time::Duration;
 
@@ -18,40 +18,40 @@ use super::gateway::Expected;
 use super::{ANSWER_BYTES_MAX, Asked, Does, EtcdStore, error_of, gateway, share_of};
 use crate::records::{Key, RecordStoreError, Row, Stamp, StoreSize, Written};
 
-/// So many revisions without a compaction say that nobody compacts: 21 hours of one server, more than an hour of 16.
+/// Number of revisions without a compaction that trigger a warning: 21 hours of one server, more than an hour of 16.
 const NEVER_COMPACTED_REVISIONS: u64 = 150_000;
 
-/// A history of so many revisions is longer than any that is compacted once an hour: over four hours of 32 servers.
+/// Length of a history above which it is not compacted hourly: over four hours of 32 servers.
 const LONG_REVISIONS: u64 = 1_000_000;
 
-/// What a server remembers of its rounds.
+/// State of a server's compaction rounds.
 #[derive(Debug)]
 pub struct Rounds {
     writer: u128,
-    /// What the key of rounds had in the round before.
+    /// Stamp of the key in the previous round.
     stamp: Option<Stamp>,
-    /// The revision of the store in the round before.
+    /// Revision of the store in the previous round.
     revision: Option<u64>,
 }
 
 impl Rounds {
-    /// Those of a process that had none. `writer`: a number that no other process ever had, not 0.
+    /// Creates the state before the first round. `writer`: a number that no other process has, not 0.
     pub fn new(writer: u128) -> Rounds {
         Rounds { writer, stamp: None, revision: None }
     }
 }
 
 impl EtcdStore {
-    /// How often a server compacts (`compact-every-s`); `None`: never.
+    /// Returns the interval of a server's compactions (`compact-every-s`); `None` for never.
     pub fn compact_every(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.compact_every_s)).filter(|every| !every.is_zero())
     }
 
-    /// The size of the database: that of the member whose file is the largest.
+    /// Returns the size of the database: that of the member with the largest file.
     ///
     /// # Errors
     ///
-    /// No member answers.
+    /// Fails if no member answers.
     pub async fn size(&self) -> Result<StoreSize, RecordStoreError> {
         let end = self.end();
         let (mut largest, mut failed) = (None, Vec::new());
@@ -65,11 +65,12 @@ impl EtcdStore {
         largest.ok_or_else(|| error_of(super::summary(failed), Does::Read))
     }
 
-    /// A round: the revision up to which this server has compacted; `None`: another server's turn, or the first round.
+    /// Runs a round, and returns the revision up to which it compacted. `None` if another server compacts, or in the
+    /// first round.
     ///
     /// # Errors
     ///
-    /// [`RecordStoreError::Refused`]: the user may not compact, with the remedy.
+    /// [`RecordStoreError::Refused`] if the user has no permission, with the remedy.
     pub async fn compact(&self, rounds: &mut Rounds) -> Result<Option<u64>, RecordStoreError> {
         let beat = rounds.stamp.map_or(1, |stamp| stamp.beat.saturating_add(1).min(Stamp::BEAT_MAX));
         let text = rounds.revision.map_or_else(String::new, |revision| format!("compact to {revision}\n"));
@@ -85,17 +86,16 @@ impl EtcdStore {
             }
         }
         let Some(before) = before.filter(|&before| before > 0 && before <= revision) else { return Ok(None) };
-        // Done twice it is the same.
+        // A repeated compaction has no effect.
         let request = Asked::new(gateway::COMPACT, gateway::compact(before));
         match self.ask(Does::Read, request, ANSWER_BYTES_MAX, self.end()).await {
-            // Something else compacts too.
+            // Another program compacts too.
             Ok(_) | Err(Failure::Compacted(_)) => Ok(Some(before)),
             Err(failure) => Err(error_of(failure, Does::Read)),
         }
     }
 
-    /// The warning that nobody compacts this etcd, as far as its answers show it: a revision can be read that would be
-    /// compacted long ago.
+    /// Returns the warning that this etcd is not compacted: a revision can be read that would long be gone otherwise.
     pub(super) async fn history_warning(&self, end: Instant) -> Option<String> {
         let answer = self.read_at(None, end).await.ok()?;
         let revision = gateway::revision_of(&answer)?;

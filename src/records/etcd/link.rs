@@ -1,4 +1,4 @@
-//! One connection to a member: TCP, perhaps TLS, HTTP/1.1, one request at a time.
+//! One connection to a member: TCP, optionally TLS, HTTP/1.1, one request at a time.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -24,10 +24,10 @@ use super::failure::Failure;
 use crate::system::trust::{Trust, TrustError, certificates, read_pem};
 use crate::text::store_url::{EtcdAddress, StoreTls};
 
-/// Bytes of an answer's head at most.
+/// Most bytes of an answer's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// What a member answered.
+/// The answer of a member.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) body: Bytes,
@@ -35,36 +35,36 @@ pub(super) struct Reply {
     pub(super) goes_on: bool,
 }
 
-/// A connection that nobody else uses meanwhile.
+/// A connection with one user at a time.
 pub(super) struct Link {
     sender: SendRequest<Full<Bytes>>,
-    /// Moves the bytes; it is polled while a request is under way, so no task of its own is needed. `None` after its
-    /// end.
+    /// Future that moves the bytes. It is polled while a request is in progress, so it needs no task. `None` after it
+    /// has ended.
     io: Option<Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>>,
-    /// Where its socket is waited for.
+    /// Runtime that watches the socket.
     runtime: runtime::Id,
-    /// Whether it had an answer before.
+    /// Whether the connection has had an answer before.
     is_proven: bool,
 }
 
-/// What went wrong with a request.
+/// Reason why a request failed.
 pub(super) enum Broken {
-    /// It was not sent.
+    /// The request was not sent.
     Unsent(String),
-    /// It may have been sent.
+    /// The request may have been sent.
     Sent(String),
-    /// The member does not take this client's certificate, or the lack of one; nothing was done.
+    /// The member rejects this client's certificate, or its absence; nothing was done.
     NoCertificate(String),
-    /// The answer is longer than was allowed.
+    /// The answer is longer than permitted.
     TooLong,
 }
 
 impl Link {
-    /// Connects. `place` is how errors name the member.
+    /// Connects to a member. `place` is its name in errors.
     pub(super) async fn open(address: &EtcdAddress, host: &str, port: u16, place: &str) -> Result<Link, Failure> {
         let socket = TcpStream::connect((host, port)).await;
         let socket = socket.map_err(|error| Failure::Away(format!("{place} is not reached: {error}")))?;
-        // A request is one write, and its answer is waited for.
+        // A request is one write, and the next waits for its answer.
         let _ = socket.set_nodelay(true);
         if address.tls == StoreTls::No {
             return Link::of(socket, place).await;
@@ -84,25 +84,26 @@ impl Link {
         Ok(Link { sender, io: Some(Box::pin(io)), runtime: runtime::Handle::current().id(), is_proven: false })
     }
 
-    /// Whether it may be used here: its socket wakes nobody on another runtime.
+    /// Returns true if the connection may be used here: its socket wakes no task of another runtime.
     pub(super) fn is_of_this_runtime(&self) -> bool {
         self.runtime == runtime::Handle::current().id()
     }
 
-    /// Whether it had an answer before.
+    /// Returns true if the connection has had an answer before.
     pub(super) fn is_proven(&self) -> bool {
         self.is_proven
     }
 
-    /// Whether the member has not ended it meanwhile.
+    /// Returns true if the member has not closed the connection.
     pub(super) async fn is_open(&mut self) -> bool {
-        // The runtime looks at its sockets.
+        // Let the runtime poll its sockets.
         tokio::task::yield_now().await;
         let Some(io) = &mut self.io else { return false };
         poll_fn(|context| Poll::Ready(io.as_mut().poll(context).is_pending())).await
     }
 
-    /// Asks, and waits for the whole answer of at most `bytes_max` bytes. Who stops waiting must drop the link.
+    /// Sends a request, and waits for the whole answer of at most `bytes_max` bytes. A caller that stops waiting must
+    /// drop the link.
     pub(super) async fn ask(&mut self, request: Request<Full<Bytes>>, bytes_max: usize) -> Result<Reply, Broken> {
         let Link { sender, io, is_proven, .. } = self;
         let mut talk = pin!(talk(sender, request, bytes_max, !*is_proven));
@@ -111,7 +112,7 @@ impl Link {
             tokio::select! {
                 biased;
                 reply = &mut talk => break reply,
-                // Dropped, so that `talk` learns that nothing will come.
+                // Drop the future, so that `talk` learns that no answer will arrive.
                 _ = running => *io = None,
             }
         }?;
@@ -145,7 +146,7 @@ fn broken(error: &hyper::Error, is_unsent: bool, is_first: bool) -> Broken {
     let tls = std::iter::successors(std::error::Error::source(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref::<rustls::Error>());
     match tls {
-        // With TLS 1.3 a client's certificate is judged after the client's part of the handshake.
+        // With TLS 1.3 a server checks a client's certificate after the client's part of the handshake.
         Some(rustls::Error::AlertReceived(alert)) if is_first && is_about_certificate(*alert) => {
             Broken::NoCertificate(format!("{alert:?}"))
         }
@@ -177,7 +178,7 @@ fn is_about_certificate(alert: AlertDescription) -> bool {
     known.contains(&alert)
 }
 
-/// Reads files, so that whoever replaces a certificate need not start the server again.
+/// Builds the TLS configuration from its files, so that a new certificate needs no restart.
 async fn tls_config(address: &EtcdAddress) -> Result<Arc<ClientConfig>, String> {
     let (verifies, ca_file) = (address.tls == StoreTls::Verify, address.ca_file.clone());
     let own = address.cert_file.clone().zip(address.key_file.clone());
@@ -221,12 +222,12 @@ fn tls_failure(error: &io::Error, place: &str) -> Failure {
         Some(rustls::Error::AlertReceived(alert)) if is_about_certificate(*alert) => {
             Failure::Unfit(no_certificate(place, &format!("{alert:?}")))
         }
-        // So does an etcd that takes no TLS: the connection ends, or breaks where not all was read.
+        // An etcd without TLS behaves in the same way: the connection ends, or breaks with unread bytes.
         _ => Failure::Away(format!("{place} ended the TLS handshake ({error}): if it takes no TLS, write tls=no")),
     }
 }
 
-/// What is said where a member does not take this client's certificate, or the lack of one.
+/// Returns the error if a member rejects this client's certificate, or its absence.
 pub(super) fn no_certificate(place: &str, alert: &str) -> String {
     format!(
         "{place} does not take this client's certificate ({alert}): cert-file= and key-file= name one that its \

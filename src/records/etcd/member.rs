@@ -1,4 +1,4 @@
-//! One member of the cluster: its idle connections, its login, and a request to it.
+//! One member of the cluster, with its idle connections, its login and its requests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,41 +16,41 @@ use super::{ANSWER_BYTES_MAX, gateway};
 use crate::text::printable::printable;
 use crate::text::store_url::{EtcdAddress, StoreTls};
 
-/// Connections that are kept for later.
+/// Most idle connections that are kept.
 const IDLE_MAX: usize = 8;
 
-/// How long a refused login is not tried again: to judge a password is work that etcd does slowly on purpose.
+/// Time for which a refused login is not repeated: etcd checks passwords slowly on purpose.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
-/// A member, by one of the places that the address names.
+/// A member, at one of the address's endpoints.
 pub(super) struct Member {
     address: EtcdAddress,
     host: String,
     port: u16,
-    /// How errors name it.
+    /// Name of the member in errors.
     place: String,
     idle: Mutex<Vec<Link>>,
-    /// Held while somebody logs in, so that others wait for the same token.
+    /// Locked during a login, so that other requests wait for the same token.
     login: tokio::sync::Mutex<Login>,
     users_are_off: AtomicBool,
 }
 
-/// What is known of a login.
+/// State of a login.
 enum Login {
-    /// There was none, or it is over.
+    /// There was no login, or it has expired.
     None,
     Token(Arc<HeaderValue>),
-    /// It was refused; whoever asks before this moment is told the same.
+    /// The login was refused. Requests before this time fail with the same error.
     Refused(String, Instant),
 }
 
-/// A request, and how long it may take.
+/// A request with its time limits.
 pub(super) struct Asking {
     pub(super) path: &'static str,
     pub(super) body: Bytes,
-    /// Bytes of its answer at most.
+    /// Most bytes of the answer.
     pub(super) bytes_max: usize,
-    /// Until when it must have been sent.
+    /// Time by which the request must be sent.
     pub(super) connected_by: Instant,
     pub(super) answer_by: Instant,
 }
@@ -73,12 +73,12 @@ impl Member {
         &self.place
     }
 
-    /// Whether a login was wanted here, and it was said that nobody needs one.
+    /// Returns true if the address has a user, and etcd reported that authentication is disabled.
     pub(super) fn users_are_off(&self) -> bool {
         self.users_are_off.load(Ordering::Relaxed)
     }
 
-    /// Asks once; twice if the login was over.
+    /// Sends a request once, or twice if the login has expired.
     pub(super) async fn ask(&self, asking: Asking) -> Result<Bytes, Failure> {
         let mut tries = 0;
         loop {
@@ -97,7 +97,7 @@ impl Member {
     /// Sends a request, and waits for its answer.
     async fn exchange(&self, asking: &Asking, token: Option<&HeaderValue>) -> Result<Bytes, Failure> {
         let mut link = self.before(asking.connected_by, self.link()).await?;
-        // Who takes TLS alone ends a connection that begins otherwise.
+        // A member that only takes TLS closes a connection that begins otherwise.
         let hint = match self.address.tls {
             StoreTls::No if !link.is_proven() => "; if it takes TLS alone, write tls=verify; or no etcd listens there",
             _ => "",
@@ -137,7 +137,7 @@ impl Member {
         request
     }
 
-    /// The token of a login, where there is a user and etcd wants one.
+    /// Returns the token of a login if the address has a user and etcd requires one.
     async fn token(&self, by: Instant) -> Result<Option<Arc<HeaderValue>>, Failure> {
         let (Some(user), false) = (&self.address.user, self.users_are_off()) else { return Ok(None) };
         let mut login = self.login.lock().await;
@@ -173,7 +173,7 @@ impl Member {
         Ok(Some(token))
     }
 
-    /// Has the next one log in again, unless somebody did meanwhile.
+    /// Clears the login, unless another request has renewed it.
     async fn forget(&self, used: Option<&Arc<HeaderValue>>) {
         self.users_are_off.store(false, Ordering::Relaxed);
         let mut login = self.login.lock().await;
@@ -184,7 +184,7 @@ impl Member {
         }
     }
 
-    /// A connection that nobody uses, an open one if there is.
+    /// Returns an open idle connection, or a new one.
     async fn link(&self) -> Result<Link, Failure> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -206,7 +206,7 @@ impl Member {
         }
     }
 
-    /// What comes before anything is sent.
+    /// Limits a step before the request is sent; its time-out means that nothing was done.
     async fn before<T>(&self, end: Instant, step: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         match timeout_at(end, step).await {
             Ok(done) => done,

@@ -1,13 +1,13 @@
 //! Records in etcd, 3.4 or newer, through its JSON gateway.
 //!
-//! Any member that an address names does. A request goes to the one that answered last; when that fails, the next is
-//! asked, as long as nothing was done there. A write that was sent and has no answer is not sent again: whoever asked
-//! reads, and knows by the stamp.
+//! Any member in the address may serve a request. It goes to the member that answered last. If that fails and nothing
+//! was done there, the next member is tried. A sent write without an answer is not sent again: the caller reads, and
+//! the stamp shows the result.
 //!
-//! What is said and what it means is in `gateway` and `failure`, which are pure.
+//! Requests, answers and the meaning of errors are in `gateway` and `failure`, which are pure.
 //!
-//! Invariant: an answer that says that a write was not done ([`Written::Conflict`], [`RecordStoreError::Refused`],
-//! [`RecordStoreError::Away`]) is given only where etcd said so or the request was not sent.
+//! Invariant: a result that means that a write was not done ([`Written::Conflict`], [`RecordStoreError::Refused`],
+//! [`RecordStoreError::Away`]) is returned only if etcd reported it or the request was not sent.
 
 mod failure;
 mod gateway;
@@ -33,16 +33,16 @@ use failure::Failure;
 use gateway::{Expected, Fault, Listing, StatusAnswer};
 use member::{Asking, Member};
 
-/// Requests under way at once; others wait for their turn.
+/// Most requests in progress; others wait for their turn.
 const REQUESTS_MAX: usize = 32;
 
-/// Bytes of an answer at most: one record of the longest text, in Base64 and with what is around it.
+/// Most bytes of an answer: one record of the longest text, in Base64, and its surroundings.
 const ANSWER_BYTES_MAX: usize = TEXT_BYTES_MAX / 3 * 4 + 64 * 1024;
 
-/// Bytes of a page of records at most; fewer are asked for if they are longer.
+/// Most bytes of a page of records; a longer page is read again with fewer records.
 const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Records that are asked for at once.
+/// Most records of a page.
 const PAGE_ROWS: usize = 200;
 
 /// Records in an etcd cluster, below a prefix.
@@ -52,12 +52,12 @@ pub struct EtcdStore {
     deadline: Duration,
     compact_every_s: u64,
     members: Vec<Member>,
-    /// The member that is asked first.
+    /// Index of the member that is tried first.
     first: AtomicUsize,
     requests: Semaphore,
 }
 
-/// Whether a request changes something.
+/// Whether a request changes anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Does {
     Read,
@@ -65,7 +65,8 @@ enum Does {
 }
 
 impl EtcdStore {
-    /// Opens nothing. `shown` is the address as it may be shown, and `deadline` how long a call may take.
+    /// Creates a store without a connection. `shown` is the address without a password, and `deadline` the longest time
+    /// of a call.
     pub fn new(address: &EtcdAddress, shown: &str, deadline: Duration) -> EtcdStore {
         let members = address.endpoints.iter().map(|(host, port)| Member::new(address, host, *port)).collect();
         EtcdStore {
@@ -79,7 +80,7 @@ impl EtcdStore {
         }
     }
 
-    /// The answer of the first member that has one, of at most `bytes_max` bytes.
+    /// Returns the first answer of a member, of at most `bytes_max` bytes.
     async fn ask(&self, does: Does, request: Asked, bytes_max: usize, end: Instant) -> Result<Bytes, Failure> {
         let Ok(Ok(_turn)) = timeout_at(end, self.requests.acquire()).await else {
             return Err(Failure::Away(format!("{REQUESTS_MAX} requests to etcd are under way, too long for another")));
@@ -89,7 +90,7 @@ impl EtcdStore {
         for step in 0..self.members.len() {
             let index = (first + step) % self.members.len();
             let share = share_of(end, self.members.len() - step);
-            // Whoever wrote waits as long as it may: nobody else can say what became of it.
+            // A write waits as long as permitted: no other member can report its result.
             let answer_by = if does == Does::Write { end } else { share };
             let (path, body) = (request.path, request.body.clone());
             let asking = Asking { path, body, bytes_max, connected_by: share, answer_by };
@@ -99,7 +100,7 @@ impl EtcdStore {
                 Err(failure) => failure,
                 answer => return answer,
             };
-            // Who comes next begins with the next one; unless somebody has moved on already.
+            // The next request begins with the next member, unless another request has advanced it already.
             let next = (index + 1) % self.members.len();
             let _ = self.first.compare_exchange(index, next, Ordering::Relaxed, Ordering::Relaxed);
             match failure {
@@ -110,13 +111,13 @@ impl EtcdStore {
         Err(summary(failed))
     }
 
-    /// The answer to a request that changes nothing.
+    /// Sends a request that changes nothing.
     async fn ask_again(&self, request: Asked, bytes_max: usize, end: Instant) -> Result<Bytes, RecordStoreError> {
         let answer = self.ask(Does::Read, request, bytes_max, end).await;
         answer.map_err(|failure| error_of(failure, Does::Read))
     }
 
-    /// A page of records behind a key of etcd's, of fewer than `limit` if they are long.
+    /// Returns a page of records after a key of etcd, with fewer than `limit` if they are long.
     async fn page(&self, prefix: &str, after: &[u8], limit: usize, end: Instant) -> Result<Page, RecordStoreError> {
         let mut limit = limit;
         loop {
@@ -134,7 +135,7 @@ impl EtcdStore {
         }
     }
 
-    /// What a member says of itself.
+    /// Returns the status of a member.
     async fn status_of(&self, member: &Member, by: Instant) -> Result<StatusAnswer, Failure> {
         let Asked { path, body } = Asked::new(gateway::STATUS, gateway::status());
         let asking = Asking { path, body, bytes_max: ANSWER_BYTES_MAX, connected_by: by, answer_by: by };
@@ -146,7 +147,7 @@ impl EtcdStore {
         Instant::now() + self.deadline
     }
 
-    /// What an answer to a request that changes nothing says.
+    /// Parses the answer to a request that changes nothing.
     fn read_as<T>(&self, answer: &[u8], read: impl Fn(&str, &[u8]) -> Result<T, Fault>) -> Result<T, RecordStoreError> {
         read(&self.prefix, answer).map_err(|fault| self.refusal(fault))
     }
@@ -162,7 +163,7 @@ impl EtcdStore {
         format!("{} answered what no etcd answers ({what}): an etcd of 3.4 or newer is expected there", self.shown)
     }
 
-    /// Writes `new` where `expect` is; the store's revision then, 0 if it was not said.
+    /// Writes `new` if the key is in the state `expect`; returns the store's revision too, 0 if the answer lacks it.
     async fn replace(&self, key: &Key, expect: Expected<'_>, new: &Row) -> Result<(Written, u64), RecordStoreError> {
         if new.text.len() > TEXT_BYTES_MAX {
             let sentence = format!("'{key}' has {} bytes, must have at most {TEXT_BYTES_MAX}", new.text.len());
@@ -173,7 +174,7 @@ impl EtcdStore {
         let answer = answer.map_err(|failure| error_of(failure, Does::Write))?;
         let written = gateway::write_answer(&self.prefix, key, &answer);
         let written = written.map_err(|fault| match fault {
-            // It was not done: etcd read the key in its place.
+            // The write was not done: etcd read the key instead.
             Fault::NoRecord(bad) => RecordStoreError::Damaged(bad),
             Fault::NoAnswer(what) => RecordStoreError::Unknown(self.no_etcd(&what)),
         })?;
@@ -181,7 +182,7 @@ impl EtcdStore {
     }
 }
 
-/// What is asked.
+/// A request to the gateway.
 struct Asked {
     path: &'static str,
     body: Bytes,
@@ -243,7 +244,7 @@ impl RecordStore for EtcdStore {
         Box::pin(async move {
             match self.replace(key, Expected::Value(&bad.text), new).await {
                 Ok((written, _)) => Ok(written == Written::Done),
-                // It is another one by now.
+                // The row has changed meanwhile.
                 Err(RecordStoreError::Damaged(_)) => Ok(false),
                 Err(error) => Err(error),
             }
@@ -276,15 +277,15 @@ impl RecordStore for EtcdStore {
     }
 }
 
-/// Until when the first of so many members may take.
+/// Returns the time until which the first of `members` members may take.
 fn share_of(end: Instant, members: usize) -> Instant {
     let now = Instant::now();
     now + end.saturating_duration_since(now) / u32::try_from(members).unwrap_or(u32::MAX).max(1)
 }
 
-/// What is said of several members of which none did anything.
+/// Returns the combined failure of several members that did nothing.
 fn summary(failed: Vec<Failure>) -> Failure {
-    // What will not be well again by itself is told as that only where no member may be well again.
+    // The result is permanent only if it is permanent for all members.
     let is_unfit = failed.iter().all(|failure| matches!(failure, Failure::Refused(_) | Failure::Unfit(_)));
     let mut texts: Vec<_> = failed.into_iter().map(Failure::text).collect();
     texts.dedup();
@@ -292,7 +293,7 @@ fn summary(failed: Vec<Failure>) -> Failure {
     if is_unfit { Failure::Unfit(text) } else { Failure::Away(text) }
 }
 
-/// What a request comes to that has no answer.
+/// Returns the error of a request without an answer.
 fn error_of(failure: Failure, does: Does) -> RecordStoreError {
     match failure {
         Failure::Unknown(text) | Failure::TooLong(text) if does == Does::Write => RecordStoreError::Unknown(text),

@@ -1,15 +1,15 @@
-//! Which versions of etcd are sound, and what is said of the others.
+//! Sound versions of etcd, and the warnings about others.
 
 use super::super::About;
 use super::failure::Failure;
 use super::gateway::StatusAnswer;
 use crate::text::printable::printable_up_to;
 
-/// The first of each line that answers reads with what is true also after its process stood still, by etcd's change
-/// logs ("Stale reads caused by process pausing", "Race between read index and leader change").
+/// The first version of each line whose reads are current even after its process was paused. The source is etcd's
+/// change logs ("Stale reads caused by process pausing", "Race between read index and leader change").
 const SOUND_SINCE: [[u32; 3]; 3] = [[3, 4, 42], [3, 5, 28], [3, 6, 9]];
 
-/// What the members say of themselves, by their places.
+/// Returns the product and the warnings, from the status of each member by its place.
 pub(super) fn about<'a>(said: impl Iterator<Item = (&'a str, &'a Result<StatusAnswer, Failure>)>) -> About {
     let (mut versions, mut warnings) = (Vec::new(), Vec::new());
     for (place, answer) in said {
@@ -32,7 +32,7 @@ pub(super) fn about<'a>(said: impl Iterator<Item = (&'a str, &'a Result<StatusAn
     About { product: format!("etcd {}", versions.join(", ")), warnings }
 }
 
-/// What is unsound about a version.
+/// Returns the warning about an unsound version.
 fn doubt(place: &str, version: &str) -> Option<String> {
     let found = parsed(version)?;
     let sound = SOUND_SINCE.iter().find(|sound| sound[..2] == found[..2]);
@@ -52,7 +52,7 @@ fn doubt(place: &str, version: &str) -> Option<String> {
     })
 }
 
-/// `3.5.28` and `3.6.0-rc.1`.
+/// Parses versions such as `3.5.28` and `3.6.0-rc.1`.
 fn parsed(version: &str) -> Option<[u32; 3]> {
     let numbers = version.split(['-', '+']).next()?;
     let mut parts = numbers.split('.').map(str::parse);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsound_versions_are_told_with_the_sound_one() {
+    fn warnings_about_unsound_versions_name_a_sound_one() {
         for (version, expected) in [
             ("3.3.27", Some("3.4 is the oldest that getid knows: upgrade it to 3.5.28")),
             ("3.4.23", Some("before it stood still: upgrade it to 3.4.42")),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn members_may_differ_and_be_away() {
+    fn members_may_differ_and_be_unreachable() {
         let status = |version: &str, errors: &str| {
             let body = format!(r#"{{"header":{{"cluster_id":"1"}},"version":"{version}","errors":[{errors}]}}"#);
             gateway::status_answer(body.as_bytes()).map_err(|_| Failure::Away(String::new()))

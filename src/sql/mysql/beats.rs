@@ -7,7 +7,7 @@ use crate::sql::beats::{self, ADDRESS_BYTES_MAX, RawServer, SERVERS_MAX};
 use crate::sql::native::column;
 use crate::sql::{Beaten, Compared, StoreError};
 
-/// The table.
+/// SQL of the table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_beat (
   nonce        CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
   life         CHAR(32)     CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -18,29 +18,29 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_beat (
   updated      BIGINT       NOT NULL DEFAULT 0
 ) ENGINE=InnoDB";
 
-/// The row of rounds.
+/// SQL that inserts the row of rounds.
 pub(super) const ROUNDS: &str = "INSERT IGNORE INTO getid_beat (nonce, life, beat, state) \
                                  VALUES (REPEAT('0', 32), REPEAT('0', 32), 0, 'left')";
 
-/// The states of a server that reserves.
+/// States of a server that reserves.
 pub(super) const LIVE: &str = "'live', 'doubt'";
 
-/// The states of a server that compares its notes.
+/// States of a server that compares its notes.
 pub(super) const COMPARING: &str = "'live', 'doubt', 'returning'";
 
-/// The columns of [`RawServer`], in its order.
+/// Columns of [`RawServer`], in its order.
 const COLUMNS: &str = "nonce, life, beat, acknowledged, state, address";
 
-/// Which instance of the database this is: a replica that was promoted is another one.
+/// Expression for the instance of the database. A promoted replica is another instance.
 const INSTANCE: &str = "CONCAT(@@hostname, ' ', @@port, ' ', @@server_id)";
 
-/// Statements of a packet that add 1 to a server's beat.
+/// Positions of the statements in a packet that add 1 to a server's beat.
 pub(super) struct OwnBeat {
     update: usize,
     select: usize,
 }
 
-/// Adds them.
+/// Adds the statements that add 1 to a server's beat.
 pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) -> OwnBeat {
     let Credentials { nonce, life, at_least } = server;
     let update = packet.add(format_args!(
@@ -52,8 +52,8 @@ pub(super) fn add_own(packet: &mut Packet, server: Credentials, states: &str) ->
     OwnBeat { update, select }
 }
 
-/// Locks the row of a server; returns the condition that it allows a reservation, for later statements of the packet.
-/// Its beat stays: values that are given back need no proof.
+/// Locks the row of a server, and returns the condition that it permits a reservation, for later statements of the
+/// packet. Its beat stays: giving values back needs no proof.
 pub(super) fn add_condition(packet: &mut Packet, server: Credentials) -> String {
     let Credentials { nonce, life, at_least } = server;
     packet.add(format_args!("SELECT beat FROM getid_beat WHERE nonce = '{nonce}' FOR UPDATE"));
@@ -65,7 +65,7 @@ pub(super) fn add_condition(packet: &mut Packet, server: Credentials) -> String 
 }
 
 impl OwnBeat {
-    /// What they have done. An error if the server's row does not allow it.
+    /// Reads the result of the statements. Fails if the server's row does not permit the request.
     pub(super) fn read(&self, done: &[Done]) -> Result<Beaten, StoreError> {
         let row = done.get(self.select).and_then(|done| done.rows.first());
         let is_done = done.get(self.update).is_some_and(|done| done.affected == 1);
@@ -76,8 +76,8 @@ impl OwnBeat {
     }
 }
 
-/// Raises rows by these statements and adds 1 to the server's beat, in one transaction; `None` if the server's row does
-/// not allow it.
+/// Raises rows by these statements and adds 1 to the server's beat, in one transaction. Returns `None` if the server's
+/// row does not permit it.
 pub(super) async fn compare(
     link: &mut Link,
     server: Credentials,

@@ -1,10 +1,10 @@
-//! What an error of MySQL's means: whether anything can have changed, and what its operator is to do.
+//! The meaning of MySQL's errors: whether anything can have changed, and the remedy.
 //!
-//! An error packet inside a transaction ends it without its COMMIT, so it is the database's own verdict. Exceptions are
-//! errors of the COMMIT itself (all but a deadlock leave open what became of it) and those after which this connection
-//! is of no use: they count as unknown, so that it is let go.
+//! An error packet inside a transaction ends it without its COMMIT, so it is the database's own decision. Two kinds
+//! count as unknown, so that the connection is dropped. The first are errors of the COMMIT itself: all but a deadlock
+//! leave its result open. The second are errors after which the connection is unusable.
 //!
-//! Invariant: no password is in a text. MySQL's own have none, and getid's errors name the user and the place only.
+//! Invariant: no text contains a password. MySQL's own texts have none, and getid's name only the user and the place.
 
 use std::io;
 
@@ -16,19 +16,19 @@ use crate::text::printable::printable_up_to;
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, StoreTls, for_schema_command};
 
-/// Characters that are shown of what a server says.
+/// Most characters of a server's message that are shown.
 const SAID_CHARS_MAX: usize = 300;
 
-/// What is named in errors: who is at which database.
+/// Names for errors: the user and the database.
 #[derive(Clone, Debug)]
 pub(super) struct Who {
-    /// The address without its password.
+    /// Address without its password.
     pub(super) shown: String,
-    /// The machine and the port, or the socket.
+    /// Host and port, or the socket.
     pub(super) place: String,
     pub(super) user: String,
     pub(super) database: String,
-    /// Whose tables are spoken of.
+    /// Purpose of the tables.
     pub(super) purpose: Purpose,
     tls: StoreTls,
 }
@@ -50,7 +50,7 @@ impl Who {
         }
     }
 
-    /// What went wrong when the connection was opened. Nothing was asked for yet, so nothing has changed.
+    /// Returns the error of opening a connection. No request was sent yet, so nothing has changed.
     pub(super) fn not_connected(&self, error: &Error) -> StoreError {
         let Who { place, user, database, .. } = self;
         let text = match error {
@@ -88,7 +88,7 @@ impl Who {
             }
             io::ErrorKind::NotFound => format!("there is no socket {place}: is the server up, and is that its socket?"),
             io::ErrorKind::InvalidData => self.no_tls(&error.to_string()),
-            // A host that nobody knows has no kind of its own.
+            // A host name that cannot be resolved has no error kind of its own.
             _ if error.to_string().contains("lookup address") => {
                 format!("the host of {place} is not found: {error}; check the name")
             }
@@ -127,7 +127,7 @@ impl Who {
         }
     }
 
-    /// What went wrong with a statement. `commits` tells that it was a COMMIT, or behind it.
+    /// Returns the error of a statement. `commits`: it was a COMMIT or a later statement.
     pub(super) fn failed(&self, error: &Error, commits: bool) -> StoreError {
         match error {
             Error::Server(error) => {
@@ -159,11 +159,10 @@ impl Who {
         }
     }
 
-    /// Whether an error of connecting leaves hope that the same address answers in a moment: nobody was there, or who
-    /// was there has no time.
+    /// Whether connecting to the same address may succeed in a moment: no server answered, or it was too busy.
     pub(super) fn is_away(error: &Error) -> bool {
         match error {
-            // As many connections as may be, or it shuts down.
+            // The server has its maximum of connections, or shuts down.
             Error::Server(error) => matches!(error.code, 1040 | 1053 | 1203 | 1226),
             Error::Io(IoError::Io(error)) => error.kind() != io::ErrorKind::InvalidData,
             Error::Driver(DriverError::ConnectionClosed) => true,
@@ -172,25 +171,24 @@ impl Who {
     }
 }
 
-/// What the server said, on one line and with its number.
+/// Returns the server's message on one line, with its number.
 pub(super) fn said(error: &ServerError) -> String {
     format!("{} (error {})", printable_up_to(&error.message, SAID_CHARS_MAX), error.code)
 }
 
-/// Whether an error of a server leaves open what has become of the transaction, or ends what the connection is good
-/// for.
+/// Whether a server's error leaves the result of the transaction open, or makes the connection unusable.
 fn is_unknown(code: u16, commits: bool) -> bool {
     if commits {
-        // A deadlock is a rollback, of Galera's certification too.
+        // A deadlock is a rollback, even one by Galera's certification.
         return code != 1213;
     }
     matches!(
         code,
-        // It shuts down, or somebody has killed the connection.
+        // The server shuts down, or the connection was killed.
         1053 | 1077..=1079 | 1927 | 3169 | 4031
-        // It became read-only, or has left its cluster: another connection may reach another server.
+        // The server became read-only, or has left its cluster: another connection may reach another server.
         | 1047 | 1290 | 1792 | 1836
-        // It could not read what we sent, or send what it answered.
+        // The server could not read the request, or send its answer.
         | 1156..=1161
     )
 }
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_commit_has_done_is_unknown_unless_it_says_that_it_rolled_back() {
+    fn the_result_of_a_failed_commit_is_unknown_unless_it_rolled_back() {
         let who = who("mysql://a@h/b");
         for (code, inside, at_commit) in
             [(1213, false, false), (1205, false, true), (1180, false, true), (1053, true, true), (1927, true, true)]

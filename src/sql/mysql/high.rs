@@ -1,6 +1,6 @@
 //! The table `getid_high`, beside those of Leaf and Tinyid: for each row the first value above all that getid's servers
-//! have reserved of it. Their tables have no place for that, and `max_id` is lowered by hand at times. A reservation
-//! begins above it, whatever `max_id` is, and whichever server asks.
+//! have reserved from it. Their tables have no column for that, and operators sometimes lower `max_id`. A reservation
+//! begins above it, whatever `max_id` is, and whichever server reserves.
 //!
 //! Invariant: it is written in the transaction that reserves.
 
@@ -11,7 +11,7 @@ use getid_core::Key;
 use super::link::{Done, Packet, number, text};
 use crate::sql::Reserved;
 
-/// The table.
+/// SQL of the table.
 pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
   of_table VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   name     VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -19,24 +19,25 @@ pub(super) const TABLE: &str = "CREATE TABLE IF NOT EXISTS getid_high (
   PRIMARY KEY (of_table, name)
 ) ENGINE=InnoDB";
 
-/// Adds a statement that reads what is known of these sequences of a table.
+/// Adds a statement that reads the known values of these sequences of a table.
 pub(super) fn add_read<'a>(packet: &mut Packet, table: &str, keys: impl Iterator<Item = &'a Key>) -> usize {
     let names: Vec<String> = keys.map(|key| format!("'{key}'")).collect();
     let names = names.join(", ");
     packet.add(format_args!("SELECT name, next FROM getid_high WHERE of_table = '{table}' AND name IN ({names})"))
 }
 
-/// The values that it has read, by name.
+/// Returns the values that the statement has read, by name.
 pub(super) fn of(done: &Done) -> BTreeMap<String, i64> {
     done.rows.iter().filter_map(|row| Some((text(row, 0)?, number(row, 1)?))).collect()
 }
 
-/// A reservation of a row that somebody lowered: it was found where getid's servers had left it.
+/// Adjusts a reservation from a lowered row: it was found where getid's servers had left it.
 pub(super) fn found(got: Reserved, high: i64) -> Reserved {
     Reserved { found_next: got.found_next.max(high.min(got.first)), ..got }
 }
 
-/// Adds a statement that notes where the row `condition` of `table` is; `next` is the first free value there.
+/// Adds a statement that records the position of the row of `table` that meets `condition`; `next` is its first free
+/// value.
 pub(super) fn add_write(packet: &mut Packet, key: &Key, table: &str, next: &str, condition: &str) {
     packet.add(format_args!(
         "INSERT INTO getid_high (of_table, name, next) SELECT '{table}', '{key}', {next} FROM {table} WHERE {condition} AND {next} >= 0 \

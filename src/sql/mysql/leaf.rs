@@ -1,14 +1,14 @@
-//! `leaf_alloc`, as Leaf has it, beside Leaf's own servers.
+//! The table `leaf_alloc` of Leaf, shared with Leaf's own servers.
 //!
-//! A segment is Leaf's own transaction: `UPDATE leaf_alloc SET max_id = max_id + step`, then the row is read; it is
-//! `[max_id - step, max_id)`. As Leaf does, a step of ours stands in the place of the column's where more is wanted,
-//! and never below it. So nobody who shares the row notices who else does.
+//! A segment is Leaf's own transaction: `UPDATE leaf_alloc SET max_id = max_id + step`, then the row is read; the
+//! segment is `[max_id - step, max_id)`. As in Leaf, a larger step may replace the column's if more values are needed,
+//! but never a smaller one. So other users of the row notice no difference.
 //!
-//! Not here: giving back, creating, changing. The table has no version, no generation and no tombstones: whoever runs
-//! it does these in SQL.
+//! Not here: giving back, creating, changing. The table has no version, no generation and no tombstones; its operator
+//! does these in SQL.
 //!
-//! Over several databases there is no order in Leaf. Here there is, on each server: a segment below what it has had is
-//! thrown away, and the next step is as long as the way up, at most 10,000,000.
+//! Leaf has no order over several databases. getid has one on each server. A segment below earlier ones is discarded,
+//! and the next step is as long as the distance, at most 10,000,000.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ use crate::text::printable::printable_up_to;
 
 pub(super) const TABLE: &str = "leaf_alloc";
 
-/// What is read and written of it.
+/// Columns that are read and written.
 pub(super) const COLUMNS: &str = "biz_tag, max_id, step, update_time";
 
-/// The table as Leaf has it.
+/// SQL of Leaf's table.
 pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
   biz_tag     VARCHAR(128) NOT NULL DEFAULT '',
   max_id      BIGINT       NOT NULL DEFAULT 1,
@@ -41,13 +41,14 @@ pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS leaf_alloc (
 ) ENGINE=InnoDB;
 ";
 
-/// How many segments are thrown away, or lost to others, before a reservation ends in an error.
+/// Segments that are discarded, or lost to others, before a reservation fails.
 pub(super) const TRIES: usize = 4;
 
-/// Names that can be those of sequences, but for the three of [`is_name`]. Others are in no list here.
+/// Pattern of names that sequences can have, apart from the three exceptions in [`is_name`]. Other names are not
+/// listed.
 const NAMES: &str = "'^[A-Za-z0-9_.:{}#-]([A-Za-z0-9_.:{}# -]{0,126}[A-Za-z0-9_.:{}#-])?$'";
 
-/// Names that a warning shows, and characters of each.
+/// Most names in a warning; [`NAME_CHARS_MAX`] is the most characters of each.
 const UNSERVED_SHOWN_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 64;
 
@@ -57,7 +58,7 @@ pub(super) struct LeafConnection {
     about: About,
 }
 
-/// What is read of a row.
+/// A row as read from the table.
 struct LeafRow {
     name: String,
     max_id: Option<i64>,
@@ -65,7 +66,7 @@ struct LeafRow {
     updated: i64,
 }
 
-/// What is still wanted, and how a try went.
+/// Values that are still needed, and the result of the last try.
 struct Wish {
     values: i64,
     last_seen: Option<i64>,
@@ -84,7 +85,7 @@ impl LeafConnection {
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| asks[*at].key.as_str());
-            // The second of the same comes after the first.
+            // A second request for the same key follows the first.
             left.dedup_by_key(|at| &asks[*at].key);
             if left.is_empty() {
                 break;
@@ -118,7 +119,7 @@ impl LeafConnection {
         Ok(Reservations { server: beaten, each })
     }
 
-    /// A row goes up as by Leaf's own reservation: the others who share it see a segment that somebody has taken.
+    /// Raises rows like Leaf's own reservation: other users of a row see a segment that was taken.
     async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
         let raise = |note: &NotedRow| {
             let next = note.next;
@@ -222,7 +223,7 @@ impl Connection for LeafConnection {
 }
 
 impl LeafRow {
-    /// Its `max_id` and step, and what it is as a row; or what is wrong with it, and the remedy.
+    /// Returns `max_id`, step and the row, or the error in it with the remedy.
     fn checked(&self, key: &Key) -> Result<(i64, i64, Row), String> {
         let set = |what: &str| format!("UPDATE leaf_alloc SET {what} WHERE biz_tag = '{key}'");
         let step = self.step.filter(|step| *step > 0).ok_or_else(|| {
@@ -239,7 +240,7 @@ impl LeafRow {
         Ok((max_id, step, self.shown(key.clone())))
     }
 
-    /// What it is as a row, good or not.
+    /// Converts the table's row, valid or not.
     fn shown(&self, key: Key) -> Row {
         let cache = u32::try_from(self.step.unwrap_or(0).max(0)).unwrap_or(RESERVED_MAX).min(RESERVED_MAX);
         Row {
@@ -255,7 +256,7 @@ impl LeafRow {
     }
 }
 
-/// What came of a try; nothing, if it is to be tried again. `rows`: as it was, and as it is.
+/// Returns the result of a try, or `None` to try again. `rows`: the row before and after.
 fn answer_of(
     ask: &Reserve,
     rows: Option<(LeafRow, &LeafRow)>,
@@ -269,12 +270,12 @@ fn answer_of(
     };
     let took = step.max(wish.values);
     if first > VALUE_MAX - took {
-        // Nothing is left.
+        // No values are left.
         return Some(Ok(Reserved { first, last: first - 1, found_next: first, row }));
     }
     let next = first + took;
     if !is_updated || after.max_id != Some(next) || after.step != Some(step) {
-        // In a table without transactions somebody else was in the middle: whose is whose is not known.
+        // In a table without transactions another server interfered: the owner of the values is unclear.
         return None;
     }
     if next <= ask.floor {
@@ -286,7 +287,7 @@ fn answer_of(
     Some(Ok(Reserved { first: first.max(ask.floor), last: next - 1, found_next: first, row }))
 }
 
-/// Why there are no values after some tries.
+/// Returns why there are no values after several tries.
 fn behind(ask: &Reserve, wish: &Wish) -> Verdict {
     let Reserve { key, floor, .. } = ask;
     Verdict::BadRow(match wish.last_seen {
@@ -299,7 +300,7 @@ fn behind(ask: &Reserve, wish: &Wish) -> Verdict {
     })
 }
 
-/// Leaf's UPDATE, behind a look at the row that locks it. A trap's row stays as it is.
+/// Adds Leaf's UPDATE, after a SELECT that locks the row. An invalid row stays as it is.
 fn add_update(packet: &mut Packet, key: &Key, values: i64) -> (usize, usize) {
     let before = packet.add(format_args!("{} WHERE {} FOR UPDATE", select_sql(), is_row(key)));
     let update = packet.add(format_args!(
@@ -314,7 +315,7 @@ fn select_sql() -> String {
     format!("SELECT biz_tag, max_id, step, {} FROM leaf_alloc", unix_ms_of("update_time"))
 }
 
-/// The condition that a row is that of this key, by its bytes: Leaf's column takes `Orders` for `orders`.
+/// Returns the condition that a row has this key, by its bytes: Leaf's column compares `Orders` and `orders` as equal.
 fn is_row(key: &Key) -> String {
     format!("biz_tag = '{key}' AND CAST(biz_tag AS BINARY) = '{key}'")
 }
@@ -337,15 +338,15 @@ fn leaf_row(row: &mysql_async::Row) -> LeafRow {
     }
 }
 
-/// The condition of a row whose name can be that of a sequence. Some databases let a name pass that has a line feed at
-/// its end.
+/// Returns the condition that a row's name is a valid one of a sequence. Some databases accept a name with a line feed
+/// at its end.
 fn is_name(column: &str) -> String {
     format!("({column} REGEXP {NAMES} AND {column} NOT IN ('-', '.', '..'))")
 }
 
-/// The condition and the order of a list by this column of names.
+/// Returns the condition and the order of a list by this column of names.
 pub(super) fn after_sql(column: &str, after: &str, limit: u32) -> String {
-    // It is whatever somebody has typed.
+    // The cursor may be any text.
     let digits = hex(after.as_bytes());
     format!(
         "{} AND CAST({column} AS BINARY) > x'{digits}' ORDER BY CAST({column} AS BINARY) LIMIT {limit}",
@@ -359,7 +360,7 @@ pub(super) async fn count(link: &mut Link, table: &str, column: &str) -> Result<
     Ok(link.run(&packet).await?[0].number().unwrap_or(0).unsigned_abs())
 }
 
-/// Adds a warning about rows whose names cannot be those of sequences: no request for them is served.
+/// Adds a warning about rows whose names are not valid for sequences: requests for them are not served.
 pub(super) async fn look_at_names(
     link: &mut Link,
     table: &str,
@@ -374,7 +375,7 @@ pub(super) async fn look_at_names(
     ));
     let done = match link.run(&packet).await {
         Ok(done) => done,
-        // Values are reserved by the table's key: a table that is too large to be searched is served.
+        // Values are reserved by the table's key, so a table that is too large to search is served.
         Err(StoreError::Refused(said)) => {
             about.warnings.push(format!("{table} was not searched for names that cannot be served: {said}"));
             return Ok(());
@@ -400,7 +401,7 @@ pub(super) async fn look_at_names(
     Ok(())
 }
 
-/// These tables have no generations. The server is asked nevertheless: so a connection that has ended is found.
+/// Returns no changes: these tables have no generations. The query detects a connection that has ended.
 pub(super) async fn no_changes(link: &mut Link) -> Result<Changes, StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("SELECT 1"));

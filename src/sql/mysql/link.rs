@@ -1,14 +1,14 @@
-//! A connection to MySQL, and packets of statements for it: each is one round trip, however many statements it has.
+//! A connection to MySQL, and packets of statements for it: a packet is one round trip, however many statements it has.
 //!
-//! A transaction travels as a whole, with its COMMIT. So no row stays locked because this process has stopped in the
-//! middle, and no row of Leaf's or Tinyid's is waited for by those who share it. MySQL runs a packet statement by
-//! statement and stops at the first error.
+//! A transaction is sent as a whole, with its COMMIT. So no row stays locked because this process stops halfway, and
+//! other users of Leaf's or Tinyid's rows do not wait. MySQL runs a packet statement by statement and stops at the
+//! first error.
 //!
-//! Values stand in the text. They are numbers, and names of the characters that [`getid_core::Key`] allows: none of
-//! them ends a literal.
+//! Values are part of the text. They are numbers, and names of the characters that [`getid_core::Key`] permits, none of
+//! which ends a literal.
 //!
-//! Invariant: after an answer, whatever it is, no transaction is open, unless the packet has left it so by intent; and
-//! a connection of whose answer somebody has let go runs nothing any more.
+//! Invariant: after an answer no transaction is open, unless the packet leaves it open on purpose. A connection whose
+//! answer was dropped runs nothing more.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub(super) struct Packet {
     sql: String,
     statements: usize,
     commit: Option<usize>,
-    /// It goes on with a transaction that is open, or leaves one open.
+    /// Whether it continues a transaction that is open.
     goes_on: bool,
     leaves_open: bool,
 }
@@ -34,15 +34,15 @@ impl Packet {
         Packet::default()
     }
 
-    /// One that begins a transaction, and ends it by [`Packet::commit`].
+    /// Creates a packet that begins a transaction, which [`Packet::commit`] ends.
     pub(super) fn transaction() -> Packet {
         let mut packet = Packet::new();
         packet.add(format_args!("START TRANSACTION"));
         packet
     }
 
-    /// One that begins a transaction and leaves it open, with what it has locked: until [`Link::rollback`], or until a
-    /// packet that is made by [`Packet::within`]. If this process stops in the middle the server ends the connection.
+    /// Creates a packet that begins a transaction and leaves it open with its locks, until [`Link::rollback`] or a
+    /// packet of [`Packet::within`]. If this process stops meanwhile, the server ends the connection.
     pub(super) fn locking() -> Packet {
         let mut packet = Packet { leaves_open: true, ..Packet::new() };
         packet.add(format_args!("SET SESSION wait_timeout = {LOCKS_HELD_S}"));
@@ -50,12 +50,12 @@ impl Packet {
         packet
     }
 
-    /// One that goes on with such a transaction, and ends it.
+    /// Creates a packet that continues such a transaction, and ends it.
     pub(super) fn within() -> Packet {
         Packet { goes_on: true, ..Packet::new() }
     }
 
-    /// Adds a statement; returns which one it is.
+    /// Adds a statement; returns its index.
     pub(super) fn add(&mut self, statement: fmt::Arguments<'_>) -> usize {
         use fmt::Write as _;
         let separator = if self.sql.is_empty() { "" } else { ";\n" };
@@ -74,7 +74,7 @@ impl Packet {
     }
 }
 
-/// What a statement has done.
+/// Result of a statement.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) affected: u64,
@@ -82,7 +82,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// The number in the first column of the first row.
+    /// Returns the number in the first column of the first row.
     pub(super) fn number(&self) -> Option<i64> {
         number(self.rows.first()?, 0)
     }
@@ -95,13 +95,13 @@ pub(super) struct Link {
     pub(super) who: Who,
 }
 
-/// Where a connection is.
+/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    /// In a transaction that the next packet goes on with.
+    /// In a transaction that the next packet continues.
     Open,
-    /// In a packet. If that is so when the next one comes, somebody has let go of its answer.
+    /// Running a packet. If the state is still this at the next packet, the answer was dropped.
     Busy,
 }
 
@@ -110,8 +110,7 @@ impl Link {
         Link { conn, state: State::Free, who }
     }
 
-    /// Runs a packet: what each of its statements has done, or what went wrong, and then the transaction is rolled
-    /// back.
+    /// Runs a packet. Returns the result of each statement; after an error the transaction is rolled back.
     pub(super) async fn run(&mut self, packet: &Packet) -> Result<Vec<Done>, StoreError> {
         self.run_raw(packet).await.map_err(|(at, error)| {
             let commits = packet.commit.is_some_and(|commit| at >= commit);
@@ -119,14 +118,14 @@ impl Link {
         })
     }
 
-    /// The same with the server's own error, and which statement it is of.
+    /// Runs a packet as [`Link::run`] does, with the server's own error and the index of its statement.
     pub(super) async fn run_raw(&mut self, packet: &Packet) -> Result<Vec<Done>, (usize, Error)> {
         self.begin(if packet.goes_on { State::Open } else { State::Free }).map_err(|error| (0, error))?;
         let result = match self.send(packet).await {
             Ok(done) => Ok(done),
             Err((at, error @ Error::Server(_))) => match self.conn.query_drop(ROLLBACK).await {
                 Ok(()) => Err((at, error)),
-                // Not the verdict that it would be on a connection that still works.
+                // The connection failed, so the error is not the database's decision.
                 Err(failed) => return Err((packet.statements, failed)),
             },
             Err(failed) => return Err(failed),
@@ -157,10 +156,10 @@ impl Link {
         for at in 0..packet.statements {
             let is_there = result.columns().is_some();
             let affected = result.affected_rows();
-            // An error of this statement comes here, where it was not the first.
+            // An error of a later statement arrives here.
             let rows = result.collect().await.map_err(|error| (at, error))?;
             if !is_there {
-                // Somebody between us and the server has answered for fewer statements than there are.
+                // A proxy between this process and the server has answered for fewer statements than were sent.
                 return Err((at, Error::Driver(DriverError::PacketOutOfOrder)));
             }
             all.push(Done { affected, rows });
@@ -169,18 +168,18 @@ impl Link {
     }
 }
 
-/// (It ends what [`Packet::locking`] has begun, and is nothing to one that has begun nothing.)
+/// Ends a transaction of [`Packet::locking`]; without one it has no effect.
 const ROLLBACK: &str = "ROLLBACK; SET SESSION wait_timeout = DEFAULT";
 
-/// How long locks may be held between two packets, seconds.
+/// Longest time for which locks may be held between two packets, in seconds.
 const LOCKS_HELD_S: u32 = 10;
 
-/// The number in a column; `None` if it has none.
+/// Returns the number in a column; `None` if it has none.
 pub(super) fn number(row: &Row, column: usize) -> Option<i64> {
     row.as_ref(column).and_then(|value| mysql_async::from_value_opt(value.clone()).ok())
 }
 
-/// The text in a column, whatever bytes it has; `None` for NULL.
+/// Returns the text in a column, whatever its bytes; `None` for NULL.
 pub(super) fn text(row: &Row, column: usize) -> Option<String> {
     let value: Result<Vec<u8>, FromValueError> = match row.as_ref(column)? {
         Value::NULL => return None,
@@ -189,7 +188,7 @@ pub(super) fn text(row: &Row, column: usize) -> Option<String> {
     value.ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut digits, byte| {
         use fmt::Write as _;
@@ -199,10 +198,10 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Unix time by the server's clock, ms.
+/// Expression for the Unix time by the server's clock, in ms.
 pub(super) const NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)";
 
-/// A time in a column as Unix ms.
+/// Returns the expression for a column's time in Unix ms.
 pub(super) fn unix_ms_of(column: &str) -> String {
     format!("(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {column}) DIV 1000)")
 }

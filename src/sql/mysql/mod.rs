@@ -1,17 +1,17 @@
 //! Sequences in MySQL and MariaDB: in getid's own tables, or in those of Leaf and Tinyid.
 //!
-//! A connection is a bare one, without a pool: the driver of sequences has two of them, and lets go of one whose answer
-//! it no longer waits for. What a server says of itself is read when a connection is opened: settings by which a commit
-//! may be lost are warned of, and a server that takes no writes is refused by name.
+//! A connection has no pool: the driver of sequences has two of them, and drops one whose answer it no longer awaits.
+//! The server's settings are read when a connection is opened. Settings by which a commit may be lost cause warnings,
+//! and a server that takes no writes is refused by name.
 //!
 //! | file | |
 //! |---|---|
 //! | `link` | statements in packets, and their answers |
-//! | `errors` | what an error means, and what to do |
-//! | `settings` | what is set in a session, and what is read of the server |
+//! | `errors` | the meaning of errors, and their remedies |
+//! | `settings` | settings of a session, and facts about the server |
 //! | `native`, `leaf`, `tinyid` | the tables |
 //! | `beats` | the table of servers, beside any of them |
-//! | `high` | what was reserved of Leaf's and Tinyid's rows |
+//! | `high` | values reserved from Leaf's and Tinyid's rows |
 
 mod beats;
 mod errors;
@@ -39,16 +39,16 @@ use crate::system::{files, noise};
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, StoreTls, for_schema_command};
 
-/// Idle for so long, a connection is asked by the system whether its other end is there.
+/// Idle time after which the system checks whether the other end of a connection exists.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// The largest packet that is sent or read, bytes. 64 sequences of one reservation are 60 KB, 1,000 rows 200 KB.
+/// Largest packet that is sent or read, in bytes. A reservation of 64 sequences has 60 KB, 1,000 rows have 200 KB.
 const PACKET_BYTES_MAX: usize = 1 << 24;
 
-/// How long another server may be between making the first table and the second.
+/// Longest time between another server's creation of the first table and of the second.
 const BETWEEN_TABLES: Duration = Duration::from_millis(300);
 
-/// A file with a password has that many bytes at most.
+/// Most bytes of a password file.
 const PASSWORD_BYTES_MAX: usize = 4096;
 
 /// A database in MySQL or MariaDB.
@@ -59,7 +59,7 @@ pub(super) struct Mysql {
 }
 
 impl Mysql {
-    /// Opens nothing.
+    /// Creates the store without opening a connection.
     pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Mysql {
         Mysql { address: address.clone(), table, who: Who::new(shown, address, Purpose::Sequences) }
     }
@@ -115,7 +115,7 @@ impl Mysql {
         }
     }
 
-    /// A connection that was let in.
+    /// Opens a connection and logs in.
     async fn link(&self) -> Result<Link, NotConnected> {
         let options = self.options().await.map_err(NotConnected::refused)?;
         let connected = Conn::new(options)
@@ -131,7 +131,7 @@ impl Mysql {
             .ip_or_hostname(host.clone())
             .tcp_port(*port)
             .socket(socket.as_ref().map(|socket| socket.display().to_string()))
-            // Otherwise it connects a second time by the server's socket, which may be another one's.
+            // By default the driver connects a second time by the server's socket, which may be another server's.
             .prefer_socket(false)
             .user(Some(user.clone()))
             .pass(self.password()?)
@@ -154,7 +154,7 @@ impl Mysql {
             .map_err(|why| StoreError::Refused(format!("the password-file {} cannot be read: {why}", path.display())))
     }
 
-    /// Reads files, so that whoever replaces a certificate need not start the server again.
+    /// Builds the TLS options from their files, so that a new certificate needs no restart.
     async fn encryption(&self) -> Result<Option<SslOpts>, StoreError> {
         let verifies = match self.address.tls {
             StoreTls::No => return Ok(None),
@@ -165,7 +165,7 @@ impl Mysql {
             StoreTls::Yes => false,
             StoreTls::Verify => true,
         };
-        // Fails where the process has one already, which is as good.
+        // Fails if the process has a provider already, which suffices.
         let _ = rustls::crypto::ring::default_provider().install_default();
         if !verifies {
             return Ok(Some(SslOpts::default().with_danger_accept_invalid_certs(true)));
@@ -189,10 +189,11 @@ impl Mysql {
         Ok(Some(SslOpts::default().with_disable_built_in_roots(true).with_root_certs(roots)))
     }
 
-    /// The store's UUID. Tables that are missing are made, if the user may.
+    /// Returns the store's UUID. Missing tables are created if the user has the permission.
     async fn native_tables(&self, link: &mut Link) -> Result<String, StoreError> {
         self.find_or_make_tables(link).await?;
-        // Two servers may be here at a time: the first one's row stays. Where sequences are, there was a row.
+        // Two servers may do this at the same time: the row of the first stays. If there are sequences, there was a
+        // row.
         let mut insert = Packet::transaction();
         insert.add(format_args!(
             "INSERT IGNORE INTO getid_store (id, uuid, changes) \
@@ -220,7 +221,7 @@ impl Mysql {
         })
     }
 
-    /// A table of getid's own beside others: it is made where it is missing.
+    /// Creates a table of getid's own beside those of Leaf and Tinyid if it is missing.
     async fn own_table(&self, link: &mut Link, table: &str, sql: &str) -> Result<(), StoreError> {
         if !self.is_there(link, table).await? {
             let mut make = Packet::new();
@@ -230,8 +231,8 @@ impl Mysql {
         Ok(())
     }
 
-    /// That the table of servers is there, with the row of rounds. Stores of version 0.1, and those of Leaf and Tinyid,
-    /// have none before getid's first connection.
+    /// Creates the table of servers and the row of rounds if they are missing. Stores of version 0.1, and those of Leaf
+    /// and Tinyid, have none before getid's first connection.
     async fn beat_table(&self, link: &mut Link) -> Result<(), StoreError> {
         self.own_table(link, "getid_beat", beats::TABLE).await?;
         let mut look = Packet::new();
@@ -244,7 +245,7 @@ impl Mysql {
         link.run(&insert).await.map(drop)
     }
 
-    /// Both tables or none: where one of them was lost, what was in it was lost too, and a new one would begin anew.
+    /// Finds or creates both tables. If only one is missing, its content was lost, and a new one would begin again.
     async fn find_or_make_tables(&self, link: &mut Link) -> Result<(), StoreError> {
         for is_again in [false, true] {
             let (store, sequence) =
@@ -300,7 +301,7 @@ impl Mysql {
         ))
     }
 
-    /// That a table of Leaf's or Tinyid's is there. It is theirs to make.
+    /// Checks that a table of Leaf's or Tinyid's exists. getid does not create it.
     async fn others_table(&self, link: &mut Link, table: &str, columns: &str) -> Result<(), StoreError> {
         let mut look = Packet::new();
         look.add(format_args!("SELECT {columns} FROM {table} LIMIT 0"));
@@ -317,7 +318,7 @@ impl Mysql {
         }
     }
 
-    /// Which store the tables of others are: they have no UUID, so it is made of where they are.
+    /// Returns the id of a store of Leaf's or Tinyid's tables: they have no UUID, so it is derived from their place.
     fn uuid_of_others(&self, table: &str) -> String {
         let place = format!("mysql {} {} {table}", self.who.place.to_ascii_lowercase(), self.address.database);
         let digest = ring::digest::digest(&ring::digest::SHA256, place.as_bytes());
@@ -325,7 +326,7 @@ impl Mysql {
     }
 }
 
-/// The SQL of getid's own tables beside others.
+/// Returns the SQL of getid's own tables beside those of Leaf and Tinyid.
 fn own_schema() -> String {
     format!("{};\n{};\n{};\n", beats::TABLE, beats::ROUNDS, high::TABLE)
 }

@@ -1,16 +1,16 @@
-//! getid's own tables in MySQL: their SQL, and what a connection to them is asked.
+//! getid's own tables in MySQL: their SQL, and the operations of a connection.
 //!
 //! A reservation is one packet with a transaction: the rows are locked and read, MySQL computes each new `next` as
-//! [`native::reserved`] does, and the rows are read again. A range counts only if what that function makes of the row
-//! before is what MySQL has made of it.
+//! [`native::reserved`] does, and the rows are read again. A range counts only if the function, applied to the row
+//! before, agrees with MySQL's result.
 //!
-//! Everything else happens to a row that is locked, read, changed by the functions of [`native`] and written.
+//! Every other change locks and reads a row, changes it by the functions of [`native`], and writes it.
 //!
 //! Locks are taken in one order everywhere: rows of servers, the row of `getid_store`, rows of generators, then the
 //! rows of sequences in the order of their keys. So getid's own transactions don't end in deadlocks.
 //!
-//! Invariant: no statement makes a row that was not asked for: a reservation is an UPDATE, and an INSERT is a creation,
-//! or opens a period.
+//! Invariant: no statement creates a row by accident. A reservation is an UPDATE. Only creations, opened periods, and
+//! comparisons that find lost rows use INSERT.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::sql::{
     Verdict,
 };
 
-/// The tables, a statement each. (Names are ASCII and compare byte for byte.)
+/// SQL of the tables, one statement each. Names are ASCII and compare byte for byte.
 pub(super) const TABLES: [&str; 4] = [
     beats::TABLE,
     GENERATORS,
@@ -57,7 +57,7 @@ pub(super) const TABLES: [&str; 4] = [
 ) ENGINE=InnoDB",
 ];
 
-/// The table of generators. Stores of earlier builds do not have it.
+/// SQL of the table of generators, which stores of earlier builds lack.
 pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator (
   name           VARCHAR(128) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY,
   declaration    VARCHAR(512) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
@@ -70,23 +70,23 @@ pub(super) const GENERATORS: &str = "CREATE TABLE IF NOT EXISTS getid_generator 
 /// Locks the row of the store, which each change of rows holds to its end.
 const LOCK_STORE: &str = "SELECT changes FROM getid_store WHERE id = 1 FOR UPDATE";
 
-/// The row of the store, for the printed schema. (A connection that makes the tables draws the UUID itself, so that it
-/// is the same on a replica.)
+/// SQL of the store's row, for the printed schema. A connection that creates the tables draws the UUID itself, so that
+/// it is the same on a replica.
 pub(super) const ROW: &str =
     "INSERT IGNORE INTO getid_store (id, uuid, changes) VALUES (1, REPLACE(UUID(), '-', ''), 0);\n";
 
-/// How often a reservation is tried whose row was changed beside it.
+/// Tries of a reservation whose row is changed by others.
 const TRIES: usize = 3;
 
-/// Rows of one answer of [`Connection::changes`].
+/// Most rows of one answer of [`Connection::changes`].
 const ROWS_MAX: usize = 1000;
 
 /// A connection to getid's own tables.
 pub(super) struct NativeConnection {
     link: Link,
     about: About,
-    /// How many rows there were when they were counted, with those that were made here since; and how many more may be
-    /// made before they are counted again.
+    /// Number of rows at the last count plus those created here since, and how many more may be created before the next
+    /// count.
     counted: Option<(u64, u64)>,
 }
 
@@ -101,7 +101,7 @@ impl NativeConnection {
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| &asks[*at].key);
-            // The second of the same comes after the first.
+            // A second request for the same key follows the first.
             left.dedup_by_key(|at| &asks[*at].key);
             if left.is_empty() {
                 break;
@@ -112,7 +112,7 @@ impl NativeConnection {
         Ok(Reservations { server: beaten, each: each.collect() })
     }
 
-    /// One transaction for those that are left, in the order of their keys.
+    /// Runs one transaction for the remaining requests, in the order of their keys.
     async fn try_reserve(
         &mut self,
         server: Option<Credentials>,
@@ -124,7 +124,7 @@ impl NativeConnection {
         let any = any.join(" OR ");
         let mut packet = Packet::transaction();
         let own = server.map(|server| beats::add_own(&mut packet, server, beats::LIVE));
-        // (Without the index it would wait for rows on its way that are none of these.)
+        // Without the index the statement would wait for locks of other rows.
         let before = packet.add(format_args!(
             "SELECT {COLUMNS} FROM getid_sequence FORCE INDEX (PRIMARY) WHERE {any} ORDER BY name, period FOR UPDATE"
         ));
@@ -206,7 +206,8 @@ impl NativeConnection {
         Ok(updates.into_iter().map(|at| done[at].affected == 1).collect())
     }
 
-    /// Begins a transaction and locks the store's row and these: what `changes` is, the server's time, and the rows.
+    /// Begins a transaction and locks the store's row and these rows. Returns `changes`, the server's time, and the
+    /// rows.
     async fn lock(
         &mut self,
         server: Option<Credentials>,
@@ -263,8 +264,7 @@ impl NativeConnection {
         Ok(made)
     }
 
-    /// Writes rows, each with the version that it had if it was there, and ends the transaction that [`Self::lock`] has
-    /// begun.
+    /// Writes rows, each with its previous version if it existed, and ends the transaction of [`Self::lock`].
     async fn write_decided(
         &mut self,
         changes: i64,
@@ -295,8 +295,8 @@ impl NativeConnection {
         Ok(each.into_iter().map(|made| made.and_then(written)).collect())
     }
 
-    /// How many rows there are, for a creation that has a maximum. Counting reads them all, so a count is good for a
-    /// sixteenth of what was free: where several servers create at a time each may go past the maximum by so many.
+    /// Returns the number of rows, for a creation with a maximum. Counting reads them all, so a count is reused for a
+    /// sixteenth of the free rows. If several servers create at a time, each may exceed the maximum by that number.
     async fn rows_for(&mut self, new: &Create) -> Result<u64, StoreError> {
         if new.rows_max == 0 {
             return Ok(0);
@@ -446,7 +446,7 @@ impl NativeConnection {
         let mut packet = Packet::new();
         packet.add(format_args!("SELECT changes FROM getid_store WHERE id = 1"));
         if let Some(seen) = seen {
-            // Behind the one before: whatever has a number up to that `changes` is committed, and is seen.
+            // This SELECT follows the one of `changes`: every row with a number up to it is committed and visible.
             packet.add(format_args!(
                 "SELECT name, period, generation, changed FROM getid_sequence WHERE changed > {} \
                  ORDER BY changed LIMIT {ROWS_MAX}",
@@ -473,11 +473,11 @@ impl NativeConnection {
     }
 }
 
-/// What [`NativeConnection::lock`] has locked.
+/// State that [`NativeConnection::lock`] has locked.
 struct Locked {
     changes: i64,
     now: i64,
-    /// By the text of their keys.
+    /// Rows by the text of their keys.
     rows: BTreeMap<String, RawRow>,
 }
 
@@ -569,8 +569,8 @@ impl Connection for NativeConnection {
     }
 }
 
-/// What a reservation got. Nothing comes of it if the row was changed by somebody else in the middle (which a
-/// transaction rules out, but not in a table without transactions; and a trigger may), and it is tried again.
+/// Returns the result of a reservation, or `None` to try again if the row was changed meanwhile. A transaction excludes
+/// that, but a table without transactions or a trigger does not.
 fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -> Option<Result<Reserved, Verdict>> {
     let (before, after) = match (before.clone().read(), after.clone().read()) {
         (Ok(before), Ok(after)) => (before, after),
@@ -586,13 +586,13 @@ fn answer_of(ask: &Reserve, before: &RawRow, after: &RawRow, is_updated: bool) -
     }
 }
 
-/// The condition that a generator has one of these names.
+/// Returns the condition that a generator has one of these names.
 fn generators_sql(names: &[String]) -> String {
     let any: Vec<String> = names.iter().map(|name| compared("name", "=", name)).collect();
     if any.is_empty() { "FALSE".to_owned() } else { any.join(" OR ") }
 }
 
-/// A row in the order of [`GENERATOR_COLUMNS`].
+/// Parses a row in the order of [`GENERATOR_COLUMNS`].
 fn generator(row: &mysql_async::Row) -> Generator {
     let text = |at| text(row, at).unwrap_or_default();
     Generator { name: text(0), declaration: text(1), reset: text(2), newest: text(3), closed_through: text(4) }
@@ -611,7 +611,7 @@ fn write_generator_sql(generator: &Generator) -> String {
     )
 }
 
-/// Rows by their keys as text.
+/// Returns rows by their keys as text.
 fn by_key(done: &Done) -> BTreeMap<String, RawRow> {
     let key = |row: &RawRow| {
         if row.period.is_empty() { row.name.clone() } else { format!("{}@{}", row.name, row.period) }
@@ -619,10 +619,10 @@ fn by_key(done: &Done) -> BTreeMap<String, RawRow> {
     done.rows.iter().map(raw_row).map(|row| (key(&row), row)).collect()
 }
 
-/// A column beside whatever somebody has typed. What no name can be is written in hexadecimal digits, and is looked for
-/// without the index.
+/// Returns the comparison of a column with any text. A text that is not a valid name is written in hexadecimal digits,
+/// and compared without the index.
 fn compared(column: &str, operator: &str, with: &str) -> String {
-    // (A blank at the end would not count.)
+    // A comparison would ignore a blank at the end.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
     if with.bytes().all(is_plain) && !with.ends_with(' ') {
         return format!("{column} {operator} '{with}'");
@@ -630,7 +630,7 @@ fn compared(column: &str, operator: &str, with: &str) -> String {
     format!("CAST({column} AS BINARY) {operator} x'{}'", hex(with.as_bytes()))
 }
 
-/// Somebody has emptied `getid_store`. The connection is let go of, and the next one makes the row.
+/// Returns the error if `getid_store` was emptied. The connection is dropped, and the next one creates the row.
 fn lost() -> StoreError {
     StoreError::Unknown("getid_store has lost its row, a new connection makes it again".to_owned())
 }
@@ -639,19 +639,19 @@ fn moved(key: &Key) -> Verdict {
     Verdict::BadRow(format!("the row of '{key}' was changed by others {TRIES} times while it was reserved from"))
 }
 
-/// The condition that a row is that of this key.
+/// Returns the condition that a row has this key.
 fn is_row(key: &Key) -> String {
     format!("name = '{}' AND period = '{}'", key.name(), key.period())
 }
 
-/// The UPDATE of a reservation: nothing, where the row gives none, or has nothing left.
+/// Returns the UPDATE of a reservation. It changes nothing if the row gives no values, or has none left.
 fn reserve_sql(ask: &Reserve) -> String {
     let values = ask.values.clamp(1, RESERVED_MAX);
     let floor = ask.floor.clamp(0, VALUE_MAX + 1);
-    // `Spec::next_from`, of three numbers.
+    // The formula of `Spec::next_from` for three numbers.
     let from = format!("GREATEST(next, start, {floor})");
     let first = format!("({from} + MOD(increment + offset_ - MOD({from}, increment), increment))");
-    // MySQL assigns from left to right, so `next` is the last.
+    // MySQL assigns from left to right, so `next` comes last.
     format!(
         "UPDATE getid_sequence SET version = version + 1, updated = {NOW}, next = {first} \
          + LEAST({values}, (max_value - {first}) DIV increment + 1) * increment \
@@ -680,7 +680,7 @@ fn insert_sql(row: &Row, changed: i64, now: &str) -> String {
     )
 }
 
-/// The row as a whole, over the one that had this version, or as a new one.
+/// Returns the statement that writes the whole row, over the one with this version, or as a new one.
 fn write_sql(changed: i64, seen: Option<u64>, row: &Row) -> String {
     let Some(seen) = seen else { return insert_sql(row, changed, &row.updated_unix_ms.to_string()) };
     let Row { key, next, version, generation, spec, state, created_unix_ms, updated_unix_ms } = row;
@@ -702,8 +702,8 @@ fn write_sql(changed: i64, seen: Option<u64>, row: &Row) -> String {
     )
 }
 
-/// A row in the order of [`COLUMNS`]. What is no number becomes one that no column may have, for [`RawRow::read`] to
-/// name.
+/// Parses a row in the order of [`COLUMNS`]. A column without a number gets an invalid one, which [`RawRow::read`]
+/// reports.
 fn raw_row(row: &mysql_async::Row) -> RawRow {
     let number = |at| number(row, at).unwrap_or(i64::MIN);
     let text = |at| text(row, at).unwrap_or_else(|| "NULL".to_owned());

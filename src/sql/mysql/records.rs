@@ -1,10 +1,11 @@
 //! Records that servers share, in the table `getid_record`.
 //!
-//! A write is one packet with a transaction: an UPDATE that names the stamp it replaces, or an INSERT. The new stamp is
-//! never the old one, so a row that was found is a row that was changed, whichever of both a server counts.
+//! A write is one packet with a transaction: an UPDATE that names the stamp it replaces, or an INSERT. The new stamp
+//! always differs from the old one, so found rows and changed rows are the same number, whichever of both a server
+//! counts.
 //!
-//! Each packet asks first whether the server takes no writes by now: an old primary keeps its connections when it
-//! becomes a replica, and a user with all rights writes to it nevertheless.
+//! Each packet first checks that the server still takes writes. A former primary keeps its connections when it becomes
+//! a replica, and a user with all rights can write to it nevertheless.
 
 use mysql_async::Error;
 
@@ -20,8 +21,8 @@ use crate::sql::{Answer, StoreError, Table};
 use crate::text::shell::shell_word;
 use crate::text::store_url::{ServerAddress, for_schema_command};
 
-/// The table. (Keys are ASCII and compare byte for byte. MySQL 5.7 reads the checks and keeps none of them. A table
-/// that an earlier getid made has none.)
+/// SQL of the table. Keys are ASCII and compare byte for byte. MySQL 5.7 parses the checks and ignores them. A table of
+/// an earlier getid has none.
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
   record_key VARCHAR(200) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY CHECK (record_key <> ''),
@@ -32,20 +33,20 @@ CREATE TABLE IF NOT EXISTS getid_record (
 ) ENGINE=InnoDB;
 ";
 
-/// Whether the server takes writes. (MariaDB has words for `read_only`.)
+/// Query whether the server takes writes. MariaDB has words for `read_only`.
 const TAKES_WRITES: &str = "SELECT @@global.read_only, @@global.innodb_read_only";
 
-/// What a packet has beside the text of a record, bytes at most.
+/// Most bytes of a packet apart from the text of a record.
 const PACKET_BYTES: usize = 4096;
 
-/// The error of a key that is there already.
+/// Error code of a duplicate key.
 const DUPLICATE: u16 = 1062;
 
 /// A database with records.
 pub(in crate::sql) struct MysqlRecords(Mysql);
 
 impl MysqlRecords {
-    /// Opens nothing.
+    /// Creates the store without opening a connection.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> MysqlRecords {
         let who = Who::new(shown, address, Purpose::Records);
         MysqlRecords(Mysql { address: address.clone(), table: Table::Native, who })
@@ -64,7 +65,7 @@ impl MysqlRecords {
         Ok(Box::new(MysqlConnection { link, about, packet_max }))
     }
 
-    /// Makes the session ours, and looks at what is there; the largest packet that the server takes, too.
+    /// Sets the session up, and checks the tables. Also returns the largest packet that the server takes.
     async fn look(&self, link: &mut Link) -> Result<(About, usize), StoreError> {
         let mut found = settings::of(link).await?;
         if !self.0.is_there(link, "getid_record").await? {
@@ -81,7 +82,7 @@ impl MysqlRecords {
             "SHOW GLOBAL STATUS WHERE Variable_name IN \
              ('Slaves_connected', 'Rpl_semi_sync_master_status', 'Rpl_semi_sync_source_status')"
         ));
-        // On a node of a Galera cluster a read is to see what was acknowledged by another node.
+        // On a node of a Galera cluster a read must see writes that another node acknowledged.
         let galera = packet.add(format_args!("SHOW VARIABLES LIKE 'wsrep_sync_wait'"));
         let done = link.run(&packet).await?;
         let collation = done[collation].rows.first().and_then(|row| text(row, 0)).unwrap_or_default();
@@ -147,14 +148,14 @@ impl RecordServer for MysqlRecords {
     }
 }
 
-/// That records may be made: one that changes nothing is refused where the user may not.
+/// Checks that records can be created, by an INSERT of no rows, which fails without the permission.
 async fn may_insert(link: &mut Link) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_record SELECT * FROM getid_record WHERE record_key = ''"));
     link.run(&packet).await.map(|_| ())
 }
 
-/// A warning, where a failover may lose the last writes.
+/// Returns a warning if a failover may lose the last writes.
 fn of_replicas(status: &[(String, String)]) -> Option<String> {
     let is = |name: &str, value: &str| status.iter().any(|(found, is)| found == name && is == value);
     let replicas: u64 = status.iter().find(|(name, _)| name == "Slaves_connected")?.1.parse().ok()?;
@@ -170,7 +171,7 @@ struct MysqlConnection {
 }
 
 impl MysqlConnection {
-    /// What a packet found whose first statement is [`TAKES_WRITES`].
+    /// Runs a query in a packet that begins with [`TAKES_WRITES`].
     async fn select(&mut self, sql: &str) -> Result<Vec<RawRecord>, StoreError> {
         let mut packet = Packet::new();
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
@@ -192,7 +193,7 @@ impl MysqlConnection {
         let mut packet = Packet::transaction();
         let takes = packet.add(format_args!("{TAKES_WRITES}"));
         let written = match expect {
-            // (A key that somebody has edited has blanks behind it, perhaps, which MySQL does not compare.)
+            // A key that was edited may end with blanks, which MySQL does not compare.
             Expected::Row { writer: was, beat: was_beat } => packet.add(format_args!(
                 "UPDATE getid_record SET record_key = '{key}', writer = '{writer}', beat = {beat}, \
                  text = _utf8mb4 x'{text}', written_at = UTC_TIMESTAMP(3) \
@@ -222,7 +223,7 @@ impl MysqlConnection {
         }
     }
 
-    /// Whoever goes on asking a server that takes no writes is told old things.
+    /// Fails if the server takes no writes: reads from it may be outdated.
     fn takes_writes(&self, done: &super::link::Done) -> Result<(), StoreError> {
         let on =
             |at| done.rows.first().and_then(|row| text(row, at)).is_some_and(|value| value != "0" && value != "OFF");
@@ -267,12 +268,12 @@ impl RecordConnection for MysqlConnection {
     }
 }
 
-/// A text in a statement. What somebody has typed may end a literal: in hexadecimal digits it ends none.
+/// Returns any text as an expression. Hexadecimal digits cannot end a literal.
 fn literal(text: &str) -> String {
     format!("CONVERT(x'{}' USING ascii)", hex(text.as_bytes()))
 }
 
-/// A row in the order of [`COLUMNS`]. What is no number becomes one that no row has.
+/// Parses a row in the order of [`COLUMNS`]. A column without a number gets one that no row has.
 fn raw(row: &mysql_async::Row) -> RawRecord {
     let text = |at| text(row, at).unwrap_or_else(|| "NULL".to_owned());
     RawRecord { key: text(0), writer: text(1), beat: number(row, 2).unwrap_or(i64::MIN), text: text(3) }
@@ -283,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_that_nobody_waits_for_are_warned_of() {
+    fn replicas_without_synchronous_writes_cause_a_warning() {
         let status = |rows: &[(&str, &str)]| {
             rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
         };

@@ -1,4 +1,5 @@
-//! What a session is set to, and what is read of the server: its version, its clock, and by what it may lose a commit.
+//! Settings of a session, and facts about the server: its version, its clock, and settings by which it may lose a
+//! commit.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +10,24 @@ use super::link::{Link, NOW, Packet, number, text};
 use crate::sql::purpose::Purpose;
 use crate::sql::{About, StoreError};
 
-/// What is read of a server's settings. A server without one of them leaves it out.
+/// Settings of the server that are read. A server omits those that it lacks.
 const READ: &str = "'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_doublewrite', \
                     'read_only', 'super_read_only', 'innodb_read_only', 'innodb_lock_wait_timeout'";
 
-/// What statements here rely on, whatever the server, or its `init_connect`, has as defaults.
+/// Settings that the statements rely on, whatever the server's defaults, or its `init_connect`.
 const DEFAULTS: [&str; 3] = [
-    // Division by zero is NULL, for conditions that look at rows which somebody has written by hand.
+    // Division by zero is NULL, for conditions on rows that were edited by hand.
     "SET SESSION autocommit = 1, completion_type = 0, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
      time_zone = '+00:00', innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, sql_safe_updates = 0",
-    // Each answer is whole, and in its order. (`max_join_size` sets `sql_big_selects`, so it comes first.)
+    // Each answer is complete and in its order. `max_join_size` sets `sql_big_selects`, so it comes first.
     "SET SESSION sql_select_limit = 18446744073709551615, max_join_size = 18446744073709551615, \
      sql_big_selects = 1, sql_auto_is_null = 0, max_sort_length = 1024",
     "SET NAMES utf8mb4",
 ];
 
-/// Sets the session, and reads what the server is. One that takes no writes is refused.
+/// Sets the session, and reads facts about the server. A server that takes no writes is refused.
 ///
-/// The session is set first: defaults of the server can break each statement here.
+/// The session is set first: defaults of the server can break the other statements.
 pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     let mut packet = Packet::new();
     for statement in DEFAULTS {
@@ -38,10 +39,10 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
     let mut packet = Packet::new();
     if is_mariadb {
-        // Seconds, for any statement.
+        // In seconds, for any statement.
         packet.add(format_args!("SET SESSION max_statement_time = 2"));
     } else {
-        // Milliseconds, for SELECT only.
+        // In milliseconds, for SELECT only.
         packet.add(format_args!("SET SESSION max_execution_time = 2000"));
     }
     packet.add(format_args!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({READ})"));
@@ -53,7 +54,7 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     }
     let is = |name: &str, value: &str| settings.get(name).is_some_and(|found| found == value);
     for name in ["innodb_read_only", "super_read_only", "read_only"] {
-        // (MariaDB has words for `read_only`: what is not OFF is on.)
+        // MariaDB has words for `read_only`: every value but OFF is on.
         if settings.get(name).is_some_and(|value| value != "OFF" && value != "0") {
             return Err(StoreError::Refused(format!(
                 "{} has {name} on, so it takes no writes: it is a replica, perhaps. Name the primary",
@@ -61,7 +62,7 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
             )));
         }
     }
-    // (STATEMENT cannot log what READ COMMITTED has read, and the server refuses it then.)
+    // STATEMENT cannot log reads of READ COMMITTED, and the server refuses them then.
     let logs_statements = is("binlog_format", "STATEMENT") && is("log_bin", "ON");
     let isolation = if logs_statements { "REPEATABLE READ" } else { "READ COMMITTED" };
     let mut packet = Packet::new();
@@ -84,7 +85,7 @@ pub(super) async fn of(link: &mut Link) -> Result<About, StoreError> {
     Ok(about)
 }
 
-/// By what this server may lose a commit, each with its remedy.
+/// Returns the settings by which this server may lose a commit, each with its remedy.
 fn warnings(settings: &BTreeMap<String, String>, purpose: Purpose) -> Vec<String> {
     let lost = purpose.what_is_lost();
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
@@ -112,14 +113,15 @@ fn warnings(settings: &BTreeMap<String, String>, purpose: Purpose) -> Vec<String
     warnings
 }
 
-/// Whether the server is a replica, and writes nevertheless. Who may not know takes it for none.
+/// Returns true if the server is a replica and takes writes nevertheless. Without the permission to see that, it
+/// returns false.
 async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
     for statement in ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"] {
         let mut packet = Packet::new();
         packet.add(format_args!("{statement}"));
         match link.run_raw(&packet).await {
             Ok(done) => return Ok(!done[0].rows.is_empty()),
-            // It does not know the word, or the user may not ask.
+            // The server does not know the word, or the user has no permission.
             Err((_, Error::Server(_))) => {}
             Err((_, error)) => return Err(link.who.failed(&error, false)),
         }
@@ -127,10 +129,10 @@ async fn replicates(link: &mut Link) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Tables that each server inserts rows into, whatever it is asked.
+/// Tables into which every server inserts rows.
 const OWN_TABLES: [&str; 2] = ["getid_beat", "getid_high"];
 
-/// Looks at tables, each with a column and a condition that no row has: that they can be written, and in what they are.
+/// Checks that tables can be written, and their engines. Each table has a column and a condition that no row meets.
 pub(super) async fn look_at_tables(
     link: &mut Link,
     tables: &[(&str, &str, &str)],
@@ -144,7 +146,7 @@ pub(super) async fn look_at_tables(
         names.join(", ")
     ));
     for (table, column, condition) in tables {
-        // It changes nothing, and is refused where the user may not.
+        // The statement changes nothing, and fails without the permission.
         packet.add(format_args!("UPDATE {table} SET {column} = {column} WHERE {condition}"));
         if OWN_TABLES.contains(table) {
             packet.add(format_args!("INSERT INTO {table} SELECT * FROM {table} WHERE {condition}"));
@@ -167,7 +169,7 @@ pub(super) async fn look_at_tables(
     Ok(())
 }
 
-/// Adds a warning if the user may not insert rows: sequences and periods of serial numbers cannot be created then.
+/// Adds a warning if the user may not insert rows: then sequences and periods of serial numbers cannot be created.
 async fn may_create(link: &mut Link, about: &mut About) -> Result<(), StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!("INSERT INTO getid_sequence SELECT * FROM getid_sequence WHERE name = '' AND period = ''"));

@@ -1,14 +1,14 @@
-//! `tiny_id_info`, as Tinyid has it, beside Tinyid's own servers.
+//! The table `tiny_id_info` of Tinyid, shared with Tinyid's own servers.
 //!
 //! A segment is Tinyid's own: the row is read, and written by `... SET max_id = ?, version = version + 1 WHERE id = ?
-//! AND max_id = ? AND version = ? AND biz_type = ?`, in READ COMMITTED, up to three times if somebody else was first.
-//! It is `(old max_id, new max_id]`, and of it only values with `v % delta == remainder` count. `max_id` grows by the
-//! row's step, or by a multiple of it where more is wanted.
+//! AND max_id = ? AND version = ? AND biz_type = ?`, in READ COMMITTED, up to three times if another server was first.
+//! The segment is `(old max_id, new max_id]`, of which only values with `v % delta == remainder` count. `max_id` grows
+//! by the row's step, or by a multiple of it if more values are needed.
 //!
-//! Not here: giving back, creating, changing, as in [`super::leaf`]; an order over several databases, of which
-//! what is said there holds here too.
+//! Not here: giving back, creating, changing, as in [`super::leaf`]. The order over several databases is that of
+//! [`super::leaf`] too.
 //!
-//! Invariant: a row that no segment can be had of (a trap) is not written.
+//! Invariant: a row from which no segment can be reserved is not written.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ use crate::sql::{
 
 pub(super) const TABLE: &str = "tiny_id_info";
 
-/// What is read and written of it.
+/// Columns that are read and written.
 pub(super) const COLUMNS: &str = "id, biz_type, max_id, step, delta, remainder, create_time, update_time, version";
 
-/// The table as Tinyid has it.
+/// SQL of Tinyid's table.
 pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS tiny_id_info (
   id          BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   biz_type    VARCHAR(63)     NOT NULL DEFAULT '',
@@ -46,10 +46,10 @@ pub(super) const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS tiny_id_info (
 ) ENGINE=InnoDB;
 ";
 
-/// What the server says of a table that is not there.
+/// Error code of a missing table.
 const NO_SUCH_TABLE: u16 = 1146;
 
-/// As Tinyid does.
+/// Tries of a reservation, as many as in Tinyid.
 const TRIES: usize = 3;
 
 /// A connection to `tiny_id_info`.
@@ -58,7 +58,7 @@ pub(super) struct TinyidConnection {
     about: About,
 }
 
-/// What is read of a row.
+/// A row as read from the table.
 struct TinyidRow {
     id: i64,
     name: String,
@@ -71,7 +71,7 @@ struct TinyidRow {
     updated: i64,
 }
 
-/// A row of which segments can be had.
+/// A valid row, from which segments can be reserved.
 #[derive(Clone)]
 struct GoodRow {
     id: i64,
@@ -80,9 +80,9 @@ struct GoodRow {
     row: Row,
 }
 
-/// What a try does to a row.
+/// Effect of a try on a row.
 enum Plan {
-    /// `max_id` becomes this.
+    /// Sets `max_id` to this value.
     Swap(GoodRow, i64),
     Done(Result<Reserved, Verdict>),
 }
@@ -99,7 +99,7 @@ impl TinyidConnection {
         for _ in 0..TRIES {
             let mut left: Vec<usize> = (0..asks.len()).filter(|at| answers[*at].is_none()).collect();
             left.sort_by_key(|at| asks[*at].key.as_str());
-            // The second of the same comes after the first.
+            // A second request for the same key follows the first.
             left.dedup_by_key(|at| &asks[*at].key);
             if left.is_empty() {
                 break;
@@ -111,7 +111,7 @@ impl TinyidConnection {
         Ok(Reservations { server: beaten, each })
     }
 
-    /// A row goes up as by Tinyid's own reservation.
+    /// Raises rows like Tinyid's own reservation.
     async fn compare_all(&mut self, server: Credentials, notes: &[NotedRow]) -> Result<Option<Compared>, StoreError> {
         let raise = |note: &NotedRow| {
             let last = note.next - 1;
@@ -124,7 +124,7 @@ impl TinyidConnection {
         beats::compare(&mut self.link, server, notes.iter().map(raise)).await
     }
 
-    /// Reads the rows of those that are left, and swaps them.
+    /// Reads the rows of the remaining requests, and updates them.
     async fn try_reserve(
         &mut self,
         server: Option<Credentials>,
@@ -276,7 +276,7 @@ impl Connection for TinyidConnection {
     }
 }
 
-/// The tokens of Tinyid's clients, whichever tables the sequences are in.
+/// Returns the tokens of Tinyid's clients, whichever tables the sequences are in.
 pub(super) async fn tokens(link: &mut Link) -> Result<Option<Vec<Token>>, StoreError> {
     let mut packet = Packet::new();
     packet.add(format_args!(
@@ -295,7 +295,7 @@ pub(super) async fn tokens(link: &mut Link) -> Result<Option<Vec<Token>>, StoreE
 }
 
 impl TinyidRow {
-    /// The row if segments can be had of it; or what is wrong with it, and the remedy.
+    /// Returns the row if it is valid, or the error in it with the remedy.
     fn checked(&self, key: &Key) -> Result<GoodRow, String> {
         let found = |number: Option<i64>| number.map_or_else(|| "NULL".to_owned(), |number| number.to_string());
         let bad = |column: &str, number: Option<i64>, why: &str, good: &str| {
@@ -325,7 +325,7 @@ impl TinyidRow {
         Ok(GoodRow { id: self.id, max_id, step, row: self.shown(key.clone()) })
     }
 
-    /// What it is as a row, good or not.
+    /// Converts the table's row, valid or not.
     fn shown(&self, key: Key) -> Row {
         let small = |number: Option<i64>| u32::try_from(number.unwrap_or(0).max(0)).unwrap_or(u32::MAX);
         let increment = small(self.delta).clamp(1, INCREMENT_MAX);
@@ -346,7 +346,7 @@ impl TinyidRow {
     }
 }
 
-/// What to do with a row that was read: up to where it goes, if it is good.
+/// Returns the effect of a try on a row: its new `max_id` if the row is valid.
 fn plan(ask: &Reserve, row: Option<&TinyidRow>) -> Plan {
     let Some(row) = row else { return Plan::Done(Err(Verdict::NoSuch)) };
     let good = match row.checked(&ask.key) {
@@ -355,7 +355,7 @@ fn plan(ask: &Reserve, row: Option<&TinyidRow>) -> Plan {
     };
     let GoodRow { max_id, step, row, .. } = &good;
     let delta = i64::from(row.spec.increment);
-    // Both are at most 10^7 values, 10^13: a step alone may be more.
+    // Both terms are at most 10^7 values, 10^13; a step alone may be larger.
     let wanted = i64::from(ask.values.clamp(1, RESERVED_MAX)) * delta;
     let up = (ask.floor - max_id - 1).clamp(0, i64::from(RESERVED_MAX) * delta);
     let steps = (wanted + up - 1) / step + 1;
@@ -368,7 +368,7 @@ fn plan(ask: &Reserve, row: Option<&TinyidRow>) -> Plan {
     Plan::Swap(good, next_max_id)
 }
 
-/// The segment of a swap that was done; nothing, if all of it is below what this server has had of other databases.
+/// Returns the segment of a successful update; `None` if all of it is below this server's values of other databases.
 fn segment(ask: &Reserve, before: GoodRow, max_id: i64, last_seen: &mut Option<i64>) -> Option<Reserved> {
     let found_next = before.row.next;
     let mut row = before.row;
@@ -383,7 +383,7 @@ fn segment(ask: &Reserve, before: GoodRow, max_id: i64, last_seen: &mut Option<i
     Some(Reserved { first, last, found_next, row })
 }
 
-/// Why there are no values after some tries.
+/// Returns why there are no values after several tries.
 fn behind(ask: &Reserve, last_seen: Option<i64>) -> Verdict {
     let Reserve { key, floor, .. } = ask;
     Verdict::BadRow(match last_seen {
@@ -400,7 +400,7 @@ fn behind(ask: &Reserve, last_seen: Option<i64>) -> Verdict {
     })
 }
 
-/// Adds the statement that reads rows as [`tinyid_row`] takes them.
+/// Adds the statement that reads rows for [`tinyid_row`].
 fn add_select(packet: &mut Packet, condition: &str) -> usize {
     packet.add(format_args!(
         "SELECT id, biz_type, max_id, step, delta, remainder, version, {}, {} FROM tiny_id_info WHERE {condition}",
@@ -409,7 +409,8 @@ fn add_select(packet: &mut Packet, condition: &str) -> usize {
     ))
 }
 
-/// The condition that a row is that of this key, by its bytes: Tinyid's column takes `Orders` for `orders`.
+/// Returns the condition that a row has this key, by its bytes: Tinyid's column compares `Orders` and `orders` as
+/// equal.
 fn is_row(key: &Key) -> String {
     format!("biz_type = '{key}' AND CAST(biz_type AS BINARY) = '{key}'")
 }

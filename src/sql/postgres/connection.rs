@@ -1,4 +1,4 @@
-//! What a session is asked of sequences, and what its answers say.
+//! Operations on sequences in a session, and their answers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,13 +19,13 @@ use crate::sql::{
 };
 use crate::text::store_url::ServerAddress;
 
-/// Rows of an answer at most.
+/// Most rows of an answer.
 const ROWS_MAX: i64 = LIST_MAX as i64;
 
-/// Rows of a page at most.
+/// Most rows of a page.
 const LIST_MAX: u32 = 1000;
 
-/// A value of a statement, and its type.
+/// A parameter of a statement, and its type.
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// An open connection to the tables of sequences.
@@ -35,16 +35,16 @@ pub(super) struct PostgresConnection {
     counted: Option<Counted>,
 }
 
-/// How many rows there were.
+/// Number of rows at a moment.
 #[derive(Clone, Copy)]
 struct Counted {
     rows: u64,
-    /// In the transaction of which change.
+    /// Number of the change whose transaction counted the rows.
     change: i64,
 }
 
 impl PostgresConnection {
-    /// Makes the session ours, and looks at what it found.
+    /// Sets the session up, and checks the tables.
     pub(super) async fn open(mut session: Session, address: &ServerAddress) -> Result<PostgresConnection, StoreError> {
         session.begin()?;
         let opened = opening::open(&session.client, address).await;
@@ -310,7 +310,7 @@ async fn prune(client: &Client, ask: &Prune) -> Result<Result<Pruned, Verdict>, 
 async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve]) -> Result<Reservations, StoreError> {
     let mut keys = HashSet::with_capacity(asks.len());
     if let Some(twice) = asks.iter().find(|ask| !keys.insert(&ask.key)) {
-        // One UPDATE writes a row once.
+        // One UPDATE writes a row only once.
         return Err(StoreError::Refused(format!("'{}' is twice in one reservation", twice.key)));
     }
     let (names, periods) = names(asks.iter().map(|ask| &ask.key));
@@ -343,7 +343,7 @@ async fn reserve(client: &Client, server: Option<Credentials>, asks: &[Reserve])
     Ok(Reservations { server, each })
 }
 
-/// Nonce, life and least beat of a server as statements have them; empty ones for a tool.
+/// Returns nonce, life and least beat of a server as parameters of statements; empty ones for a tool.
 fn texts_of(server: Option<Credentials>) -> (String, String, i64) {
     server.map_or_else(Default::default, |own| (own.nonce.to_string(), own.life.to_string(), column(own.at_least)))
 }
@@ -391,7 +391,7 @@ async fn write_servers(client: &Client, rows: &[ServerRow]) -> Result<(), StoreE
     written.map(drop).map_err(|error| failures::of_statement(&error))
 }
 
-/// Adds 1 to a server's beat; `None` if its row does not allow it.
+/// Adds 1 to a server's beat; `None` if its row does not permit it.
 async fn own_beat(client: &Client, sql: &str, server: Credentials) -> Result<Option<u64>, StoreError> {
     let (nonce, life, at_least) = (server.nonce.to_string(), server.life.to_string(), column(server.at_least));
     let params: &[Param<'_>] = &[(&nonce, Type::TEXT), (&life, Type::TEXT), (&at_least, Type::INT8)];
@@ -439,12 +439,13 @@ fn raw_server(row: &SqlRow) -> Result<RawServer, StoreError> {
     })
 }
 
-/// The answer of a transaction that has no verdicts.
+/// Returns the answer of a transaction that has no verdicts.
 fn done<T>(answer: Result<T, Verdict>) -> Result<T, StoreError> {
     answer.map_err(|verdict| unexpected(&format!("has answered {verdict:?}")))
 }
 
-/// What was reserved: what the pure rule makes of the row that was found, and the database must have made the same.
+/// Returns the reservation that the pure rule computes from the row that was found. Fails if the database's result
+/// differs.
 fn reserved(row: &SqlRow, ask: &Reserve) -> Result<Result<Reserved, Verdict>, StoreError> {
     let written = match get::<Option<i64>>(row, 1)? {
         Some(next) => Some((next, get::<i64>(row, 2)?, get::<i64>(row, 3)?)),
@@ -507,7 +508,8 @@ async fn create_all(
     }
     let (change, now) = tick(client).await?;
     let mut there = if first.rows_max > 0 { count_up_to(client, first.rows_max, change, counted).await? } else { 0 };
-    // One statement for all: a transaction that takes a round trip for each would outlast its time far away.
+    // One statement for all rows: with a round trip for each, a transaction over a long distance would exceed its time
+    // limit.
     let found = locked_rows(client, new.iter().map(|new| &new.key)).await?;
     let by_key = |row: RawRow| ((row.name.clone(), row.period.clone()), row);
     let mut found: BTreeMap<_, _> = found.into_iter().map(by_key).collect();
@@ -542,7 +544,7 @@ async fn create_all(
             names.join("' or '")
         )));
     }
-    // As many changes as rows: the count of rows relies on it.
+    // The number of changes equals that of rows, which the row count relies on.
     let more = next.saturating_sub(change).saturating_sub(1);
     if more > 0 {
         let params: &[Param<'_>] = &[(&more, Type::INT8)];
@@ -552,15 +554,15 @@ async fn create_all(
     Ok(each)
 }
 
-/// The rows that there are of these, locked.
+/// Locks and returns the existing rows of these keys.
 async fn locked_rows<'a>(client: &Client, keys: impl Iterator<Item = &'a Key>) -> Result<Vec<RawRow>, StoreError> {
     let (keys, periods) = names(keys);
     let params: &[Param<'_>] = &[(&keys, Type::TEXT_ARRAY), (&periods, Type::TEXT_ARRAY)];
     query(client, statements::LOCK_ROWS, params).await?.iter().map(|row| raw(row, 0)).collect()
 }
 
-/// How many rows there may be, at most: no more were made since they were counted than there were changes. So they are
-/// counted again only near the bound.
+/// Returns an upper bound for the number of rows: the last count plus the changes since. So rows are counted again only
+/// near the limit.
 async fn count_up_to(
     client: &Client,
     rows_max: u64,
@@ -594,7 +596,7 @@ async fn change_row(client: &Client, key: &Key, change: &RowChange) -> Result<Re
     Ok(Ok(row))
 }
 
-/// Begins a change: its number, and the time.
+/// Begins a change; returns its number, and the time.
 async fn begin(client: &Client) -> Result<(i64, i64), StoreError> {
     execute(client, statements::BEGIN).await?;
     tick(client).await
@@ -650,7 +652,7 @@ async fn write_row(client: &Client, row: &Row, change: i64) -> Result<(), StoreE
     }
 }
 
-/// Inserts rows that are not there; how many.
+/// Inserts rows that do not exist; returns their number.
 async fn insert(client: &Client, rows: &[Row], changes: &[i64]) -> Result<u64, StoreError> {
     if rows.is_empty() {
         return Ok(0);
@@ -676,7 +678,7 @@ async fn insert(client: &Client, rows: &[Row], changes: &[i64]) -> Result<u64, S
     client.execute_typed(statements::INSERT, &params).await.map_err(|error| failures::of_statement(&error))
 }
 
-/// A row, or what is wrong with it.
+/// Returns a row, or the error in it.
 async fn row(client: &Client, sql: &str, key: &Key) -> Result<Option<Result<Row, String>>, StoreError> {
     let (name, period) = (key.name(), key.period());
     let rows = query(client, sql, &[(&name, Type::TEXT), (&period, Type::TEXT)]).await?;
@@ -732,7 +734,7 @@ fn names<'a>(keys: impl Iterator<Item = &'a Key>) -> (Vec<&'a str>, Vec<&'a str>
     keys.map(|key| (key.name(), key.period())).unzip()
 }
 
-/// The columns of a row, from `at` on.
+/// Parses the columns of a row, from `at` on.
 fn raw(row: &SqlRow, at: usize) -> Result<RawRow, StoreError> {
     Ok(RawRow {
         name: get(row, at)?,
@@ -766,7 +768,7 @@ async fn execute(client: &Client, sql: &str) -> Result<(), StoreError> {
     client.batch_execute(sql).await.map_err(|error| failures::of_statement(&error))
 }
 
-/// A column of an answer. If it is not there, nobody knows what was done.
+/// Returns a column of an answer. If it is missing, the result of the statement is unknown.
 fn get<'a, T: FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
     row.try_get(index).map_err(|error| unexpected(&format!("has answered without column {index} ({error})")))
 }

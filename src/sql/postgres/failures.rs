@@ -1,8 +1,8 @@
-//! What PostgreSQL and the way to it say when something fails, as a sentence with a remedy; and whether it is certain
-//! that nothing has changed.
+//! Failures of PostgreSQL and of the connection to it, each as a sentence with a remedy; and whether it is certain that
+//! nothing has changed.
 //!
-//! Invariant: no password is in any of it. It is made of what the server said, the system's errors, and the parts of
-//! the address that may be shown.
+//! Invariant: no text contains a password. Texts are built from the server's messages, the system's errors, and the
+//! public parts of the address.
 
 use std::error::Error as _;
 
@@ -13,18 +13,18 @@ use crate::sql::purpose::{Purpose, RIGHTS};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::{ServerAddress, StoreTls};
 
-/// Characters of what a server says, at most.
+/// Most characters of a server's message.
 const SAID_CHARS_MAX: usize = 300;
 
-/// Why a statement has no answer.
+/// Returns why a statement has no answer.
 ///
-/// An error that ends a statement rolls its transaction back, and the session goes on. One that ends the session may
-/// come after the commit; so may what a pooler between us says of the way behind it (class 08).
+/// An error that ends a statement rolls its transaction back, and the session continues. An error that ends the session
+/// may follow the commit. So may a pooler's error about its own connection to the server (class 08).
 pub(super) fn of_statement(error: &tokio_postgres::Error) -> StoreError {
     of_statement_on(error, Purpose::Sequences)
 }
 
-/// The same, where the tables are those of `purpose`.
+/// Does [`of_statement`] for the tables of `purpose`.
 pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -> StoreError {
     let Some(db) = error.as_db_error() else { return StoreError::Unknown(chain(error)) };
     let said = said(db) + &statement_remedy(db.code(), purpose);
@@ -45,7 +45,7 @@ pub(super) fn of_statement_on(error: &tokio_postgres::Error, purpose: Purpose) -
     }
 }
 
-/// Why there is no connection. Nothing was asked yet.
+/// Returns why there is no connection. No statement was sent yet.
 pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress) -> StoreError {
     if let Some(db) = error.as_db_error() {
         return StoreError::Refused(said(db) + &connect_remedy(db.code(), address));
@@ -75,23 +75,22 @@ pub(super) fn of_connect(error: &tokio_postgres::Error, address: &ServerAddress)
     StoreError::Unknown(format!("{place} cannot be reached: {why}{remedy}"))
 }
 
-/// Whether an error of connecting leaves hope that the same address answers in a moment: nobody was there, or who was
-/// there has no time.
+/// Whether connecting to the same address may succeed in a moment: no server answered, or it was too busy.
 pub(super) fn is_away(error: &tokio_postgres::Error) -> bool {
     if let Some(db) = error.as_db_error() {
-        // Starting, stopping, too many connections; what a pooler says of the way behind it.
+        // Starting, stopping, too many connections, or a pooler's error about its connection to the server.
         return ["57", "53", "08"].iter().any(|class| db.code().code().starts_with(class));
     }
     let why = chain(error);
     !["certificate", "TLS", "password"].iter().any(|word| why.contains(word))
 }
 
-/// The connection's own last words, for a statement that found it closed.
+/// Returns the error that ended the connection, for a statement that found it closed.
 pub(super) fn of_end(error: &tokio_postgres::Error) -> String {
     error.as_db_error().map_or_else(|| chain(error), said)
 }
 
-/// Where the server is, without user and password.
+/// Returns the place of the server, without user and password.
 pub(super) fn place(address: &ServerAddress) -> String {
     let place = match &address.socket {
         Some(socket) => format!("PostgreSQL on {}", socket.display()),
@@ -101,7 +100,7 @@ pub(super) fn place(address: &ServerAddress) -> String {
     printable_up_to(&place, SAID_CHARS_MAX)
 }
 
-/// `connection refused: caused by ...` without what only says that there is a cause.
+/// Joins an error with its causes, as in `connection refused: ...`, without repetitions.
 fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

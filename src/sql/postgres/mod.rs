@@ -1,13 +1,12 @@
 //! Sequences in PostgreSQL, 12 or newer.
 //!
-//! Each connection is a session with settings of its own, so that it does not matter what the database and the role
-//! have as defaults: an isolation level, a time zone, `synchronous_commit off`. Its socket is served by a task that
-//! ends with it.
+//! Each connection is a session with its own settings, independent of the defaults of the database and the role: an
+//! isolation level, a time zone, `synchronous_commit off`. A task serves its socket and ends with it.
 //!
-//! Not here: what becomes of a row (`native`), and when anything is asked.
+//! Not here: changes of a row (`native`), and the decision when to reserve.
 //!
-//! Invariant: whoever lets go of an answer has a connection that refuses every further statement; so nothing is said
-//! inside of a transaction that somebody else has begun.
+//! Invariant: if an answer is dropped, its connection refuses every further statement. So no statement runs inside
+//! another caller's transaction.
 
 mod connection;
 mod failures;
@@ -30,10 +29,10 @@ use connection::PostgresConnection;
 pub(super) use records::PostgresRecords;
 use session::Session;
 
-/// A peer that says nothing for so long is asked whether it is there, that often, that many times.
+/// Keepalive of the socket: idle time before the first probe, interval of probes, and their number.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(10), Duration::from_secs(3), 3);
 
-/// How long sent bytes may go without the peer's answer to them.
+/// Longest time that sent bytes may stay unacknowledged.
 const USER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A database on a PostgreSQL server, by its address.
@@ -44,7 +43,7 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    /// Opens nothing. `Err` says why these tables are not in PostgreSQL.
+    /// Creates the store without opening a connection. Fails if these tables are not in PostgreSQL.
     pub(super) fn new(address: &ServerAddress, shown: &str, table: Table) -> Result<Postgres, String> {
         let system = match table {
             Table::Native => {
@@ -61,7 +60,7 @@ impl Postgres {
         Ok(Box::new(PostgresConnection::open(session, &self.address).await?))
     }
 
-    /// A session that was let in.
+    /// Opens a session and logs in.
     async fn session(&self) -> Result<Session, NotConnected> {
         let is_socket = self.address.socket.is_some();
         match self.address.tls {
@@ -85,7 +84,7 @@ impl Postgres {
         })
     }
 
-    /// Reads files, so that whoever replaces a certificate need not start the server again.
+    /// Builds the TLS connector from its files, so that a new certificate needs no restart.
     async fn tls(&self) -> Result<MakeRustlsConnect, StoreError> {
         let (verifies, ca_file) = (self.address.tls == StoreTls::Verify, self.address.ca_file.clone());
         let made = tokio::task::spawn_blocking(move || {
@@ -160,8 +159,7 @@ fn config(address: &ServerAddress) -> Config {
     config
 }
 
-/// The folder of a socket, and the port that is a part of its name: `/run/postgresql`, or
-/// `/run/postgresql/.s.PGSQL.5432`.
+/// Returns the folder of a socket, and the port in its name: `/run/postgresql`, or `/run/postgresql/.s.PGSQL.5432`.
 fn socket_folder(socket: &Path, port: u16) -> (Option<&Path>, u16) {
     let named = socket.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(".s.PGSQL."));
     match named.and_then(|port| port.parse().ok()) {

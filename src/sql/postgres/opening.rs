@@ -1,5 +1,5 @@
-//! What is done and asked when a connection was opened: what the server is, which of its settings lose commits, and
-//! whether the tables are there and may be used.
+//! Setup and checks of a new connection: the server's version, settings that may lose commits, and whether the tables
+//! exist and may be used.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
@@ -9,10 +9,10 @@ use crate::sql::{About, StoreError, check_pinned};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
 
-/// The first version that has `MATERIALIZED`, as `server_version_num`.
+/// First version with `MATERIALIZED`, as `server_version_num`.
 const VERSION_MIN: i32 = 120_000;
 
-/// A table as it was found.
+/// Properties of an existing table.
 struct Found {
     name: String,
     persistence: String,
@@ -21,10 +21,10 @@ struct Found {
     may_insert: bool,
 }
 
-/// The tables of sequences.
+/// Tables of sequences.
 const TABLES: [&str; 4] = ["getid_store", "getid_sequence", "getid_beat", "getid_generator"];
 
-/// Those that earlier builds did not have.
+/// Tables that earlier builds lacked.
 const ADDED: [&str; 2] = ["getid_beat", "getid_generator"];
 
 pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
@@ -53,7 +53,7 @@ pub(super) async fn open(client: &Client, address: &ServerAddress) -> Result<Abo
     Ok(about)
 }
 
-/// What the server is. One that cannot be written is refused.
+/// Returns facts about the server. A server that cannot be written is refused.
 pub(super) async fn server(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
     let row = first(client, statements::SERVER).await?;
     let version: String = get(&row, 1)?;
@@ -102,7 +102,7 @@ async fn tables(client: &Client) -> Result<Vec<Found>, StoreError> {
     rows.iter().map(found).collect()
 }
 
-/// Makes those that are missing, in one transaction.
+/// Creates the missing tables, in one transaction.
 async fn make_tables(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {} COMMIT", statements::SCHEMA_LOCK, statements::SCHEMA);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
@@ -125,7 +125,7 @@ fn check(tables: &[Found], address: &ServerAddress) -> Result<(), StoreError> {
                  backup, or, if nothing was ever given of it, run what 'getid sequence schema --store URL' prints"
             ));
         };
-        // A server inserts its own row. The others are there where no sequence and no period is created.
+        // A server inserts its own row. The other tables need no INSERT where no sequence and no period is created.
         let may_insert = table.may_insert || name != "getid_beat";
         let rights = [(table.may_read, "SELECT"), (table.may_write, "UPDATE"), (may_insert, "INSERT")];
         if let Some((_, right)) = rights.into_iter().find(|(may, _)| !may) {
@@ -158,7 +158,7 @@ fn refused<T>(what: String) -> Result<T, StoreError> {
     Err(StoreError::Refused(what))
 }
 
-/// A column of a row. Nothing depends on the statement that has answered so: it has not changed anything.
+/// Returns a column of a row. The statement has changed nothing, so its failure has no consequences.
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
     row.try_get(index)
         .map_err(|error| StoreError::Refused(format!("the answer of the database has no {index}: {error}")))

@@ -1,9 +1,9 @@
 //! Records that servers share, in the table `getid_record`.
 //!
 //! A write is one statement and one transaction: an UPDATE that names the stamp it replaces, or an INSERT that does
-//! nothing where the record is there. Of two at a time the second one waits for the first, and finds another stamp.
+//! nothing if the record exists. Of two concurrent writes the second waits for the first, and finds another stamp.
 //!
-//! Each answer says whether the server is a standby by now: an old primary may have become one behind the same address.
+//! Each answer contains whether the server is a standby: an old primary may have become one behind the same address.
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row as SqlRow};
@@ -20,7 +20,7 @@ use crate::sql::{Answer, StoreError, Table};
 use crate::text::printable::printable_up_to;
 use crate::text::store_url::ServerAddress;
 
-/// The table. Room is left in its pages: each row is written twice a second, and an UPDATE that stays in its page
+/// SQL of the table. Its pages keep free space: each row is written twice a second, and an UPDATE within its page
 /// changes no index.
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
@@ -32,25 +32,26 @@ CREATE TABLE IF NOT EXISTS getid_record (
 ) WITH (fillfactor = 50);
 ";
 
-/// Whether the table is there, how it is kept, what may be done with it, and its columns named once.
+/// Query for the table: persistence and the user's permissions.
 const TABLE: &str = "\
 SELECT c.relpersistence::text, has_table_privilege(c.oid, 'SELECT'), has_table_privilege(c.oid, 'INSERT'),
   has_table_privilege(c.oid, 'UPDATE')
 FROM pg_class c WHERE c.oid = to_regclass('getid_record')";
 
-/// Its columns, named once, so that one that is missing is found when a connection is opened.
+/// Query that names the table's columns, so that a missing one is detected when a connection is opened.
 const COLUMNS: &str =
     "SELECT r.record_key::text, r.writer::text, r.beat::bigint, r.text::text, r.written_at FROM getid_record r LIMIT 0";
 
-/// How many replicas there are, and which of them a commit waits for.
+/// Query for the number of replicas, and for those that a commit waits for.
 const REPLICAS: &str = "SELECT count(*), current_setting('synchronous_standby_names') FROM pg_stat_replication";
 
-/// The record of `$1`: always a row.
+/// Query for the record of `$1`; always returns a row.
 const READ: &str = "\
 SELECT pg_is_in_recovery(), r.record_key::text, r.writer::text, r.beat::bigint, r.text::text
 FROM (SELECT 1) AS one LEFT JOIN getid_record r ON r.record_key = $1";
 
-/// The records from `$1` on, below `$2`, behind `$3`, `$4` at most: a row without a record if there are none.
+/// Query for the records from `$1` on, below `$2`, after `$3`, at most `$4`. Returns a row without a record if there
+/// are none.
 const LIST: &str = "\
 SELECT pg_is_in_recovery(), r.record_key::text, r.writer::text, r.beat::bigint, r.text::text
 FROM (SELECT 1) AS one LEFT JOIN (
@@ -66,7 +67,7 @@ const UPDATE: &str = concat!(
      FROM safe WHERE r.record_key = $1 AND r.writer = $5 AND r.beat = $6"
 );
 
-/// Makes the record of `$1` if there is none.
+/// Creates the record of `$1` if there is none.
 const INSERT: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
@@ -74,14 +75,14 @@ const INSERT: &str = concat!(
      SELECT $1, $2, $3, $4, clock_timestamp() FROM safe ON CONFLICT (record_key) DO NOTHING"
 );
 
-/// A value of a statement, and its type.
+/// A parameter of a statement, and its type.
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// A database with records.
 pub(in crate::sql) struct PostgresRecords(Postgres);
 
 impl PostgresRecords {
-    /// Opens nothing. `Err` is a sentence.
+    /// Creates the store without opening a connection. The error is a sentence.
     pub(in crate::sql) fn new(address: &ServerAddress, shown: &str) -> Result<PostgresRecords, String> {
         Postgres::new(address, shown, Table::Native).map(PostgresRecords)
     }
@@ -117,7 +118,7 @@ impl RecordServer for PostgresRecords {
     }
 }
 
-/// Makes the session ours, and looks at what is there.
+/// Sets the session up, and checks the table.
 async fn look(client: &Client, address: &ServerAddress) -> Result<About, StoreError> {
     client.batch_execute(statements::SETTINGS).await.map_err(|error| failed(&error))?;
     let found = opening::server(client, address).await?;
@@ -154,7 +155,7 @@ async fn look(client: &Client, address: &ServerAddress) -> Result<About, StoreEr
     Ok(about)
 }
 
-/// Makes it, if the user may.
+/// Creates the table if the user has the permission.
 async fn make_table(client: &Client, address: &ServerAddress) -> Result<(), StoreError> {
     let script = format!("BEGIN; {}; {SCHEMA} COMMIT", statements::SCHEMA_LOCK);
     let Err(error) = client.batch_execute(&script).await else { return Ok(()) };
@@ -168,7 +169,7 @@ async fn make_table(client: &Client, address: &ServerAddress) -> Result<(), Stor
     }
 }
 
-/// A warning, where a failover may lose the last writes.
+/// Returns a warning if a failover may lose the last writes.
 async fn of_replicas(client: &Client) -> Result<Option<String>, StoreError> {
     let rows = query(client, REPLICAS, &[]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -237,12 +238,12 @@ impl RecordConnection for PostgresConnection {
     }
 }
 
-/// The records in rows of [`READ`] and [`LIST`].
+/// Parses the records in rows of [`READ`] and [`LIST`].
 fn records_of(rows: &[SqlRow]) -> Result<Vec<RawRecord>, StoreError> {
     let mut records = Vec::new();
     for row in rows {
         if get::<bool>(row, 0)? {
-            // Whoever goes on asking here is told old things.
+            // Reads from a standby may be outdated.
             return Err(StoreError::Unknown(
                 "the server has become a standby (pg_is_in_recovery): name the primary".to_owned(),
             ));
@@ -261,7 +262,7 @@ fn failed(error: &tokio_postgres::Error) -> StoreError {
     failures::of_statement_on(error, Purpose::Records)
 }
 
-/// A column of an answer of a statement that changes nothing.
+/// Returns a column of an answer to a statement that changes nothing.
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a SqlRow, index: usize) -> Result<T, StoreError> {
     row.try_get(index).map_err(|error| {
         let said = printable_up_to(&error.to_string(), 200);

@@ -1,4 +1,4 @@
-//! A session: a socket that a task serves, and whether anything more may be said on it.
+//! A session: a socket that a task serves, and whether another statement may be sent.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,9 +13,9 @@ use crate::sql::StoreError;
 pub(super) struct Session {
     pub(super) client: Client,
     task: JoinHandle<()>,
-    /// Why the connection has ended, once it has.
+    /// Error that ended the connection, once it has ended.
     end: Arc<OnceLock<String>>,
-    /// Whether nothing more may be said on it: a statement is under way, or had no answer.
+    /// Whether no more statements may be sent: one is in progress, or had no answer.
     is_spent: bool,
 }
 
@@ -29,7 +29,7 @@ impl Session {
         let said = Arc::clone(&end);
         let mut socket = socket;
         let task = tokio::spawn(async move {
-            // Said before the socket is dropped, which is when those who wait for answers hear of the end.
+            // The error is set before the socket is dropped, which is when waiting statements fail.
             if let Err(error) = (&mut socket).await {
                 let _ = said.set(failures::of_end(&error));
             }
@@ -37,7 +37,7 @@ impl Session {
         Session { client, task, end, is_spent: false }
     }
 
-    /// Before each statement: from now on it is spent, until [`Session::finish`] says that it is not.
+    /// Marks the session as spent before a statement, until [`Session::finish`] clears the mark.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_spent {
             let said = self.end.get().map_or("somebody let go of its last statement", String::as_str);
@@ -47,7 +47,7 @@ impl Session {
         Ok(())
     }
 
-    /// After each statement: after an answer, the next one may come.
+    /// Clears the mark after an answer, so that the next statement may be sent.
     pub(super) fn finish<T>(&mut self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
         self.is_spent = matches!(answer, Err(StoreError::Unknown(_)));
         answer.map_err(|error| match (error, self.end.get()) {
@@ -58,14 +58,14 @@ impl Session {
         })
     }
 
-    /// Whether it is known that nobody answers on it any more.
+    /// Whether the connection is known to be unusable.
     pub(super) fn has_ended(&self) -> bool {
         self.is_spent || self.client.is_closed()
     }
 }
 
 impl Drop for Session {
-    /// Who has no answer to wait for closes the socket at once; else the session is ended in order.
+    /// Closes the socket at once if an answer is outstanding; otherwise the session ends in order.
     fn drop(&mut self) {
         if self.is_spent {
             self.task.abort();

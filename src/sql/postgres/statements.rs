@@ -1,10 +1,10 @@
-//! What is said in SQL. Each statement that reserves is a transaction of its own, and one trip: nothing can be
-//! half-way.
+//! SQL statements. Each statement that reserves is a transaction of its own, and one round trip: no partial state is
+//! possible.
 //!
-//! All of them go as unnamed statements, whose parameters have their types: so a pooler that gives each transaction
-//! another connection to the database needs to know nothing of them.
+//! All are sent as unnamed statements with typed parameters. So a pooler that assigns each transaction another
+//! connection to the database needs no state about them.
 
-/// The tables. Numbers are Unix ms, or what `super::super::native` says.
+/// SQL of the tables. Times are Unix ms; `super::super::native` describes the other columns.
 pub(super) const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_store (
   id smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
@@ -54,8 +54,8 @@ INSERT INTO getid_store (uuid)
   ON CONFLICT DO NOTHING;
 ";
 
-/// What a session of ours is, whatever the database and the role have as their defaults. `lock_timeout`: nobody waits
-/// longer for another's row. The transactions of a session that nobody hears of any more end by the last three.
+/// Settings of a session, independent of the defaults of the database and the role. `lock_timeout` limits the wait for
+/// a locked row. The last three end the transactions of a session whose client is gone.
 pub(super) const SETTINGS: &str = "\
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
@@ -68,7 +68,7 @@ SET statement_timeout = '2s';
 SET idle_in_transaction_session_timeout = '10s';
 ";
 
-/// Tokens of Tinyid's clients, in whichever type a table has them.
+/// Query for the tokens of Tinyid's clients, whatever the types of the table's columns.
 pub(super) const TOKENS: &str = "\
 SELECT token::text, biz_type::text FROM tiny_id_token WHERE token <> '' AND biz_type <> '' ORDER BY 1, 2 LIMIT $1";
 
@@ -78,8 +78,8 @@ macro_rules! now_ms {
     };
 }
 
-/// Puts `synchronous_commit` on for this transaction, unless it is stronger. Where the default is weaker, a commit that
-/// was answered could be lost.
+/// Sets `synchronous_commit` to `on` for this transaction, unless it is stronger. With a weaker default an acknowledged
+/// commit could be lost.
 macro_rules! safe {
     () => {
         "set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
@@ -108,21 +108,21 @@ macro_rules! beat_sql {
     };
 }
 
-/// The columns of `RawServer` in its order.
+/// Columns of `RawServer`, in its order.
 macro_rules! server {
     () => {
         "nonce::text, life::text, beat::bigint, acknowledged::bigint, state::text, address::text"
     };
 }
 
-/// Which instance of the database this is: a standby that was promoted has another time of start.
+/// Expression for the instance of the database: a promoted standby has another start time.
 macro_rules! instance {
     () => {
         "extract(epoch FROM pg_postmaster_start_time())::text"
     };
 }
 
-/// The columns of `RawRow` in its order. The casts make other types of integers and texts readable, too.
+/// Columns of `RawRow`, in its order. The casts accept other types of integers and texts.
 macro_rules! row {
     () => {
         "name::text, period::text, next::bigint, version::bigint, generation::bigint, start::bigint, \
@@ -131,7 +131,7 @@ macro_rules! row {
     };
 }
 
-/// Whether `RawRow::read` takes a row: nothing is computed with one that it refuses, and none is written.
+/// Condition that `RawRow::read` accepts a row. A row that it refuses is neither used nor written.
 macro_rules! readable {
     () => {
         "next BETWEEN 0 AND 9100000000000000000 AND version >= 0 AND generation >= 0 \
@@ -141,7 +141,7 @@ macro_rules! readable {
     };
 }
 
-/// What the server is, before anything else is asked.
+/// Query for facts about the server, sent first.
 pub(super) const SERVER: &str = concat!(
     "SELECT current_setting('server_version_num')::int, split_part(current_setting('server_version'), ' ', 1), ",
     "pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'), ",
@@ -150,31 +150,30 @@ pub(super) const SERVER: &str = concat!(
     safe!()
 );
 
-/// Which of the tables there are, how they are kept, and what may be done with them.
+/// Query for the tables: which exist, their persistence, and the user's permissions.
 pub(super) const TABLES: &str = "\
 SELECT c.relname::text, c.relpersistence::text, has_any_column_privilege(c.oid, 'SELECT'),
   has_any_column_privilege(c.oid, 'UPDATE'), has_any_column_privilege(c.oid, 'INSERT')
 FROM pg_class c WHERE c.oid IN (to_regclass('getid_store'), to_regclass('getid_sequence'), to_regclass('getid_beat'),
   to_regclass('getid_generator'))";
 
-/// Whoever makes the tables has this lock, until the transaction ends: two that do so at a time would fail.
+/// Lock of a creation of the tables, until the transaction ends: two at a time would fail.
 pub(super) const SCHEMA_LOCK: &str = "SELECT pg_advisory_xact_lock(7310313044195110228)";
 
-/// The store's row, and all columns of the other table named once, so that one that is missing is found here.
+/// Query for the store's row, which names all columns of the other table, so that a missing one is detected.
 pub(super) const STORE: &str = concat!(
     "SELECT t.uuid::text, (SELECT count(*) FROM (SELECT ",
     row!(),
     ", s.changed FROM getid_sequence s LIMIT 1) AS any_row) FROM getid_store t WHERE t.id = 1"
 );
 
-/// Reserves for each of `$1` (names) and `$2` (periods) at most `$3` values, none below `$4`: what the row was, and, if
-/// it was written, its `next`, `version` and `updated` as they are now; then the server's beat, and the instance.
+/// Reserves for each of `$1` (names) and `$2` (periods) at most `$3` values, none below `$4`. Returns the row as found,
+/// and, if it was written, its new `next`, `version` and `updated`; then the server's beat, and the instance.
 ///
-/// `own` adds 1 to the beat of the server with the nonce `$5` and the life `$6`, if it is at least `$7`; else there are
-/// no rows at all. An empty nonce: a tool asks.
-/// `found` locks the rows in the order of their keys, which all servers keep, and has them as they are once locked;
-/// `taken` writes those that have a `first`. What `native::reserved` makes of a row is computed here, and compared with
-/// it.
+/// `own` adds 1 to the beat of the server with the nonce `$5` and the life `$6`, if it is at least `$7`; else no rows
+/// are returned. An empty nonce is that of a tool. `found` locks the rows in the order of their keys, which all servers
+/// keep, and reads them once locked. `taken` writes those that have a `first`. The SQL computes the same as
+/// `native::reserved`, and the results are compared.
 pub(super) const RESERVE: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
@@ -207,14 +206,14 @@ pub(super) const RESERVE: &str = concat!(
 /// Adds 1 to the beat of the server with the nonce `$1` and the life `$2`, if it is at least `$3` and live.
 pub(super) const BEAT_LIVE: &str = beat_sql!("$1", "$2", "$3", "'live', 'doubt'");
 
-/// The same of one that compares its notes, too.
+/// Adds 1 to a server's beat as [`BEAT_LIVE`] does, even if the server compares its notes (`returning`).
 pub(super) const BEAT_COMPARING: &str = beat_sql!("$1", "$2", "$3", "'live', 'doubt', 'returning'");
 
-/// The rows of the servers `$1`, locked in the order in which all servers lock them.
+/// Query for the rows of the servers `$1`, locked in the order in which all servers lock them.
 pub(super) const LOCK_SERVERS: &str =
     concat!("SELECT ", server!(), " FROM getid_beat WHERE nonce = ANY ($1) ORDER BY nonce FOR UPDATE");
 
-/// The rows of servers, `$1` at most: of all if `$2`, else of live and returning ones, and of `$3`.
+/// Query for the rows of servers, at most `$1`: all if `$2`, else those of live and returning servers, and of `$3`.
 pub(super) const SERVERS: &str = concat!(
     "SELECT ",
     server!(),
@@ -237,7 +236,7 @@ pub(super) const WRITE_SERVERS: &str = concat!(
      updated = excluded.updated"
 );
 
-/// The rows of `$1` (names) and `$2` (periods), locked in the order of their keys.
+/// Query for the rows of `$1` (names) and `$2` (periods), locked in the order of their keys.
 pub(super) const LOCK_ROWS: &str = concat!(
     "SELECT ",
     row!(),
@@ -254,9 +253,9 @@ pub(super) const RAISE_ROWS: &str = concat!(
     ") AS safe, unnest($1, $2, $3) AS a(name, period, next) WHERE s.name = a.name AND s.period = a.period"
 );
 
-/// Gives back to each of `$1` (names) and `$2` (periods), if its version is still `$3`, what is from `$4` on; which of
-/// them it did, counted from 1. As `native::given_back` has it. `own` is the row of the server as `RESERVE` has it; its
-/// beat stays.
+/// Gives values from `$4` on back to each of `$1` (names) and `$2` (periods) whose version is still `$3`. Returns the
+/// positions of the rows that changed, from 1. The rule is that of `native::given_back`. `own` locks the server's row;
+/// its beat stays.
 pub(super) const GIVE_BACK: &str = concat!(
     "WITH safe AS MATERIALIZED (SELECT ",
     safe!(),
@@ -276,8 +275,8 @@ pub(super) const GIVE_BACK: &str = concat!(
     " FROM found f WHERE s.name = f.name AND s.period = f.period RETURNING f.nth::bigint"
 );
 
-/// Makes new rows of which nothing is reserved, at `$12` or, where that is 0, now; those that are there stay as they
-/// are.
+/// Inserts new rows without reservations, with the creation time `$12`, or the present time if that is 0. Existing rows
+/// stay as they are.
 pub(super) const INSERT: &str = concat!(
     "INSERT INTO getid_sequence (name, period, next, version, generation, changed, start, increment, offset_, cache, \
      max_value, policy, state, created, updated) \
@@ -291,7 +290,7 @@ pub(super) const INSERT: &str = concat!(
      generation, changed, start, increment, offset_, cache, max_value, made, policy) ON CONFLICT DO NOTHING"
 );
 
-/// The beginning of a transaction that changes a row.
+/// Begins a transaction that changes a row.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 /// Takes the next number of a change. It locks the store's row until the end, so numbers are in the order of commits.
@@ -301,20 +300,20 @@ pub(super) const TICK: &str =
 /// Counts more changes in a transaction that took one number already.
 pub(super) const MORE_CHANGES: &str = "UPDATE getid_store SET changes = changes + $1 WHERE id = 1";
 
-/// One row, locked.
+/// Query for one row, which it locks.
 pub(super) const LOCK_ROW: &str =
     concat!("SELECT ", row!(), " FROM getid_sequence s WHERE s.name = $1 AND s.period = $2 FOR UPDATE");
 
-/// One row.
+/// Query for one row.
 pub(super) const ROW: &str = concat!("SELECT ", row!(), " FROM getid_sequence s WHERE s.name = $1 AND s.period = $2");
 
-/// Writes all of a row that is locked.
+/// Writes all columns of a locked row.
 pub(super) const WRITE_ROW: &str = "\
 UPDATE getid_sequence SET next = $3, version = $4, generation = $5, changed = $6, start = $7, increment = $8,
   offset_ = $9, cache = $10, max_value = $11, policy = $12, state = $13, created = $14, updated = $15
 WHERE name = $1 AND period = $2";
 
-/// Rows behind the key of `$1` and `$2`, those of periods too if `$3`, `$4` at most.
+/// Query for the rows after the key `$1` and `$2`, those of periods too if `$3`, at most `$4`.
 pub(super) const LIST: &str = concat!(
     "SELECT ",
     row!(),
@@ -322,21 +321,21 @@ pub(super) const LIST: &str = concat!(
      ORDER BY s.name, s.period LIMIT $4"
 );
 
-/// The columns of a generator.
+/// Columns of a generator.
 macro_rules! generator {
     () => {
         "name::text, declaration::text, reset::text, newest::text, closed_through::text"
     };
 }
 
-/// Rows of the generators `$1`, of all if that is NULL, `$2` at most.
+/// Query for the rows of the generators `$1`, or of all if that is NULL, at most `$2`.
 pub(super) const GENERATORS: &str = concat!(
     "SELECT ",
     generator!(),
     " FROM getid_generator WHERE $1::text[] IS NULL OR name = ANY ($1) ORDER BY name LIMIT $2"
 );
 
-/// The row of the generator `$1`, locked.
+/// Query for the row of the generator `$1`, which it locks.
 pub(super) const LOCK_GENERATOR: &str =
     concat!("SELECT ", generator!(), " FROM getid_generator WHERE name = $1 FOR UPDATE");
 
@@ -346,9 +345,9 @@ INSERT INTO getid_generator (name, declaration, reset, newest, closed_through, u
 ON CONFLICT (name) DO UPDATE SET declaration = excluded.declaration, reset = excluded.reset,
   newest = excluded.newest, closed_through = excluded.closed_through, updated = excluded.updated";
 
-/// The largest `next` of the rows of the name `$1` whose periods are written in another length than `$2`, that were
-/// written at `$3` or later and have no period or one from the year `$4` on. They are locked: a reservation from one of
-/// them ends before, or finds it dropped.
+/// Query for the largest `next` of rows of the name `$1` whose periods have another length than `$2`. The rows were
+/// written at `$3` or later, and have no period or one from the year `$4` on. They are locked: a reservation from one
+/// of them ends before, or finds it dropped.
 pub(super) const HIGHEST_OF_OTHER_PERIODS: &str = "\
 SELECT coalesce(max(o.next), 0)::bigint FROM (
   SELECT next FROM getid_sequence WHERE name = $1 AND length(period) <> length($2) AND updated >= $3
@@ -360,13 +359,13 @@ pub(super) const DROP_PERIODS: &str = "\
 UPDATE getid_sequence SET state = 'dropped', version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND length(period) = $2 AND state = 'live'";
 
-/// Gives the live rows of the name `$1`, other than the one of the period `$2`, that were written at `$4` or later a
-/// new generation, as the change `$3`.
+/// Gives live rows of the name `$1` a new generation, as the change `$3`: those of other periods than `$2` that were
+/// written at `$4` or later.
 pub(super) const RENEW_PERIODS: &str = "\
 UPDATE getid_sequence SET version = version + 1, generation = generation + 1, changed = $3
 WHERE name = $1 AND period <> $2 AND state = 'live' AND updated >= $4";
 
-/// Makes the periods `$2` the newest ones of the generators `$1` with the declarations `$3`, where they are later.
+/// Sets the newest periods of the generators `$1` with the declarations `$3` to `$2`, where these are later.
 pub(super) const BEGIN_PERIODS: &str = concat!(
     "UPDATE getid_generator g SET newest = a.period, updated = ",
     now_ms!(),
@@ -374,14 +373,14 @@ pub(super) const BEGIN_PERIODS: &str = concat!(
      WHERE g.name = a.name AND g.declaration = a.declaration AND g.newest < a.period"
 );
 
-/// How many rows a list of all has, without those of periods.
+/// Query for the number of rows that a full list has, without those of periods.
 pub(super) const COUNT: &str = "SELECT count(*) FROM getid_sequence WHERE period = '' AND state <> 'dropped'";
 
-/// The same, where it is enough to know of `$1`.
+/// Query for the same number as [`COUNT`], at most `$1`.
 pub(super) const COUNT_UP_TO: &str = "\
 SELECT count(*) FROM (SELECT FROM getid_sequence WHERE period = '' AND state <> 'dropped' LIMIT $1) AS counted";
 
-/// The number of the last change, and the rows that were changed after `$1`, `$2` at most, in their order.
+/// Query for the number of the last change, and the rows that were changed after `$1`, at most `$2`, in order.
 pub(super) const CHANGES: &str = "\
 SELECT t.changes, c.name::text, c.period::text, c.generation::bigint, c.changed::bigint
 FROM getid_store t LEFT JOIN LATERAL (
@@ -389,7 +388,7 @@ FROM getid_store t LEFT JOIN LATERAL (
   FROM getid_sequence s WHERE s.changed > $1 ORDER BY s.changed LIMIT $2
 ) AS c ON true WHERE t.id = 1 ORDER BY c.changed";
 
-/// The number of the last change.
+/// Query for the number of the last change.
 pub(super) const CHANGES_UPTO: &str = "SELECT changes FROM getid_store WHERE id = 1";
 
 #[cfg(test)]
@@ -399,7 +398,7 @@ mod tests {
     use super::*;
     use crate::sql::native::NEXT_MAX;
 
-    /// SQL has no constants of ours: they are written out, and a test holds them against those of the rows.
+    /// SQL cannot use Rust constants, so their values are repeated. This test compares them.
     #[test]
     fn the_bounds_in_sql_are_those_of_rows() {
         for bound in [

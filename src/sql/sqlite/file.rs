@@ -1,13 +1,15 @@
-//! An open SQLite file and what is done with it; every call blocks.
+//! An open SQLite file and its operations; every call blocks.
 //!
-//! - **Made at the first need.** Who only asks finds no rows where there is no file; what creates a row makes it.
-//! - **Locked** for as long as it is open, so that nobody else reserves from it.
-//! - **Durable.** A commit is in the log (WAL) on disk when it returns. An open file begins with an empty log: what an
-//!   earlier life left there goes into the file first, and is synced again, in case a sync of it had failed.
-//! - **This file.** Once one was opened, another one in its place is refused until the process ends: it may be older.
+//! - **Created at the first need.** A read of a missing file finds no rows; an operation that creates a row creates the
+//!   file.
+//! - **Locked** while it is open, so that no other process reserves from it.
+//! - **Durable.** A commit is in the log (WAL) on disk when it returns. An opened file begins with an empty log. The
+//!   log of an earlier life is moved into the file first, and synced again, in case its sync failed.
+//! - **Identified.** After a file was opened, another file in its place is refused until the process ends: it may be
+//!   older.
 //!
-//! A verdict of SQLite's own (disk full, locked, damaged) has rolled back the transaction. After an I/O error nobody
-//! knows what is on disk.
+//! An error of SQLite itself (disk full, locked, damaged) has rolled the transaction back. After an I/O error the state
+//! on disk is unknown.
 
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
@@ -30,22 +32,22 @@ use super::rows::{self, APPLICATION_ID, Done, SCHEMA, find, insert, raw, reserve
 use crate::system::clock::wall_unix_ms;
 use crate::system::files::{self, FileId};
 
-/// How long an open waits for a lock: an earlier connection of this process may be about to close.
+/// Longest wait of an open for a lock: an earlier connection of this process may be about to close.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Bytes of the log that are kept when it begins anew.
+/// Bytes of the log that are kept when it restarts.
 const LOG_BYTES: i64 = 4 * 1024 * 1024;
 
-/// Rows of one answer at most.
+/// Most rows of one answer.
 const ROWS_MAX: u32 = 1000;
 
-/// After this time an end that was not clean is told of: a backup may have been put back.
+/// Age in ms above which an unclean end causes a warning: a backup may have been restored.
 const LONG_AGO_MS: i64 = 60 * 60 * 1000;
 
-/// Sequences that such a warning names.
+/// Most sequences that such a warning names.
 const NAMED_MAX: usize = 5;
 
-/// A place for a file, and the file if there is one.
+/// The path of a file, and the file if it exists.
 pub(super) struct File {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
@@ -55,11 +57,11 @@ pub(super) struct File {
 /// An open file.
 struct Database {
     sqlite: Connection,
-    /// How many rows [`File::count`] counts, once somebody wanted to know.
+    /// Number of rows that [`File::count`] returns, once it was called.
     rows: Option<u64>,
 }
 
-/// Whether it may be that there is no file: none was `seen` before, or it was `replaced`; and one can be made.
+/// Checks that the file may be absent: none was `seen` before, else it was `replaced`; and that one can be created.
 pub(super) fn may_be_absent(
     path: &Path,
     seen: &OnceLock<FileId>,
@@ -71,7 +73,7 @@ pub(super) fn may_be_absent(
     }
 }
 
-/// Whether a file can be made that is not there: its log is gone, too, and the folder takes it.
+/// Checks that an absent file can be created: its log is gone too, and the folder is writable.
 fn can_make(path: &Path) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     if std::fs::metadata(&log).is_ok_and(|found| found.len() > 0) {
@@ -84,7 +86,7 @@ fn can_make(path: &Path) -> Result<(), StoreError> {
     files::can_make(path, None).map_err(|error| cannot(path, "made", &error))
 }
 
-/// Makes a file for this user alone, unless somebody has made it just now.
+/// Creates a file for this user alone, unless it exists by now.
 pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made.and_then(|_| sync_folder(path)) {
@@ -94,7 +96,7 @@ pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
 }
 
 impl File {
-    /// Opens the file if there is one.
+    /// Opens the file if it exists.
     pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
         let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
         let mut file = File { path, seen, open: None };
@@ -108,10 +110,10 @@ impl File {
         Ok((file, about))
     }
 
-    /// Closes it: its log goes into the file and away.
+    /// Closes the file: its log is moved into it and removed.
     pub(super) fn close(self) {
         if let Some(database) = self.open {
-            // What fails here is done by the next open.
+            // The next open repeats what fails here.
             let _ = database.sqlite.close();
         }
     }
@@ -128,10 +130,10 @@ impl File {
         ))
     }
 
-    /// Makes a file for what is going to be created.
+    /// Creates a file for rows that are about to be created.
     fn make(&mut self) -> Result<(), StoreError> {
         self.may_be_absent()?;
-        // What was made by somebody else just now is opened, and so is locked or refused.
+        // A file that another process has just created is opened, and so is locked or refused.
         make_empty(&self.path)?;
         self.open_it(&mut About::default())
     }
@@ -155,18 +157,18 @@ impl File {
         self.tell(about, unclean_ms)
     }
 
-    /// A file that is locked, checked, and has its tables; or why it cannot be used.
+    /// Opens, locks and checks the file, and creates its tables; or returns why it cannot be used.
     fn prepare(&self) -> Done<Result<Connection, String>> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
         let mut sqlite = Connection::open_with_flags(&self.path, flags)?;
-        // SQLite opens a file to read it where it may not write.
+        // SQLite opens a file read-only if it may not write to it.
         if sqlite.is_readonly("main")? {
             return Ok(Err(unwritable(&self.path, "it can only be read")));
         }
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
-        // Before the first look into the file, which takes the lock then. The log has its index in memory.
+        // Set before the first read of the file, which takes the lock then. The log's index stays in memory.
         sqlite.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
         let number =
             |sqlite: &Connection, name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -190,7 +192,7 @@ impl File {
         sqlite.pragma_update(None, "synchronous", "FULL")?;
         sqlite.pragma_update(None, "fullfsync", true)?;
         sqlite.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
-        // The first of these may come from a write that was never synced.
+        // The log may contain a write that was never synced; this checkpoint syncs it.
         sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if is_new {
@@ -201,14 +203,14 @@ impl File {
         Ok(Ok(sqlite))
     }
 
-    /// Which store this is; `None` if there is no file yet, or it cannot be read.
+    /// Returns the store's id; `None` if the file does not exist yet, or cannot be read.
     pub(super) fn uuid(&mut self) -> Option<String> {
         self.open.as_ref()?;
         let select = "SELECT uuid FROM getid_store WHERE id = 1";
         self.transact(|sqlite, _| sqlite.query_row(select, [], |row| row.get(0))).ok()
     }
 
-    /// Says what was found, and warns if the file may be an old one.
+    /// Reports what was found, and warns if the file may be an old one.
     fn tell(&mut self, about: &mut About, unclean_ms: Option<i64>) -> Result<(), StoreError> {
         let inode = std::fs::metadata(&self.path).map_or(0, |found| std::os::unix::fs::MetadataExt::ino(&found));
         let inode = inode.cast_signed();
@@ -234,7 +236,7 @@ impl File {
             }
             _ => format!("'{path}' is a copy, or was put back"),
         };
-        // A row that cannot be read is told when it is asked for.
+        // Reading a row that cannot be parsed reports it.
         let rows = self.list("", ROWS_MAX, false).unwrap_or_default().rows;
         let mut at: Vec<String> =
             rows.iter().take(NAMED_MAX).map(|row| format!("'{}' is at {}", row.key, native::last_of(row))).collect();
@@ -251,7 +253,7 @@ impl File {
         Ok(())
     }
 
-    /// Does `work` in one transaction: all of it, or nothing.
+    /// Runs `work` in one transaction: all of it, or nothing.
     ///
     /// A transaction that has written nothing costs no sync.
     fn transact<T>(&mut self, work: impl FnOnce(&Transaction<'_>, i64) -> Done<T>) -> Result<T, StoreError> {
@@ -397,7 +399,7 @@ impl File {
         Ok(rows)
     }
 
-    /// Keeps the count, which would take long with a million rows. Nobody else writes to the file.
+    /// Updates the count, which would take long with a million rows. No other process writes to the file.
     fn counted(&mut self, more: i64) {
         if let Some(rows) = self.open.as_mut().and_then(|database| database.rows.as_mut()) {
             *rows = rows.saturating_add_signed(more);
@@ -466,7 +468,7 @@ impl File {
         self.transact(|sqlite, now| rows::prune(sqlite, ask, now))
     }
 
-    /// Writes a copy into `to`, which is empty, unless that takes longer than [`BACKUP_TIME_MAX`].
+    /// Writes a copy into `to`, an empty file, unless that takes longer than [`BACKUP_TIME_MAX`].
     pub(super) fn backup(&mut self, to: &Path) -> Result<(), StoreError> {
         if self.seen.get().copied() != files::id_of(&self.path) {
             return Err(self.replaced());
@@ -484,7 +486,7 @@ impl File {
         let (done, is_done) = sync_channel::<()>(0);
         let copied = thread::scope(|scope| {
             let in_time = thread::Builder::new().name("getid-backup".to_owned()).spawn_scoped(scope, move || {
-                // Nothing is ever sent: it ends, or the time does.
+                // Nothing is ever sent: the wait ends when the sender is dropped, or after the time.
                 if is_done.recv_timeout(BACKUP_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
                     interrupt.interrupt();
                 }
@@ -527,7 +529,7 @@ impl File {
     }
 }
 
-/// What an error means, for who reads it in a log or a reply.
+/// Converts an error of SQLite into a sentence for a log or a reply.
 pub(super) fn said(path: &Path, error: &rusqlite::Error) -> StoreError {
     let shown = path.display();
     let folder = path.parent().unwrap_or(Path::new(".")).display();
@@ -571,20 +573,20 @@ pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> StoreError {
     StoreError::Refused(format!("'{}' cannot be {what}: {error}", path.display()))
 }
 
-/// The name of a file that SQLite has beside another one.
+/// Returns the name of a file that SQLite keeps beside another one.
 fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// When a log was written that is still there: who had the file did not close it. Unix ms.
+/// Returns the time of the last write to a log that still exists, in Unix ms: its last user did not close the file.
 fn unclean_since(path: &Path) -> Option<i64> {
     let log = std::fs::metadata(beside(path, "-wal")).ok().filter(|found| found.len() > 0)?;
     std::os::unix::fs::MetadataExt::mtime(&log).checked_mul(1000)
 }
 
-/// Has a new file's name on disk.
+/// Makes a new file's name durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(folder)?.sync_all()

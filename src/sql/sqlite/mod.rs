@@ -1,11 +1,11 @@
-//! Sequences in a SQLite file of this server's own: the default store, which nobody has to set up.
+//! Sequences in a SQLite file of one server: the default store, which needs no setup.
 //!
-//! SQLite blocks, for as long as the disk takes. So an open file lives on a thread of its own, and what it is asked
-//! goes there as a piece of work. A statement whose caller is gone is finished there, and its answer dropped.
+//! SQLite blocks for as long as the disk takes. So an open file lives on its own thread, and receives statements as
+//! closures. A statement whose caller is gone is completed there, and its answer dropped.
 //!
-//! Not here: what is done with the file (`file`), its statements (`rows`), and what a row becomes (`native`).
+//! Not here: operations on the file (`file`), its statements (`rows`), and changes of a row (`native`).
 //!
-//! Invariant: one process at a time has the file open, and it has it locked.
+//! Invariant: one process at a time has the file open, and has it locked.
 
 mod file;
 mod records;
@@ -29,15 +29,15 @@ use super::{
 use crate::system::files::FileId;
 use crate::system::threads;
 
-/// How long a connection that is let go of waits for its file to be closed: what was written goes from the log into the
-/// file then, which needs a few writes.
+/// Longest wait of a dropped connection for its file to close: the log is moved into the file then, which takes a few
+/// writes.
 const CLOSE: Duration = Duration::from_secs(1);
 
 /// A file with sequences.
 pub(super) struct SqliteStore {
     path: PathBuf,
     shown: String,
-    /// Which file it was when it was opened first. Another one in its place may be an old copy.
+    /// Identity of the file when it was first opened. Another one in its place may be an old copy.
     seen: Arc<OnceLock<FileId>>,
 }
 
@@ -77,7 +77,7 @@ impl Store for SqliteStore {
             let run = move || {
                 match File::open(&path, seen) {
                     Err(error) => drop(opened.send(Err(error))),
-                    // Whoever asked may be gone: then the file is closed again.
+                    // If the caller is gone, the file is closed again.
                     Ok((mut file, about)) => {
                         if opened.send(Ok(about)).is_ok() {
                             for work in todo {
@@ -99,17 +99,17 @@ impl Store for SqliteStore {
     }
 }
 
-/// What the thread is asked to do.
+/// A closure that the thread runs.
 type Work = Box<dyn FnOnce(&mut File) + Send>;
 
-/// A thread that has the file open.
+/// A connection to the thread that has the file open.
 struct SqliteConnection {
     about: About,
-    /// `None` once it is being closed.
+    /// `None` once the connection is being closed.
     work: Option<SyncSender<Work>>,
-    /// Ends when the file is closed.
+    /// Disconnected when the file is closed.
     is_closed: Receiver<()>,
-    /// Whether a statement was sent whose answer was not waited for to its end.
+    /// Whether a statement was sent and its answer is outstanding or was dropped.
     is_busy: bool,
 }
 
@@ -118,7 +118,7 @@ fn ended() -> StoreError {
 }
 
 impl SqliteConnection {
-    /// Has `statement` done. A file that did not exist when it was opened has a uuid as soon as a statement made it.
+    /// Runs `statement` on the thread. A file that a statement created gets its uuid here.
     async fn run<T: Send + 'static>(
         &mut self,
         statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
@@ -224,12 +224,12 @@ impl Connection for SqliteConnection {
 }
 
 impl Drop for SqliteConnection {
-    /// The file is closed when this returns, so that a process may end and a next connection finds it free. Not if the
-    /// disk hangs: then nobody can wait for it.
+    /// Waits until the file is closed, so that a process may end and the next connection finds it free. It does not
+    /// wait while a statement is outstanding, because the disk may hang.
     fn drop(&mut self) {
         self.work = None;
         if !self.is_busy {
-            // Nothing is ever sent: it ends, or the time does.
+            // Nothing is ever sent: the wait ends when the sender is dropped, or after the time.
             let _ = self.is_closed.recv_timeout(CLOSE);
         }
     }

@@ -1,9 +1,9 @@
-//! Records that servers of one machine share, in a SQLite file of their own beside that of sequences.
+//! Records that servers of one machine share, in a separate SQLite file beside that of sequences.
 //!
-//! Unlike that one it is not locked for good: each statement is a transaction that waits for others to end theirs. What
-//! is written is in the log (WAL) on disk before the answer. The file is made by the first write.
+//! The file is not locked permanently: each statement is a transaction that waits for others to end theirs. A write is
+//! in the log (WAL) on disk before the answer. The first write creates the file.
 //!
-//! Invariant: once this process has opened a file, another one in its place is refused until it ends.
+//! Invariant: once this process has opened a file, another one in its place is refused until the process ends.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use crate::sql::records::{
 use crate::sql::{Answer, StoreError};
 use crate::system::files::{self, FileId};
 
-/// The table.
+/// SQL of the table.
 const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS getid_record (
   record_key TEXT    NOT NULL PRIMARY KEY CHECK (record_key <> ''),
@@ -34,13 +34,13 @@ PRAGMA application_id = 1734702194;
 PRAGMA user_version = 1;
 ";
 
-/// `getr`, as above: in the file's header, so that no other SQLite file is taken for one of ours.
+/// Application id `getr` in the file's header, which distinguishes getid's files from other SQLite files.
 const APPLICATION_ID: i64 = 0x6765_7472;
 
-/// The version of the table.
+/// Version of the table.
 const VERSION: i64 = 1;
 
-/// How long a statement waits for those of others.
+/// Longest wait of a statement for those of others.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// A file with records.
@@ -51,7 +51,8 @@ pub(in crate::sql) struct SqliteRecords {
 }
 
 impl SqliteRecords {
-    /// Opens nothing. The records of `sqlite:PATH` are in `PATH.records`: PATH itself is that of sequences, and locked.
+    /// Creates the store without opening a file. The records of `sqlite:PATH` are in `PATH.records`: PATH itself
+    /// belongs to sequences, and is locked.
     pub(in crate::sql) fn new(path: Option<&Path>, dir: &Path) -> SqliteRecords {
         let path = match path {
             Some(path) => {
@@ -84,7 +85,7 @@ impl RecordServer for SqliteRecords {
         SCHEMA
     }
 
-    /// They would wait for each other.
+    /// Returns 1: several connections would wait for each other.
     fn connections_max(&self) -> usize {
         1
     }
@@ -97,12 +98,12 @@ impl RecordServer for SqliteRecords {
 /// An open file.
 struct SqliteConnection {
     about: About,
-    /// Not here while a statement runs.
+    /// The open file; `None` while a statement runs.
     file: Option<File>,
 }
 
 impl SqliteConnection {
-    /// Has `statement` done where it may block. Whoever does not wait for its end has no file afterwards.
+    /// Runs `statement` on a blocking thread. If the future is dropped early, the connection has no file afterwards.
     async fn run<T: Send + 'static>(
         &mut self,
         statement: impl FnOnce(&mut File) -> Result<T, StoreError> + Send + 'static,
@@ -141,7 +142,7 @@ impl RecordConnection for SqliteConnection {
     }
 }
 
-/// A place for a file, and the file if there is one; every call blocks.
+/// The path of a file, and the file if it exists; every call blocks.
 struct File {
     path: PathBuf,
     seen: Arc<OnceLock<FileId>>,
@@ -156,7 +157,7 @@ impl File {
         Ok(file)
     }
 
-    /// Opens the file if there is one. Another server may have made it just now.
+    /// Opens the file if it exists. Another server may have created it meanwhile.
     fn find(&mut self) -> Result<(), StoreError> {
         match std::fs::symlink_metadata(&self.path) {
             Ok(_) => self.open_it(),
@@ -196,7 +197,7 @@ impl File {
         Ok(())
     }
 
-    /// A file that is checked, and has its table; or why it cannot be used.
+    /// Opens and checks the file, and creates its table; or returns why it cannot be used.
     fn prepare(&self) -> rusqlite::Result<Result<Connection, String>> {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
@@ -207,7 +208,7 @@ impl File {
         sqlite.busy_timeout(BUSY)?;
         sqlite.pragma_update(None, "trusted_schema", false)?;
         let path = self.path.display();
-        // Before anything in it is changed.
+        // The check precedes any change of the file.
         if let Err(other) = self.is_new(&sqlite)? {
             return Ok(Err(other));
         }
@@ -217,7 +218,7 @@ impl File {
         }
         sqlite.pragma_update(None, "synchronous", "FULL")?;
         sqlite.pragma_update(None, "fullfsync", true)?;
-        // Who else opens the file sees it without the table, or with it.
+        // Other processes see the file without the table, or with the whole table.
         let transaction = sqlite.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let is_new = match self.is_new(&transaction)? {
             Ok(is_new) => is_new,
@@ -227,13 +228,13 @@ impl File {
             transaction.execute_batch(SCHEMA)?;
         }
         transaction.commit()?;
-        // What an earlier life left in the log may come from a write that was never synced. Others may be at work with
-        // it: then it is theirs, and synced by them.
+        // The log of an earlier life may contain a write that was never synced. If others use the log at this time,
+        // they sync it.
         sqlite.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(Ok(sqlite))
     }
 
-    /// Whether there is nothing in it yet; or why it is none of ours.
+    /// Returns true if the file is empty; or the error if it is not getid's.
     fn is_new(&self, sqlite: &Connection) -> rusqlite::Result<Result<bool, String>> {
         let path = self.path.display();
         let number = |name: &str| sqlite.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -252,7 +253,7 @@ impl File {
         Ok(Ok(is_new))
     }
 
-    /// The open file; `None` if there is none yet.
+    /// Returns the open file; `None` if it does not exist yet.
     fn database(&mut self) -> Result<Option<&mut Connection>, StoreError> {
         if self.open.is_none() {
             self.find()?;
@@ -325,8 +326,8 @@ impl File {
     }
 }
 
-/// A row in the order of [`COLUMNS`]. SQLite keeps texts that are not UTF-8: one of them must not hide the rows beside
-/// it.
+/// Parses a row in the order of [`COLUMNS`]. SQLite permits texts that are not UTF-8: such a text must not hide other
+/// rows.
 fn raw(row: &Found<'_>) -> rusqlite::Result<RawRecord> {
     let text =
         |at| -> rusqlite::Result<String> { Ok(String::from_utf8_lossy(row.get_ref(at)?.as_bytes()?).into_owned()) };

@@ -1,4 +1,4 @@
-//! The tables in a SQLite file, and the statements that read and write a row, inside of a transaction of the caller's.
+//! The tables in a SQLite file, and the statements that read and write a row, inside the caller's transaction.
 
 use getid_core::Key;
 use rusqlite::{OptionalExtension as _, Row as Found, Transaction, params};
@@ -8,10 +8,10 @@ use super::super::native::{
 };
 use super::super::{Begun, GENERATORS_MAX, Generator, Opening, Prune, Pruned, Reserve, Reserved, Row, Verdict};
 
-/// What a statement comes to.
+/// Result of a statement.
 pub(super) type Done<T> = rusqlite::Result<T>;
 
-/// What makes the tables.
+/// SQL of the tables.
 pub(super) const SCHEMA: &str = "\
 CREATE TABLE getid_store (
   id      INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
@@ -44,10 +44,10 @@ PRAGMA application_id = 1734702185;
 PRAGMA user_version = 1;
 ";
 
-/// `geti`, as above: in the file's header, so that no other SQLite file is taken for one of ours.
+/// Application id `geti` in the file's header, which distinguishes getid's files from other SQLite files.
 pub(super) const APPLICATION_ID: i64 = 0x6765_7469;
 
-/// The table of generators. Files of earlier builds do not have it.
+/// SQL of the table of generators, which files of earlier builds lack.
 pub(super) const GENERATORS: &str = "\
 CREATE TABLE IF NOT EXISTS getid_generator (
   name           TEXT    NOT NULL PRIMARY KEY,
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS getid_generator (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Reserves of one row.
+/// Reserves values of one row.
 pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done<Result<Reserved, Verdict>> {
     let row = match find(sqlite, &ask.key)? {
         Some(Err(bad)) => return Ok(Err(Verdict::BadRow(bad))),
@@ -75,13 +75,13 @@ pub(super) fn reserve(sqlite: &Transaction<'_>, ask: &Reserve, now: i64) -> Done
     Ok(reserved)
 }
 
-/// The row of a generator.
+/// Returns the row of a generator.
 pub(super) fn generator(sqlite: &Transaction<'_>, name: &str) -> Done<Option<Generator>> {
     let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator WHERE name = ?1");
     sqlite.prepare_cached(&select)?.query_row([name], raw_generator).optional()
 }
 
-/// All of them, in the order of their names.
+/// Returns all generators, in the order of their names.
 pub(super) fn generators(sqlite: &Transaction<'_>) -> Done<Vec<Generator>> {
     let select = format!("SELECT {GENERATOR_COLUMNS} FROM getid_generator ORDER BY name LIMIT {GENERATORS_MAX}");
     sqlite.prepare_cached(&select)?.query_map([], raw_generator)?.collect()
@@ -130,7 +130,7 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
         write_all(sqlite, after)?;
     }
     match opening.others {
-        // No other server holds values of this file.
+        // Other servers hold no values of this file.
         Others::Stay | Others::Renewed => {}
         Others::Dropped { length } => {
             let drop_others = "UPDATE getid_sequence SET state = 'dropped', version = version + 1, \
@@ -144,7 +144,7 @@ pub(super) fn open_period(sqlite: &Transaction<'_>, ask: &Opening, now: i64) -> 
     Ok(Ok(opening.generator))
 }
 
-/// Notes that periods have begun.
+/// Records that periods have begun.
 pub(super) fn begin_periods(sqlite: &Transaction<'_>, begun: &[Begun], now: i64) -> Done<()> {
     let mut statement = sqlite.prepare_cached(
         "UPDATE getid_generator SET newest = ?2, updated = ?4 WHERE name = ?1 AND declaration = ?3 AND newest < ?2",
@@ -169,7 +169,7 @@ pub(super) fn prune(sqlite: &Transaction<'_>, ask: &Prune, now: i64) -> Done<Res
     Ok(Ok(pruned))
 }
 
-/// The row of this key, or what is wrong with it.
+/// Returns the row of this key, or the error in it.
 pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> Done<Option<Result<Row, String>>> {
     let select = format!("SELECT {COLUMNS} FROM getid_sequence WHERE name = ?1 AND period = ?2");
     let mut statement = sqlite.prepare_cached(&select)?;
@@ -177,7 +177,7 @@ pub(super) fn find(sqlite: &Transaction<'_>, key: &Key) -> Done<Option<Result<Ro
     Ok(found.map(RawRow::read))
 }
 
-/// A row as it was selected by [`COLUMNS`].
+/// Parses a row in the order of [`COLUMNS`].
 pub(super) fn raw(row: &Found<'_>) -> Done<RawRow> {
     Ok(RawRow {
         name: row.get(0)?,
@@ -197,7 +197,7 @@ pub(super) fn raw(row: &Found<'_>) -> Done<RawRow> {
     })
 }
 
-/// A new row; one that is there is an error.
+/// Inserts a new row; fails if it exists.
 pub(super) fn insert(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     let insert = format!(
         "INSERT INTO getid_sequence ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)"
@@ -222,7 +222,7 @@ pub(super) fn insert(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     Ok(())
 }
 
-/// What a reservation, or giving one back, changes of a row.
+/// Writes the columns that a reservation, or giving one back, changes.
 pub(super) fn write_next(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     let mut statement = sqlite.prepare_cached(
         "UPDATE getid_sequence SET next = ?3, version = ?4, updated = ?5 WHERE name = ?1 AND period = ?2",
@@ -231,7 +231,7 @@ pub(super) fn write_next(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     one(statement.execute(columns)?)
 }
 
-/// All that a change of a row, or a creation, may change, and its place in the order of changes.
+/// Writes all columns that a change or a creation may change, and the row's number in the order of changes.
 pub(super) fn write_all(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     let count = "UPDATE getid_store SET changes = changes + 1 WHERE id = 1 RETURNING changes";
     let changed: i64 = sqlite.query_row(count, [], |row| row.get(0))?;
@@ -259,7 +259,7 @@ pub(super) fn write_all(sqlite: &Transaction<'_>, row: &Row) -> Done<()> {
     ])?)
 }
 
-/// A row that was just read is there: anything else takes the transaction back.
+/// Fails, and so rolls the transaction back, unless one row was written: the row was just read.
 fn one(rows: usize) -> Done<()> {
     if rows == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(rows)) }
 }
