@@ -18,7 +18,7 @@
 //!
 //! IDs of a generator, serial numbers and values of a sequence all count as IDs here.
 //!
-//! Invariant: R never goes back once an ID was given, whatever the readings say.
+//! Invariant: R never goes back once an ID was given, for any readings.
 
 use alloc::vec::Vec;
 

@@ -10,9 +10,9 @@
 //!    all reservations of that server.
 //! 2. A server is *in doubt* at its start, after a broken connection, a failed statement, and when another instance of
 //!    the database answers. It then starts a round, and reserves nothing before the round is complete.
-//! 3. The store's counter of rounds says which round is the latest. A server acknowledges it with its next beat, that
-//!    is by a write which rule 1 guards. A server whose beat is too low first compares its notes with all rows, raises
-//!    the rows that are too low, and only then writes its beat.
+//! 3. The store's counter of rounds is the number of the latest round. A server acknowledges it with its next beat,
+//!    that is by a write which rule 1 guards. A server whose beat is too low first compares its notes with all rows,
+//!    raises the rows that are too low, and only then writes its beat.
 //! 4. A round is complete when each server that the notes of its starter, or the table, call live has acknowledged it.
 //!    The starter beats once more after it has seen that: if the store went back in between, that beat fails.
 //! 5. A server stops being live when it leaves, or when its beat stood still for [`STILL_MS`] while the observer was

@@ -304,12 +304,12 @@ impl NamedCounters {
         NamedCounters(counters)
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no counters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The place of the one of this name, for [`NamedCounters::get`] of the same value.
+    /// Returns the place of the counter of this name, for [`NamedCounters::get`] of the same value.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.0.binary_search_by(|known| known.name.as_bytes().cmp(name)).ok()

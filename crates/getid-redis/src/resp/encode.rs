@@ -101,7 +101,7 @@ pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
         }
     };
     // It fails only if the buffer is too small.
-    let written = written.expect("a frame fits the length it told");
+    let written = written.expect("a frame fits its computed length");
     // The computed length has a byte too many for 999,999,999,999,999,999 and similar numbers: redis-protocol 6.0.0
     // counts digits with a floating-point logarithm, which rounds up to the power of ten above.
     output.truncate(start + written);
