@@ -342,7 +342,11 @@ impl World {
         let disk = self.disk.point.expect("no id before a save");
         assert!(is_below(disk.watermark.0), "at or past the watermark: {:?}, {disk:?}", generator.spec);
         if let Some((flight, _)) = &life.flight {
-            assert!(is_below(flight.watermark.0), "past every watermark the disk may hold: {:?}, {flight:?}", generator.spec);
+            assert!(
+                is_below(flight.watermark.0),
+                "past every watermark the disk may hold: {:?}, {flight:?}",
+                generator.spec
+            );
         }
         assert!(self.disk.declared.contains(&i), "{:?} is not declared", generator.spec);
         true

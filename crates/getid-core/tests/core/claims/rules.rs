@@ -432,7 +432,7 @@ fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
         assert!(!machine.is_holder(), "the outcome is unknown");
         let event = store.works_off(&mut machine, at(1100));
         assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
-        // A claimant is not told whether a cancelled write was done.
+        // The cancelled write is used if it was done, and is not sent again.
         assert_eq!(store.0.unwrap().stamp.beat, if was_done { 42 } else { 43 });
     }
     // Another server was faster.
