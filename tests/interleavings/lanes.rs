@@ -128,7 +128,7 @@ fn draws_beside_the_last_act() {
 }
 
 /// A draw that comes while others wait does not get their slots.
-fn nobody_passes_who_waits() {
+fn no_draw_passes_the_waiting_ones() {
     let mut scene = Scene::new(3);
     let issuer = Arc::clone(&scene.issuer);
     let waiting = Arc::clone(&issuer);
@@ -162,7 +162,7 @@ fn nobody_passes_who_waits() {
 const SCENES: [(&str, fn()); 3] = [
     ("draws beside the keeper", draws_beside_the_keeper),
     ("draws beside the last act", draws_beside_the_last_act),
-    ("nobody passes who waits", nobody_passes_who_waits),
+    ("no draw passes the waiting ones", no_draw_passes_the_waiting_ones),
 ];
 
 #[test]
@@ -178,7 +178,7 @@ fn faults_of_sharing_are_found() {
     for fault in [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LaneIsNotCounted] {
         must_find(fault, draws_beside_the_keeper);
     }
-    must_find(Fault::LanePassesTheQueue, nobody_passes_who_waits);
+    must_find(Fault::LanePassesTheQueue, no_draw_passes_the_waiting_ones);
 }
 
 /// Any 1024 IDs in a row carry each random value once, whichever threads drew them and however often the keeper closed

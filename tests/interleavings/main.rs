@@ -371,7 +371,7 @@ mod queue {
     }
 
     /// Large and small draws, and a cancelled one: all others are served, no slot is given twice, IDs ascend.
-    fn everybody_is_served() {
+    fn every_draw_is_served() {
         let scene = Scene::new();
         let clients = [scene.draw(3), scene.draw(1), scene.draw(2)];
         let gone = scene.give_up(2);
@@ -387,7 +387,7 @@ mod queue {
     }
 
     /// Small draws that come while another waits get every second slice, and no more.
-    fn nobody_passes_the_queue() {
+    fn no_draw_passes_the_queue() {
         const SMALL: u64 = 4;
         let scene = Scene::new();
         let large = scene.draw(12);
@@ -540,8 +540,8 @@ mod queue {
     }
 
     const SCENES: [(&str, fn()); 6] = [
-        ("everybody is served", everybody_is_served),
-        ("nobody passes the queue", nobody_passes_the_queue),
+        ("every draw is served", every_draw_is_served),
+        ("no draw passes the queue", no_draw_passes_the_queue),
         ("a slice is small", a_slice_is_small),
         ("a leaver leaves", a_leaver_leaves),
         ("a reload beside draws", a_reload_beside_draws),
@@ -560,10 +560,10 @@ mod queue {
     #[test]
     fn faults_of_the_queue_are_found() {
         let faults: [(Fault, fn()); 5] = [
-            (Fault::PassesTheQueue, nobody_passes_the_queue),
+            (Fault::PassesTheQueue, no_draw_passes_the_queue),
             (Fault::ServesWholeDraws, a_slice_is_small),
             (Fault::LeaverKeepsItsPlace, a_leaver_leaves),
-            (Fault::FirstDoesNotWake, everybody_is_served),
+            (Fault::FirstDoesNotWake, every_draw_is_served),
             (Fault::LineAddedAtClock, a_change_that_is_taken_back),
         ];
         for (fault, scene) in faults {

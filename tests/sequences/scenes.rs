@@ -43,7 +43,7 @@ async fn values_come_in_order_and_a_clean_stop_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_kill_the_gap_is_what_was_told() {
+async fn after_a_kill_the_gap_is_what_the_status_shows() {
     let database = database(&[("orders", &[])]);
     let server = Server::start(vec![database.store(false)]);
     let last = *server.pipeline("orders", 1000).await.last().unwrap();
@@ -57,7 +57,7 @@ async fn after_a_kill_the_gap_is_what_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_says_so_and_is_remembered_for_a_second() {
+async fn a_missing_sequence_is_an_error_and_remembered_for_a_second() {
     let database = database(&[]);
     let server = Server::start(vec![database.store(false)]);
     for _ in 0..50 {
@@ -112,7 +112,7 @@ async fn the_first_request_makes_it_where_that_is_allowed_up_to_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_says_what_and_comes_back_by_itself() {
+async fn a_store_that_is_down_is_reported_and_reconnected() {
     let database = database(&[("orders", &[])]);
     database.state().is_down = true;
     let server = Server::start(vec![database.store(true)]);
@@ -243,7 +243,7 @@ async fn a_row_that_is_locked_holds_up_no_other_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_cache_0_one_statement_serves_all_who_came_before_it() {
+async fn with_cache_0_one_statement_serves_all_earlier_requests() {
     let database = database(&[("orders", &["cache", "0"])]);
     database.state().latency = Duration::from_millis(10);
     let server = Server::start(vec![database.store(false)]);
@@ -266,7 +266,7 @@ async fn with_cache_0_one_statement_serves_all_who_came_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_leaves_and_who_waits_too_long_gets_busy() {
+async fn a_cancelled_request_leaves_and_one_that_waits_too_long_gets_busy() {
     let database = database(&[("orders", &[])]);
     let server = Server::start(vec![database.store(true)]);
     server.incr("orders").await.unwrap();
@@ -624,7 +624,7 @@ fn opens(reset: Reset) -> Opens {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
+async fn a_server_in_an_older_period_than_another_one_gets_the_newer() {
     let database = database(&[]);
     let [ahead, behind] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
     sleep(Duration::from_secs(2)).await;
@@ -764,7 +764,7 @@ async fn a_set_within_what_is_held_costs_no_statement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_raise_below_what_is_reserved_holds_for_who_has_it() {
+async fn a_raise_below_reserved_values_holds_for_their_server() {
     let database = database(&[("orders", &[])]);
     let here = Server::start(vec![database.store(true)]);
     let there = Server::start(vec![database.store(true)]);
@@ -795,7 +795,7 @@ async fn an_operator_raises_within_what_the_own_store_has_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_raise_of_what_is_not_there_is_said_to_be_done() {
+async fn no_raise_of_a_missing_row_succeeds() {
     let database = database(&[]);
     let server = Server::start(vec![database.store(false)]);
     for confirms in [false, true] {

@@ -190,7 +190,7 @@ async fn boot_in_2100_with_a_record_gives_nothing_until_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_in_2100_without_a_record_leaves_no_trace_while_nobody_asks() {
+async fn boot_in_2100_without_a_record_leaves_no_trace_while_no_id_is_drawn() {
     let machine = Machine::new();
     machine.clock.set_wall(YEAR_2100_UNIX_MS);
     let server = machine.start().await;
@@ -349,7 +349,7 @@ async fn after_a_pause_from_outside_ids_and_periods_have_the_old_time_for_ten_mi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_stands_still_stops_nobody() {
+async fn a_clock_that_stands_still_stops_no_client() {
     let (machine, server) = running().await;
     machine.clock.drift(-1_000_000);
     machine.serve(&server, 60_000, 10).await;

@@ -50,7 +50,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::LowersLate | Fault::StaleSaveCounts | Fault::NeverLowers => a_wrong_clock_at_boot,
         Fault::FailedSaveCounts | Fault::RefusesForEver => a_save_that_fails,
         Fault::LostClaimKeepsGate | Fault::LostForEver => a_claim_that_is_lost,
-        Fault::GivesPastItsHold => a_beat_that_nobody_answers,
+        Fault::GivesPastItsHold => a_beat_without_an_answer,
         Fault::RetakeForgetsPosition
         | Fault::RetakeWithoutSlack
         | Fault::RetakeForgetsReference
@@ -124,7 +124,7 @@ fn every_planted_fault_is_found() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-fn a_beat_that_nobody_answers() {
+fn a_beat_without_an_answer() {
     let mut small = Small::running();
     let clocks = |small: &Small| Clocks { boot_ns: small.boot_ns, raw_ns: small.boot_ns, wall_ms: small.wall_unix_ms };
     small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
@@ -501,6 +501,6 @@ fn with_a_keeper_that_leaves_the_door_open() {
 
 #[test]
 fn with_a_queue_without_bounds() {
-    fails(Fault::NobodyIsEldest, scenes::the_queue_is_bounded_and_nobody_starves);
-    fails(Fault::LetsEverybodyWait, scenes::the_queue_is_bounded_and_nobody_starves);
+    fails(Fault::NobodyIsEldest, scenes::the_queue_is_bounded_and_no_draw_starves);
+    fails(Fault::LetsEverybodyWait, scenes::the_queue_is_bounded_and_no_draw_starves);
 }

@@ -271,7 +271,7 @@ async fn twenty_busy_generators_save_as_often_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_of_300_ms_is_felt_by_nobody() {
+async fn a_sync_of_300_ms_delays_no_draw() {
     for (n, pause_ms) in [(1, 1000), (1, 1), (400, 1), (3, 7), (1, 60_000)] {
         let machine = Machine::new();
         let server = machine.settled().await;
@@ -705,7 +705,7 @@ async fn polls<T>(work: impl Future<Output = T>) -> (u128, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_refuses_those_who_wait() {
+async fn a_stop_refuses_waiting_draws() {
     let machine = Machine::new().with_shard_range(0);
     let server = machine.start().await;
     machine.borrow_all(&server).await;
@@ -798,7 +798,7 @@ async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_says_what_the_watermark_says() {
+async fn a_record_has_the_watermark_of_the_status() {
     let machine = Machine::new();
     let server = machine.settled().await;
     for _ in 0..100 {
@@ -863,7 +863,7 @@ async fn a_keeper_that_is_gone_closes_the_issuer() {
 }
 
 /// The first draw is not delayed for ever by clients that keep coming, and the number of waiting draws is bounded.
-pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
+pub(crate) async fn the_queue_is_bounded_and_no_draw_starves() {
     let mut machine = Machine::new().with_shard_range(3);
     machine.max_wait_ms = 500;
     let server = machine.settled().await;
@@ -896,7 +896,7 @@ pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_full_refuses_and_serves_the_eldest() {
-    the_queue_is_bounded_and_nobody_starves().await;
+    the_queue_is_bounded_and_no_draw_starves().await;
 }
 /// Another folder, no state at all, and a record that is older than the last IDs: with a right clock no ID repeats, at
 /// once or after a while, without load or at the borrow limit.

@@ -643,7 +643,7 @@ async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
 
 /// A found point is kept until a caller has received it, however many saves are dropped.
 #[tokio::test]
-async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
+async fn a_lost_claim_is_reported_although_the_save_that_found_it_was_dropped() {
     for dropped in 1..=3 {
         let dir = TempDir::new().unwrap();
         let mut first = claimed(dir.path()).await;
@@ -762,7 +762,7 @@ async fn a_folder_that_is_a_copy() {
 /// A record that is deleted or damaged under a running server has no owner: the server has newer numbers, and writes it
 /// again.
 #[tokio::test]
-async fn a_record_that_is_nobodys_is_replaced() {
+async fn a_record_without_an_owner_is_replaced() {
     let dir = TempDir::new().unwrap();
     let mut claim = claimed(dir.path()).await;
     fs::remove_file(state_file(dir.path())).unwrap();

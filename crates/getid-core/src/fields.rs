@@ -48,7 +48,7 @@ pub enum Role {
     Random,
     /// Fresh random bits for each ID.
     Noise,
-    /// The same value in each ID.
+    /// A constant: the same value in each ID.
     Constant(u64),
     /// A part of the server-id; several of them hold it together, the first its upper bits.
     Server,

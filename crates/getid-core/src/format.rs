@@ -19,7 +19,7 @@ pub const PREFIX_BYTES_MAX: usize = 64;
 /// The digits of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Radix {
-    /// `decimal`: the digits 0 to 9
+    /// `decimal`: the digits 0 to 9.
     Decimal,
     /// `hex`, small letters
     Hex,
@@ -29,7 +29,7 @@ pub enum Radix {
     Base36,
     /// `base58`, Bitcoin's: no 0, I, O and l
     Base58,
-    /// `base62`
+    /// `base62`: digits, capitals, small letters.
     Base62,
 }
 

@@ -30,14 +30,14 @@ pub enum Refusal {
     Busy {
         /// How far ahead of R the ID would lie, ms.
         ahead_ms: u64,
-        /// `id-max-borrow-ms`.
+        /// Largest allowed distance, ms (`id-max-borrow-ms`).
         max_borrow_ms: u64,
     },
     /// The queue is longer than the layout serves within `id-max-wait-ms`. Created by the owner of the queue.
     Overload {
         /// How long the draw would wait, ms.
         wait_ms: u64,
-        /// `id-max-wait-ms`.
+        /// Longest allowed wait, ms (`id-max-wait-ms`).
         max_wait_ms: u64,
         /// IDs requested in the last second.
         asked_per_s: u64,
@@ -48,7 +48,7 @@ pub enum Refusal {
     NamedOverload {
         /// How long the draw would wait, ms.
         wait_ms: u64,
-        /// `id-max-wait-ms`.
+        /// Longest allowed wait, ms (`id-max-wait-ms`).
         max_wait_ms: u64,
         /// IDs requested in the last second.
         asked_per_s: u64,
@@ -150,7 +150,7 @@ pub struct Overload {
     pub wait_ms: u64,
     /// How long a draw may wait, ms (`id-max-wait-ms`).
     pub max_wait_ms: u64,
-    /// [`Mint::late_ms`](crate::Mint::late_ms).
+    /// Distance of the first free slot past the borrow limit, ms: [`Mint::late_ms`](crate::Mint::late_ms).
     pub late_ms: u64,
     /// IDs requested in a second.
     pub asked_per_s: u64,

@@ -111,8 +111,8 @@ impl Scheme {
         Id::from_number(number)
     }
 
-    /// Removes the first eight slots of a reservation. Returns their IDs, and how many there were if fewer than eight.
-    /// Each equals [`Scheme::id`], but is computed over plain arrays, which become vector instructions.
+    /// Removes the first eight slots of a reservation, or all of fewer. Returns their IDs, and how many slots were
+    /// removed. Each ID equals [`Scheme::id`], but is computed over plain arrays, which become vector instructions.
     #[expect(clippy::inline_always, reason = "it is compiled for the processors that its caller is compiled for")]
     #[inline(always)]
     pub fn take_eight(&self, run: &mut Reservation) -> (Eight, usize) {

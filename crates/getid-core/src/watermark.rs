@@ -124,9 +124,9 @@ impl Watermark {
 
     /// Returns the watermark to save now, if a save is wanted; [`Watermark::begin`] begins it.
     ///
-    /// A save is wanted when a third of the possible lead is used up, half of it on an idle server: with the default
-    /// lead a write a second, two in three seconds when idle. At the watermark it is always wanted, unless one is in
-    /// flight or has just failed.
+    /// A save is wanted when a third of the possible lead is used up, half of it on an idle server. With the default
+    /// lead that is a write a second, two in three seconds when idle. At the watermark it is always wanted, unless one
+    /// is in flight or has just failed.
     ///
     /// `beat`: the claim must be kept by a save now.
     pub(crate) fn wanted(&self, progress: &Progress, boot_ns: u64, beat: bool) -> Option<Tick> {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_that_has_taken_its_claim_and_cannot_save_says_so() {
+    fn a_standby_that_has_taken_its_claim_and_cannot_save_reports_it() {
         let mut watermark = running();
         watermark.claim_retaken(Tick(20_000), Refusal::Standby("the first save is under way".into()));
         watermark.begin(point(Tick(20_000)), 1, 1);

@@ -2,8 +2,8 @@
 //!
 //! A database that fails over to a replica, or that is restored from a dump, loses its last writes. The server whose
 //! reservations are lost can see it; the other servers cannot, and would give its values again. So each server has a
-//! row in the store, and adds 1 to its beat there, regularly and with each reservation. Nothing here reads a clock or
-//! connects to a store: answers come in as values, and what to ask goes out as one. The rules:
+//! row in the store, and adds 1 to its beat there, regularly and with each reservation. The module has no clock and no
+//! connection: answers are arguments, and the next ask is a return value. The rules:
 //!
 //! 1. A reservation is done only if the server's row is live and its beat is not below the one that the server noted. A
 //!    store only ever goes back to a state that it had. So a beat that is not below its note proves that the store has

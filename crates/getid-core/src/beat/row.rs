@@ -89,7 +89,7 @@ pub struct ServerRow {
     pub beat: u64,
     /// The latest round that this server has acknowledged.
     pub acknowledged: u64,
-    /// Whether the server beats, has stopped, or must be waited for.
+    /// State of the server: it decides whether other servers wait for it.
     pub state: ServerState,
     /// Where an operator finds the server, such as `server-id 3 on web-7`.
     pub address: String,

@@ -273,7 +273,8 @@ impl Claimant {
         let went_back = (found < holder.stamp.beat || (found == holder.stamp.beat && seen.stamp != holder.stamp))
             && !planted(Fault::LowerBeatIsAccepted);
         if is_mine && !went_back {
-            // The write was not done, or an earlier one was done late: the record counts, but grants no hold.
+            // The write was not done, or an earlier one was done late: its stamp counts, but it does not extend the
+            // hold.
             self.noted_beat = noted.max(found);
             self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
             return Event::Again;
@@ -414,8 +415,9 @@ impl Claimant {
         self.watch()?.clock_gap_ms(now, self.options.epoch)
     }
 
-    /// Returns how far a standby's wall clock is from the record's time, ms, if that is too far to take the claim, also
-    /// while another process has it ([`Waiting::Apart`]). `None`: it is near enough, or unknown.
+    /// Returns how far a standby's wall clock is from the record's time, ms, if that is too far to take the claim
+    /// ([`Waiting::Apart`]). It is known also while another process has the claim. `None`: it is near enough, or
+    /// unknown.
     pub fn apart_by_ms(&self, now: Clocks) -> Option<i64> {
         let watch = self.watch()?;
         let seen = watch.seen();

@@ -72,8 +72,8 @@ impl Declaration {
         self.words(Words::Declared)
     }
 
-    /// Returns the part that must be equal on all servers of a fleet: [`Declaration::declared_text`] with a `*` for the
-    /// value of each constant, and without values of drawn fields. Those may differ by server.
+    /// Returns the part that must be equal on all servers of a fleet. It is [`Declaration::declared_text`] with a `*`
+    /// for the value of each constant, and without values of drawn fields. Those may differ by server.
     pub fn common_text(&self) -> String {
         self.words(Words::Common)
     }
@@ -163,8 +163,8 @@ impl Declaration {
         self.layout.fields().iter().filter(is_servers).map(|field| field.bits).sum()
     }
 
-    /// Returns true if several servers with this declaration could give the same ID, apart from `one-server`: it has no
-    /// server-id of `id_range` bits, and nothing in it is random.
+    /// Returns true if several servers with this declaration could give the same ID, apart from `one-server`. Then it
+    /// has no server-id of `id_range` bits, and nothing in it is random.
     pub fn is_same_on_servers(&self, id_range: u32) -> bool {
         if planted(Fault::ServersShareLayout) {
             return false;
@@ -246,7 +246,7 @@ impl Declaration {
     }
 }
 
-/// Returns true if a path of the HTTP port has another meaning with this name: `-` is the unnamed generator there, and
+/// Returns true if a path of the HTTP port has another meaning with this name. There `-` is the unnamed generator, and
 /// clients and proxies remove `.` and `..` from a path. No new generator, sequence or worker pool may have it.
 pub fn is_reserved_name(name: &str) -> bool {
     matches!(name, "-" | "." | "..")

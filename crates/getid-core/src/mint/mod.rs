@@ -480,7 +480,7 @@ impl Mint {
 
     /// Records that the claim was lost and taken again, with `found` on the disk. Ends a save in flight.
     ///
-    /// Another server may have given IDs in between, so the mint continues as at a start: R is at least the one found,
+    /// Another server may have given IDs in between, so the mint continues as at a start. R is at least the one found,
     /// and P at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that has not noticed yet that
     /// it has lost its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {

@@ -24,7 +24,7 @@ pub fn is_sequence_name(name: &str) -> bool {
 
 /// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of that period.
 ///
-/// As text `name`, or `name@period`: no name has an `@`.
+/// Its text is `name`, or `name@period`: no name has an `@`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Box<str>);
 

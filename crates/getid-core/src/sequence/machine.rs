@@ -763,8 +763,8 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Skips the values up to `last`, if all of the row's end is held here, so that no other server has a part in it:
-    /// only for a store that is not shared. Returns false, and changes nothing, if it is not.
+    /// Skips the values up to `last`, if all of the row's end is held here and no other server has a part in it. Only
+    /// for a store that is not shared. Returns false, and changes nothing, if it is not.
     pub fn skip_to(&mut self, last: i64) -> bool {
         let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
         let is_own = self.version.get().is_some() && matches!(self.asking, Asking::Idle);

@@ -67,9 +67,9 @@ impl Rate {
         self.per_ms.map(|per_ms| f64::from(per_ms) * 1000.0)
     }
 
-    /// Returns a forecast of the values used in the next `ms` milliseconds: the first 10 s at the rate of the last 10
-    /// s, the rest at the average of the last 5 minutes, if that is lower. So a burst of seconds does not reserve
-    /// values for minutes.
+    /// Returns a forecast of the values used in the next `ms` milliseconds. The first 10 s count at the rate of the
+    /// last 10 s, the rest at the average of the last 5 minutes, if that is lower. So a burst of seconds does not
+    /// reserve values for minutes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

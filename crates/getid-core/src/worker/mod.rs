@@ -70,9 +70,9 @@ impl Pool {
         Pool { opens_ms, longest_ms }
     }
 
-    /// Returns the pool as open at once, if the operator declares that no id of it was ever leased; `None` if it is
-    /// open already: then it stays as it is. `writes` counts the writes of its record, `leased` the ids with stored
-    /// leases.
+    /// Returns the pool as open at once, if the operator declares that no id of it was ever leased. Returns `None` if
+    /// it is open already: then it stays as it is. `writes` counts the writes of its record, `leased` the ids with
+    /// stored leases.
     ///
     /// The record of a new pool is written once, and again only after leases have changed, `longest` was raised or the
     /// store went back.
@@ -141,8 +141,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns true if a holder may be making IDs by the lease, or may do so again without a request: R has not reached
-    /// its end, and it was not released.
+    /// Returns true if a holder may make IDs by the lease, or may do so again without a request. That is so until R
+    /// reaches its end or it is released.
     pub fn is_live(&self, now_ms: u64) -> bool {
         self.state != LeaseState::Released && now_ms < self.not_after_ms
     }

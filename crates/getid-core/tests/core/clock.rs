@@ -616,7 +616,7 @@ fn a_fault_ends_a_held_jump() {
 }
 
 #[test]
-fn a_held_jump_that_shrinks_is_told() {
+fn a_held_jump_that_shrinks_is_reported() {
     let mut scene = Scene::running(T0);
     scene.pass(1000).step_wall(2 * HOUR).pass(1000).step_wall(-HOUR).pass(100);
     let by_ms = (2 * HOUR).cast_unsigned();
@@ -640,7 +640,7 @@ fn ahead_ends_the_slew() {
 }
 
 #[test]
-fn a_second_smaller_set_back_is_told() {
+fn a_second_smaller_set_back_is_reported() {
     let mut scene = Scene::running(T0);
     scene.pass(1000).step_wall(-MIN).pass(5 * MIN).step_wall(-1000).pass(100);
     assert_eq!((scene.events.len(), scene.clock.rollbacks()), (2, 2));

@@ -264,7 +264,7 @@ fn thirty_mistakes_are_thirty_sentences() {
 }
 
 #[test]
-fn a_server_is_told_by_its_fields() {
+fn servers_differ_by_their_fields() {
     for (text, bits, by_hand, is_same_of_3_bits) in [
         ("t twitter", 10, 0, false),
         ("t twitter worker 1 datacenter 2", 10, 2, false),

@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn errors_of_fields_are_told_together() {
+fn errors_of_fields_are_reported_together() {
     let field = |name: &str, bits, role| Field { name: name.to_owned(), bits, role };
     let fields = vec![
         field("a", 1, Role::Constant(2)),

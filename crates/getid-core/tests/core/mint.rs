@@ -202,7 +202,7 @@ fn a_larger_b_of_the_record_is_the_limit_until_it_is_passed() {
 
 /// R is where the last life left it, idle or not: P does not slip below R + B while the clock is behind.
 #[test]
-fn a_start_behind_the_record_does_not_slip_while_nobody_asks() {
+fn a_start_behind_the_record_does_not_slip_while_no_id_is_drawn() {
     for idle_ms in [10, 1000, 2000, 3000, 3300, 10_000] {
         let found = point(T0 + HOUR, T0 + HOUR);
         let mut scene = Scene::start(Some(found), Limits::default());
@@ -255,7 +255,7 @@ fn one_write_a_second_when_busy_and_fewer_when_idle() {
 }
 
 #[test]
-fn a_sync_of_300_ms_is_felt_by_nobody() {
+fn a_sync_of_300_ms_delays_no_draw() {
     // Twice the layout's rate, until the borrow limit is near.
     let mut scene = Scene::running(Limits::default());
     scene.sync_ms = 300;
@@ -398,7 +398,7 @@ fn a_draw_of_one_more_than_half_the_limit_is_cut() {
 }
 
 #[test]
-fn a_wait_says_when_to_come_again_and_not_for_each_slot() {
+fn a_wait_lasts_for_several_slots() {
     let layout = Layout::new(Epoch::DEFAULT, 2, 0, 19).expect("adds up");
     let mut scene = Scene::start_at(T0.cast_signed(), None, layout, Limits::default());
     scene.pass(10);
@@ -453,7 +453,7 @@ fn policy_error_refuses_what_does_not_fit_and_nothing_else() {
 }
 
 #[test]
-fn policy_error_says_busy_and_uses_no_slot() {
+fn policy_error_returns_busy_and_uses_no_slot() {
     let mut scene = Scene::running(ERROR);
     loop {
         match scene.draw(512) {
@@ -795,7 +795,7 @@ fn set_back_while_running_costs_a_tenth_of_the_rate() {
 }
 
 #[test]
-fn status_tells_what_is_borrowed() {
+fn status_shows_the_borrowed_time() {
     let mut scene = Scene::running(Limits::default());
     scene.pass(2000);
     for _ in 0..1000 {

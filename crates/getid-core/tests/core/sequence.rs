@@ -68,7 +68,7 @@ pub(crate) fn a_range_over_two_segments_is_taken_only_if_they_adjoin() {
 }
 
 #[test]
-pub(crate) fn with_cache_0_a_fetch_is_for_those_who_had_come_before_it() {
+pub(crate) fn with_cache_0_a_fetch_is_for_draws_that_came_before_it() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(2)], 1);
     assert_eq!(sequence.begin_fetch(0, &POLICY), Some(Fetch { values: 2, floor: 0 }));
@@ -155,7 +155,7 @@ pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
 }
 
 #[test]
-pub(crate) fn who_waits_is_served_in_rounds_and_nobody_passes() {
+pub(crate) fn waiting_draws_are_served_in_rounds_and_none_passes() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(200)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -323,7 +323,7 @@ pub(crate) fn one_is_small() {
 const AT_ONCE: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Error };
 
 #[test]
-pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {
+pub(crate) fn a_store_that_is_back_is_noticed_though_no_draw_may_wait_for_it() {
     let mut sequence: Sequence<u32> = Sequence::new(0);
     let waiter = sequence.join(vec![ones(1)], 1);
     for now_ms in [0, 100, 300, 700, 1500] {
@@ -340,7 +340,7 @@ pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {
 }
 
 #[test]
-pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_who_asks() {
+pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_draw() {
     let mut sequence = holding(2, 101);
     let large = Ask { values: 500, times: 1 };
     let mut runs = Vec::new();
@@ -365,7 +365,7 @@ pub(crate) fn with_policy_error_a_sequence_at_its_max_goes_on_once_it_was_given_
 }
 
 #[test]
-pub(crate) fn a_ticket_of_one_that_was_served_is_nobody_elses() {
+pub(crate) fn a_ticket_of_a_served_draw_is_not_used_again() {
     let mut sequence = Sequence::new(0);
     let first = sequence.join(vec![ones(1)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -417,7 +417,7 @@ pub(crate) fn with_cache_0_nothing_of_an_earlier_cache_is_given() {
 }
 
 #[test]
-pub(crate) fn a_raise_is_in_force_whatever_the_generation_says() {
+pub(crate) fn a_raise_is_in_force_with_any_generation() {
     // A store that lost a raise repeats its generations: 1 was the lost one, and is the new one.
     let mut sequence = holding(2, 100);
     sequence.note_given(50);
@@ -441,7 +441,7 @@ pub(crate) fn a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end()
 }
 
 #[test]
-pub(crate) fn an_answer_that_nobody_waits_for_is_not_used() {
+pub(crate) fn an_answer_without_a_fetch_is_not_used() {
     let mut sequence: Sequence<u32> = Sequence::new(0);
     sequence.join(vec![ones(1)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -465,7 +465,7 @@ pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
 }
 
 #[test]
-pub(crate) fn what_a_kill_would_skip_is_told() {
+pub(crate) fn the_status_shows_the_values_that_a_kill_would_skip() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(10), Ask { values: 50, times: 1 }], 1);
     let fetch = sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -497,7 +497,7 @@ fn a_segment_does_not_grow_because_the_one_before_was_thrown_away() {
 
 /// Dropped at 1200 and created again from 5, while a fetch of the old row was on its way, whose verdict comes late.
 #[test]
-fn a_row_that_was_made_anew_begins_where_it_says() {
+fn a_row_that_was_created_again_begins_at_its_start() {
     let mut sequence = holding(2, 101);
     sequence.set_generation(0, 2);
     assert!(sequence.begin_fetch(5, &POLICY).is_some());

@@ -65,7 +65,7 @@ fn a_name_has_its_id_back_only_when_that_is_free() {
 }
 
 #[test]
-fn a_pool_that_is_used_up_says_who_holds_it() {
+fn a_pool_that_is_used_up_names_its_holders() {
     let mut leases = Leases::new();
     for (number, name) in [(1, "api"), (2, "api"), (3, ""), (4, "cron")] {
         lease(&mut leases, name, number, NOW + number).unwrap();
@@ -97,7 +97,7 @@ fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
 }
 
 #[test]
-fn a_pool_that_is_said_to_be_new_opens_at_once_unless_its_records_say_otherwise() {
+fn a_pool_that_is_declared_new_opens_at_once_unless_its_records_contradict() {
     let pool = Pool::opened(&RULES, None, NOW);
     let opened = pool.opened_as_new(1, 0, NOW + 1).unwrap().unwrap();
     assert_eq!(opened, Pool { opens_ms: NOW + 1, ..pool });
@@ -153,7 +153,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn a_lease_never_reaches_farther_than_the_pool_says_and_never_shrinks() {
+fn a_lease_never_reaches_past_the_pools_longest_and_never_shrinks() {
     let mut leases = Leases::new();
     let (id, held) = lease(&mut leases, "a", 1, NOW).unwrap();
     let renewed = held.renewed(&RULES, id, token(1), Some(NOW + 29_999), NOW).unwrap();

@@ -121,7 +121,7 @@ fn slow_clocks_of_a_holder_and_fast_ones_of_a_standby() {
 }
 
 #[test]
-fn nobody_was_silent_while_the_store_stood_still() {
+fn no_server_was_silent_while_the_store_stood_still() {
     for seed in 0..SCENES {
         story::store_that_stands_still(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }

@@ -150,7 +150,7 @@ fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
 }
 
 #[test]
-fn nothing_is_saved_for_a_mint_that_was_not_told_of_the_term() {
+fn nothing_is_saved_for_a_mint_with_an_older_term() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(99, 1))));
     let old = save(&machine);
     while !machine.is_holder() {
@@ -420,7 +420,7 @@ fn silence_goes_by_the_slower_clock() {
 }
 
 #[test]
-fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
+fn an_unknown_takeover_is_settled_by_reading() {
     for was_done in [false, true] {
         let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
         store.serves(&mut machine, at(0), Ask::Watch);
@@ -552,7 +552,7 @@ fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
 }
 
 #[test]
-fn nobody_takes_what_is_moved() {
+fn a_moved_claim_is_not_taken() {
     for seen in [held(2, 41), released(2, 41), held(1, 41)] {
         let mut store = Store(Some(Seen { is_moved: true, is_this_folder: true, ..seen }));
         let mut machine = claimant(1);
@@ -667,7 +667,7 @@ fn a_record_that_is_gone_is_lost() {
 // Rule 7: the store is away; the same machine again.
 
 #[test]
-fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
+fn a_holder_continues_when_the_store_is_back_and_no_server_was_faster() {
     let (mut machine, mut store) = holder(1, 0);
     for ms in (500..60_000).step_by(500) {
         let answer = if ms % 1000 == 0 { Wrote::Unknown } else { Wrote::NotDone };
@@ -791,9 +791,9 @@ fn scene(fault: Fault) -> Option<fn()> {
             a_hold_lasts_three_quarters_of_the_time_out_from_the_sending
         }
         Fault::CutOffCountsAsSilence => time_in_which_it_could_not_read_is_no_silence,
-        Fault::UnknownTakeoverCounts => a_takeover_of_which_nobody_knows_is_settled_by_reading,
+        Fault::UnknownTakeoverCounts => an_unknown_takeover_is_settled_by_reading,
         Fault::LowerBeatIsAccepted => a_lower_beat_is_refused,
-        Fault::ResumesWhereItWas => a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster,
+        Fault::ResumesWhereItWas => a_holder_continues_when_the_store_is_back_and_no_server_was_faster,
         Fault::TakesBackAtOnce => a_claim_that_was_taken_away_is_not_taken_back_at_once,
         _ => return None,
     })

@@ -219,7 +219,7 @@ fn a_closed_mint_has_no_lane() {
 }
 
 #[test]
-fn what_the_lane_gave_is_told() {
+fn ids_from_the_lane_are_counted() {
     let mut beside = at_ease();
     let before = beside.scene.mint.status(beside.scene.boot_ns);
     let ids: u32 = (1..=100).filter_map(|n| beside.draw(n)).map(|drawn| drawn.len).sum();

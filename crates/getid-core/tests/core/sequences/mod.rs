@@ -131,17 +131,17 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::FailingStoreIsWaitedFor | Fault::NoBackOff | Fault::RetriesByDemand => {
             sequence::after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits
         }
-        Fault::FloorIsForgotten => sequence::with_cache_0_a_fetch_is_for_those_who_had_come_before_it,
-        Fault::LargeOneIsServedWhole => sequence::who_waits_is_served_in_rounds_and_nobody_passes,
+        Fault::FloorIsForgotten => sequence::with_cache_0_a_fetch_is_for_draws_that_came_before_it,
+        Fault::LargeOneIsServedWhole => sequence::waiting_draws_are_served_in_rounds_and_none_passes,
         Fault::MaxRefusesEverybody => sequence::at_the_max_those_are_served_for_whom_there_is_enough,
-        Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_who_asks,
-        Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_whatever_the_generation_says,
+        Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_draw,
+        Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_with_any_generation,
         Fault::OneServerHoldsTheRest => sequence::near_the_max_a_server_reserves_an_eighth_of_the_rest,
         Fault::SegmentsDoNotGrow => sequence::from_idle_to_200000_a_second_takes_few_fetches,
-        Fault::NothingIsFetchedAhead => rules::a_load_that_grows_tenfold_a_second_makes_nobody_wait,
+        Fault::NothingIsFetchedAhead => rules::a_load_that_grows_tenfold_a_second_makes_no_draw_wait,
         Fault::SkipGoesBack => sequence::a_set_below_what_others_had_is_refused,
         Fault::SkipsWhatOthersHave => sequence::a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end,
-        Fault::UninvitedAnswerIsUsed => sequence::an_answer_that_nobody_waits_for_is_not_used,
+        Fault::UninvitedAnswerIsUsed => sequence::an_answer_without_a_fetch_is_not_used,
         Fault::VerdictIsNotBelieved => sequence::at_its_max_it_refuses_and_gives_what_is_left,
         Fault::VerdictKeepsValues => sequence::what_is_held_of_a_row_that_is_gone_is_not_given,
         _ => return None,

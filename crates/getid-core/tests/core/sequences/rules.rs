@@ -311,7 +311,7 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
 
 /// With a store 5 to 50 ms away: the load grows from 10 a second to 100,000, and stays there.
 #[test]
-pub(super) fn a_load_that_grows_tenfold_a_second_makes_nobody_wait() {
+pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
     for took_ms in [5, 20, 50] {
         let mut small = Small::new();
         let mut a = server();
