@@ -43,7 +43,7 @@ listed! {
         ServesThoseWhoCameLater,
         /// A sequence continues with its segments though its row was raised.
         GenerationIsIgnored,
-        /// A segment is put behind one that it does not adjoin, as if both were one range.
+        /// A segment is merged with one that it does not adjoin.
         JoinsWhatDoesNotAdjoin,
         /// Held values of a row that is gone, or went back, are given.
         VerdictKeepsValues,
@@ -69,9 +69,9 @@ listed! {
         OneServerHoldsTheRest,
         /// A request that may not wait is no reason for a fetch.
         RefusedDrawWantsNothing,
-        /// A verdict of the store is never asked for again.
+        /// A verdict of the store is used for ever.
         VerdictLastsForEver,
-        /// A verdict of the store is asked for with each request.
+        /// The store is asked again with each request after a verdict.
         VerdictIsNotBelieved,
         /// Requests wait for a store that has failed for long.
         FailingStoreIsWaitedFor,
@@ -115,7 +115,7 @@ listed! {
         NoBoundOnJumps,
         /// A clock that cannot be read counts as one at zero.
         FailedReadingCounts,
-        /// A clock that is absurd leaves the gate open.
+        /// A clock out of all bounds leaves the gate open.
         FaultKeepsGate,
         /// A start with a record begins at the watermark found, even if the record is old.
         StartsAtWatermark,
@@ -268,7 +268,7 @@ listed! {
         JoinsWithoutComparing,
         /// A round is complete as soon as it has begun.
         NobodyIsAwaited,
-        /// A server reserves after a round without a beat of its own.
+        /// A server reserves after a round without having beaten once more.
         ClearedWithoutABeat,
         /// A server that notes call live ages while its observer is in doubt.
         AgesInDoubt,

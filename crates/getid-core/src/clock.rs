@@ -3,7 +3,7 @@
 //! IDs follow the wall clock, but wall clocks are set back, leap, and are wrong at boot. The reference clock R starts
 //! at the wall clock W, is carried on by a clock that counts time since boot (suspend included), and is pulled to W:
 //!
-//! - W behind: R goes on at 90 % of real speed until W has caught up.
+//! - W behind: R continues at 90 % of real speed until W has caught up.
 //! - W ahead by up to `id-max-clock-jump-ms`: followed at once. By more: once the jump has lasted for ten minutes, and
 //!   never by more than 400 days. One bad NTP answer would burn years of IDs; a machine that was paused is really that
 //!   late.
@@ -320,7 +320,7 @@ impl ReferenceClock {
                 Some(ClockFault::BeforeEpoch { wall_unix_ms, epoch_unix_ms: Tick(0).unix_ms(self.epoch) })
             }
             Some(found) => {
-                // A server that has been up and idle for 401 days is not absurd.
+                // A server that has been up and idle for 401 days is within bounds.
                 let reach = found.0 + JUMP_MS_MAX + self.lived_ns / NS_PER_MS;
                 (wall_ms > i128::from(reach))
                     .then_some(ClockFault::FarPastRecord { wall_unix_ms, record_unix_ms: found.unix_ms(self.epoch) })

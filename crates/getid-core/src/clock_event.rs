@@ -13,7 +13,7 @@ pub const JUMP_MS_MAX: u64 = 400 * 86_400_000;
 /// A change of the wall clock: one log line each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockEvent {
-    /// The wall clock is behind R: R goes on at 90 % until it has caught up.
+    /// The wall clock is behind R: R continues at 90 % until it has caught up.
     SetBack {
         /// Distance behind, ms.
         by_ms: u64,

@@ -46,7 +46,7 @@ use crate::time::{Slot, Tick};
 use crate::watermark::{Progress, SAVE_SLACK_MS, Watermark};
 use lines::Lines;
 
-/// Part of a draw for which a wait at the borrow limit lasts, ms: a draw does not return for every slot.
+/// Slots for which a draw at the borrow limit waits at once, in ms of slots: it is not woken for every slot.
 const WAIT_MS_MAX: u64 = 10;
 
 /// Shortest wait, ns: timers have whole ms.

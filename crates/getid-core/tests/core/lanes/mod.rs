@@ -259,7 +259,7 @@ fn taken(drawn: Reservation) -> (u64, u32, u64) {
     (drawn.first.0, drawn.len, drawn.count % 1024)
 }
 
-/// Draws on the lane, and from a mint that had none.
+/// Draws on the lane, and from a copy of the mint without one; both must agree. Returns whether the lane allowed it.
 fn draws_the_same(beside: &mut Beside, n: u32) -> Result<bool, TestCaseError> {
     let mut alone = Scene { mint: beside.scene.mint.clone(), events: vec![], ..beside.scene };
     if let Some((position, _)) = beside.open {
