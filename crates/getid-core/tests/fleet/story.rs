@@ -330,7 +330,7 @@ pub(crate) fn slow_holder_and_fast_standby(seed: u64) -> Result<(), String> {
     world.run(now_ns + rest_ns)?;
     world.servers[holder].cut_to_ns = now_ns + 60_000 * MS;
     world.run(now_ns + 6000 * MS)?;
-    if world.servers[standby].claimant.is_holder() { Ok(()) } else { Err("nobody has taken over".to_owned()) }
+    if world.servers[standby].claimant.is_holder() { Ok(()) } else { Err("no server has taken over".to_owned()) }
 }
 
 /// The store stands still for longer than the time-out: no server was silent, and the holder has the claim afterwards.

@@ -179,7 +179,7 @@ fn a_give_back_that_is_repeated_takes_nothing() {
     assert_eq!(small.incr_by(&mut a, 50), Ok(50));
     let end = small.row().next;
     let statement = give_back(&mut a).expect("a part");
-    assert!(give_back(&mut a).is_none(), "a sequence says it once");
+    assert!(give_back(&mut a).is_none(), "a sequence gives back once");
     small.does(&statement);
     assert_eq!(small.row().next, 51);
     let values = u32::try_from(end - 51).expect("few");
