@@ -419,7 +419,7 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
             });
             pass(500 + offset_ms).await;
 
-            first.disk.lose_claim("the folder was made anew");
+            first.disk.lose_claim("the folder was created again");
             let second = Machine {
                 clock: first.clock.clone(),
                 disk: SimDisk::new(9),

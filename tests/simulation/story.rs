@@ -361,7 +361,7 @@ impl Story {
         // The folder was only moved away, and the second server's record is never found.
         let comes_back = self.rng.one_in(3);
         let moved = text.clone();
-        self.machine.disk.lose_claim("the folder was made anew");
+        self.machine.disk.lose_claim("the folder was created again");
         let mut left = match self.rng.below(3) {
             0 => None,
             // The lock was deleted, or all was copied back.
