@@ -1,5 +1,5 @@
-//! The words of the lane: the issuer's own source under shuttle, which picks which thread goes on at each of them; and
-//! real threads beside a real keeper.
+//! The words of the lane: the issuer's own source under shuttle, which picks the next thread at each of them; and real
+//! threads beside a real keeper.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -15,7 +15,7 @@ use crate::roomy::roomy_issuer;
 use crate::time::{Issuer, Next};
 use crate::{MS, SharedClock, WALL_UNIX_MS, check_orders, must_find, orders};
 
-/// It stands still unless it is moved.
+/// A clock that stands still unless it is moved.
 #[derive(Clone)]
 struct StillClock(Arc<AtomicU64>);
 
@@ -29,7 +29,7 @@ impl Clock for StillClock {
     }
 }
 
-/// A server that has given one ID and may give 4 slots a ms; a claim that keeps nothing.
+/// A server that has given one ID and may give 4 slots a ms; a claim that stores nothing.
 struct Scene {
     issuer: Arc<Issuer<StillClock>>,
     clock: StillClock,
@@ -71,13 +71,13 @@ impl Scene {
     }
 }
 
-/// Three draws of one thread after another, and what they got.
+/// Starts a thread with three draws, one after another, and returns their results.
 fn drawing(issuer: &Arc<Issuer<StillClock>>, of: [u32; 3]) -> thread::JoinHandle<Vec<Reservation>> {
     let issuer = Arc::clone(issuer);
     thread::spawn(move || of.into_iter().filter_map(|n| issuer.try_draw(n).expect("no refusal")).collect())
 }
 
-/// No slot is given twice, each thread's ascend, and the random cycle goes on by one for each ID.
+/// Checks that no slot is given twice, each thread's ascend, and the random cycle advances by one for each ID.
 fn judge(drawn: &[Vec<Reservation>]) -> u64 {
     let mut all = drawn.concat();
     for each in drawn {
@@ -92,7 +92,7 @@ fn judge(drawn: &[Vec<Reservation>]) -> u64 {
     all.iter().map(|piece| u64::from(piece.len)).sum()
 }
 
-/// Threads that draw, beside one that does all that is done under the lock.
+/// Threads that draw, beside a thread that does all work under the lock.
 fn draws_beside_the_keeper() {
     let mut scene = Scene::new(20);
     let issuer = Arc::clone(&scene.issuer);
@@ -127,8 +127,8 @@ fn draws_beside_the_last_act() {
     }
 }
 
-/// Who comes while others wait does not get what they wait for.
-fn nobody_passes_who_waits() {
+/// A draw that comes while others wait does not get their slots.
+fn no_draw_passes_the_waiting_ones() {
     let mut scene = Scene::new(3);
     let issuer = Arc::clone(&scene.issuer);
     let waiting = Arc::clone(&issuer);
@@ -145,7 +145,7 @@ fn nobody_passes_who_waits() {
     }
     let mut small = None;
     for _ in 0..40 {
-        // Time makes room, and before anybody is served one more comes.
+        // Time makes room, and before a waiting draw is served another one comes.
         scene.clock.0.fetch_add(MS, SeqCst);
         let waited = issuer.status().waiting == 1;
         if waited {
@@ -162,7 +162,7 @@ fn nobody_passes_who_waits() {
 const SCENES: [(&str, fn()); 3] = [
     ("draws beside the keeper", draws_beside_the_keeper),
     ("draws beside the last act", draws_beside_the_last_act),
-    ("nobody passes who waits", nobody_passes_who_waits),
+    ("no draw passes the waiting ones", no_draw_passes_the_waiting_ones),
 ];
 
 #[test]
@@ -178,7 +178,7 @@ fn faults_of_sharing_are_found() {
     for fault in [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LaneIsNotCounted] {
         must_find(fault, draws_beside_the_keeper);
     }
-    must_find(Fault::LanePassesTheQueue, nobody_passes_who_waits);
+    must_find(Fault::LanePassesTheQueue, no_draw_passes_the_waiting_ones);
 }
 
 /// Any 1024 IDs in a row carry each random value once, whichever threads drew them and however often the keeper closed
@@ -194,7 +194,7 @@ fn real_threads_go_on_with_one_random_cycle() {
     let issuer = roomy_issuer(&runtime, clock, Identity { server_id: 1, layout }, 60_000);
     let is_over = AtomicBool::new(false);
     let drawn: Vec<Reservation> = std::thread::scope(|scope| {
-        // Time is pushed on by whoever waits for it, so the keeper has no pause.
+        // Waiting threads push time on, so the keeper has no pause.
         scope.spawn(|| {
             runtime.block_on(async {
                 while !is_over.load(SeqCst) {

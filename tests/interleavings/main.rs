@@ -1,26 +1,26 @@
-//! The concurrent draw, checked by all its interleavings.
+//! The concurrent draw, checked over all its interleavings.
 //!
-//! What threads do together under the lock is little: the mint, and one counter beside it. So the steps between which
-//! another thread may run are few, and instead of a model checker's clever search all orders are tried: draws, the
-//! keeper's saves (begun, landed on the disk, succeeded, failed), ticks of the clock, and after each step the question
-//! what a crash now would leave.
+//! Threads share little work under the lock: the mint, and one counter beside it. So there are few steps between which
+//! another thread may run, and all orders are tried instead of a model checker's selection: draws, the keeper's saves
+//! (begun, landed on the disk, succeeded, failed), ticks of the clock, and after each step the state that a crash would
+//! leave.
 //!
-//! Checked in every state that can be reached: no two draws overlap, their order is the real-time order, no tick at or
-//! past R + B or what the disk may hold.
+//! Checked in every reachable state: no two draws overlap, their order is the real-time order, no tick is at or past R
+//! + B or a watermark that the disk may hold.
 //!
-//! The queue is more: seats, wakers, and whoever comes by serves. So its own source is run under shuttle (`mod queue`),
-//! and so is the lane, by which draws go without the lock (`mod lanes`). What a draw by the lane comes to when it
-//! stands still between any two of its steps is searched in `getid-core`: `core::lanes::model`.
+//! The queue is more complex: seats, wakers, and every draw serves others. So its own source runs under shuttle (`mod
+//! queue`), and so does the lane, on which draws take no lock (`mod lanes`). Pauses between any two steps of a draw on
+//! the lane are searched in `getid-core`: `core::lanes::model`.
 //!
-//! At the end, real threads hammer a real issuer for a moment.
+//! At the end, real threads use a real issuer for a moment.
 //!
-//! This is a binary of its own because that source names what it uses by `crate::...`, and so these names must be found
-//! at the root.
+//! This is a separate binary because that source names its imports by `crate::...`, so these names must be found at the
+//! root.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-// The names by which the issuer's source, below, knows the rest of the crate.
+// The names by which the issuer's source, below, imports the rest of the crate.
 use getid::{claim, system};
 
 use getid::claim::Identity;
@@ -33,7 +33,7 @@ mod lanes;
 #[path = "../support/roomy.rs"]
 mod roomy;
 
-/// The issuer with other locks.
+/// The issuer with shuttle's locks.
 #[path = "../../src/generators/time/mod.rs"]
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "the crate's own source, of which this uses a part")]
 mod time;
@@ -48,17 +48,17 @@ mod sync {
     }
 }
 
-/// Orders of threads that are tried for each scene; `GETID_SIM_ORDERS` is another number.
+/// Returns the number of thread orders to try for each scene, or `GETID_SIM_ORDERS`.
 fn orders() -> usize {
     std::env::var("GETID_SIM_ORDERS").map_or(100, |text| text.parse().expect("GETID_SIM_ORDERS: a number"))
 }
 
-/// Plays a scene under so many orders of threads, from a seed: `SHUTTLE_RANDOM_SEED`, or the same in each run.
+/// Plays a scene under this number of thread orders, from a seed: `SHUTTLE_RANDOM_SEED`, or the same in each run.
 fn check_orders(scene: fn(), orders: usize) {
     shuttle::check_random_with_seed(scene, 1, orders);
 }
 
-/// Plays the scene that is for a fault with the fault planted, which must fail it.
+/// Plays a fault's scene with the fault planted, and checks that it fails.
 fn must_find(fault: Fault, scene: fn()) {
     let played = std::panic::catch_unwind(|| {
         let _planted = plant(fault);
@@ -71,27 +71,27 @@ const MS: u64 = 1_000_000;
 /// 2026-01-01.
 const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 
-/// What the threads still have to do, and what was seen. Copied at every fork in the road.
+/// The remaining work of the threads, and the results so far. Copied at every branch.
 #[derive(Clone)]
 struct World {
     mint: Mint,
     limits: Limits,
     shard_bits: u32,
     now_ns: u64,
-    /// What the disk may hold: the old and, while a save is in flight or has failed, the new.
+    /// Points that the disk may hold: the old one and, while a save is in flight or has failed, the new one.
     disk: Vec<SavePoint>,
     saving: Option<SavePoint>,
     landed: bool,
-    /// Slots given so far, in order.
+    /// End of the slots given so far.
     end: u64,
-    /// IDs that each thread's draws ask for, still to come.
+    /// Numbers of IDs of each thread's draws, still to come.
     draws: [Vec<u32>; 2],
     saves: u32,
     ticks: u32,
     given: u64,
 }
 
-/// Counts states, so that a model in which nothing happens does not pass for a proof.
+/// Counts states, so that a model without events does not pass for a proof.
 #[derive(Default, Debug)]
 struct Seen {
     states: u64,
@@ -105,7 +105,7 @@ impl World {
         let layout = Layout::new(Layout::default().epoch(), 21 - shard_bits, shard_bits, 0).expect("21");
         let reading = Reading { wall_unix_ms: WALL_UNIX_MS, boot_ns: 0 };
         let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
-        // The last life stopped where the clock is.
+        // The last life stopped at the clock.
         let found = SavePoint { watermark: now, reference: now, max_borrow_ms: 0 };
         let mint = Mint::new(layout, limits, Some(found), reading);
         World {
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Every step that some thread could take next; each makes a world of its own.
+    /// Explores every step that some thread could take next; each creates a new world.
     fn explore(&self, seen: &mut Seen) {
         seen.states += 1;
         let mut stuck = true;
@@ -162,7 +162,7 @@ impl World {
                         world.mint.saved(point);
                     });
                 } else {
-                    // The rename: from here on the disk may hold either.
+                    // The rename: from here on the disk may hold either point.
                     step(&|world, _| {
                         world.disk.push(point);
                         world.landed = true;
@@ -216,15 +216,15 @@ fn check_all_orders(shard_bits: u32, limits: Limits, draws: [Vec<u32>; 2]) -> Se
 #[test]
 fn every_order_of_draws_saves_and_ticks() {
     let limits = |max_borrow_ms, lead_ms| Limits { max_borrow_ms, lead_ms, ..Limits::default() };
-    // Small limits, so that few steps lead to each of them; odd numbers, so that ticks are used in part.
+    // Small limits, so that few steps lead to each of them; odd numbers, so that ticks are partly used.
     check_all_orders(0, limits(2, 1), [vec![1, 2], vec![3]]);
     check_all_orders(1, limits(3, 2), [vec![3, 5], vec![1]]);
     check_all_orders(2, limits(2, 2), [vec![3, 9], vec![7]]);
     check_all_orders(0, limits(1, 1), [vec![1, 1], vec![1]]);
 }
 
-/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under orders of threads
-/// that shuttle picks at each lock and each wake-up. A thread that nobody wakes is a deadlock, which it reports.
+/// The queue: the issuer's own source, compiled with shuttle's locks instead of the system's, under thread orders that
+/// shuttle picks at each lock and each wake-up. It reports a thread that is never woken as a deadlock.
 mod queue {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -239,7 +239,7 @@ mod queue {
     use super::time::{Issuer, Next};
     use super::{MS, WALL_UNIX_MS};
 
-    /// Moved by the keeper, when there is nothing else to do.
+    /// A clock that the keeper moves when there is nothing else to do.
     #[derive(Clone, Default)]
     struct SteppedClock(Arc<AtomicU64>);
 
@@ -260,12 +260,12 @@ mod queue {
         over: Arc<AtomicBool>,
         /// Whether time stands still.
         is_stopped: Arc<AtomicBool>,
-        /// The end of the latest reply.
+        /// End of the latest reply.
         replied: Arc<AtomicU64>,
     }
 
     impl Scene {
-        /// One ID a millisecond, and nothing to borrow: whoever comes has to wait, but for one.
+        /// Creates a server with one ID a millisecond and nothing to borrow: every draw but one has to wait.
         fn new() -> Scene {
             let layout = Layout::new(Layout::default().epoch(), 21, 0, 0).expect("21");
             let now = layout.epoch().tick_at(WALL_UNIX_MS).expect("a tick");
@@ -283,12 +283,12 @@ mod queue {
             let is_stopped = Arc::new(AtomicBool::new(false));
             let stopped = Arc::clone(&is_stopped);
             let keeper = thread::spawn(move || {
-                // As the keeper does, with time that passes as soon as somebody waits for it.
+                // As the keeper does, with time that passes as soon as a draw waits for it.
                 while !ends.load(SeqCst) {
                     match kept.serve() {
                         Next::Idle => block_on(kept.keeper_needed()),
                         Next::More => {}
-                        // Somebody who waits for time to go on is woken by nothing else.
+                        // A draw that waits for time is woken by nothing else.
                         Next::After(_) if stopped.load(SeqCst) => thread::yield_now(),
                         Next::After(_) => {
                             time.0.fetch_add(MS, SeqCst);
@@ -304,7 +304,7 @@ mod queue {
             Scene { issuer, clock, keeper, over, is_stopped, replied: Arc::default() }
         }
 
-        /// A client on a thread of its own, with a draw of `n`: its slots, in order.
+        /// Starts a client in a separate thread, with a draw of `n`, and returns its slots, in order.
         fn draw(&self, n: u32) -> thread::JoinHandle<Vec<u64>> {
             let (issuer, replied) = (Arc::clone(&self.issuer), Arc::clone(&self.replied));
             thread::spawn(move || {
@@ -312,14 +312,14 @@ mod queue {
                 let mut drawn = Vec::new();
                 block_on(issuer.draw(n, &mut drawn)).expect("ids");
                 let slots = slots(&drawn);
-                assert_eq!(slots.len(), n as usize, "as many as it asked for");
+                assert_eq!(slots.len(), n as usize, "as many as it requested");
                 assert!(slots.is_sorted() && slots[0] >= asked, "{slots:?} after a reply that ended at {asked}");
                 replied.fetch_max(slots[slots.len() - 1] + 1, SeqCst);
                 slots
             })
         }
 
-        /// A client that asks for `n`, and goes away once it has to wait.
+        /// Starts a client that draws `n`, and cancels once it has to wait.
         fn give_up(&self, n: u32) -> thread::JoinHandle<()> {
             let issuer = Arc::clone(&self.issuer);
             thread::spawn(move || {
@@ -332,7 +332,7 @@ mod queue {
             })
         }
 
-        /// Yields until so many wait, or all of them have been served.
+        /// Yields until this number waits, or all of them have been served.
         fn until_waiting(&self, n: usize) {
             for _ in 0..100 {
                 if self.issuer.status().waiting >= n {
@@ -349,7 +349,7 @@ mod queue {
                 "every place was given back"
             );
             self.over.store(true, SeqCst);
-            // Which wakes the keeper.
+            // This wakes the keeper.
             self.issuer.set_max_wait_ms(1);
             self.keeper.join().expect("a keeper");
             // A keeper that ends has closed it.
@@ -370,8 +370,8 @@ mod queue {
         assert_eq!(all.len(), count, "a slot was given twice");
     }
 
-    /// Large and small ones, and one that goes away: whoever stays is served, no slot is given twice, IDs ascend.
-    fn everybody_is_served() {
+    /// Large and small draws, and a cancelled one: all others are served, no slot is given twice, IDs ascend.
+    fn every_draw_is_served() {
         let scene = Scene::new();
         let clients = [scene.draw(3), scene.draw(1), scene.draw(2)];
         let gone = scene.give_up(2);
@@ -386,8 +386,8 @@ mod queue {
         scene.end();
     }
 
-    /// Small draws that ask while another waits get every second slice, and no more.
-    fn nobody_passes_the_queue() {
+    /// Small draws that come while another waits get every second slice, and no more.
+    fn no_draw_passes_the_queue() {
         const SMALL: u64 = 4;
         let scene = Scene::new();
         let large = scene.draw(12);
@@ -406,7 +406,7 @@ mod queue {
         scene.end();
     }
 
-    /// One ID waits for one slice of a large draw at most, which is one ID here.
+    /// One ID waits for at most one slice of a large draw, which is one ID here.
     fn a_slice_is_small() {
         let scene = Scene::new();
         scene.is_stopped.store(true, SeqCst);
@@ -425,7 +425,7 @@ mod queue {
         scene.end();
     }
 
-    /// Who goes away leaves nothing behind.
+    /// A cancelled draw leaves nothing behind.
     fn a_leaver_leaves() {
         let scene = Scene::new();
         let stays = scene.draw(2);
@@ -438,7 +438,7 @@ mod queue {
         scene.end();
     }
 
-    /// A named generator as it is declared from an epoch on.
+    /// Returns a named generator's declaration with this epoch.
     fn declared(name: &str, epoch_unix_ms: i64) -> Arc<Declaration> {
         let epoch = epoch_unix_ms.to_string();
         let words = [name, "layout", "time:41@1ms", "server-id:21", "epoch", &epoch];
@@ -446,12 +446,12 @@ mod queue {
     }
 
     impl Scene {
-        /// The configuration becomes this one; its generators in that order.
+        /// Changes the configuration to these generators, in this order.
         fn declare(&self, configured: &[Arc<Declaration>]) -> Vec<(usize, Arc<NamedGenerator>)> {
             self.issuer.declare(configured).expect("nothing that could repeat")
         }
 
-        /// A client that may be too late: its numbers, or none.
+        /// Returns the numbers of a client that may be too late, or none.
         fn try_named(
             &self,
             (index, generator): &(usize, Arc<NamedGenerator>),
@@ -470,7 +470,7 @@ mod queue {
             })
         }
 
-        /// A client that asks a named generator for `n`: its numbers, in order.
+        /// Starts a client that draws `n` from a named generator, and returns its numbers, in order.
         fn draw_named(
             &self,
             (index, generator): &(usize, Arc<NamedGenerator>),
@@ -487,8 +487,8 @@ mod queue {
         }
     }
 
-    /// Draws from two named generators, while one of them gets an earlier epoch and the other is removed and comes
-    /// back: nobody waits for another generator for ever, and no number of one name comes twice.
+    /// Draws from two named generators, while one of them gets an earlier epoch and the other is removed and returns.
+    /// No draw waits for another generator for ever, and no number of one name repeats.
     fn a_reload_beside_draws() {
         let scene = Scene::new();
         let (a, b) = (declared("a", 1_000_000_000_000), declared("b", 1_000_000_000_000));
@@ -514,8 +514,8 @@ mod queue {
         scene.end();
     }
 
-    /// A declaration that is changed and taken back while draws are under way: who is too late is told so, and nobody
-    /// goes on where the name has been left behind.
+    /// A declaration is changed and changed back while draws are under way: late draws are refused, and none continues
+    /// at the name's old position.
     fn a_change_that_is_taken_back() {
         let scene = Scene::new();
         let declared = |start: &str| {
@@ -540,8 +540,8 @@ mod queue {
     }
 
     const SCENES: [(&str, fn()); 6] = [
-        ("everybody is served", everybody_is_served),
-        ("nobody passes the queue", nobody_passes_the_queue),
+        ("every draw is served", every_draw_is_served),
+        ("no draw passes the queue", no_draw_passes_the_queue),
         ("a slice is small", a_slice_is_small),
         ("a leaver leaves", a_leaver_leaves),
         ("a reload beside draws", a_reload_beside_draws),
@@ -556,14 +556,14 @@ mod queue {
         }
     }
 
-    /// A test that a fault does not fail is none.
+    /// Each fault must fail its test.
     #[test]
     fn faults_of_the_queue_are_found() {
         let faults: [(Fault, fn()); 5] = [
-            (Fault::PassesTheQueue, nobody_passes_the_queue),
+            (Fault::PassesTheQueue, no_draw_passes_the_queue),
             (Fault::ServesWholeDraws, a_slice_is_small),
             (Fault::LeaverKeepsItsPlace, a_leaver_leaves),
-            (Fault::FirstDoesNotWake, everybody_is_served),
+            (Fault::FirstDoesNotWake, every_draw_is_served),
             (Fault::LineAddedAtClock, a_change_that_is_taken_back),
         ];
         for (fault, scene) in faults {
@@ -572,7 +572,7 @@ mod queue {
     }
 }
 
-/// A clock that real threads push on, in steps that none of them can foresee.
+/// A clock that real threads push on, in unpredictable steps.
 #[derive(Clone, Default)]
 struct SharedClock(Arc<AtomicU64>);
 
@@ -597,7 +597,7 @@ fn real_threads_get_disjoint_slots_in_real_time_order() {
     let runtime = runtime.expect("a runtime");
     let issuer = roomy_issuer(&runtime, clock.clone(), identity, 60_000);
 
-    // The end of the last draw that was finished: a draw that begins now must lie past it.
+    // End of the last finished draw: a draw that begins now must be past it.
     let finished = AtomicU64::new(0);
     let mut all: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -610,7 +610,7 @@ fn real_threads_get_disjoint_slots_in_real_time_order() {
                         let n = 1 + u32::try_from((i * 7 + thread as u64) % 13).expect("small");
                         match issuer.try_draw(n) {
                             Ok(Some(Reservation { first, len, .. })) => {
-                                assert!(first.0 >= floor, "{first:?} was asked for after {floor} had been answered");
+                                assert!(first.0 >= floor, "{first:?} was requested after the reply of {floor}");
                                 let end = first.0 + u64::from(len);
                                 finished.fetch_max(end, SeqCst);
                                 mine.push((first.0, end));

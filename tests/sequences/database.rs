@@ -1,6 +1,6 @@
-//! A database in memory that does what it is told, late, twice as slow, or without an answer.
+//! A database in memory that executes statements on command: late, twice as slow, or without an answer.
 //!
-//! Its rows are kept here by rules written down anew, so that a mistake in the product's own is not repeated.
+//! Its rows follow rules that are written here a second time, so that a mistake in the product's own is not repeated.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,16 +16,16 @@ use tokio::time::sleep;
 
 use crate::support::Random;
 
-/// What may go wrong, in how many of a thousand statements.
+/// Frequency of faults, in a thousand statements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Faults {
-    /// The reply is lost after the commit.
+    /// Replies that are lost after the commit.
     pub(crate) lost_after: u32,
-    /// The connection ends before anything was done.
+    /// Connections that end before anything was done.
     pub(crate) lost_before: u32,
-    /// The database refuses: a deadlock, a lock that is not had in time.
+    /// Statements that the database refuses: a deadlock, or a lock time-out.
     pub(crate) refused: u32,
-    /// It is done long after everybody has given up, and nobody hears of it.
+    /// Statements that are done long after all callers have given up, without a reply.
     pub(crate) late: u32,
 }
 
@@ -36,22 +36,22 @@ pub(crate) struct Database {
 pub(crate) struct State {
     pub(crate) rows: BTreeMap<Key, Row>,
     pub(crate) generators: BTreeMap<String, Generator>,
-    /// `changes` as of the last change of each row.
+    /// Value of `changes` at the last change of each row.
     changed: BTreeMap<Key, u64>,
     changes: u64,
     pub(crate) uuid: String,
     servers: BTreeMap<Nonce, ServerRow>,
-    /// One more with each failover.
+    /// Number of the instance, which grows with each failover.
     instance: u64,
     pub(crate) faults: Faults,
     pub(crate) latency: Duration,
-    /// Connections are refused, and statements end.
+    /// Whether connections are refused, and statements end.
     pub(crate) is_down: bool,
     /// Statements of these sequences are refused.
     pub(crate) locked: Vec<Key>,
-    /// Nobody is answered any more, until this is false again.
+    /// Whether no statement is answered, until this is false again.
     pub(crate) is_stopped: bool,
-    /// The answer to the next creation is lost, after it was done (`true`) or before.
+    /// Makes the answer to the next creation be lost, after it was done (`true`) or before.
     pub(crate) creations_lost: Option<bool>,
     pub(crate) statements: u64,
     pub(crate) reservations: u64,
@@ -89,7 +89,7 @@ impl Database {
         Box::new(SimStore { database: Arc::clone(self), is_shared, table: Table::Native })
     }
 
-    /// Makes a row without asking anybody.
+    /// Creates a row directly, without a statement.
     pub(crate) fn put(&self, name: &str, words: &[&str]) {
         let spec = getid_core::Spec::default().with(words).expect("options");
         let key = Key::new(name).expect("a name");
@@ -112,7 +112,7 @@ impl Database {
     }
 }
 
-/// What a replica has of a database.
+/// A replica's copy of a database.
 #[derive(Clone)]
 pub(crate) struct Replica {
     rows: BTreeMap<Key, Row>,
@@ -123,7 +123,7 @@ pub(crate) struct Replica {
 }
 
 impl State {
-    /// A replica as it is now.
+    /// Returns a replica of the present state.
     pub(crate) fn replica(&self) -> Replica {
         Replica {
             rows: self.rows.clone(),
@@ -134,20 +134,20 @@ impl State {
         }
     }
 
-    /// The database fails over to a replica: what was written since is lost.
+    /// Fails the database over to a replica: later writes are lost.
     pub(crate) fn fail_over(&mut self, to: &Replica) {
         self.restore(to);
         self.instance += 1;
     }
 
-    /// A copy of the database takes its place, in the same process.
+    /// Replaces the database by a copy, in the same process.
     pub(crate) fn restore(&mut self, from: &Replica) {
         let Replica { rows, generators, changed, changes, servers } = from.clone();
         (self.rows, self.generators) = (rows, generators);
         (self.changed, self.changes, self.servers) = (changed, changes, servers);
     }
 
-    /// The servers that have a row, and their states.
+    /// Returns the servers that have a row, and their states.
     pub(crate) fn servers(&self) -> Vec<(Nonce, ServerState)> {
         let servers = self.servers.values().filter(|row| row.nonce != Nonce::ROUNDS);
         servers.map(|row| (row.nonce, row.state)).collect()
@@ -174,7 +174,7 @@ impl State {
         }
     }
 
-    /// A server's beat, 1 more than it was; `None`: its row does not allow it.
+    /// Returns a server's new beat, 1 more than before; `None`: its row does not allow it.
     fn own_beat(&mut self, server: Credentials, is_right: fn(ServerState) -> bool) -> Option<u64> {
         let own = self.servers.get_mut(&server.nonce)?;
         let may = own.life == server.life && own.beat >= server.at_least && is_right(own.state);
@@ -241,7 +241,7 @@ impl State {
         Ok(Reserved { first, last, found_next, row: row.clone() })
     }
 
-    /// Generators never change how often they begin again here.
+    /// Generators never change their reset here.
     fn open_period(&mut self, ask: &Opening) -> Result<Generator, Verdict> {
         let (name, period) = (ask.key.name().to_owned(), ask.key.period());
         let mut generator = self.generators.get(&name).cloned().unwrap_or_else(|| Generator {
@@ -437,7 +437,7 @@ enum Fate {
 }
 
 impl SimConnection {
-    /// How a statement goes, and how long it takes before and after it is done.
+    /// Draws the course of a statement, and its delays before and after it is done.
     fn draw(&self) -> (Fate, Duration, Duration) {
         let mut state = self.database.state();
         state.statements += 1;
@@ -465,7 +465,7 @@ impl SimConnection {
         (fate, latency / 2 + Duration::from_millis(late_ms), latency / 2 + Duration::from_micros(jitter_us))
     }
 
-    /// One transaction: how it goes is drawn first.
+    /// Executes one transaction, whose course is drawn first.
     async fn transact<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         let (fate, before, after) = self.draw();
         let instance = self.database.state().instance;
@@ -474,7 +474,7 @@ impl SimConnection {
             sleep(Duration::from_millis(10)).await;
         }
         let unknown = || StoreError::Unknown("connection reset by peer".to_owned());
-        // What was sent to one instance is not done by the one that takes its place.
+        // A statement sent to one instance is not done by the one that replaces it.
         if self.database.state().instance != instance {
             return Err(unknown());
         }
@@ -489,7 +489,7 @@ impl SimConnection {
 }
 
 impl SimConnection {
-    /// A statement that gets into no trouble but that of a database that is down.
+    /// Executes a statement whose only fault is a database that is down.
     async fn quietly<T>(&self, work: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         let (latency, instance) = {
             let state = self.database.state();

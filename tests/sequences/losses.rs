@@ -1,4 +1,4 @@
-//! A shared store that loses writes under running servers: what one of them had is given by no other.
+//! A shared store loses writes under running servers: no server gives values that another one had.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::database::Database;
 use super::world::{Server, settings};
 
-/// Servers that share a database, each with notes of its own.
+/// Servers that share a database, each with separate notes.
 struct Fleet {
     database: Arc<Database>,
     dir: tempfile::TempDir,
@@ -39,7 +39,7 @@ impl Fleet {
         Server::start_with(vec![self.database.store(true)], settings, notes)
     }
 
-    /// So many values from one server, each for the first time.
+    /// Draws `values` values from one server, and checks that each is new.
     async fn draw(&mut self, nth: usize, values: usize) {
         let (mut got, mut refused) = (0, 0);
         while got < values {
@@ -57,7 +57,7 @@ impl Fleet {
         }
     }
 
-    /// The refusal of one server, as soon as it has nothing in memory any more.
+    /// Returns the refusal of one server, as soon as it has nothing in memory any more.
     async fn refusal(&mut self, nth: usize) -> String {
         for _ in 0..100_000 {
             match self.servers[nth].incr("orders").await {
@@ -69,7 +69,7 @@ impl Fleet {
         panic!("server {nth} is not refused");
     }
 
-    /// The database is away for a second, and comes back as the replica is.
+    /// Makes the database unreachable for a second, after which it is as the replica.
     async fn fail_over(&self, replica: &super::database::Replica) {
         self.database.state().is_down = true;
         sleep(Duration::from_secs(1)).await;
@@ -78,7 +78,7 @@ impl Fleet {
         state.is_down = false;
     }
 
-    /// The servers that the store has in this state.
+    /// Returns the servers that the store has in this state.
     fn nonces(&self, state: ServerState) -> Vec<Nonce> {
         self.database.state().servers().into_iter().filter(|(_, own)| *own == state).map(|(nonce, _)| nonce).collect()
     }
@@ -103,7 +103,7 @@ async fn a_failover_that_breaks_no_connection_is_noticed() {
     fleet.draw(0, 100).await;
     let replica = fleet.database.state().replica();
     fleet.draw(0, 1_500).await;
-    // A pooler is between: only the instance is another one.
+    // A pooler is in between: only the instance changes.
     fleet.database.state().fail_over(&replica);
     fleet.draw(1, 500).await;
     fleet.draw(0, 500).await;
@@ -133,7 +133,7 @@ async fn a_server_that_is_missing_holds_the_store_until_it_runs_again() {
     dead.kill();
     fleet.fail_over(&replica).await;
     fleet.refusal(0).await;
-    // For a long time.
+    // The server is stopped for a long time.
     sleep(Duration::from_hours(1)).await;
     fleet.refusal(0).await;
     let again = fleet.server(0);
@@ -204,7 +204,7 @@ async fn a_name_that_the_store_lost_is_not_begun_by_another_server() {
         assert!(given.is_err(), "{given:?}");
         sleep(Duration::from_secs(1)).await;
     }
-    // The remedy goes on above what the server that had values noted.
+    // After the remedy values continue above the notes of the server that had them.
     fleet.servers[0].sequences.raise(&key, 5, true).await.unwrap();
     sleep(Duration::from_secs(2)).await;
     fleet.draw(1, 100).await;

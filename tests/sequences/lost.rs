@@ -1,4 +1,4 @@
-//! Stores, rows and replies that were lost: nothing begins at its start again, and rows that count alike give nothing.
+//! Lost stores, rows and replies: no sequence begins at its start again, and rows with the same values give nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ fn key(name: &str) -> Key {
     Key::new(name).unwrap()
 }
 
-/// As `SEQUENCE CREATE` does.
+/// Creates as `SEQUENCE CREATE` does.
 const BY_HAND: CreateHow = CreateHow { above_dropped: true, is_fresh: false };
 
 fn on_first_use() -> SequenceSettings {
     SequenceSettings { creates_on_first_use: true, ..settings() }
 }
 
-/// A value, as soon as the stores are open.
+/// Returns a value, as soon as the stores are open.
 async fn value(server: &Server, name: &str) -> i64 {
     for _ in 0..1_000 {
         if let Ok(value) = server.incr(name).await {
@@ -33,13 +33,13 @@ async fn value(server: &Server, name: &str) -> i64 {
     panic!("'{name}' gives nothing: {:?}", server.incr(name).await);
 }
 
-/// The refusal, as soon as the stores are open; no value may come before it.
+/// Returns the refusal, as soon as the stores are open; no value may come before it.
 async fn refusal(server: &Server, name: &str) -> String {
     for _ in 0..1_000 {
         match server.incr(name).await {
             Ok(value) => panic!("'{name}' gives {value}"),
             Err(SequenceRefusal::Busy { .. } | SequenceRefusal::Unconfirmed { .. }) => {}
-            // A server of before was killed: it counts as gone after a minute.
+            // An earlier server was killed: it counts as gone after a minute.
             Err(SequenceRefusal::Store(said)) if said.contains("SEQUENCE STORES CONFIRM") => {}
             Err(refusal) => return refusal.of(name),
         }
@@ -62,7 +62,7 @@ async fn a_sequence_that_is_noted_and_lost_goes_on_above_the_notes() {
         }
         server.kill();
         database.state().rows.clear();
-        // An INCR does not begin it, whatever 'sequence-create' says.
+        // An INCR does not begin it, whatever 'sequence-create' is.
         let server = Server::start_with(vec![database.store(true)], on_first_use(), notes());
         let said = refusal(&server, "orders").await;
         assert!(said.starts_with("MISCONF sequence 'orders': sim://database has no row of it"), "{said}");
@@ -86,19 +86,19 @@ async fn a_row_that_one_of_two_stores_lost_begins_above_the_other_row() {
     sleep(Duration::from_secs(1)).await;
     server.sequences.create(key("orders"), Spec::default(), None, BY_HAND).await.unwrap();
     let mut given = BTreeSet::new();
-    // Until the row that is kept is above all. What the other one had beyond that, notes alone know.
+    // Until the kept row is above all values. Only notes have the values of the other row beyond that.
     while given.len() < 1_000 || given.last().is_some_and(|last| kept.next("orders") <= *last) {
         assert!(given.insert(value(&server, "orders").await));
     }
     server.kill();
-    // A server without notes, and an empty database in the place of one that had as many values as the other.
+    // A server without notes, and an empty database in place of one that had as many values as the other.
     let empty = Database::new(3);
     let server = Server::start(stores(&kept, &empty));
     sleep(Duration::from_secs(70)).await;
     let at = kept.next("orders");
     server.sequences.create(key("orders"), Spec::default(), None, BY_HAND).await.unwrap();
     assert!(empty.next("orders") >= at, "{} is below {at}", empty.next("orders"));
-    assert_eq!((empty.next("orders") % 2, kept.next("orders") % 2), (0, 1), "each has values of its own");
+    assert_eq!((empty.next("orders") % 2, kept.next("orders") % 2), (0, 1), "the values differ");
     for _ in 0..1_000 {
         let value = value(&server, "orders").await;
         assert!(given.insert(value), "{value} twice");
@@ -115,8 +115,8 @@ async fn a_row_is_not_begun_while_another_store_is_down() {
     assert!(here.state().rows.is_empty(), "the other one may have it");
 }
 
-/// Rows of two stores that count alike, each created where the other store was not named: none of the servers, which
-/// name the stores in opposite orders, gives a value.
+/// Rows of two stores have the same values, each created where the other store was not named. None of the servers,
+/// which name the stores in opposite orders, gives a value.
 #[tokio::test(start_paused = true)]
 async fn rows_of_all_stores_are_compared_before_the_first_value() {
     let databases = [Database::new(1), Database::new(2)];
@@ -132,7 +132,7 @@ async fn rows_of_all_stores_are_compared_before_the_first_value() {
     }
 }
 
-/// A second, empty store beside one that has counted by 1: the row that an INCR would begin there would not fit it.
+/// A second, empty store beside one that has counted by 1: a row that an INCR would begin there would overlap with it.
 #[tokio::test(start_paused = true)]
 async fn a_second_store_gives_nothing_that_the_first_one_gave() {
     let (first, second) = (Database::new(1), Database::new(2));
@@ -148,7 +148,7 @@ async fn a_second_store_gives_nothing_that_the_first_one_gave() {
             stores.reverse();
         }
         let server = Server::start_with(stores, on_first_use(), Notes::default());
-        // The one before was killed.
+        // The previous server was killed.
         sleep(Duration::from_secs(70)).await;
         for _ in 0..50 {
             if let Ok(value) = server.incr("orders").await {
@@ -169,7 +169,7 @@ async fn a_second_store_gives_nothing_that_the_first_one_gave() {
     }
 }
 
-/// A store that does not answer is not read as agreement, except where this server has noted what it has.
+/// A store without an answer does not count as agreement, unless this server has noted its row.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_down_is_no_agreement_without_a_note() {
     let (here, there) = (Database::new(1), Database::new(2));
@@ -179,7 +179,7 @@ async fn a_store_that_is_down_is_no_agreement_without_a_note() {
     let server = Server::start_with(stores(), settings(), notes());
     sleep(Duration::from_secs(70)).await;
     server.sequences.create(key("orders"), Spec::default(), None, BY_HAND).await.unwrap();
-    // Of both stores.
+    // From both stores.
     for _ in 0..2_000 {
         value(&server, "orders").await;
     }
@@ -194,7 +194,7 @@ async fn a_store_that_is_down_is_no_agreement_without_a_note() {
     value(&known, "orders").await;
 }
 
-/// The reply to a COMMIT is lost: the row is there, and nobody is told that it was not made.
+/// The reply to a COMMIT is lost: the row exists, and no client gets the error that it does not.
 #[tokio::test(start_paused = true)]
 async fn a_row_whose_creation_was_not_answered_is_looked_up() {
     for is_created in [true, false] {

@@ -1,4 +1,4 @@
-//! What sequences cost in memory.
+//! Memory cost of sequences.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use crate::database::Database;
 use crate::world::{Server, draw};
 
-/// So many in use, bytes each at most.
+/// Number of sequences in use.
 const SEQUENCES: usize = 20_000;
 const BYTES_EACH: u64 = 300;
 

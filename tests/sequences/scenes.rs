@@ -1,4 +1,4 @@
-//! What must hold, one scene each, by its name.
+//! Promises about sequences, one scene each, by name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ async fn values_come_in_order_and_a_clean_stop_leaves_no_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_kill_the_gap_is_what_was_told() {
+async fn after_a_kill_the_gap_is_what_the_status_shows() {
     let database = database(&[("orders", &[])]);
     let server = Server::start(vec![database.store(false)]);
     let last = *server.pipeline("orders", 1000).await.last().unwrap();
@@ -57,7 +57,7 @@ async fn after_a_kill_the_gap_is_what_was_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_there_says_so_and_is_remembered_for_a_second() {
+async fn a_missing_sequence_is_an_error_and_remembered_for_a_second() {
     let database = database(&[]);
     let server = Server::start(vec![database.store(false)]);
     for _ in 0..50 {
@@ -68,7 +68,7 @@ async fn what_is_not_there_says_so_and_is_remembered_for_a_second() {
     assert_eq!(server.sequences.totals().in_memory, 0, "and forgotten");
     let made = server.sequences.create(key("orders"), Spec::default(), Some(41), CreateHow::default()).await.unwrap();
     assert_eq!(made.last, 41);
-    assert_eq!(server.incr("orders").await, Ok(42), "nothing is remembered of what was created");
+    assert_eq!(server.incr("orders").await, Ok(42), "no verdict is kept about a created sequence");
     assert_eq!(server.incr("a/b").await.unwrap_err().of("a/b").split(':').next(), Some("ERR sequence 'a/b'"));
 }
 
@@ -88,7 +88,7 @@ async fn names_that_are_made_up_are_bounded() {
     let of = |kind: fn(&SequenceRefusal) -> bool| refusals.iter().filter(|refusal| kind(refusal)).count();
     assert_eq!(of(|refusal| matches!(refusal, SequenceRefusal::BadRow(_))), 2_000, "there is room for 10,000");
     assert!(of(|refusal| matches!(refusal, SequenceRefusal::NoSuch)) > 9_000);
-    assert!(server.sequences.totals().in_memory <= 4_096, "those that are remembered");
+    assert!(server.sequences.totals().in_memory <= 4_096, "the number of kept verdicts is bounded");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(server.sequences.totals().in_memory, 0);
     assert_eq!(server.incr("orders").await, Ok(1));
@@ -107,12 +107,12 @@ async fn the_first_request_makes_it_where_that_is_allowed_up_to_the_limit() {
         assert!(databases.iter().all(|database| database.state().rows.len() == 2));
         assert!(databases[0].state().rows.values().all(|row| row.spec.cache == 7));
         server.sequences.drop_sequence(&key("a")).await.unwrap();
-        assert!(matches!(server.incr("a").await, Err(SequenceRefusal::Dropped { .. })), "it is not made anew");
+        assert!(matches!(server.incr("a").await, Err(SequenceRefusal::Dropped { .. })), "it is not created again");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_says_what_and_comes_back_by_itself() {
+async fn a_store_that_is_down_is_reported_and_reconnected() {
     let database = database(&[("orders", &[])]);
     database.state().is_down = true;
     let server = Server::start(vec![database.store(true)]);
@@ -120,7 +120,7 @@ async fn a_store_that_is_down_says_what_and_comes_back_by_itself() {
     let began = Instant::now();
     let refusal = server.incr("orders").await.unwrap_err();
     assert_eq!(refusal.of("orders"), "MISCONF sequence store sim://database: connection refused");
-    assert!(began.elapsed() < Duration::from_millis(10), "nobody waits for it: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(10), "no request waits for it: {:?}", began.elapsed());
     assert_eq!(server.sequences.stores()[0].is_up, Some(false));
     sleep(Duration::from_mins(1)).await;
     database.state().is_down = false;
@@ -140,7 +140,7 @@ async fn what_is_in_memory_is_given_while_the_store_is_away_for_a_while() {
         sleep(Duration::from_millis(10)).await;
         server.incr("orders").await.unwrap();
     }
-    // Past `sequence-ride-out-s` it could be below what another server was given after a RAISE there.
+    // Past `sequence-ride-out-s` its value could be below one that another server gave after a RAISE there.
     sleep(Duration::from_secs(5)).await;
     assert!(matches!(server.incr("orders").await, Err(SequenceRefusal::Unconfirmed { ride_out_s: 5, .. })));
     database.state().is_down = false;
@@ -160,7 +160,7 @@ async fn a_raise_elsewhere_holds_here_within_the_confirm_time() {
     assert!(there.incr("orders").await.unwrap() > 5_000);
     sleep(Duration::from_millis(1_200)).await;
     assert!(here.incr("orders").await.unwrap() > 5_000);
-    // A server that cannot read it gives nothing by then.
+    // A server that cannot read the raise gives nothing by then.
     database.state().is_stopped = true;
     here.incr("orders").await.unwrap();
     sleep(Duration::from_secs(6)).await;
@@ -181,17 +181,17 @@ async fn a_reply_that_is_lost_costs_its_range_and_no_more() {
     assert!((1..=5).contains(&asked), "a pause, and each one longer: {asked}");
     assert!(
         database.next("orders") - before <= i64::try_from(asked).unwrap() * 5_500,
-        "only what waits: {} by {asked}",
+        "only the waiting requests' values: {} by {asked}",
         database.next("orders") - before
     );
     database.state().faults = Faults::default();
     sleep(Duration::from_secs(6)).await;
-    // It has failed for so long that the first who asks does not wait, but makes it be asked again.
+    // It has failed for so long that the first request does not wait, but causes another attempt.
     let _ = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
     sleep(Duration::from_millis(100)).await;
     let (runs, result) = server.draw("orders", &[Ask { values: 5_000, times: 1 }]).await;
     assert_eq!(result, Ok(()));
-    assert!(runs[0].first >= before, "what may have been reserved is never given");
+    assert!(runs[0].first >= before, "values that may have been reserved are never given");
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,7 +243,7 @@ async fn a_row_that_is_locked_holds_up_no_other_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_cache_0_one_statement_serves_all_who_came_before_it() {
+async fn with_cache_0_one_statement_serves_all_earlier_requests() {
     let database = database(&[("orders", &["cache", "0"])]);
     database.state().latency = Duration::from_millis(10);
     let server = Server::start(vec![database.store(false)]);
@@ -266,7 +266,7 @@ async fn with_cache_0_one_statement_serves_all_who_came_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_leaves_and_who_waits_too_long_gets_busy() {
+async fn a_cancelled_request_leaves_and_one_that_waits_too_long_gets_busy() {
     let database = database(&[("orders", &[])]);
     let server = Server::start(vec![database.store(true)]);
     server.incr("orders").await.unwrap();
@@ -312,7 +312,7 @@ async fn with_several_stores_one_may_be_down_and_values_ascend() {
     let (mut last, mut given) = (0, Vec::new());
     for round in 0..40 {
         for (index, database) in databases.iter().enumerate() {
-            // One that is back is noticed within 5 s: only then the other one may go.
+            // A store that is reachable again is noticed within 5 s: only then may the other one fail.
             database.state().is_down = round / 10 == index + 1 && round % 10 < 8;
         }
         sleep(Duration::from_secs(3)).await;
@@ -372,13 +372,13 @@ async fn rows_that_disagree_are_refused_until_an_alter_makes_them_fit() {
     assert!(matches!(refused, Err(SequenceError::Refused(SequenceRefusal::Store(_)))), "every store must answer");
 }
 
-/// Another server, which learns of changes once a second, draws while the increment is altered: it refuses nothing.
+/// Another server, which polls changes once a second, draws while the increment is altered: it refuses nothing.
 #[tokio::test(start_paused = true)]
 async fn an_alter_of_the_increment_is_no_refusal_of_another_server() {
     let databases = [Database::new(1), Database::new(2)];
     let start = || Server::start(databases.iter().map(|database| database.store(true)).collect());
     let (altering, drawing) = (start(), start());
-    // A server that starts waits for the notes of those before it.
+    // A starting server waits for the notes of those before it.
     sleep(Duration::from_secs(70)).await;
     altering.sequences.create(key("orders"), Spec::default(), None, CreateHow::default()).await.unwrap();
     let mut given = BTreeSet::new();
@@ -426,7 +426,7 @@ async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmati
     sleep(Duration::from_secs(1)).await;
     let had = database.next("orders");
     server.kill();
-    // An old copy is put back.
+    // An old copy is restored.
     database.state().rows.get_mut(&key("orders")).unwrap().next = 101;
     let server = Server::start_with(vec![database.store(true)], settings(), notes());
     assert_eq!(server.incr("orders").await, Err(SequenceRefusal::WentBack));
@@ -443,8 +443,8 @@ async fn a_store_that_went_back_is_refused_marked_and_goes_on_after_a_confirmati
     assert!(other.incr("orders").await.unwrap() >= had);
 }
 
-/// Of several servers the first to look marks the row with what it had; those that had more say so before the
-/// confirmation, and need no second one. One that was started again knows it from its notes.
+/// Of several servers the first reader marks the row with the values that it had. Servers that had more report it
+/// before the confirmation, and need no second one. A restarted server has it in its notes.
 #[tokio::test(start_paused = true)]
 async fn one_confirmation_is_enough_for_all_servers() {
     for is_started_again in [false, true] {
@@ -501,7 +501,7 @@ async fn a_store_that_goes_back_while_it_is_used_is_refused() {
     }
 }
 
-/// A row for each takes a statement for each, unless those that are missing are made together.
+/// Separate rows take a statement each, unless missing ones are created together.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_new_names_at_once_are_all_made() {
     let database = database(&[]);
@@ -519,7 +519,7 @@ async fn a_thousand_new_names_at_once_are_all_made() {
     for value in all.join_all().await {
         assert_eq!(value, Ok(vec![1]));
     }
-    // And by an operator's tool, which has a connection for each.
+    // And by an operator's tool, with a connection for each name.
     let mut all = JoinSet::new();
     for n in 0..1000 {
         let (sequences, key) = (Arc::clone(&server.sequences), key(&format!("made:{n}")));
@@ -583,7 +583,7 @@ async fn idle_sequences_leave_memory_and_what_they_held_goes_back() {
         server.incr("busy").await.unwrap();
     }
     assert_eq!(server.sequences.totals().in_memory, 1);
-    assert_eq!(database.next("orders"), 6, "what was held is back");
+    assert_eq!(database.next("orders"), 6, "held values were given back");
     assert_eq!(server.incr("orders").await, Ok(6));
 }
 
@@ -607,10 +607,10 @@ async fn a_stop_with_a_fetch_under_way_gives_nothing_of_that_sequence_back() {
     assert_eq!(waiting.await.unwrap(), Err(SequenceRefusal::Closed));
     assert!(stopped.lost > 0 && stopped.given_back == 0, "the time is over: {stopped:?}");
     sleep(Duration::from_secs(10)).await;
-    assert!(database.next("orders") >= before + 5_000, "its end belongs to a fetch of which nobody knew the end");
+    assert!(database.next("orders") >= before + 5_000, "its end belongs to a fetch with an unknown outcome");
 }
 
-/// The counter of a generator, at any time.
+/// Returns the counter of a generator, at any time.
 fn opens(reset: Reset) -> Opens {
     let declaration = format!("serial {{n:6}} reset {}", reset.word()).into();
     Opens {
@@ -624,7 +624,7 @@ fn opens(reset: Reset) -> Opens {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
+async fn a_server_in_an_older_period_than_another_one_gets_the_newer() {
     let database = database(&[]);
     let [ahead, behind] = [(); 2].map(|()| Server::start(vec![database.store(true)]));
     sleep(Duration::from_secs(2)).await;
@@ -635,7 +635,7 @@ async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
     assert_eq!(behind.incr("a@20260101").await, Ok(1));
     open(&ahead, "a@20260102", opens(Reset::Day));
     assert_eq!(ahead.incr("a@20260102").await, Ok(1));
-    // What it holds in memory was reserved before; nothing more is.
+    // Values in memory were reserved before; nothing more is reserved.
     let mut refused = None;
     for _ in 0..10_000 {
         if let Err(refusal) = behind.incr("a@20260101").await {
@@ -657,7 +657,7 @@ async fn a_server_in_an_older_period_than_another_one_is_told_the_newer() {
     assert!(ahead.incr("b@20260102").await.unwrap() > 1);
 }
 
-/// A server whose clock is days ahead gets nothing, and leaves the others where they are.
+/// A server whose clock is days ahead gets nothing, and does not affect the others.
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_far_ahead_moves_no_other_server() {
     // The simulated store's clock is at the beginning of 1970.
@@ -698,7 +698,7 @@ async fn a_period_is_begun_only_near_it_by_the_stores_clock() {
     }
 }
 
-/// Of two stores of this server's own one is lost: its row is begun above all that both had.
+/// Of two stores of one server one is lost: its row begins above all values of both.
 #[tokio::test(start_paused = true)]
 async fn one_of_several_stores_that_is_lost_gives_nothing_again() {
     let dir = crate::support::folder();
@@ -764,7 +764,7 @@ async fn a_set_within_what_is_held_costs_no_statement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_raise_below_what_is_reserved_holds_for_who_has_it() {
+async fn a_raise_below_reserved_values_holds_for_their_server() {
     let database = database(&[("orders", &[])]);
     let here = Server::start(vec![database.store(true)]);
     let there = Server::start(vec![database.store(true)]);
@@ -795,7 +795,7 @@ async fn an_operator_raises_within_what_the_own_store_has_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_raise_of_what_is_not_there_is_said_to_be_done() {
+async fn no_raise_of_a_missing_row_succeeds() {
     let database = database(&[]);
     let server = Server::start(vec![database.store(false)]);
     for confirms in [false, true] {

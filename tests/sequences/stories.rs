@@ -1,4 +1,4 @@
-//! Many lives from seeds: everything fails in every order, and no value is given twice.
+//! Many lives from seeds: every fault in every order, and no value is given twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn no_value_twice_in_any_story() {
         given += NAMES.iter().map(|name| oracle.given(name)).sum::<usize>();
     }
     println!("{given} values; {refusals:?}");
-    // A story in which nothing is given, or nothing refused, proves nothing.
+    // A story without values, or without refusals, proves nothing.
     assert!(given > 1_000 * usize::try_from(stories).unwrap(), "{given}");
     assert!(["Busy", "Store"].iter().all(|word| refusals.contains_key(*word)), "{refusals:?}");
 }
@@ -63,16 +63,16 @@ async fn story(seed: u64) -> Oracle {
     let chaos = tokio::spawn(chaos(Arc::clone(&database), is_shared, Random(random.next())));
     tasks.join_all().await;
     chaos.abort();
-    // When all is well again, all is served.
+    // After all faults have ended, all requests are served.
     {
         let mut state = database.state();
         state.faults = Faults::default();
         (state.is_down, state.is_stopped, state.latency) = (false, false, Duration::from_millis(1));
     }
-    // What was sent by those who were killed is done by then.
+    // By then, statements of killed servers are done.
     sleep(Duration::from_secs(10)).await;
     let start = |server| Server::start_with(vec![database.store(is_shared)], settings(), notes(server));
-    // One that was killed holds the store until it runs again: it may have had what the store lost.
+    // A killed server blocks the store until it runs again: it may have had values that the store lost.
     let others: Vec<Server> = (1..usize::try_from(servers).unwrap()).map(start).collect();
     let server = start(0);
     sleep(Duration::from_secs(10)).await;
@@ -90,7 +90,7 @@ async fn story(seed: u64) -> Oracle {
     oracle
 }
 
-/// One server, killed and stopped again and again, with its clients.
+/// Lives of one server, which is killed and stopped repeatedly, with its clients.
 async fn lives(
     server: usize,
     database: Arc<Database>,
@@ -117,7 +117,7 @@ async fn lives(
         if random.one_in(4) {
             let name = random.pick(&NAMES);
             let last = database.next(name) + i64::try_from(random.skewed(12)).unwrap();
-            // Any answer will do: it may be down.
+            // Any answer will do: the store may be down.
             let _ = own.sequences.raise(&Key::new(name).unwrap(), last, false).await;
             sleep(Duration::from_millis(random.skewed(12))).await;
         }
@@ -162,7 +162,7 @@ async fn client(
     match result {
         Ok(()) => {
             let asked: u64 = asks.iter().map(|ask| u64::from(ask.values) * u64::from(ask.times)).sum();
-            assert_eq!(values_of(&runs).len() as u64, asked, "seed {seed}: all that was asked for");
+            assert_eq!(values_of(&runs).len() as u64, asked, "seed {seed}: all requested values");
         }
         Err(refusal) => {
             oracle.refused(&refusal);
@@ -174,14 +174,14 @@ async fn client(
     sleep(Duration::from_millis(random.skewed(7))).await;
 }
 
-/// What goes wrong in the database, and for how long.
+/// Makes faults happen in the database, for a time.
 async fn chaos(database: Arc<Database>, is_shared: bool, mut random: Random) {
     let mut replica = database.state().replica();
     loop {
         let none = Faults::default();
         {
             let mut state = database.state();
-            // An asynchronous replica is behind by as long as a fault lasts.
+            // An asynchronous replica lags by as long as a fault lasts.
             if is_shared && random.one_in(10) {
                 state.fail_over(&replica);
             }

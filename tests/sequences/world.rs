@@ -1,5 +1,4 @@
-//! Servers, clients and the one who counts: no value twice, and each above all that were replied before it was asked
-//! for.
+//! Servers, clients and the oracle: no value repeats, and each is above all replies before its request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -49,7 +48,7 @@ impl Server {
         Server { sequences, driver: tokio::spawn(async move { own.run().await }) }
     }
 
-    /// Ends it as `kill -9` does: what it has sent may still be done.
+    /// Ends it as `kill -9` does: statements that it has sent may still be done.
     pub(crate) fn kill(self) {
         self.driver.abort();
     }
@@ -60,18 +59,18 @@ impl Server {
         stopped
     }
 
-    /// What a turn does: takes what is there, and waits for the rest.
+    /// Draws as a turn does: takes the values in memory, and waits for the rest.
     pub(crate) async fn draw(&self, name: &str, asks: &[Ask]) -> (Vec<Run>, Result<(), SequenceRefusal>) {
         draw(&self.sequences, name, asks).await
     }
 
-    /// `INCR`.
+    /// Sends an `INCR`.
     pub(crate) async fn incr(&self, name: &str) -> Result<i64, SequenceRefusal> {
         let (runs, result) = self.draw(name, &[Ask { values: 1, times: 1 }]).await;
         result.map(|()| runs[0].last_of(0))
     }
 
-    /// So many `INCR`s in one pipeline, in order.
+    /// Sends this number of `INCR`s in one pipeline, and returns their values in order.
     pub(crate) async fn pipeline(&self, name: &str, times: u32) -> Vec<i64> {
         let (runs, result) = self.draw(name, &[Ask { values: 1, times }]).await;
         result.expect("no refusal");
@@ -97,7 +96,7 @@ pub(crate) async fn draw(
     (runs, result)
 }
 
-/// All values of some runs.
+/// Returns all values of some runs.
 pub(crate) fn values_of(runs: &[Run]) -> Vec<i64> {
     let each = |run: &Run| {
         let (first, increment) = (run.first, i64::from(run.increment));
@@ -106,20 +105,20 @@ pub(crate) fn values_of(runs: &[Run]) -> Vec<i64> {
     runs.iter().flat_map(each).collect()
 }
 
-/// Counts what was given.
+/// Records all values given.
 #[derive(Clone, Default)]
 pub(crate) struct Oracle(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
     given: BTreeMap<String, BTreeSet<i64>>,
-    /// The largest that was replied, by server and sequence.
+    /// Largest value in a reply, by server and sequence.
     replied: BTreeMap<(usize, String), i64>,
     pub(crate) refused: BTreeMap<String, u64>,
 }
 
 impl Oracle {
-    /// Above what a reply must be that is asked for now.
+    /// Returns the lower bound of a reply to a request that is sent now.
     pub(crate) fn asks(&self, server: usize, name: &str) -> i64 {
         let seen = self.0.lock().expect("no test has panicked");
         seen.replied.get(&(server, name.to_owned())).copied().unwrap_or(i64::MIN)

@@ -1,7 +1,7 @@
 //! The clocks of one simulated computer.
 //!
-//! True time is tokio's paused time plus what the machine was suspended. The boot-time clock counts it since the last
-//! boot; the wall clock goes by it too, but can be set, drift, freeze.
+//! True time is tokio's paused time plus the time that the machine was suspended. The boot-time clock counts it since
+//! the last boot; the wall clock follows it too, but can be set, drift, freeze.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// 2026-01-01.
 pub(crate) const START_UNIX_MS: i64 = 1_767_225_600_000;
 
-/// Clones are the same computer's.
+/// The clocks. Clones belong to the same computer.
 #[derive(Clone)]
 pub(crate) struct SimClock(Arc<Mutex<State>>);
 
@@ -20,35 +20,35 @@ struct State {
     origin: Instant,
     suspended_ns: u64,
     booted_ns: u64,
-    /// The wall clock is at `wall_us` when true time is at `anchor_ns`, and goes on at `rate_ppm` of its speed.
+    /// The wall clock is at `wall_us` when true time is at `anchor_ns`, and runs at `rate_ppm` of its speed.
     anchor_ns: u64,
     wall_us: i64,
-    /// The right time at the first instant.
+    /// True wall time at the first instant.
     true_wall_us: i64,
     rate_ppm: i64,
-    /// The next readings of the boot-time clock go back, how many and how far.
+    /// Number and size of the next readings of the boot-time clock that go back.
     glitches: u32,
     glitch_ns: u64,
-    /// The next readings of the boot-time clock fail, how many.
+    /// Number of the next readings of the boot-time clock that fail.
     failures: u32,
     /// How far the boot-time clock has jumped ahead since the boot.
     boot_ahead_ns: u64,
 }
 
-/// It had been up for a minute.
+/// At the first instant the computer had been up for a minute.
 const FIRST_NS: u64 = 60_000_000_000;
 
 const TRUE_RATE_PPM: i64 = 1_000_000;
 
 impl SimClock {
-    /// To be called inside a runtime whose time is paused.
+    /// Creates the clocks. Call it inside a runtime whose time is paused.
     pub(crate) fn new(wall_unix_ms: i64) -> SimClock {
         let _inside = tokio::runtime::Handle::current();
         crate::log::install();
         SimClock(Arc::new(Mutex::new(State {
             origin: Instant::now(),
             suspended_ns: 0,
-            // It had been up for a minute.
+            // The computer had been up for a minute.
             booted_ns: 0,
             anchor_ns: FIRST_NS,
             wall_us: wall_unix_ms * 1000,
@@ -73,36 +73,36 @@ impl SimClock {
         state.wall_us += ms * 1000;
     }
 
-    /// From now on the wall clock is fast by `ppm`; -1,000,000: it stands still.
+    /// Makes the wall clock fast by `ppm` from now on; -1,000,000: it stands still.
     pub(crate) fn drift(&self, ppm: i64) {
         let mut state = self.state();
         state.anchor();
         state.rate_ppm = TRUE_RATE_PPM + ppm;
     }
 
-    /// The machine sleeps: both clocks go on, nothing runs, no timer is nearer to its end.
+    /// Suspends the machine: both clocks advance, but no code runs and no timer advances.
     pub(crate) fn suspend(&self, time: Duration) {
         self.state().suspended_ns += u64::try_from(time.as_nanos()).expect("a time to simulate");
     }
 
-    /// The boot-time clock starts at 0 again.
+    /// Sets the boot-time clock to 0.
     pub(crate) fn reboot(&self) {
         let mut state = self.state();
         state.booted_ns = state.true_ns();
         state.boot_ahead_ns = 0;
     }
 
-    /// The boot-time clock jumps ahead, and stays there.
+    /// Makes the boot-time clock jump ahead, and stay there.
     pub(crate) fn jump_boot(&self, ms: u64) {
         self.state().boot_ahead_ns += ms * 1_000_000;
     }
 
-    /// The next `readings` of the boot-time clock fail.
+    /// Makes the next `readings` of the boot-time clock fail.
     pub(crate) fn fail(&self, readings: u32) {
         self.state().failures = readings;
     }
 
-    /// Everything about the clocks is right again, but for what the boot-time clock has jumped.
+    /// Corrects the clocks, except for jumps of the boot-time clock.
     pub(crate) fn put_right(&self) {
         let mut state = self.state();
         (state.glitches, state.failures, state.rate_ppm) = (0, 0, TRUE_RATE_PPM);
@@ -112,7 +112,7 @@ impl SimClock {
         state.wall_us += i64::try_from(since_ns / 1000).expect("a time to simulate");
     }
 
-    /// The next `readings` of the boot-time clock are `ns` too early.
+    /// Makes the next `readings` of the boot-time clock `ns` too early.
     pub(crate) fn glitch(&self, readings: u32, ns: u64) {
         let mut state = self.state();
         state.glitches = readings;

@@ -16,7 +16,7 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 const YEAR_2100_UNIX_MS: i64 = 4_102_444_800_000;
 
 impl Machine {
-    /// The wall clock's tick.
+    /// Returns the wall clock's tick.
     fn wall(&self) -> Tick {
         self.identity.layout.epoch().tick_at(self.clock.wall_unix_ms()).expect("a wall clock within the 42 bits")
     }
@@ -56,7 +56,7 @@ async fn set_back_by_a_minute_and_restarted_inside_that_minute() {
     for life in 0..5 {
         server_again(&machine, life).await;
     }
-    // The other way round: down while it is set back.
+    // In the other order: down while the clock is set back.
     machine.clock.step_wall(-60_000);
     for life in 0..5 {
         server_again(&machine, life).await;
@@ -67,7 +67,7 @@ async fn set_back_by_a_minute_and_restarted_inside_that_minute() {
 async fn server_again(machine: &Machine, life: u64) {
     let server = machine.start().await;
     let (waited, _) = timed(server.tick()).await;
-    // 200 ms of R, which goes at 90 %.
+    // 200 ms of R, which runs at 90 %.
     assert!(waited <= Duration::from_millis(225), "{waited:?}");
     machine.serve(&server, 2000, 100).await;
     if life.is_multiple_of(2) { server.kill().await } else { server.crash().await }
@@ -84,7 +84,7 @@ async fn set_back_under_load_still_gives_nine_tenths() {
     server.draw(24_000).await.expect("the borrow limit's worth");
     let (took, _) = timed(server.draw(72_000)).await;
     assert!((9_900..10_150).contains(&took.as_millis()), "{took:?}");
-    // In ten minutes it has caught up, and all of the rate is back.
+    // In ten minutes it has caught up, and the full rate is back.
     pass(10 * MINUTE_MS).await;
     assert!(near(server.status().mint.reference, machine.wall(), 1));
     server.draw(24_000).await.expect("the borrow limit's worth");
@@ -106,7 +106,7 @@ async fn set_back_by_an_hour_or_to_1970_while_down() {
         let server = machine.start().await;
         pass(225).await;
         machine.serve(&server, 1000, 100).await;
-        // Put right, the IDs are at the clock again, at once.
+        // After the correction, the IDs are at the clock again, at once.
         machine.clock.set_wall(START_UNIX_MS + 100_000);
         pass(200).await;
         assert!(near(server.status().mint.reference, machine.wall(), 1));
@@ -157,7 +157,7 @@ async fn a_jump_of_two_hours_that_is_taken_back_leaves_no_trace() {
     let status = server.status().mint;
     assert_eq!((status.holds_jump, status.jumps, status.rollbacks), (false, 1, 0));
     assert!(near(server.tick().await, machine.wall(), 1));
-    // The record has not seen it either.
+    // The record has no trace of it either.
     assert!(machine.found().expect("a record").watermark <= machine.wall().plus_ms(3200));
 }
 
@@ -190,7 +190,7 @@ async fn boot_in_2100_with_a_record_gives_nothing_until_corrected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn boot_in_2100_without_a_record_leaves_no_trace_while_nobody_asks() {
+async fn boot_in_2100_without_a_record_leaves_no_trace_while_no_id_is_drawn() {
     let machine = Machine::new();
     machine.clock.set_wall(YEAR_2100_UNIX_MS);
     let server = machine.start().await;
@@ -216,7 +216,8 @@ async fn boot_in_2100_without_a_record_on_a_slow_disk() {
         pass(corrected_ms).await;
         machine.clock.set_wall(START_UNIX_MS + 10_000);
         pass(150).await;
-        // Asked while the disk still says 2100: no ID may be above what a crash could leave, and none is of 2100.
+        // A draw while the disk still has 2100: no ID may be above a record that a crash could leave, and none is of
+        // 2100.
         let tick = server.tick().await;
         assert!(near(tick, machine.wall(), 3000), "{tick:?}");
         crate::machine::check_disk(&machine);
@@ -229,7 +230,7 @@ async fn boot_in_2100_without_a_record_on_a_slow_disk() {
     }
 }
 
-/// Someone did ask: what was given is given, and every later ID is larger.
+/// A client did draw: its ID is given, and every later ID is larger.
 #[tokio::test(start_paused = true)]
 async fn boot_in_2100_without_a_record_and_asked_there() {
     let machine = Machine::new();
@@ -281,7 +282,7 @@ async fn boot_in_1970_without_a_record_gives_nothing_until_corrected() {
 #[tokio::test(start_paused = true)]
 async fn a_leap_second_is_no_event_when_smeared_and_slewed_when_stepped() {
     let (machine, server) = running().await;
-    // Smeared over 2000 s, slower than real time: R follows, and nobody is told.
+    // Smeared over 2000 s, slower than real time: R follows, and nothing is logged.
     machine.clock.drift(-500);
     for _ in 0..20 {
         machine.serve(&server, 100_000, 10_000).await;
@@ -290,7 +291,7 @@ async fn a_leap_second_is_no_event_when_smeared_and_slewed_when_stepped() {
     machine.clock.drift(0);
     let status = server.status().mint;
     assert_eq!((status.rollbacks, status.jumps), (0, 0));
-    // Stepped: a clock that is set back by a second, which ten seconds make good.
+    // Stepped: a clock that is set back by a second, which R makes up in ten.
     machine.clock.step_wall(-1000);
     machine.serve(&server, 9000, 100).await;
     assert!(!near(server.status().mint.reference, machine.wall(), 50));
@@ -303,16 +304,16 @@ async fn a_leap_second_is_no_event_when_smeared_and_slewed_when_stepped() {
 #[tokio::test(start_paused = true)]
 async fn suspended_with_a_wall_clock_that_was_not() {
     let (machine, server) = running().await;
-    // The wall clock stands still meanwhile: it looks set back, by what the machine slept.
+    // The wall clock stands still meanwhile: it looks set back by the time of the suspension.
     machine.clock.suspend(Duration::from_mins(10));
     machine.clock.step_wall(-600_000);
     pass(200).await;
     machine.serve(&server, 10_000, 100).await;
     assert_eq!(server.status().mint.rollbacks, 1);
-    // Put right, it is no jump.
+    // The correction is no jump.
     machine.clock.step_wall(600_000);
     pass(200).await;
-    // But for the second that R has lost.
+    // Except for the second that R has lost.
     assert!(server.status().mint.jumps <= 1 && !server.status().mint.holds_jump);
     machine.serve(&server, 1000, 100).await;
     machine.oracle.verdict().expect("no id twice");
@@ -323,7 +324,7 @@ async fn after_a_suspend_ids_and_periods_have_the_new_time_at_once() {
     for asleep_ms in [10 * HOUR_MS, 5 * 24 * HOUR_MS] {
         let (machine, server) = running().await;
         machine.clock.suspend(Duration::from_millis(asleep_ms));
-        // What serial numbers take their period from, before anything has run again.
+        // The time from which serial numbers take their period, before any code has run again.
         assert!((server.reference_unix_ms() - machine.clock.wall_unix_ms()).abs() <= 1);
         let wall = machine.wall();
         assert!(server.tick().await >= wall, "the first ID has the new time");
@@ -348,7 +349,7 @@ async fn after_a_pause_from_outside_ids_and_periods_have_the_old_time_for_ten_mi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_stands_still_stops_nobody() {
+async fn a_clock_that_stands_still_stops_no_client() {
     let (machine, server) = running().await;
     machine.clock.drift(-1_000_000);
     machine.serve(&server, 60_000, 10).await;

@@ -1,18 +1,17 @@
 //! A disk that loses, tears, stalls and crashes on command, for tests.
 //!
-//! It knows one folder with one record in it, saved by the same [`SaveStep`]s as a real one. What a step did is
-//! volatile until a sync made it durable, and a crash keeps any of what a real disk could have kept:
+//! It has one folder with one record in it, saved by the same [`SaveStep`]s as a real one. The effect of a step is
+//! volatile until a sync made it durable, and a crash keeps any state that a real disk could have kept:
 //!
-//! - a name leads to what it led to at the last sync of the folder, or to anything it was renamed to since;
+//! - a name leads to its file at the last sync of the folder, or to any file it was renamed to since;
 //! - a file that was not synced has all, the beginning, the beginning and zeros, or nothing of its text;
-//! - a sync that failed has made nothing durable, and a later one of the same file succeeds and still makes nothing
-//!   durable.
+//! - a failed sync has made nothing durable, and a later one of the same file succeeds and still makes nothing durable.
 //!
-//! Two ways to use it. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a claim:
-//! [`SimDisk::claim`]; a crash is then to drop the server and its claim at any await point, and to call
-//! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock rules them.
+//! It has two uses. Step by step, without `async`: [`SimDisk::run_step`], [`SimDisk::crash`]. Or as a claim:
+//! [`SimDisk::claim`]; a crash then means to drop the server and its claim at any await point, and to call
+//! [`SimDisk::crash`]. The delays are tokio's, so that a paused clock controls them.
 //!
-//! Not here: a disk that lies (says it synced, and did not). No protocol survives that.
+//! A disk that lies (reports a sync that it did not do) is not simulated. No protocol survives that.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,19 +28,19 @@ pub(crate) struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
-/// What a step of a save runs into.
+/// Fault of a step of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It takes that long, and works.
+    /// The step takes this long, and succeeds.
     Slow(Duration),
-    /// It fails, as on a full or broken disk. A write has then written a part.
+    /// The step fails, as on a full or broken disk. A write has then written a part.
     Fail(io::ErrorKind),
-    /// It never returns.
+    /// The step never returns.
     Hang,
 }
 
 impl SimDisk {
-    /// An empty disk. All that it leaves to chance comes from `seed`.
+    /// Creates an empty disk, whose random choices come from `seed`.
     pub(crate) fn new(seed: u64) -> SimDisk {
         let state = State {
             random: seed,
@@ -58,9 +57,9 @@ impl SimDisk {
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A claim on this disk, as one run of a server has it. After a crash or a kill it does nothing.
+    /// Returns a claim on this disk, for one run of a server. After a crash or a kill it does nothing.
     ///
-    /// There is no lock: a test finds out what two overlapping runs do to each other's record.
+    /// There is no lock: a test detects what two overlapping runs do to each other's record.
     pub(crate) fn claim(&self, identity: Identity) -> SimClaim {
         let (owner, written_by) = self.begin_term();
         let declarations = self.record().map(|record| record.declarations).unwrap_or_default();
@@ -76,7 +75,7 @@ impl SimDisk {
         }
     }
 
-    /// [`SimDisk::claim`] with what it finds.
+    /// Returns [`SimDisk::claim`] with the point that it finds.
     pub(crate) fn open(&self, identity: Identity) -> Taken<SimClaim> {
         let claim = self.claim(identity);
         let (point, declarations) = (self.point(identity), Arc::clone(&claim.declarations));
@@ -85,7 +84,7 @@ impl SimDisk {
         Taken { claim, point, declarations, term, is_copy }
     }
 
-    /// The record's point as a start with `identity` finds it.
+    /// Returns the record's point as a start with `identity` finds it.
     fn point(&self, identity: Identity) -> Option<SavePoint> {
         self.record().map(|record| match record.adopted_by(identity) {
             Ok(record) => record.point,
@@ -93,7 +92,7 @@ impl SimDisk {
         })
     }
 
-    /// The owner of a new life, and of the record that is there.
+    /// Returns the owner of a new life, and of the record that is there.
     fn begin_term(&self) -> (Owner, Option<Owner>) {
         let found = self.owner();
         let mut state = self.lock();
@@ -101,18 +100,18 @@ impl SimDisk {
         (Owner { term: found.map_or(Term(0), |found| found.term).next(), nonce: state.lives }, found)
     }
 
-    /// Who wrote the record that is there.
+    /// Returns the writer of the record that is there.
     fn owner(&self) -> Option<Owner> {
         self.text().and_then(|text| Envelope::parse(&text).ok()).map(|opened| opened.envelope.owner)
     }
 
-    /// The record's text as a process sees it now.
+    /// Returns the record's text as a process sees it now.
     pub(crate) fn text(&self) -> Option<Vec<u8>> {
         let state = self.lock();
         state.names.last().copied().flatten().map(|file| state.files[file].text.clone())
     }
 
-    /// The record as a process sees it now.
+    /// Returns the record as a process sees it now.
     pub(crate) fn record(&self) -> Option<Record> {
         self.text().map(|text| match Record::parse(&text) {
             Ok(record) => record,
@@ -120,22 +119,23 @@ impl SimDisk {
         })
     }
 
-    /// How many saves have been completed.
+    /// Returns how many saves have been completed.
     pub(crate) fn saves(&self) -> u64 {
         self.lock().saves
     }
 
-    /// The next `times` times that `step` is done, it runs into `trouble`. Troubles of a step queue up.
+    /// Makes the next `times` runs of `step` have this `trouble`. Troubles of a step queue up.
     pub(crate) fn trouble(&self, step: SaveStep, trouble: Trouble, times: usize) {
         self.lock().troubles.extend(std::iter::repeat_n((step, trouble), times));
     }
 
-    /// No more troubles. What hangs goes on hanging.
+    /// Removes all troubles. A hanging step continues to hang.
     pub(crate) fn heal(&self) {
         self.lock().troubles.clear();
     }
 
-    /// Someone deletes the folder and creates it again, and another server holds it: saves fail, saying `what`.
+    /// Simulates that the folder is deleted and created again, and locked by another server: saves fail with the text
+    /// `what`.
     pub(crate) fn lose_claim(&self, what: &str) {
         let mut state = self.lock();
         state.claim = ClaimState::Lost(what.to_owned());
@@ -143,7 +143,7 @@ impl SimDisk {
         state.temp = None;
     }
 
-    /// The other server is gone, and has left `text` (`None`: no record). The next save takes the claim again.
+    /// Removes the other server, which has left `text` (`None`: no record). The next save takes the claim again.
     pub(crate) fn free_claim(&self, text: Option<&str>) {
         let mut state = self.lock();
         state.claim = ClaimState::Free;
@@ -152,13 +152,13 @@ impl SimDisk {
         state.names = vec![file];
     }
 
-    /// The folder is put back as it was, with `text` in it, silently.
+    /// Restores the former folder, with `text` in it, silently.
     pub(crate) fn return_claim(&self, text: Option<&[u8]>) {
         self.put_back(text);
         self.lock().claim = ClaimState::Held;
     }
 
-    /// Someone puts an older record back, or another file in its place, silently. `None`: takes it away.
+    /// Restores an older record, or replaces it by another file, silently. `None`: removes it.
     pub(crate) fn put_back(&self, text: Option<&[u8]>) {
         let mut state = self.lock();
         let file = text.map(|text| state.new_file(text.to_vec(), true));
@@ -166,12 +166,12 @@ impl SimDisk {
         state.temp = None;
     }
 
-    /// One step of a save, at once; troubles that take time are ignored here.
+    /// Does one step of a save, at once; troubles that take time are ignored here.
     pub(crate) fn run_step(&self, step: SaveStep, text: &str) -> io::Result<()> {
         self.lock().run_step(step, text)
     }
 
-    /// All that a crash now could leave, each once.
+    /// Returns all states that a crash now could leave, each once.
     pub(crate) fn after_crash(&self) -> Vec<Option<Vec<u8>>> {
         let state = self.lock();
         let mut all: Vec<Option<Vec<u8>>> = Vec::new();
@@ -189,7 +189,7 @@ impl SimDisk {
         all
     }
 
-    /// Power fails and comes back: one of the states that [`SimDisk::after_crash`] lists, by the seed.
+    /// Power fails and returns: the seed picks one of the states of [`SimDisk::after_crash`].
     pub(crate) fn crash(&self) {
         let mut all = self.after_crash();
         let mut state = self.lock();
@@ -197,7 +197,7 @@ impl SimDisk {
         state.restart_with(all.swap_remove(index));
     }
 
-    /// The process is killed and the system lives on: what was written is there, durable or not.
+    /// The process is killed and the system lives on: all writes are there, durable or not.
     pub(crate) fn kill(&self) {
         let mut state = self.lock();
         state.life += 1;
@@ -211,7 +211,7 @@ impl SimDisk {
 
 /// A [`Claim`] on a [`SimDisk`].
 ///
-/// A save that is dropped stops where it is, which is one of the things that a save on a real disk may do.
+/// A dropped save stops at its present step, as a save on a real disk may.
 #[derive(Clone, Debug)]
 pub(crate) struct SimClaim {
     disk: SimDisk,
@@ -219,13 +219,13 @@ pub(crate) struct SimClaim {
     /// The computer's run it belongs to: a claim from before a crash can do nothing any more.
     life: u64,
     owner: Owner,
-    /// Who wrote the record that it found.
+    /// Writer of the record that it found.
     written_by: Option<Owner>,
-    /// What was found since the caller was told last.
+    /// Point that was found since the caller's last result.
     found: Option<SavePoint>,
-    /// What the caller has declared.
+    /// The caller's declarations.
     declarations: Arc<Declarations>,
-    /// The claim was found lost, and is not retaken yet.
+    /// Whether the claim was found lost, and is not retaken yet.
     is_lost: bool,
 }
 
@@ -293,7 +293,7 @@ impl SimClaim {
         }
     }
 
-    /// As a real store does: by what it reads, directly before the rename.
+    /// Checks the record's owner directly before the rename, as a real store does.
     fn check_owner(&mut self) -> Result<(), SaveError> {
         match self.disk.owner() {
             Some(by) if by != self.owner && Some(by) != self.written_by => {
@@ -324,22 +324,22 @@ impl SimClaim {
 
 #[derive(Debug)]
 struct State {
-    /// Where the random numbers are.
+    /// State of the random numbers.
     random: u64,
-    /// Every file there ever was; names and `temp` point here.
+    /// Every file that ever existed; names and `temp` point here.
     files: Vec<File>,
-    /// The temporary file of the save under way.
+    /// Temporary file of the save under way.
     temp: Option<usize>,
-    /// What the record's name leads to: first what is durable, then each rename since the folder's last sync.
+    /// Files that the record's name leads to: first the durable one, then each rename since the folder's last sync.
     names: Vec<Option<usize>>,
     troubles: Vec<(SaveStep, Trouble)>,
     claim: ClaimState,
     saves: u64,
-    /// Whoever wrote the record had the claim to this disk, and not to the one that it was copied from.
+    /// Whether the writer of the record had the claim to this disk, and not to the one from which it was copied.
     is_original: bool,
-    /// How often there was a crash or a kill.
+    /// Number of crashes and kills.
     life: u64,
-    /// How many stores there have been: their nonces.
+    /// Number of stores so far, for their nonces.
     lives: u64,
 }
 
@@ -353,7 +353,7 @@ struct File {
 enum Synced {
     No,
     Yes,
-    /// A sync has failed, and the system has forgotten what was not written.
+    /// A sync has failed, and the system has dropped the unwritten data.
     Never,
 }
 
@@ -402,7 +402,7 @@ impl State {
         self.files.len() - 1
     }
 
-    /// The first trouble of `step`, if it is one that the caller wants.
+    /// Takes the first trouble of `step`, if the caller handles it.
     fn take_trouble(&mut self, step: SaveStep, wanted: impl Fn(&Trouble) -> bool) -> Option<Trouble> {
         let index = self.troubles.iter().position(|(at, _)| *at == step)?;
         wanted(&self.troubles[index].1).then(|| self.troubles.remove(index).1)
@@ -416,7 +416,7 @@ impl State {
         self.life += 1;
     }
 
-    /// 0..`bound`, by the seed (`SplitMix64`).
+    /// Returns a number of 0..`bound`, by the seed (`SplitMix64`).
     fn next_below(&mut self, bound: usize) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;

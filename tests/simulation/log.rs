@@ -1,4 +1,4 @@
-//! What was logged, line by line.
+//! Captured log lines.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -10,12 +10,12 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 thread_local! {
-    /// `None` while nobody listens on this thread.
+    /// Lines of this thread; `None` while it does not capture.
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Listens from here on, for the threads that [`capture`]. Call it before anything logs: tests run side by side, and a
-/// subscriber that comes and goes with one of them would miss lines.
+/// Installs the subscriber for threads that [`capture`]. Call it before any logging: tests run side by side, and a
+/// subscriber that is installed by one of them only would miss lines.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -23,7 +23,7 @@ pub(crate) fn install() {
     });
 }
 
-/// Takes this thread's log lines from here on.
+/// Captures this thread's log lines from here on.
 pub(crate) fn capture() -> Log {
     install();
     LINES.with_borrow_mut(|lines| *lines = Some(Vec::new()));
@@ -33,7 +33,7 @@ pub(crate) fn capture() -> Log {
 pub(crate) struct Log;
 
 impl Log {
-    /// The lines that contain `words`.
+    /// Returns the lines that contain `words`.
     #[allow(clippy::unused_self)]
     pub(crate) fn lines(&self, words: &str) -> Vec<String> {
         LINES.with_borrow(|lines| lines.iter().flatten().filter(|line| line.contains(words)).cloned().collect())
@@ -44,7 +44,7 @@ struct Listener;
 
 impl<S: Subscriber> Layer<S> for Listener {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        // It depends on the thread, so it has to be asked each time.
+        // It depends on the thread, so each call must check it.
         Interest::sometimes()
     }
 

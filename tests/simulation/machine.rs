@@ -23,17 +23,17 @@ pub(crate) struct Machine {
     pub(crate) identity: Identity,
     pub(crate) limits: Limits,
     pub(crate) max_wait_ms: u64,
-    /// How long a server waits for a save before it drops it and goes on.
+    /// How long a server waits for a save before it drops it and continues.
     pub(crate) patience: Option<Duration>,
-    /// Saves that were dropped so.
+    /// Number of dropped saves.
     pub(crate) dropped_saves: Arc<AtomicU64>,
     pub(crate) oracle: Oracle,
-    /// The named generators that a server is configured with when it starts.
+    /// Named generators in the configuration of the next start.
     pub(crate) generators: Vec<Arc<Declaration>>,
 }
 
 impl Machine {
-    /// A computer with a right clock and an empty disk; the default layout and limits.
+    /// Creates a computer with a right clock and an empty disk; the default layout and limits.
     pub(crate) fn new() -> Machine {
         Machine {
             clock: SimClock::new(START_UNIX_MS),
@@ -53,7 +53,7 @@ impl Machine {
         self
     }
 
-    /// What the disk holds for this configuration.
+    /// Returns the disk's point for this configuration.
     pub(crate) fn found(&self) -> Option<SavePoint> {
         self.disk.record().map(|record| record.adopted_by(self.identity).expect("a record of this server").point)
     }
@@ -104,12 +104,12 @@ impl Machine {
     }
 }
 
-/// Drops a save that takes long. It goes on by itself, as a store's may, and the next one waits for it.
+/// Drops a save that takes long. The save itself continues, as a store's may, and the next one waits for it.
 struct ImpatientClaim<S> {
     claim: Arc<tokio::sync::Mutex<S>>,
     patience: Duration,
     dropped: Arc<AtomicU64>,
-    /// When the save that runs began.
+    /// When the running save began.
     began: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -152,18 +152,18 @@ pub(crate) struct Server {
     stop: oneshot::Sender<()>,
     view: View,
     disk: SimDisk,
-    /// When the save began that a server with no patience has dropped, or waits for.
+    /// When the save began that an impatient server has dropped, or waits for.
     save_began: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Server {
-    /// How long the save that runs has been under way.
+    /// Returns how long the running save has been under way.
     pub(crate) fn saving(&self) -> Duration {
         let dropped = *self.save_began.lock().unwrap_or_else(PoisonError::into_inner);
         Duration::from_millis(self.status().saving_ms).max(dropped.map_or(Duration::ZERO, |began| began.elapsed()))
     }
 
-    /// A client of its own, for another task.
+    /// Returns a separate client, for another task.
     pub(crate) fn client(&self) -> Client {
         Client { issuer: Arc::clone(&self.issuer), view: self.view.clone() }
     }
@@ -176,7 +176,7 @@ impl Server {
         self.client().draw_named(name, n).await
     }
 
-    /// One ID's tick.
+    /// Draws one ID and returns its tick.
     pub(crate) async fn tick(&self) -> Tick {
         let id = self.draw(1).await.expect("an id")[0];
         Tick(id >> 21)
@@ -186,18 +186,18 @@ impl Server {
         self.issuer.status()
     }
 
-    /// The time that periods of serial numbers go by.
+    /// Returns the time from which serial numbers take their periods.
     pub(crate) fn reference_unix_ms(&self) -> i64 {
         self.issuer.reference_unix_ms()
     }
 
-    /// CONFIG SET.
+    /// Changes limits, as CONFIG SET does.
     pub(crate) fn set_limits(&self, limits: Limits) {
         self.may_borrow(limits.max_borrow_ms);
         self.issuer.set_limits(limits);
     }
 
-    /// A reload of the configuration, with these named generators.
+    /// Reloads the configuration, with these named generators.
     pub(crate) fn declare(&self, generators: &[Arc<Declaration>]) {
         match self.issuer.declare(generators) {
             Ok(named) => self.view.named.lock().unwrap_or_else(PoisonError::into_inner).push(named),
@@ -205,48 +205,49 @@ impl Server {
         }
     }
 
-    /// Whether its disk is to hold the declarations of all that give IDs: not while the folder may be another one.
+    /// Sets whether its disk must hold the declarations of all generators that give IDs: not while the folder may be
+    /// another one.
     pub(crate) fn has_record(&self, has_record: bool) {
         *self.view.record.lock().unwrap_or_else(PoisonError::into_inner) =
             has_record.then(|| (self.disk.clone(), BTreeSet::new()));
     }
 
-    /// Its generators.
+    /// Returns its generators.
     pub(crate) fn generators(&self) -> Vec<Arc<Declaration>> {
         let named = self.view.configured();
         named.iter().map(|(_, generator)| Arc::new(generator.declaration().clone())).collect()
     }
 
-    /// Their names.
+    /// Returns the names of its generators.
     pub(crate) fn names(&self) -> Vec<String> {
         self.generators().iter().map(|declaration| declaration.name().to_owned()).collect()
     }
 
-    /// From here on so much may be in force.
+    /// Allows a borrow limit up to this from here on.
     pub(crate) fn may_borrow(&self, max_borrow_ms: u64) {
         self.view.max_borrow_ms.fetch_max(max_borrow_ms, Relaxed);
     }
 
-    /// Another server may have given IDs meanwhile, and this one has heard of it.
+    /// Notes that another server may have given IDs meanwhile, and that this one knows it.
     pub(crate) fn catch_up(&self) {
         self.view.oracle.catch_up(&self.view.line);
     }
 
-    /// kill -9: what was written is there, durable or not.
+    /// Ends it as kill -9 does: all writes are there, durable or not.
     pub(crate) async fn kill(self) {
         let disk = self.disk.clone();
         self.vanish().await;
         disk.kill();
     }
 
-    /// Power fails.
+    /// Ends it by a power failure.
     pub(crate) async fn crash(self) {
         let disk = self.disk.clone();
         self.vanish().await;
         disk.crash();
     }
 
-    /// SIGTERM, and how the last save went.
+    /// Ends it as SIGTERM does, and returns the result of the last save.
     pub(crate) async fn stop(self) -> Result<(), KeeperError> {
         let _ = self.stop.send(());
         let result = self.keeper.await.expect("a keeper without bugs");
@@ -254,7 +255,7 @@ impl Server {
         result
     }
 
-    /// SIGTERM, but no longer than `patience`. `None` when it was killed then.
+    /// Ends it as SIGTERM does, within `patience`. Returns `None` if it was killed then.
     pub(crate) async fn stop_within(self, patience: Duration) -> Option<Result<(), KeeperError>> {
         let Server { issuer, mut keeper, stop, disk, view, .. } = self;
         let _ = stop.send(());
@@ -272,15 +273,15 @@ impl Server {
         ended
     }
 
-    /// How the keeper ended, by itself.
+    /// Returns how the keeper ended, without a signal.
     pub(crate) async fn keeper_ended(self) -> Result<(), KeeperError> {
-        // Its sender lives until the end has come: nobody has told the keeper to stop.
+        // The sender lives until the end has come: no signal has stopped the keeper.
         let result = self.keeper.await.expect("a keeper without bugs");
         drop(self.stop);
         result
     }
 
-    /// The keeper's task is gone, and the server is not.
+    /// Removes the keeper's task, but not the server.
     pub(crate) async fn lose_keeper(&self) {
         self.keeper.abort();
         while !self.keeper.is_finished() {
@@ -302,23 +303,23 @@ pub(crate) struct Client {
     view: View,
 }
 
-/// A disk that holds declarations, and of which names that was seen.
+/// A disk that holds declarations, and the names for which that was checked.
 type Held = (SimDisk, BTreeSet<String>);
 
-/// A named generator, by the index that it is drawn from.
+/// A named generator, with the index from which it is drawn.
 type Indexed = (usize, Arc<NamedGenerator>);
 
-/// What it takes to judge a life's IDs.
+/// Data for judging a life's IDs.
 #[derive(Clone)]
 struct View {
     scheme: Arc<Scheme>,
     oracle: Oracle,
     line: Line,
-    /// The named generators of this life, as they were configured and are now.
+    /// The named generators of this life, in earlier configurations and in the present one.
     named: Arc<Mutex<Vec<Vec<Indexed>>>>,
-    /// Where their declarations are to be.
+    /// The record that must have their declarations.
     record: Arc<Mutex<Option<Held>>>,
-    /// The largest B that may have been in force in this life.
+    /// Largest B that may have been in force in this life.
     max_borrow_ms: Arc<AtomicU64>,
     /// R at the last reply of this life.
     reference: Arc<AtomicU64>,
@@ -329,7 +330,7 @@ impl View {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).last().cloned().unwrap_or_default()
     }
 
-    /// Whatever a crash now could leave knows of a generator that has given IDs.
+    /// Checks that every state a crash now could leave has the declaration of a generator that has given IDs.
     fn check_declared(&self, name: &str) {
         let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((disk, seen)) = &mut *record else { return };
@@ -341,7 +342,7 @@ impl View {
         }
     }
 
-    /// R + B, by the reply that has just come.
+    /// Returns R + B, by the latest reply.
     fn ceiling(&self, issuer: &Issuer<SimClock>) -> Tick {
         let now = issuer.status().mint.reference;
         let before = self.reference.swap(now.0, Relaxed);
@@ -353,7 +354,7 @@ impl View {
 }
 
 impl Client {
-    /// `n` IDs, seen by the oracle.
+    /// Draws `n` IDs, recorded by the oracle.
     pub(crate) async fn draw(&self, n: u32) -> Result<Vec<u64>, Refusal> {
         let View { scheme, oracle, .. } = &self.view;
         let asked = Oracle::ask(&self.view.line);
@@ -363,7 +364,7 @@ impl Client {
         Ok(oracle.reply(asked, &self.view.line, scheme, n, &drawn, ceiling))
     }
 
-    /// `n` IDs of a named generator, seen by the oracle. Nothing where it is not configured.
+    /// Draws `n` IDs of a named generator, recorded by the oracle. Nothing if it is not configured.
     pub(crate) async fn draw_named(&self, name: &str, n: u32) -> Result<(), Refusal> {
         let named = self.view.configured();
         let found = named.iter().find(|(_, generator)| generator.declaration().name() == name);
@@ -378,7 +379,7 @@ impl Client {
     }
 }
 
-/// How long `work` took, in simulated time.
+/// Returns how long `work` took, in simulated time, and its result.
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (Duration, T) {
     let began = Instant::now();
     let result = work.await;
@@ -389,7 +390,7 @@ pub(crate) async fn pass(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
-/// A layout of this shard-range, with some random bits where they fit.
+/// Returns a layout of this shard-range, with some random bits if they fit.
 pub(crate) fn layout(shard_range: u32) -> Layout {
     if shard_range == 9 {
         return Layout::default();
@@ -398,7 +399,7 @@ pub(crate) fn layout(shard_range: u32) -> Layout {
     Layout::new(Layout::default().epoch(), 21 - shard_range - random, shard_range, random).expect("a sum of 21")
 }
 
-/// Schemes are made once: a cycle of random values is large.
+/// Returns a cached scheme: a cycle of random values is large.
 pub(crate) fn scheme(identity: Identity) -> Arc<Scheme> {
     static MADE: LazyLock<Mutex<HashMap<String, Arc<Scheme>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -414,7 +415,7 @@ pub(crate) fn scheme(identity: Identity) -> Arc<Scheme> {
     Arc::clone(scheme)
 }
 
-/// Whatever a crash now could leave is a record past every ID given.
+/// Checks that every state a crash now could leave is a record past every ID given.
 pub(crate) fn check_disk(machine: &Machine) {
     let end = machine.oracle.tick_end(machine.identity.layout.epoch());
     for text in machine.disk.after_crash() {

@@ -1,8 +1,8 @@
 //! A server's lives, simulated: the real issuer and keeper under a paused runtime, with a clock that steps, drifts and
 //! freezes and a disk that tears, stalls and fails.
 //!
-//! `stories` runs lives from seeds; `scenes` plays the ones that have a name; `mutations` plants faults
-//! and wants each of them found. The oracle sees every ID of every life.
+//! `stories` runs lives from seeds; `scenes` plays named ones; `mutations` plants faults and requires each to be found.
+//! The oracle sees every ID of every life.
 //!
 //! A failure prints its seed. To replay one story alone:
 //!
@@ -10,7 +10,8 @@
 //! GETID_SIM_SEED=123 cargo test --test simulation -- --nocapture one_seed
 //! ```
 //!
-//! To run more of them (the default is 200 stories, some 2,000 lives; from 1,000 on, each rare event must have come):
+//! To run more of them (the default is 200 stories, some 2,000 lives; from 1,000 on, each rare event must have
+//! occurred):
 //!
 //! ```text
 //! GETID_SIM_STORIES=100000 cargo test --test simulation stories

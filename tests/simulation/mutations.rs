@@ -1,6 +1,6 @@
-//! Tests of the tests: each fault that can be planted is found, by the stories or by the scene here that is for it.
+//! Tests of the tests: each fault that can be planted is found, by the stories or by its scene here.
 //!
-//! The scenes pass as they are, and fail with the fault: both are tried.
+//! The scenes pass without a fault, and fail with it: both are tried.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::machine::{Machine, pass, timed};
 use crate::scenes;
 use crate::story::play;
 
-/// Stories until a fault must have been found.
+/// Number of stories in which a fault must be found.
 const STORIES: u64 = 60;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -36,7 +36,7 @@ const OF_THE_QUEUE: [Fault; 7] = [
     Fault::LeaverKeepsItsPlace,
 ];
 
-/// The scene that is for a fault; `None`: the stories find it at once.
+/// Returns the scene of a fault; `None`: the stories find it soon.
 fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
         Fault::NoHold | Fault::HoldsForEver => a_jump_is_held_for_ten_minutes,
@@ -50,7 +50,7 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::LowersLate | Fault::StaleSaveCounts | Fault::NeverLowers => a_wrong_clock_at_boot,
         Fault::FailedSaveCounts | Fault::RefusesForEver => a_save_that_fails,
         Fault::LostClaimKeepsGate | Fault::LostForEver => a_claim_that_is_lost,
-        Fault::GivesPastItsHold => a_beat_that_nobody_answers,
+        Fault::GivesPastItsHold => a_beat_without_an_answer,
         Fault::RetakeForgetsPosition
         | Fault::RetakeWithoutSlack
         | Fault::RetakeForgetsReference
@@ -69,7 +69,7 @@ fn scene(fault: Fault) -> Option<fn()> {
     })
 }
 
-/// The first story that finds a fault, as far as is known: it is played before all others.
+/// Returns the first known story that finds a fault: it is played before all others.
 fn likely_seed(fault: Fault) -> u64 {
     match fault {
         Fault::LaterEpochAccepted | Fault::NoMask | Fault::LinesAreFresh => 1,
@@ -124,11 +124,11 @@ fn every_planted_fault_is_found() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-fn a_beat_that_nobody_answers() {
+fn a_beat_without_an_answer() {
     let mut small = Small::running();
     let clocks = |small: &Small| Clocks { boot_ns: small.boot_ns, raw_ns: small.boot_ns, wall_ms: small.wall_unix_ms };
     small.mint.held(Hold { sent: clocks(&small), for_ms: 1500 }, clocks(&small));
-    // The process is stopped: nobody looks at the clocks but the draw itself.
+    // The process is stopped: only the draw itself reads the clocks.
     small.boot_ns += 1_499_999_999;
     assert!(small.mint.draw(small.boot_ns, 1, false).is_ok());
     small.boot_ns += 1;
@@ -198,7 +198,7 @@ impl Small {
         }
     }
 
-    /// R, ms from the start.
+    /// Returns R, ms from the start.
     fn r(&self) -> u64 {
         self.mint.status(self.boot_ns).reference.ms_since(start())
     }
@@ -272,7 +272,7 @@ fn a_start_behind_the_record() {
 fn a_limit_that_is_set() {
     let mut small = Small::running();
     small.mint.set_limits(borrow(60_000));
-    assert_eq!(small.mint.status(small.boot_ns).max_borrow_ms, 3000, "the disk does not know");
+    assert_eq!(small.mint.status(small.boot_ns).max_borrow_ms, 3000, "the disk does not have it");
     small.pass(100);
     assert_eq!(small.mint.status(small.boot_ns).max_borrow_ms, 60_000);
     small.tick();
@@ -296,7 +296,7 @@ fn a_wrong_clock_at_boot() {
         small.pass(100);
         small.wall_unix_ms += 400;
         small.pass(2000);
-        // A save of the wrong time is under way when the clock is put right.
+        // A save with the wrong time is under way when the clock is corrected.
         let point = in_flight.then(|| {
             small.wall_unix_ms += HOUR_MS.cast_signed();
             small.sample();
@@ -363,7 +363,7 @@ fn the_last_act() {
     assert_eq!(small.refusal(), Refusal::Closed);
 }
 
-/// `work` in simulated time.
+/// Runs `work` in simulated time.
 fn simulated(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(work);
@@ -376,7 +376,7 @@ fn a_start_without_a_record_waits() {
     });
 }
 
-/// Its own server is at the borrow limit, and hears of it at its next save only.
+/// The original server is at the borrow limit, and notices only at its next save.
 fn a_copy_in_the_place_of_a_running_servers_folder() {
     simulated(async {
         for offset_ms in (0..200).step_by(20) {
@@ -396,7 +396,7 @@ fn a_copy_in_the_place_of_a_running_servers_folder() {
             second.draw(1500).await.expect("ids");
             greedy.await.expect("a client");
             machine.oracle.verdict().expect("no id twice");
-            // From now on it is a record of its own, and whoever wrote it is gone.
+            // From now on it is a separate record, and its first writer is gone.
             second.kill().await;
             let (took, _) = timed(machine.start()).await;
             assert!(took < Duration::from_millis(250), "{took:?}");
@@ -415,11 +415,11 @@ fn a_panic_inside_a_draw() {
         pass(10).await;
         server.tick().await;
         let before = machine.found();
-        // Nobody asks for none: an assertion inside the lock.
+        // A draw of no IDs causes an assertion inside the lock.
         catch_unwind(AssertUnwindSafe(|| drop(server.issuer.try_draw(0)))).expect_err("a panic");
         assert_eq!(server.issuer.try_draw(1), Err(Refusal::Closed));
         drop(server.stop().await);
-        assert_eq!(machine.found(), before, "what it left is nobody's position");
+        assert_eq!(machine.found(), before, "it left no position");
     });
 }
 
@@ -433,7 +433,7 @@ fn a_keeper_that_is_gone() {
     });
 }
 
-/// A line of one ID a second.
+/// Returns a line of one ID a second.
 fn seconds() -> LineSpec {
     LineSpec { epoch_unix_ms: 0, unit_ns: 1_000_000_000, time_bits: 40, counter_bits: 0, counter_start: 0, seed: 0 }
 }
@@ -449,7 +449,7 @@ fn a_line_that_comes_while_a_save_is_under_way() {
     small.mint.draw_line(small.boot_ns, 0, 1, false).expect("now one does");
 }
 
-/// What it needs of the watermark lies further ahead than the lead, and is asked for.
+/// The watermark that it needs is further ahead than the lead, and the draw requests it.
 fn a_unit_longer_than_the_lead() {
     let mut small = Small::start(None, Limits { max_borrow_ms: 10_000, lead_ms: 100, ..Limits::default() });
     small.mint.add_line(seconds());
@@ -462,7 +462,7 @@ fn a_unit_longer_than_the_lead() {
     }
 }
 
-/// Servers have different IDs, or one of them must not use what is declared.
+/// Servers have different IDs, or one of them must not use the declaration.
 fn two_servers_with_one_configuration() {
     for words in ["a layout time:41@1ms counter:12", "a layout time:40@1ms counter:12 server-id:1", "a twitter"] {
         let words: Vec<_> = words.split(' ').collect();
@@ -478,7 +478,7 @@ fn two_servers_with_one_configuration() {
     }
 }
 
-/// A scene that has a name must fail with the fault.
+/// Checks that a named scene fails with the fault.
 fn fails(fault: Fault, scene: impl AsyncFn()) {
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| {
         let _planted = plant(fault);
@@ -501,6 +501,6 @@ fn with_a_keeper_that_leaves_the_door_open() {
 
 #[test]
 fn with_a_queue_without_bounds() {
-    fails(Fault::NobodyIsEldest, scenes::the_queue_is_bounded_and_nobody_starves);
-    fails(Fault::LetsEverybodyWait, scenes::the_queue_is_bounded_and_nobody_starves);
+    fails(Fault::NobodyIsEldest, scenes::the_queue_is_bounded_and_no_draw_starves);
+    fails(Fault::LetsEverybodyWait, scenes::the_queue_is_bounded_and_no_draw_starves);
 }

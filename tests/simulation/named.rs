@@ -1,6 +1,6 @@
-//! Named generators of a story: which there are, and what of their IDs was seen.
+//! Named generators of a story: their declarations, and the IDs that were seen.
 //!
-//! They are judged by their slots: whatever a layout makes of a slot, two IDs of one slot could be the same.
+//! They are judged by their slots: two IDs of one slot could be equal, in any layout.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,8 +9,8 @@ use getid_core::{Declaration, NamedGenerator, Reservation, no_dates};
 
 use crate::random::Random;
 
-/// Units of 100 ns, 1 ms, 10 ms and a second, with and without a start by chance, and epochs before the server's and
-/// after it. All have room for every server-id, and end after the server does.
+/// Units of 100 ns, 1 ms, 10 ms and a second, with and without a random start, and epochs before the server's and after
+/// it. All have room for every server-id, and end after the server does.
 const POOL: [(&str, i64); 8] = [
     ("ticks layout time:59@100ns server-id:21", -12_219_292_800_000),
     ("one layout time:43@1ms counter:1 server-id:21", 1_700_000_000_000),
@@ -22,23 +22,23 @@ const POOL: [(&str, i64); 8] = [
     ("v7 uuid7", 0),
 ];
 
-/// The generators of a story, as they would be declared now.
+/// The generators of a story, with their present declarations.
 pub(crate) struct Pool {
     rng: Random,
     epochs_unix_ms: Vec<i64>,
-    /// There are stories without any.
+    /// Whether the story has any.
     is_used: bool,
 }
 
 impl Pool {
     pub(crate) fn new(seed: u64) -> Pool {
-        // A generator of its own: the rest of a seed's story stays what it is.
+        // A separate random generator: so the rest of a seed's story stays the same.
         let mut rng = Random(!seed);
         let is_used = !rng.one_in(4);
         Pool { is_used, epochs_unix_ms: POOL.iter().map(|&(_, epoch_unix_ms)| epoch_unix_ms).collect(), rng }
     }
 
-    /// Those that a server is configured with now.
+    /// Returns the generators in a server's present configuration.
     pub(crate) fn choose(&mut self) -> Vec<Arc<Declaration>> {
         if !self.is_used {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Pool {
         let mut chosen = Vec::new();
         for (&(words, _), epoch_unix_ms) in POOL.iter().zip(&self.epochs_unix_ms) {
             if self.rng.one_in(likely) {
-                // As it was, or with a change that is harmless, and may be taken back.
+                // Unchanged, or with a harmless change, which may be changed back.
                 let words = if self.rng.one_in(3) { words.replace("0..", "0..1") } else { words.to_owned() };
                 chosen.push(declared(&words, *epoch_unix_ms));
             }
@@ -56,7 +56,7 @@ impl Pool {
         chosen
     }
 
-    /// Sometimes an epoch becomes an earlier one, which is harmless.
+    /// Sometimes moves an epoch back, which is harmless.
     fn change(&mut self) {
         if self.rng.one_in(6) {
             let changed = self.rng.index(POOL.len() - 1);
@@ -64,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// One of `configured` as it must not be declared: with a later epoch.
+    /// Returns a forbidden declaration of one of `configured`: with a later epoch.
     pub(crate) fn later(&mut self, configured: &[Arc<Declaration>]) -> Option<Arc<Declaration>> {
         let (words, _) = POOL[self.rng.index(POOL.len() - 1)];
         let known = configured.iter().find(|known| words.starts_with(&format!("{} ", known.name())))?;
@@ -75,7 +75,7 @@ impl Pool {
         &mut self.rng
     }
 
-    /// Whether something happens that does so once in `n` times.
+    /// Returns true once in `n` times.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.is_used && self.rng.one_in(n)
     }
@@ -88,7 +88,7 @@ fn declared(words: &str, epoch_unix_ms: i64) -> Arc<Declaration> {
     Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).expect("a declaration"))
 }
 
-/// What was seen of each generator, by name.
+/// IDs that were seen of each generator, by name.
 #[derive(Default)]
 pub(crate) struct Series(BTreeMap<String, Seen>);
 
@@ -104,7 +104,7 @@ struct Seen {
 struct Given {
     first: u64,
     end: u64,
-    /// When its last unit begins, ns since 1970.
+    /// Beginning of its last unit, ns since 1970.
     begin_ns: i128,
 }
 
@@ -123,12 +123,12 @@ impl Ends {
 }
 
 impl Series {
-    /// Those of a server that knows of all that was given.
+    /// Sets the ends of a server that knows all earlier IDs.
     pub(crate) fn store_ends(&self, ends: &Ends) {
         *ends.lock() = self.0.iter().map(|(name, seen)| (name.clone(), seen.end)).collect();
     }
 
-    /// The reply to a request that was made when its server's replies had come to `asked`; and what is wrong with it.
+    /// Checks the reply to a request. `asked` is the end of its server's replies at the time of the request.
     pub(crate) fn reply(
         &mut self,
         generator: &NamedGenerator,
@@ -159,13 +159,13 @@ impl Series {
         Ok(())
     }
 
-    /// The first ms after the beginning of every unit given, Unix time.
+    /// Returns the first ms after the beginning of every unit given, Unix time.
     pub(crate) fn end_unix_ms(&self) -> Option<i64> {
         let begins_ns = self.0.values().flat_map(|seen| &seen.given).map(|given| given.begin_ns);
         begins_ns.max().map(|ns| i64::try_from(ns.div_euclid(1_000_000)).expect("a time") + 1)
     }
 
-    /// What began at `unix_ms` or later may come again. Says whether there was any.
+    /// Allows units from `unix_ms` on to repeat. Returns whether there were any.
     pub(crate) fn forget_from(&mut self, unix_ms: i64) -> bool {
         let from_ns = i128::from(unix_ms) * 1_000_000;
         let mut any = false;
@@ -180,7 +180,7 @@ impl Series {
         any
     }
 
-    /// No slot was used twice.
+    /// Checks that no slot was used twice.
     pub(crate) fn verdict(&mut self) -> Result<(), String> {
         for (name, seen) in &mut self.0 {
             seen.given.sort_unstable();

@@ -1,4 +1,4 @@
-//! Who sees every ID of every life, and says what is wrong with them.
+//! The oracle sees every ID of every life, and reports violations.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,15 +7,15 @@ use getid_core::{Epoch, NamedGenerator, Reservation, Scheme, Tick};
 
 use crate::named::{Ends, Series};
 
-/// An ID's bits below its tick.
+/// Number of an ID's bits below its tick.
 const LOW_BITS: u32 = 21;
 
-/// Clones are the same oracle. It judges one server-id: IDs of two can't be the same once each wears its own.
+/// The oracle. Clones share their state. It judges one server-id: IDs of two can't be equal once each contains its own.
 #[derive(Clone, Default)]
 pub(crate) struct Oracle(Arc<Mutex<State>>);
 
-/// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder made anew under the
-/// first) give different IDs, but not in one order.
+/// The IDs of one server, in the order of its replies. Two servers with one server-id (a folder that is created again
+/// under the first) give different IDs, but not in one order.
 #[derive(Clone, Default)]
 pub(crate) struct Line {
     unnamed: Arc<AtomicU64>,
@@ -24,9 +24,9 @@ pub(crate) struct Line {
 
 #[derive(Default)]
 struct State {
-    /// The largest ID in any reply.
+    /// Largest ID in any reply.
     replied_max: u64,
-    /// The latest tick in any reply.
+    /// Latest tick in any reply.
     tick_max: Tick,
     ids: u64,
     named_ids: u64,
@@ -36,40 +36,40 @@ struct State {
     broken: Option<String>,
 }
 
-/// One reservation. Slots are those of the widest shard, so that they compare whatever the layout.
+/// One reservation. Slots are those of the widest shard, so that they compare in any layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Given {
     slots: (u64, u64),
     ids: (u64, u64),
 }
 
-/// What was known when a request was made.
+/// The bounds at the time of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     replied_max: u64,
 }
 
 impl Oracle {
-    /// The line of a server that starts now.
+    /// Returns the line of a server that starts now.
     pub(crate) fn line(&self) -> Line {
         let line = Line::default();
         self.catch_up(&line);
         line
     }
 
-    /// From here on `line`'s server gives IDs past all others.
+    /// From here on `line`'s server must give IDs past all others.
     pub(crate) fn catch_up(&self, line: &Line) {
         let state = self.state();
         line.unnamed.store(state.replied_max, Relaxed);
         state.named.store_ends(&line.named);
     }
 
-    /// A request goes out.
+    /// Records that a request is sent.
     pub(crate) fn ask(line: &Line) -> Asked {
         Asked { replied_max: line.unnamed.load(Relaxed) }
     }
 
-    /// Its reply came. `ceiling`: R + B at the time of the reply.
+    /// Records its reply. `ceiling`: R + B at the time of the reply.
     pub(crate) fn reply(
         &self,
         asked: Asked,
@@ -114,12 +114,12 @@ impl Oracle {
         ids
     }
 
-    /// As [`Oracle::ask`], of a named generator.
+    /// Records that a request to a named generator is sent.
     pub(crate) fn ask_named(line: &Line, name: &str) -> Asked {
         Asked { replied_max: line.named.of(name) }
     }
 
-    /// As [`Oracle::reply`], of a named generator.
+    /// Records the reply of a named generator.
     pub(crate) fn reply_named(
         &self,
         asked: Asked,
@@ -144,19 +144,19 @@ impl Oracle {
         state.named_ids += u64::from(n);
     }
 
-    /// Something is wrong; the first of it is kept.
+    /// Reports a violation; the first one is kept.
     pub(crate) fn report(&self, what: impl FnOnce() -> String) {
         self.state().report(what);
     }
 
-    /// Each tick in a reply so far is smaller, and each unit began in a smaller one.
+    /// Returns the exclusive bound of all ticks in replies so far, and of the beginnings of all units.
     pub(crate) fn tick_end(&self, epoch: Epoch) -> Tick {
         let state = self.state();
         let unnamed = if state.tick_max == Tick(0) { Tick(0) } else { Tick(state.tick_max.0 + 1) };
         state.named.end_unix_ms().and_then(|unix_ms| epoch.tick_at(unix_ms)).map_or(unnamed, |named| named.max(unnamed))
     }
 
-    /// Ticks grow by this from now on: the epoch was moved back.
+    /// Shifts ticks by this from now on: the epoch was moved back.
     pub(crate) fn shift_ticks(&self, ms: u64) {
         let mut state = self.state();
         if state.tick_max > Tick(0) {
@@ -164,7 +164,7 @@ impl Oracle {
         }
     }
 
-    /// What lies at or past `tick` may come again: nothing that still exists knows of it. Says whether there was any.
+    /// Allows IDs at or past `tick` to repeat: no existing record covers them. Returns whether there were any.
     pub(crate) fn forget_from(&self, tick: Tick, epoch: Epoch) -> bool {
         let mut state = self.state();
         let named = state.named.forget_from(if tick == Tick(0) { i64::MIN } else { tick.unix_ms(epoch) });
@@ -182,17 +182,17 @@ impl Oracle {
         self.state().ids
     }
 
-    /// Those of named generators.
+    /// Returns the number of IDs of named generators.
     pub(crate) fn named_ids(&self) -> u64 {
         self.state().named_ids
     }
 
-    /// Stands for all IDs in the order of their replies.
+    /// Returns a hash of all IDs in the order of their replies.
     pub(crate) fn hash(&self) -> u64 {
         self.state().hash
     }
 
-    /// No ID came twice, no slot was used twice, and nothing else was wrong.
+    /// Checks that no ID came twice, no slot was used twice, and no violation was reported.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         let mut state = self.state();
         let mut given = std::mem::take(&mut state.given);

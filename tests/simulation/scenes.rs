@@ -1,4 +1,4 @@
-//! Scenes that have a name: restarts, disks, the borrow limit, the queue.
+//! Named scenes: restarts, disks, the borrow limit, the queue.
 
 use std::io::ErrorKind;
 use std::panic::AssertUnwindSafe;
@@ -18,11 +18,11 @@ use crate::clock::START_UNIX_MS;
 use crate::disk::{SimDisk, Trouble};
 use crate::machine::{Machine, Server, layout, pass, timed};
 
-/// More often than any scene saves.
+/// More saves than any scene has.
 const MANY: usize = 5000;
 
 impl Machine {
-    /// A server that has been up for a while: a start without a record begins at the borrow limit.
+    /// Returns a server that has been up for a while: a start without a record begins at the borrow limit.
     async fn settled(&self) -> Server {
         let server = self.start().await;
         pass(4000).await;
@@ -117,7 +117,7 @@ async fn the_settings_may_change_between_lives() {
         server.draw(100).await.expect("ids");
         server.kill().await;
     }
-    // Another server-id does not take this record, and has one of its own: nothing in common.
+    // Another server-id does not use this record, and has its own: they share nothing.
     let other = Identity { server_id: 1, layout: layout(3) };
     let record = machine.disk.record().expect("a record");
     assert!(matches!(record.adopted_by(other), Err(Mismatch::ServerId { .. })));
@@ -159,7 +159,7 @@ async fn without_a_record_ids_start_past_a_lost_run() {
     let server = machine.start().await;
     machine.borrow_all(&server).await;
     server.kill().await;
-    // Four lives with nothing kept: each is past all that the one before it gave, under any load.
+    // Four lives without any record: each is past all IDs of the previous one, under any load.
     for _ in 0..3 {
         let server: Server = machine.start_with(NoClaim::taken(None)).await.expect("a start");
         let (waited, _) = timed(server.draw(1)).await;
@@ -207,7 +207,7 @@ async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() 
     let machine = Machine::new();
     let server = machine.settled().await;
     machine.disk.trouble(SaveStep::SyncFile, Trouble::Hang, 1);
-    // Up to the watermark IDs go on.
+    // Up to the watermark IDs continue.
     let began = Instant::now();
     let end = loop {
         match timed(server.draw(1)).await {
@@ -236,13 +236,13 @@ async fn a_sync_that_never_returns_is_answered_after_a_second_to_all_together() 
     assert!(began.elapsed() <= Duration::from_millis(1020), "{:?}", began.elapsed());
     assert!(server.status().saving_ms > 3000);
     assert_eq!(server.status().waiting, 0);
-    // A stop does not make it worse: nothing more is given, and the next life goes on.
+    // A stop does no harm: no more IDs are given, and the next life continues.
     assert!(server.stop_within(Duration::from_secs(3)).await.is_none(), "a hanging disk has no last save");
     machine.start().await.draw(100).await.expect("ids");
     machine.done();
 }
 
-/// The watermark is one: however many generators are busy, the record is saved as often.
+/// There is one watermark: the record is saved as often for any number of busy generators.
 #[tokio::test(start_paused = true)]
 async fn twenty_busy_generators_save_as_often_as_one() {
     let mut saves = Vec::new();
@@ -271,7 +271,7 @@ async fn twenty_busy_generators_save_as_often_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_of_300_ms_is_felt_by_nobody() {
+async fn a_sync_of_300_ms_delays_no_draw() {
     for (n, pause_ms) in [(1, 1000), (1, 1), (400, 1), (3, 7), (1, 60_000)] {
         let machine = Machine::new();
         let server = machine.settled().await;
@@ -336,12 +336,12 @@ async fn a_full_disk_that_is_freed_serves_again_by_itself() {
             }
             pass(10).await;
         };
-        assert!((1000..=3500).contains(&served_ms), "IDs go on up to the watermark: {served_ms}");
+        assert!((1000..=3500).contains(&served_ms), "IDs continue up to the watermark: {served_ms}");
         assert!(matches!(refusal, Refusal::Save { .. }), "{refusal}");
         assert!(!server.status().last_save_ok);
         pass(10_000).await;
         machine.disk.heal();
-        // Nobody asks; it looks by itself.
+        // Without a request, the keeper checks by itself.
         pass(400).await;
         assert!(server.status().last_save_ok);
         let (waited, ids) = timed(server.draw(1)).await;
@@ -364,7 +364,7 @@ async fn a_start_whose_first_save_fails_is_no_start() {
     machine.done();
 }
 
-/// A clock that is wrong at boot, and a stop in the middle of the first save, wherever that is.
+/// A clock that is wrong at boot, and a stop in the middle of the first save, at any step.
 pub(crate) async fn a_start_that_is_stopped_leaves_no_trace() {
     for with_record in [false, true] {
         for step in SaveStep::ALL {
@@ -389,10 +389,10 @@ pub(crate) async fn a_start_that_is_stopped_leaves_no_trace() {
     }
 }
 
-/// Someone deletes the state folder and makes it anew under a server that runs, and starts a second one.
+/// The state folder is deleted and created again under a running server, and a second server starts there.
 ///
-/// The first one finds out at its next save, and may give what its watermark covers until then. The worst case is the
-/// borrow limit, where watermark and limit are 200 ms apart and both servers give what time lets them.
+/// The first server notices at its next save, and may give IDs up to its watermark until then. The worst case is the
+/// borrow limit, where watermark and limit are 200 ms apart and both servers give as much as time allows.
 #[tokio::test(start_paused = true)]
 async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
     for at_limit in [true, false] {
@@ -403,7 +403,7 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
             if at_limit {
                 first.borrow_all(&a).await;
             }
-            // It goes on asking, all the time; what it gets is compared.
+            // It draws all the time; its IDs are compared.
             let client = a.client();
             let greedy = tokio::spawn(async move {
                 let mut ids = Vec::new();
@@ -419,7 +419,7 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
             });
             pass(500 + offset_ms).await;
 
-            first.disk.lose_claim("the folder was made anew");
+            first.disk.lose_claim("the folder was created again");
             let second = Machine {
                 clock: first.clock.clone(),
                 disk: SimDisk::new(9),
@@ -437,10 +437,10 @@ async fn a_folder_made_anew_under_a_running_server_and_a_second_one() {
             assert!(matches!(refusal, Refusal::ClaimLost(_)), "{refusal}");
             let first_of_b = ids[0];
             let last_of_a = others.last().copied().unwrap_or(0);
-            // In ticks: the random bits are not what keeps them apart.
+            // In ticks: not only the random bits differ.
             assert!(last_of_a >> 21 < first_of_b >> 21, "offset {offset_ms}: {last_of_a} and {first_of_b}");
 
-            // The second one goes away; the first takes the claim again, by itself, and goes on past it.
+            // The second server stops; the first takes the claim again, by itself, and continues past it.
             second.borrow_all(&b).await;
             ids.extend(b.draw(500).await.expect("ids"));
             b.kill().await;
@@ -473,7 +473,7 @@ async fn a_claim_taken_again_without_a_record_goes_past_any_other_server() {
     machine.done();
 }
 
-/// A lost claim, a stop, and no record is written over another server's.
+/// After a lost claim and a stop, no record is written over another server's.
 #[tokio::test(start_paused = true)]
 async fn a_stop_without_the_claim_writes_nothing() {
     let machine = Machine::new();
@@ -497,7 +497,7 @@ async fn draws_that_wait_are_served_in_rounds_of_slices() {
         let client = server.client();
         clients.spawn(async move {
             let n = if i % 2 == 0 { 300 } else { 1 };
-            // Some of the greedy go away while they wait, and give their place back.
+            // Some of the greedy clients cancel while they wait, and free their places.
             if i % 10 == 4 {
                 let gone = tokio::time::timeout(Duration::from_millis(500), client.draw(n)).await;
                 assert!(gone.is_err());
@@ -511,7 +511,7 @@ async fn draws_that_wait_are_served_in_rounds_of_slices() {
     tokio::task::yield_now().await;
     assert_eq!(server.status().waiting, 50);
     assert!((25 * 301 - 5..=25 * 301).contains(&server.status().waiting_ids), "{}", server.status().waiting_ids);
-    // INFO is answered meanwhile; and what time makes room for is theirs.
+    // INFO is answered meanwhile; and slots from passing time go to the waiting clients.
     pass(6).await;
     assert_eq!(server.issuer.try_draw(1), Ok(None));
     let (mut single, mut last) = (Vec::new(), Vec::new());
@@ -527,7 +527,8 @@ async fn draws_that_wait_are_served_in_rounds_of_slices() {
         }
     }
     assert!(single.is_sorted() && single.len() == 25, "{single:?}");
-    // The greedy end together, in order of arrival; those who left have taken 500 ms worth of rounds and no more.
+    // The greedy clients end together, in order of arrival; cancelled ones have taken 500 ms worth of rounds and no
+    // more.
     assert!(last.is_sorted() && last.len() == 20);
     assert!((last[19] - last[0]) >> 21 < 50, "{last:?}");
     let took = began.elapsed();
@@ -536,7 +537,7 @@ async fn draws_that_wait_are_served_in_rounds_of_slices() {
     machine.done();
 }
 
-/// Everybody else asks for more than there is; who asks for one ID waits for a slice or two.
+/// All other clients exceed the capacity; a client that draws one ID waits for a slice or two.
 #[tokio::test(start_paused = true)]
 async fn a_single_id_beside_a_hundred_greedy_connections() {
     for (shard_range, greedy, n) in [(9, 100, 8_200), (9, 400, 6_000), (3, 100, 60), (12, 100, 60_000)] {
@@ -563,8 +564,8 @@ async fn a_single_id_beside_a_hundred_greedy_connections() {
     }
 }
 
-/// Nobody is let in who would wait too long, everybody else is served in about that time, and nobody is starved by
-/// those who keep coming.
+/// A draw that would wait too long is refused, all others are served in about that time, and none is starved by clients
+/// that keep coming.
 #[tokio::test(start_paused = true)]
 async fn what_would_wait_too_long_is_refused_at_once() {
     let mut machine = Machine::new().with_shard_range(3);
@@ -602,14 +603,13 @@ async fn what_would_wait_too_long_is_refused_at_once() {
         .fold((Duration::ZERO, 0), |(longest, sum), (waited, refused)| (longest.max(waited), sum + refused));
     println!("{longest:?} at most, {refused} refused");
     assert!(refused > 100);
-    // By those who come later a draw can be held up for 2 s; then it goes first.
+    // Later draws can delay a draw by 2 s; then it goes first.
     assert!(longest <= Duration::from_secs(4), "{longest:?}");
     assert!(server.status().refusals >= refused);
     machine.done();
 }
 
-/// Pipelines of more than the layout holds in `id-max-wait-ms`, dozens beside each other: in turns each gets all it
-/// asks for.
+/// Dozens of pipelines that exceed the layout's capacity in `id-max-wait-ms`: in turns each gets all its IDs.
 #[tokio::test(start_paused = true)]
 async fn long_pipelines_wait_in_turns() {
     for (shard_range, clients, n) in [(0, 40, 600), (3, 10, 4_500)] {
@@ -635,8 +635,8 @@ async fn long_pipelines_wait_in_turns() {
     }
 }
 
-/// IDs begin far ahead of the clock, as after a state that was moved ahead: what would wait longer than it may is
-/// refused.
+/// IDs begin far ahead of the clock, as after a state that was moved ahead: a draw that would wait longer than it may
+/// is refused.
 #[tokio::test(start_paused = true)]
 async fn ids_far_ahead_of_the_clock_are_not_waited_for() {
     let machine = Machine::new();
@@ -692,7 +692,7 @@ async fn waiting_does_not_spin() {
     machine.done();
 }
 
-/// How often `work` was polled, and how long it took.
+/// Returns how often `work` was polled, and how long it took.
 async fn polls<T>(work: impl Future<Output = T>) -> (u128, Duration) {
     let mut count = 0;
     let mut work = pin!(work);
@@ -705,11 +705,11 @@ async fn polls<T>(work: impl Future<Output = T>) -> (u128, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_refuses_those_who_wait() {
+async fn a_stop_refuses_waiting_draws() {
     let machine = Machine::new().with_shard_range(0);
     let server = machine.start().await;
     machine.borrow_all(&server).await;
-    // Also while a save is under way: closed at once, the last save comes after it.
+    // Also while a save is under way: draws are closed at once, and the last save comes after it.
     for step in SaveStep::ALL {
         machine.disk.trouble(step, Trouble::Slow(Duration::from_millis(500)), 1);
     }
@@ -775,7 +775,7 @@ async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
     assert!((8..=10).contains(&lines.len()), "{lines:?}");
     assert!(lines[5].contains("ids are 299") && lines[5].contains("the layout holds 1000"), "{}", lines[5]);
     greedy.abort();
-    // While nothing is borrowed, nothing is said.
+    // While nothing is borrowed, nothing is logged.
     pass(10_000).await;
     let quiet = log.lines("borrowing").len();
     pass(5000).await;
@@ -798,7 +798,7 @@ async fn borrowing_is_reported_once_a_second_and_a_broken_disk_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_says_what_the_watermark_says() {
+async fn a_record_has_the_watermark_of_the_status() {
     let machine = Machine::new();
     let server = machine.settled().await;
     for _ in 0..100 {
@@ -813,8 +813,7 @@ async fn a_record_says_what_the_watermark_says() {
     machine.done();
 }
 
-/// A draw panics: nothing is given any more, nothing is stored, and the keeper ends with an error, by which
-/// the process does.
+/// A draw panics: no more IDs are given, nothing is stored, and the keeper ends with an error, which ends the process.
 pub(crate) async fn a_panic_inside_a_draw_ends_the_server() {
     let machine = Machine::new().with_shard_range(0);
     let server = machine.settled().await;
@@ -829,7 +828,7 @@ pub(crate) async fn a_panic_inside_a_draw_ends_the_server() {
     assert_eq!(issuer.try_draw(1), Err(Refusal::Closed));
     let ended = tokio::time::timeout(Duration::from_secs(1), server.keeper_ended()).await;
     assert!(matches!(ended, Ok(Err(KeeperError::Bug))), "{ended:?}");
-    // What stands there is a watermark, as after a crash, and no position.
+    // The record has a watermark, as after a crash, and no position.
     let found = machine.found().expect("a record").watermark;
     assert!(found >= stored.expect("a record").watermark && found > issuer.status().mint.position);
     let server = machine.start().await;
@@ -842,7 +841,7 @@ async fn after_a_panic_inside_a_draw_there_is_an_end() {
     a_panic_inside_a_draw_ends_the_server().await;
 }
 
-/// A keeper that is gone leaves nobody waiting, and gives no IDs.
+/// A dropped keeper leaves no draw waiting, and no IDs are given.
 pub(crate) async fn without_its_keeper_a_server_is_closed() {
     let machine = Machine::new().with_shard_range(0);
     let server = machine.settled().await;
@@ -863,8 +862,8 @@ async fn a_keeper_that_is_gone_closes_the_issuer() {
     without_its_keeper_a_server_is_closed().await;
 }
 
-/// Who came first is not held up for ever by those who keep coming, and no more wait than may.
-pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
+/// The first draw is not delayed for ever by clients that keep coming, and the number of waiting draws is bounded.
+pub(crate) async fn the_queue_is_bounded_and_no_draw_starves() {
     let mut machine = Machine::new().with_shard_range(3);
     machine.max_wait_ms = 500;
     let server = machine.settled().await;
@@ -897,16 +896,16 @@ pub(crate) async fn the_queue_is_bounded_and_nobody_starves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_is_full_refuses_and_serves_the_eldest() {
-    the_queue_is_bounded_and_nobody_starves().await;
+    the_queue_is_bounded_and_no_draw_starves().await;
 }
-/// Another folder, no state at all, and a record that is older than the last IDs: by a right clock nothing comes twice,
-/// at once or after a while, at ease or at the borrow limit.
+/// Another folder, no state at all, and a record that is older than the last IDs: with a right clock no ID repeats, at
+/// once or after a while, without load or at the borrow limit.
 #[tokio::test(start_paused = true)]
 async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
     for (greedy, down_ms) in [(false, 0), (true, 0), (false, 700), (true, 700), (true, 4000)] {
         let mut machine = Machine::new().with_shard_range(0);
         let folders = [SimDisk::new(1), SimDisk::new(2)];
-        // A, B, A; A, none, A; A as it was when this began, B as it was a life ago.
+        // A, B, A; A, none, A; A as at the beginning, B as a life ago.
         let mut copies: Vec<(usize, Vec<u8>)> = Vec::new();
         for place in [Some(0), Some(1), Some(0), None, Some(0), None, None, Some(1), Some(0), Some(0), Some(1)] {
             let server: Server = match place {
@@ -928,7 +927,7 @@ async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
                 copies.extend(place.zip(machine.disk.text()));
             }
             machine.oracle.verdict().expect("no id twice");
-            // After a clean stop too: the next one does not see it.
+            // After a clean stop too: the next life does not see it.
             if down_ms == 0 {
                 server.stop().await.expect("a last save");
             } else {
@@ -940,7 +939,7 @@ async fn no_record_that_is_old_or_elsewhere_makes_ids_repeat() {
     }
 }
 
-/// A folder put back as it was six seconds ago.
+/// A folder is restored as it was six seconds ago.
 #[tokio::test(start_paused = true)]
 async fn a_folder_that_is_rolled_back_by_six_seconds_repeats_nothing() {
     let machine = Machine::new().with_shard_range(0);
@@ -959,7 +958,7 @@ async fn a_folder_that_is_rolled_back_by_six_seconds_repeats_nothing() {
     machine.done();
 }
 
-/// A clock that is wrong at boot, and a stop before it was put right.
+/// A clock is wrong at boot, and the server stops before it is corrected.
 #[tokio::test(start_paused = true)]
 async fn a_stop_without_an_id_after_a_boot_in_2100_leaves_no_trace() {
     for kill in [false, true] {
@@ -976,7 +975,7 @@ async fn a_stop_without_an_id_after_a_boot_in_2100_leaves_no_trace() {
         let server = machine.start().await;
         pass(1).await;
         let ahead_ms = server.tick().await.unix_ms(machine.identity.layout.epoch()) - START_UNIX_MS;
-        // After a kill nobody knows that it gave none.
+        // After a kill it is unknown that it gave none.
         assert_eq!(ahead_ms < 10_000, !kill, "{ahead_ms}");
     }
 }

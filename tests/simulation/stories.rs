@@ -4,13 +4,13 @@ use getid_core::checks::{Rare, seen};
 
 use crate::story::{Tally, play};
 
-/// Stories of `cargo test`: some 2,000 lives.
+/// Number of stories in `cargo test`: some 2,000 lives.
 const STORIES: u64 = 200;
 
-/// Stories in which each rare event must come often: over 10,000 lives.
+/// Number of stories from which each rare event must occur often: over 10,000 lives.
 const ENOUGH: u64 = 1000;
 
-/// Plays stories until one fails; says what they came to.
+/// Plays stories until one fails; returns their totals.
 fn play_all(seeds: impl Iterator<Item = u64>) -> Tally {
     let mut total = Tally::default();
     for seed in seeds {
@@ -34,7 +34,7 @@ fn check_part(part: u64, parts: u64) {
     println!("{total:?}");
     let rare: Vec<_> = Rare::ALL.iter().map(|&rare| (rare, seen()[rare as usize] - before[rare as usize])).collect();
     println!("{rare:?}");
-    // Stories in which nothing happens would prove nothing.
+    // Stories without events would prove nothing.
     assert!(total.lives > 5 * stories / parts && total.ids > 500 * stories, "{total:?}");
     if stories >= ENOUGH {
         let enough = [
@@ -63,7 +63,7 @@ fn check_part(part: u64, parts: u64) {
     }
 }
 
-// In parts, so that they run side by side.
+// Split in parts that run side by side.
 
 #[test]
 fn no_id_twice_and_always_ascending_part_1() {
@@ -76,7 +76,7 @@ fn no_id_twice_and_always_ascending_part_2() {
 }
 
 #[test]
-fn a_seed_says_everything() {
+fn a_seed_determines_a_story() {
     for seed in 0..4 {
         assert_eq!(play(seed), play(seed), "seed {seed}");
     }

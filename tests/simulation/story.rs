@@ -1,4 +1,4 @@
-//! One story: a dozen lives of one server, all of it from a seed.
+//! One story: a dozen lives of one server, all from a seed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,20 +19,20 @@ use crate::random::Random;
 
 const LIVES_MAX: u64 = 20;
 
-/// No draw of a story takes longer than this: most IDs at once, fewest IDs a second, and all that may be borrowed.
+/// Longest duration of a draw of a story: most IDs at once, fewest IDs a second, and the largest borrow limit.
 const DRAW_TIME_MAX: Duration = Duration::from_mins(1);
 
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// What a story came to.
+/// Totals of a story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) lives: u64,
     pub(crate) ids: u64,
     pub(crate) named_ids: u64,
-    /// Changes of the named generators of a server that runs.
+    /// Changes of the named generators of a running server.
     pub(crate) reloads: u64,
     pub(crate) saves: u64,
     pub(crate) crashes: u64,
@@ -41,24 +41,24 @@ pub(crate) struct Tally {
     /// First saves that failed or hung.
     pub(crate) failed_starts: u64,
     pub(crate) lost_disks: u64,
-    /// Records that were put back as they had been.
+    /// Records that were restored to an earlier state.
     pub(crate) put_back: u64,
-    /// Starts without a record that covers all, by a right clock.
+    /// Starts without a record that covers all IDs, with a right clock.
     pub(crate) starts_by_the_clock: u64,
-    /// Starts before which something was given that nothing covers.
+    /// Starts after IDs that no record covers.
     pub(crate) forgotten: u64,
     pub(crate) claims_lost: u64,
     pub(crate) retakes: u64,
-    /// Two servers at once.
+    /// Starts of a second server beside a running one.
     pub(crate) overlaps: u64,
     pub(crate) limits_set: u64,
     /// Clean stops of lives that gave no ID.
     pub(crate) fresh_stops: u64,
-    /// Worlds put right, with service wanted.
+    /// Times that all faults ended, and service was required.
     pub(crate) healed: u64,
     pub(crate) refusals: u64,
     pub(crate) waits: u64,
-    /// Saves that a server dropped while they ran on.
+    /// Saves that a server dropped while they continued.
     pub(crate) dropped_saves: u64,
     pub(crate) hash: u64,
 }
@@ -94,8 +94,8 @@ impl Tally {
 /// Plays the story of `seed`.
 pub(crate) fn play(seed: u64) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    // Made inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be the
-    // same.
+    // Created inside the runtime: outside, the machine's clock would begin in real time, and no two plays would be
+    // equal.
     runtime.expect("a runtime").block_on(async { Story::new(seed).play().await })
 }
 
@@ -104,35 +104,35 @@ struct Story {
     machine: Machine,
     pool: Pool,
     traits: Traits,
-    /// The folders that `dir` is switched between; `machine.disk` is the one in use.
+    /// The folders among which `dir` is switched; `machine.disk` is the one in use.
     folders: Vec<SimDisk>,
-    /// Whose record covers all IDs that were given; `None`: no record that still exists does.
+    /// The folder whose record covers all IDs that were given; `None`: no existing record does.
     current: Option<usize>,
-    /// Records that somebody has copied, and the folders they came from.
+    /// Copied records, and the folders they came from.
     copies: Vec<(usize, Vec<u8>)>,
-    /// The largest B of any life.
+    /// Largest B of any life.
     max_borrow_ms: u64,
     is_told: bool,
     tally: Tally,
 }
 
-/// What kind of world it is.
+/// Faults of the story's world.
 #[derive(Clone, Copy, Debug)]
 struct Traits {
-    /// Saves may be slow, fail or hang.
+    /// Whether saves may be slow, fail or hang.
     rough_disk: bool,
-    /// The wall clock may be set, drift, stand still; the boot-time clock may jump and fail.
+    /// Whether the wall clock may be set, drift, stand still, and the boot-time clock jump and fail.
     wild_clock: bool,
-    /// Folders, records and claims come and go.
+    /// Whether folders, records and claims are lost and restored.
     careless: bool,
 }
 
-/// A life, as it ends.
+/// A life at its end.
 struct Life {
     server: Server,
     /// Its folder; `None` with `id-state none`.
     folder: Option<usize>,
-    /// Whether a save that fails is no wonder, and what the disk holds at the end nobody's promise.
+    /// Whether a failed save is expected, and the disk's content at the end is no promise.
     claim_was_lost: bool,
     limits: Limits,
 }
@@ -141,7 +141,7 @@ impl Story {
     fn new(seed: u64) -> Story {
         let mut rng = Random(seed);
         let traits = Traits { rough_disk: rng.one_in(2), wild_clock: rng.one_in(2), careless: !rng.one_in(3) };
-        // Every shard-range has its turn, those at the ends and the usual one more often.
+        // Every shard-range has its turn, the extreme ones and the usual one more often.
         let shard_range = if rng.one_in(2) { rng.pick(&[0, 0, 9, 21]) } else { u32::try_from(seed % 22).expect("22") };
         let layout = layout(shard_range);
         let server_id = u32::try_from(rng.below(1 << layout.server_bits())).expect("a server-id");
@@ -188,14 +188,14 @@ impl Story {
         Ok(self.tally)
     }
 
-    /// What may come again in a life that begins now with `folder`: what neither its record nor R + B covers.
+    /// Allows the IDs to repeat that neither the record in `folder` nor R + B covers, in a life that begins now.
     fn forget_what_nobody_knows(&mut self, folder: Option<usize>) {
         if folder.is_some() && folder == self.current {
             return;
         }
         let (oracle, epoch) = (&self.machine.oracle, self.machine.identity.layout.epoch());
         if self.traits.wild_clock {
-            // The clock may have been set back since, or R was ahead of it: the record alone would know.
+            // The clock may have been set back since, or R was ahead of it: only the record would have it.
             self.tally.forgotten += u64::from(oracle.forget_from(Tick(0), epoch));
             return;
         }
@@ -221,7 +221,7 @@ impl Story {
         });
         self.forget_what_nobody_knows(folder);
         let before = self.current;
-        // A clock that is wrong at boot and put right before anybody asks.
+        // A clock that is wrong at boot and corrected before the first draw.
         let wrong_at_boot = self.traits.wild_clock && self.rng.one_in(8);
         if wrong_at_boot {
             self.machine.clock.step_wall(self.rng.pick(&[10_000, HOUR_MS, 30 * DAY_MS]));
@@ -257,14 +257,14 @@ impl Story {
             let interval_ns = (self.machine.limits.lead_ms / 10).clamp(1, 100) * 1_000_000;
             tokio::time::sleep(Duration::from_nanos(self.rng.below(ticks * interval_ns))).await;
             self.happen(&mut life);
-            // Those that were not there before are asked too.
+            // Generators that were not there before are drawn from too.
             for name in if nobody_asks || !self.pool.one_in(2) { Vec::new() } else { life.server.names() } {
                 let habits = Habits::of_named(&mut self.pool, name);
                 clients.spawn(habits.follow(life.server.client(), self.machine.oracle.clone(), allowed));
             }
         }
         if self.traits.wild_clock && self.rng.one_in(20) {
-            // A jump that is held, and stands: the machine sleeps for most of it.
+            // A jump that is held, and stays: the machine is suspended for most of it.
             self.machine.clock.step_wall(2 * HOUR_MS);
             pass(300).await;
             self.machine.clock.suspend(Duration::from_mins(11));
@@ -274,7 +274,7 @@ impl Story {
             self.lose_claim(&mut life).await;
         }
         if self.rng.one_in(4) {
-            // Nobody may leave a heap of requests: they would all come first.
+            // No client may leave many requests: they would all come first.
             clients.shutdown().await;
             self.expect_service(&life).await;
         }
@@ -290,7 +290,7 @@ impl Story {
         }
     }
 
-    /// A start, unless the disk keeps it from one.
+    /// Starts a server, unless the disk prevents it.
     async fn begin(&mut self, folder: Option<usize>) -> Option<Server> {
         let patience = Duration::from_secs(3);
         let Some(folder) = folder else {
@@ -298,7 +298,7 @@ impl Story {
             return Some(start.await.expect("a store that keeps nothing cannot fail"));
         };
         self.machine.disk = self.folders[folder].clone();
-        // By the number of lives, so that a seed's other choices stay what they are.
+        // By the number of lives, so that a seed's other choices stay the same.
         let drops_saves = self.traits.rough_disk && self.tally.lives % 3 == 1;
         self.machine.patience = drops_saves.then_some(Duration::from_millis(150));
         if let Ok(Ok(server)) = tokio::time::timeout(patience, self.machine.try_start()).await {
@@ -313,7 +313,7 @@ impl Story {
         None
     }
 
-    /// Something happens to a server that runs.
+    /// Makes one event happen to a running server.
     fn happen(&mut self, life: &mut Life) {
         if self.traits.wild_clock && self.rng.one_in(2) {
             self.move_clock();
@@ -327,7 +327,7 @@ impl Story {
         }
         if self.rng.one_in(5) {
             let limits = self.limits();
-            // Without a record, a server refuses more than it began with.
+            // Without a record, a server refuses limits above those of its start.
             let highest_ms = if life.folder.is_some() { u64::MAX } else { life.server.issuer.start_max_borrow_ms() };
             if limits.max_borrow_ms <= highest_ms {
                 self.tally.limits_set += 1;
@@ -350,7 +350,7 @@ impl Story {
         }
     }
 
-    /// Somebody deletes the folder and makes it anew under the server, or puts back what was in it.
+    /// Deletes the folder and creates it again under the server, or restores its former content.
     async fn lose_claim(&mut self, life: &mut Life) {
         self.tally.claims_lost += 1;
         let retakes_before = retakes();
@@ -358,22 +358,22 @@ impl Story {
         life.server.has_record(false);
         self.tell(|| format!("claim lost: {:?}", life.server.status().mint));
         let text = self.machine.disk.text();
-        // It was only moved away, and nobody finds what a second server left.
+        // The folder was only moved away, and the second server's record is never found.
         let comes_back = self.rng.one_in(3);
         let moved = text.clone();
-        self.machine.disk.lose_claim("the folder was made anew");
+        self.machine.disk.lose_claim("the folder was created again");
         let mut left = match self.rng.below(3) {
             0 => None,
             // The lock was deleted, or all was copied back.
             1 => text,
             _ => self.copies.iter().rev().find(|(from, _)| Some(*from) == life.folder).map(|(_, text)| text.clone()),
         };
-        // A second server starts there at once. What the first one still gives while its R is ahead of the clock, no
-        // clock says.
+        // A second server starts there at once. IDs that the first one still gives while its R is ahead of the clock
+        // are not bounded by any clock.
         if !self.traits.wild_clock && self.rng.one_in(2) {
             self.tally.overlaps += 1;
             let start_ms = life.server.issuer.start_max_borrow_ms();
-            // Of the second's limit the first will only know what its own record says.
+            // The first server will know about the second's limit only what its own record has.
             let known =
                 moved.as_ref().and_then(|text| Record::parse(text).ok()).map(|record| record.point.max_borrow_ms);
             let largest_ms = if comes_back { known.unwrap_or(0) } else { self.max_borrow_ms }.max(start_ms);
@@ -386,7 +386,8 @@ impl Story {
                 patience: None,
                 dropped_saves: Arc::default(),
                 oracle: self.machine.oracle.clone(),
-                // With other declarations the first one could not go on: the claim says so, and is tested for it.
+                // With other declarations the first one could not continue: the claim reports that, and has a separate
+                // test for it.
                 generators: life.server.generators(),
             };
             let server = second.start().await;
@@ -429,23 +430,23 @@ impl Story {
         if retaken {
             life.server.catch_up();
         } else {
-            // It has not noticed yet, or can't save: it dies so, and nobody knows what it gave.
+            // It has not noticed yet, or can't save: it dies in that state, and its last IDs are unknown.
             self.current = None;
         }
     }
 
-    /// A while in which a save or two may come: keepers with a short lead work hard.
+    /// Lets time pass in which a save or two may come: keepers with a short lead work hard.
     async fn linger(&mut self, times: u64) {
         pass(self.rng.below(times * (100 + self.machine.limits.lead_ms / 2))).await;
     }
 
-    /// The world is as it should be: IDs come within a bound, by themselves.
+    /// Checks that without faults IDs come within a bound, by themselves.
     async fn expect_service(&mut self, life: &Life) {
         self.machine.disk.heal();
         self.machine.clock.put_right();
         self.tally.healed += 1;
-        // The longest that a life can have to wait: a save that is slow, and a larger B than that of its limits, at
-        // nine tenths of real speed.
+        // The longest wait of a life: a slow save, and a larger B than that of its limits, at nine tenths of real
+        // speed.
         let largest_ms = self.max_borrow_ms.max(life.server.issuer.start_max_borrow_ms());
         let bound = Duration::from_millis(7000 + largest_ms * 2);
         let began = tokio::time::Instant::now();
@@ -464,7 +465,7 @@ impl Story {
             }
             pass(50).await;
         }
-        // What hangs goes on hanging, and nobody can tell that from a slow disk.
+        // A hanging save continues to hang, and looks like a slow disk.
         if life.server.saving() >= Duration::from_secs(5) {
             return;
         }
@@ -474,7 +475,7 @@ impl Story {
 
     async fn die(&mut self, life: Life, before: Option<usize>, clients: &mut JoinSet<()>) {
         if self.rng.one_in(2) {
-            // Otherwise they ask while it ends.
+            // Otherwise they draw while it ends.
             clients.abort_all();
         }
         let Life { server, folder, claim_was_lost, .. } = life;
@@ -497,15 +498,15 @@ impl Story {
                 let issuer = server.client().issuer;
                 let found = self.machine.disk.record().map(|record| record.point.watermark);
                 let ended = server.stop_within(Duration::from_secs(2)).await;
-                // Those who ask while it ends may have had the first.
+                // Clients that draw while it ends may have had the first ID.
                 let status = issuer.status().mint;
                 let fresh = !has_given(&status);
                 self.check_disk(covers && !fresh);
                 let stored = self.machine.disk.record().map(|record| record.point.watermark);
                 match ended {
-                    // With `id-state none` nothing is kept.
+                    // With `id-state none` nothing is stored.
                     Some(Ok(())) if folder.is_none() => self.tally.clean_stops += 1,
-                    // It gave nothing, so all is as before it.
+                    // It gave nothing, so the state is as before it.
                     Some(Ok(())) if fresh => {
                         self.tally.fresh_stops += 1;
                         if !claim_was_lost {
@@ -517,8 +518,7 @@ impl Story {
                                 .report(|| format!("a life without an ID has left {stored:?} where it was {found:?}"));
                         }
                     }
-                    // A clock that is absurd at the end writes nothing.
-                    // Named generators may be further.
+                    // A clock out of all bounds at the end writes nothing. Named generators may be further.
                     Some(Ok(()))
                         if self.traits.wild_clock
                             || stored == Some(status.position)
@@ -538,7 +538,7 @@ impl Story {
             self.current = None;
         }
         if claim_was_lost && let Some(folder) = folder {
-            // The folder as it is now, and no more talk of claims.
+            // The folder as it is now, with a valid claim again.
             let text = self.machine.disk.text();
             self.folders[folder] = SimDisk::new(self.rng.next());
             self.folders[folder].put_back(text.as_deref());
@@ -578,7 +578,7 @@ impl Story {
         }
         let disk = &self.folders[folder];
         match self.rng.below(12) {
-            // A backup is put back.
+            // A backup is restored.
             0 | 1 => {
                 let copy = self.copies.iter().rev().find(|(from, _)| *from == folder);
                 if let Some((_, text)) = copy {
@@ -587,7 +587,7 @@ impl Story {
                     self.current = self.current.filter(|&current| current != folder);
                 }
             }
-            // It rots: no server starts on that. Somebody takes it away, though the message says not to.
+            // It is damaged: no server starts with that. It is then removed, against the advice of the message.
             2 => {
                 if let Some(text) = disk.text() {
                     let mut rotten = text.clone();
@@ -612,7 +612,7 @@ impl Story {
         }
     }
 
-    /// Whatever has happened: in a world as it should be, the next life gives IDs.
+    /// After any faults: in a world without faults, the next life gives IDs.
     async fn last_life(&mut self, folder: usize) {
         self.machine.clock.put_right();
         self.folders[folder].heal();
@@ -644,7 +644,7 @@ impl Story {
         }
     }
 
-    /// Another shard-range over the same state. The server-id stays, where its bits do.
+    /// Changes the shard-range over the same state. The server-id stays, if its bits do.
     fn change_shard_range(&mut self) {
         let layout = with_epoch(layout(self.rng.pick(&[0, 3, 9, 12])), self.machine.identity.layout.epoch());
         if layout.has_server(self.machine.identity.server_id) {
@@ -652,7 +652,7 @@ impl Story {
         }
     }
 
-    /// An earlier epoch makes IDs larger; a later one is refused where any were given.
+    /// Moves the epoch. An earlier one makes IDs larger; a later one is refused if any were given.
     fn change_epoch(&mut self) {
         let old = self.machine.identity.layout.epoch();
         let by_ms = self.rng.within(1, 1_000_000_000);
@@ -680,7 +680,7 @@ impl Story {
         self.machine.disk.trouble(step, trouble, usize::try_from(self.rng.within(1, 3)).expect("small"));
     }
 
-    /// Told where one story is replayed.
+    /// Prints a line if one story is replayed.
     fn tell(&self, what: impl FnOnce() -> String) {
         if self.is_told {
             println!("{}", what());
@@ -715,12 +715,12 @@ impl Story {
     }
 }
 
-/// Claims that were retaken so far, on this thread.
+/// Returns the number of retaken claims so far, on this thread.
 fn retakes() -> u64 {
     [Rare::Retaken, Rare::RetakenFresh].into_iter().map(|rare| seen()[rare as usize]).sum()
 }
 
-/// Whether it has given an ID, of any generator.
+/// Returns true if it has given an ID, of any generator.
 fn has_given(status: &Status) -> bool {
     status.ids_issued + status.line_ids_issued > 0
 }
@@ -741,7 +741,7 @@ impl RefusalsAllowed {
         match refusal {
             Refusal::Clock(_) | Refusal::EndOfTime { .. } | Refusal::BeforeEpoch { .. } => self.clock,
             Refusal::Save { .. } | Refusal::SaveTimeout | Refusal::StoreTimeout => self.disk,
-            // That it is true is seen to where the queue is tested by itself.
+            // The tests of the queue check that it is true.
             Refusal::Overload { wait_ms, max_wait_ms, .. } | Refusal::NamedOverload { wait_ms, max_wait_ms, .. } => {
                 wait_ms > max_wait_ms
             }
@@ -752,18 +752,18 @@ impl RefusalsAllowed {
     }
 }
 
-/// How a client asks.
+/// Behaviour of a client.
 struct Habits {
     rng: Random,
-    /// The generator it asks; `None`: the unnamed one.
+    /// Name of its generator; `None`: the unnamed one.
     name: Option<String>,
-    /// At most so many IDs in one draw.
+    /// Most IDs in one draw.
     n_max: u32,
-    /// At most so long between two draws; 0: as fast as it can.
+    /// Longest pause between two draws, ms; 0: as fast as possible.
     pause_ms_max: u64,
-    /// Goes away in the middle of some draws.
+    /// Whether it cancels some draws.
     impatient: bool,
-    /// IDs it asks for, and then no more: what the test can afford.
+    /// Number of IDs after which it ends, as far as the test's time allows.
     budget: u32,
 }
 

@@ -1,7 +1,6 @@
-//! The record on disk: what a crash can leave, what a start accepts, and what happens when the folder is taken away.
+//! The record on disk: the states after a crash, the records that a start accepts, and the loss of the folder.
 //!
-//! Crashes are enumerated on the simulated disk, which runs the same steps as the real one; the rest works on real
-//! folders.
+//! Crashes are enumerated on the simulated disk, which runs the same steps as the real one; the rest uses real folders.
 
 // The helpers are part of the tests.
 
@@ -36,12 +35,12 @@ fn record(watermark: u64) -> Record {
     Record { identity: identity(0), point: point(watermark), declarations: Arc::default(), owner }
 }
 
-/// The point of the record in these bytes.
+/// Returns the point of the record in these bytes.
 fn read(bytes: &[u8]) -> SavePoint {
     Record::parse(bytes).unwrap().point
 }
 
-/// What `future` comes to when it is polled at most `polls` times and then dropped.
+/// Returns the result of `future` when it is polled at most `polls` times and then dropped.
 async fn polled<F: Future>(future: F, mut polls: u64) -> Option<F::Output> {
     let mut future = Box::pin(future);
     std::future::poll_fn(|context| {
@@ -57,7 +56,7 @@ async fn polled<F: Future>(future: F, mut polls: u64) -> Option<F::Output> {
 mod simulated {
     use super::*;
 
-    /// Does `steps` of a save of each of `watermarks`, and checks after each step what a crash could leave: the last
+    /// Does `steps` of a save of each of `watermarks`, and checks after each step the states after a crash: the last
     /// record whose steps were all done, or the one under way.
     fn crash_everywhere(steps: &[SaveStep], watermarks: &[u64]) -> Result<(), String> {
         let disk = SimDisk::new(1);
@@ -90,7 +89,7 @@ mod simulated {
         assert_eq!(crash_everywhere(&SaveStep::ALL, &[10, 20, 30]), Ok(()));
     }
 
-    /// The tests of the test: with any step left out, or two in the wrong order, it fails.
+    /// The test of the test: without any one step, or with two in the wrong order, it fails.
     #[test]
     fn every_step_is_needed() {
         use SaveStep::{Rename, SyncFile, SyncFolder, Write};
@@ -144,7 +143,7 @@ mod simulated {
         assert_eq!(disk.saves(), 2);
     }
 
-    /// Lives that save and crash: what was saved is never lost, what is found was meant to be saved.
+    /// Lives that save and crash: no saved record is lost, and every found record was saved on purpose.
     #[tokio::test(start_paused = true)]
     async fn thousands_of_crashes() {
         for seed in 0..2000 {
@@ -195,7 +194,7 @@ fn open(dir: &Path) -> Taken<FolderClaim> {
     FolderClaim::take_blocking(&folder(dir, identity(0))).unwrap()
 }
 
-/// The claim in `dir`, which is made if it is missing, once it has saved `point(10)`.
+/// Returns the claim in `dir`, which is created if missing, once it has saved `point(10)`.
 async fn claimed(dir: &Path) -> Taken<FolderClaim> {
     fs::create_dir_all(dir).unwrap();
     let mut claim = open(dir);
@@ -203,12 +202,12 @@ async fn claimed(dir: &Path) -> Taken<FolderClaim> {
     claim
 }
 
-/// Why a start in `dir` is refused.
+/// Returns why a start in `dir` is refused.
 fn refusal(dir: &Path, identity: Identity) -> String {
     FolderClaim::take_blocking(&folder(dir, identity)).map(|opened| opened.point).unwrap_err().to_string()
 }
 
-/// What is in the record's file.
+/// Returns the point in the record's file.
 fn saved(dir: &Path) -> SavePoint {
     read(&fs::read(state_file(dir)).unwrap())
 }
@@ -248,14 +247,14 @@ async fn servers_share_a_folder_and_not_a_claim() {
             std::process::id()
         )
     );
-    // A lock file that says nothing (the disk was full) is still a lock.
+    // An empty lock file (the disk was full) is still a lock.
     fs::write(&lock, "").unwrap();
     assert!(refusal(dir.path(), identity(0)).contains("is locked by another process"));
 }
 
 const HOLD_DIR: &str = "GETID_TEST_HOLD_DIR";
 
-/// Not a test of its own: what the child process of the next one runs.
+/// Child process of the next test.
 #[tokio::test]
 async fn hold_the_claim_for_another_process() {
     let Some(dir) = std::env::var_os(HOLD_DIR) else { return };
@@ -311,7 +310,7 @@ fn folders_that_are_none() {
         &below,
         &format!("cannot open the folder {}: Not a directory (os error 20); dir must name a folder", below.display()),
     );
-    // No process may make files there, root included.
+    // No process may create files there, root included.
     let error = refusal(Path::new("/proc"), identity(0));
     assert!(error.starts_with("cannot open the lock file /proc/getid-0.lock: "), "{error}");
     assert!(error.ends_with("; getid must be able to write to its folder (dir)"), "{error}");
@@ -449,7 +448,7 @@ async fn a_folder_that_goes_and_comes_back() {
     fs::rename(&here, &away).unwrap();
     let gone = format!("claim lost: the folder {} is gone; put it back, or make it anew", here.display());
     assert_eq!(lost(&mut claim).await, gone);
-    // Another folder of that name does not do while the first, with the record, still exists.
+    // Another folder of that name is refused while the first, with the record, still exists.
     fs::create_dir(&here).unwrap();
     assert!(lost(&mut claim).await.contains("is another folder than at the start, and that one still exists"));
     assert!(fs::read_dir(&here).unwrap().next().is_none(), "written to a folder that was not claimed");
@@ -457,7 +456,7 @@ async fn a_folder_that_goes_and_comes_back() {
 
     fs::remove_dir(&here).unwrap();
     fs::rename(&away, &here).unwrap();
-    // Nobody knows whether another server has had a folder there meanwhile.
+    // Another server may have had a folder there meanwhile.
     let told = claim.save(point(15)).await;
     assert!(matches!(told, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(10)), "{told:?}");
     assert_eq!(saved(&here), point(10), "written before the position was raised");
@@ -481,7 +480,7 @@ async fn a_folder_made_anew_is_claimed_anew() {
     assert!(refusal(&here, identity(0)).contains("is in use"));
 }
 
-/// The folder is deleted and made anew under a running server while a second one starts.
+/// The folder is deleted and created again under a running server while a second one starts.
 #[tokio::test]
 async fn a_second_server_in_the_new_folder() {
     let dir = TempDir::new().unwrap();
@@ -500,11 +499,11 @@ async fn a_second_server_in_the_new_folder() {
     second.save(point(60)).await.unwrap();
     assert_eq!(saved(&here), point(60));
 
-    // The second stops: the first goes on, past what the second gave.
+    // The second server stops: the first continues, past IDs of the second.
     drop(second);
     let retaken = first.save(point(20)).await;
     assert!(matches!(retaken, Err(SaveError::ClaimRetaken { found: Some(found), .. }) if found == point(60)));
-    // Even if the caller is wrong, the record does not go below what was found.
+    // Even if the caller is wrong, the record does not go below the found point.
     first.save(point(20)).await.unwrap();
     assert_eq!(saved(&here).watermark, Tick(60));
 }
@@ -532,13 +531,13 @@ fn declared(words: &str) -> Arc<Declaration> {
     Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
 }
 
-/// Declarations of these generators.
+/// Returns declarations of these generators.
 fn declarations(of: &[&str]) -> Arc<Declarations> {
     let of: Vec<_> = of.iter().map(|words| declared(words)).collect();
     Arc::new(Declarations::default().with(&of, 0, |_| 7).unwrap())
 }
 
-/// The declarations in the record's file, by name.
+/// Returns the names of declarations in the record's file.
 fn saved_names(dir: &Path) -> Vec<String> {
     let record = Record::parse(&fs::read(state_file(dir)).unwrap()).unwrap();
     record.declarations.generators().iter().map(|known| known.name().to_owned()).collect()
@@ -569,7 +568,7 @@ async fn declarations_outlive_their_store() {
     assert_eq!(taken.declarations.find("doc").unwrap().drawn_value("process"), Some(7));
 }
 
-/// A life without an ID binds nobody.
+/// A life without an ID leaves no binding declarations.
 #[tokio::test]
 async fn declarations_of_a_life_that_gave_nothing() {
     let dir = TempDir::new().unwrap();
@@ -581,7 +580,7 @@ async fn declarations_of_a_life_that_gave_nothing() {
     assert_eq!(FolderClaim::take_blocking(&folder).unwrap().declarations, declarations(&["doc uuid7"]));
 }
 
-/// Another server had the folder, with generators of its own: what it declared is kept, and told.
+/// Another server had the folder, with other generators: its declarations are kept, and returned.
 #[tokio::test]
 async fn declarations_of_another_server_are_taken_over() {
     let dir = TempDir::new().unwrap();
@@ -601,7 +600,7 @@ async fn declarations_of_another_server_are_taken_over() {
     first.save(point(70)).await.unwrap();
     assert_eq!(saved_names(dir.path()), ["both", "theirs", "mine"]);
 
-    // A save that knows nothing of it may not declare the name in another way.
+    // A save without that knowledge may not declare the name differently.
     let known = Arc::clone(&first.declarations);
     first.declarations = self::declarations(&["theirs uuid6"]);
     let error = lost(&mut first).await;
@@ -611,7 +610,8 @@ async fn declarations_of_another_server_are_taken_over() {
     first.save(point(80)).await.unwrap();
 }
 
-/// The same where they contradict each other: nobody knows whose numbers are out there.
+/// If two servers' declarations of one name contradict, it is unknown which one the given numbers have, and the folder
+/// is not claimed.
 #[tokio::test]
 async fn a_folder_whose_generators_contradict_is_not_claimed() {
     let dir = TempDir::new().unwrap();
@@ -641,9 +641,9 @@ async fn a_new_folder_with_a_damaged_record_is_not_claimed() {
     assert_eq!(fs::read_to_string(state_file(&here)).unwrap(), "junk\n");
 }
 
-/// What a save found is kept until somebody was told, however many saves nobody waits for.
+/// A found point is kept until a caller has received it, however many saves are dropped.
 #[tokio::test]
-async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
+async fn a_lost_claim_is_reported_although_the_save_that_found_it_was_dropped() {
     for dropped in 1..=3 {
         let dir = TempDir::new().unwrap();
         let mut first = claimed(dir.path()).await;
@@ -653,21 +653,21 @@ async fn a_lost_claim_is_told_although_the_save_that_found_it_was_dropped() {
         drop(second);
 
         for _ in 0..dropped {
-            // Should it be done at the first poll: nobody looks at the answer.
+            // The save may be done at the first poll: its answer is ignored.
             let term = first.term;
             let _ = polled(first.claim.save(point(20), Arc::default(), term), 1).await;
         }
         let told = first.save(point(30)).await;
         let Err(SaveError::ClaimRetaken { found, term, .. }) = told else { panic!("{dropped} dropped: {told:?}") };
         assert_eq!((found, term), (Some(point(50)), first.term));
-        assert_eq!(saved(dir.path()), point(50), "nothing was written before anybody was told");
+        assert_eq!(saved(dir.path()), point(50), "nothing was written before a caller received it");
         first.save(point(70)).await.unwrap();
         assert_eq!(saved(dir.path()), point(70));
     }
 }
 
-/// Two processes that both believe to hold the lock, as a file system that loses locks can have it: who wrote last goes
-/// on, and the other one writes nothing more.
+/// Two processes believe that they hold the lock, as on a file system that loses locks: the last writer continues, and
+/// the other one writes nothing more.
 #[tokio::test]
 async fn two_holders_of_one_lock() {
     let dir = TempDir::new().unwrap();
@@ -681,7 +681,7 @@ async fn two_holders_of_one_lock() {
     let expected = format!("pid {pid} term 1 nonce {nonce:016x} device {} inode {} host ", file.dev(), file.ino());
     assert!(lock.starts_with(&expected) && lock.ends_with('\n'), "{lock}");
 
-    // One that started at the same moment, and one that started later.
+    // An owner that started at the same moment, and one that started later.
     for other in [Owner { term: Term(1), nonce: owner.nonce ^ 1 }, Owner { term: Term(2), nonce: 5 }] {
         let theirs = Record { owner, ..record(50) };
         let theirs = Record { owner: other, ..theirs }.to_text();
@@ -693,7 +693,7 @@ async fn two_holders_of_one_lock() {
             assert_eq!(fs::read_to_string(state_file(dir.path())).unwrap(), theirs, "another's record was replaced");
         }
     }
-    // The other one has written the lock file, and no record so far.
+    // The other process has written the lock file, and no record so far.
     fs::write(state_file(dir.path()), &ours).unwrap();
     fs::write(dir.path().join("getid-0.lock"), "pid 1 term 2 nonce 0000000000000005\n").unwrap();
     assert!(lost(&mut first).await.contains("has written"));
@@ -704,8 +704,8 @@ async fn two_holders_of_one_lock() {
     assert!(!dir.path().join("getid-0.state.tmp").exists());
 }
 
-/// A record of an earlier life, put back under a running server (from a backup, or by a holder that has lost its lock):
-/// nobody later has it, so this life begins anew with it.
+/// A record of an earlier life is restored under a running server (from a backup, or by a holder that has lost its
+/// lock). No later owner has it, so this life begins again with it.
 #[tokio::test]
 async fn an_older_record_put_back() {
     let dir = TempDir::new().unwrap();
@@ -723,15 +723,15 @@ async fn an_older_record_put_back() {
     assert_eq!(saved(dir.path()), point(100));
 }
 
-/// Whoever wrote a record that was copied may still run on the one that it was copied from. A lock file says which file
-/// it is, so that a copy of it, or a new one, is known; but only from the first save on.
+/// The writer of a copied record may still run on the original. A lock file contains its own identity, so that a copy
+/// of it, or a new one, is detected; but only after the first save.
 #[tokio::test]
 async fn a_folder_that_is_a_copy() {
     let above = TempDir::new().unwrap();
     let (dir, copy) = (above.path().join("dir"), above.path().join("copy"));
     fs::create_dir(&dir).unwrap();
     let opened = |dir: &Path| open(dir).is_copy;
-    assert!(opened(&dir) && opened(&dir), "nobody has saved with this claim");
+    assert!(opened(&dir) && opened(&dir), "no process has saved with this claim");
     let claim = claimed(&dir).await;
     // A copy, made while it runs.
     fs::create_dir(&copy).unwrap();
@@ -747,10 +747,10 @@ async fn a_folder_that_is_a_copy() {
     assert!(!opened(&copy));
     fs::remove_file(copy.join("getid-0.lock")).unwrap();
     assert!(opened(&copy));
-    // An older getid did not say which file it was.
+    // An older getid did not write the lock file's identity.
     fs::write(dir.join("getid-0.lock"), "pid 1 term 7 nonce 00000000000000aa\n").unwrap();
     assert!(opened(&dir));
-    // Moved away and back, it is what it was.
+    // Moved away and back, it is the original.
     let mut claim = open(&dir);
     claim.save(point(30)).await.unwrap();
     drop(claim);
@@ -759,9 +759,10 @@ async fn a_folder_that_is_a_copy() {
     assert!(!opened(&dir));
 }
 
-/// A record that is deleted or rots under a running server is nobody's: the server knows better, and writes it again.
+/// A record that is deleted or damaged under a running server has no owner: the server has newer numbers, and writes it
+/// again.
 #[tokio::test]
-async fn a_record_that_is_nobodys_is_replaced() {
+async fn a_record_without_an_owner_is_replaced() {
     let dir = TempDir::new().unwrap();
     let mut claim = claimed(dir.path()).await;
     fs::remove_file(state_file(dir.path())).unwrap();
@@ -769,7 +770,7 @@ async fn a_record_that_is_nobodys_is_replaced() {
     fs::write(state_file(dir.path()), "junk\n").unwrap();
     claim.save(point(30)).await.unwrap();
     assert_eq!(saved(dir.path()), point(30));
-    // But not what a newer getid has written.
+    // But not a record of a newer getid.
     let body = "getid state 9\n";
     let newer = format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()));
     fs::write(state_file(dir.path()), &newer).unwrap();
@@ -785,7 +786,7 @@ async fn each_life_has_a_later_term_and_a_nonce_of_its_own() {
     for term in 1..=4 {
         let mut claim = open(dir.path());
         assert_eq!(claim.term, Term(term));
-        // The third one ends before its first save: the lock file remembers.
+        // The third one ends before its first save: the lock file shows it.
         if term != 3 {
             claim.save(point(10 * term)).await.unwrap();
             let envelope = Envelope::parse(&fs::read(state_file(dir.path())).unwrap()).unwrap().envelope;
@@ -799,7 +800,7 @@ async fn each_life_has_a_later_term_and_a_nonce_of_its_own() {
     assert_eq!(nonces.len(), 3);
 }
 
-/// Who can open the lock file can lock it, and keep a server from starting.
+/// A user who can open the lock file can lock it, and keep a server from starting.
 #[tokio::test]
 async fn only_the_owner_may_open_the_lock_file() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -807,12 +808,12 @@ async fn only_the_owner_may_open_the_lock_file() {
     let lock = dir.path().join("getid-0.lock");
     drop(open(dir.path()));
     assert_eq!(mode(&lock), 0o600);
-    // As an older getid made it.
+    // As an older getid created it.
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
     let mut claim = open(dir.path());
     assert_eq!(mode(&lock), 0o600);
 
-    // What others may write, they may replace by what repeats IDs.
+    // A file that other users may write, they may replace by one that repeats IDs.
     claim.save(point(10)).await.unwrap();
     assert_eq!(mode(&state_file(dir.path())) & 0o022, 0);
     drop(claim);
@@ -824,7 +825,7 @@ async fn only_the_owner_may_open_the_lock_file() {
 
 const FULL_DIR: &str = "GETID_TEST_FULL_DIR";
 
-/// Not a test of its own: what the child process of the next one runs, with a limit that is its own.
+/// Child process of the next test, with a separate limit.
 #[tokio::test]
 async fn save_in_a_process_that_may_open_no_more() {
     let Some(dir) = std::env::var_os(FULL_DIR) else { return };
@@ -842,7 +843,7 @@ async fn save_in_a_process_that_may_open_no_more() {
     assert_eq!(take_all(&mut full), Some(nix::errno::Errno::EMFILE as i32));
     for watermark in 20..40 {
         claim.save(point(watermark)).await.unwrap();
-        // Whatever the save let go of, somebody else takes.
+        // A descriptor that the save closes is taken at once.
         take_all(&mut full);
         assert_eq!(saved_by_parts(dir.as_ref(), &mut full), point(watermark));
         take_all(&mut full);
@@ -850,13 +851,13 @@ async fn save_in_a_process_that_may_open_no_more() {
     std::process::exit(42);
 }
 
-/// [`saved`] in a process that must close something first.
+/// Returns [`saved`] in a process that must close a file first.
 fn saved_by_parts(dir: &Path, full: &mut Vec<fs::File>) -> SavePoint {
     full.pop();
     saved(dir)
 }
 
-/// A descriptor is kept for the save: that clients have taken all others is no reason to give no IDs.
+/// A descriptor is reserved for the save: clients that have taken all others do not stop IDs.
 #[test]
 fn a_save_at_the_limit_of_open_files() {
     let dir = TempDir::new().unwrap();
@@ -869,7 +870,7 @@ fn a_save_at_the_limit_of_open_files() {
     assert_eq!(output.status.code(), Some(42), "{}", String::from_utf8_lossy(&said));
 }
 
-/// A small file system of its own, unmounted at the end.
+/// A small separate file system, unmounted at the end.
 struct Mounted(TempDir);
 
 impl Mounted {
@@ -937,7 +938,7 @@ async fn a_read_only_disk() {
     assert_eq!(open(dir).point, Some(point(10)));
 }
 
-/// The state disk drops out: what lies below the mount is not mistaken for it.
+/// The state disk is unmounted: the folder below the mount point is not used in its place.
 #[tokio::test]
 #[ignore = "needs root"]
 async fn a_disk_that_is_unmounted() {

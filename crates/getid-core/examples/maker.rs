@@ -1,11 +1,11 @@
-//! `maker FILE` makes IDs in its own process: as many as each line that it reads says.
+//! `maker FILE` makes IDs in its own process. Each line of its input is a number of IDs.
 
 use std::error::Error;
 use std::{env, io, process};
 
 use getid_core::FileMaker;
 
-/// Of all processes on all machines, only this one has this server-id.
+/// Unique among all processes on all machines.
 const SERVER_ID: u32 = 1;
 
 fn run() -> Result<(), Box<dyn Error>> {

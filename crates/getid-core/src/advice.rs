@@ -1,4 +1,4 @@
-//! What to say of a layout before it is used: how evenly its IDs spread over tables, and which layout suits a load.
+//! Advice about a layout before use: how evenly its IDs spread over tables, and which layout suits a load.
 //!
 //! Rows are often put into one of `n` tables by `id % n`. A layout whose lowest bits are a counter fills few of them
 //! while IDs are rare: the counter is 0 in nearly all of them. A random field, or a counter that begins at a random
@@ -14,21 +14,21 @@ use crate::fields::{FieldLayout, INTEGER_BITS_MAX, Role};
 use crate::layout::LOW_BITS;
 use crate::time::UtcMs;
 
-/// The largest `n` of `id % n` that evenness is told of.
+/// Largest `n` of `id % n` for which evenness is computed.
 pub const MODULUS_MAX: u64 = 1 << 20;
 
-/// The most servers that a layout is proposed for: as many as there are server-ids.
+/// Largest number of servers in a proposal, which is the number of server-ids.
 pub const SERVERS_MAX: u64 = 1 << LOW_BITS;
 
-/// The highest rate that a layout is proposed for, IDs a second.
+/// Highest rate in a proposal, IDs a second.
 pub const IDS_PER_S_MAX: u64 = 1_000_000_000;
 
-/// The fewest bits of a time in ms that a proposal has: they end in 2084.
+/// Smallest width of the time field in a proposal, in bits of milliseconds: such IDs end in 2084.
 const TIME_BITS_MIN: u32 = 41;
-/// The most, which are those of the unnamed generator: they end in 2154.
+/// Largest width of the time field in a proposal, as in the unnamed generator: such IDs end in 2154.
 const TIME_BITS_MAX: u32 = 42;
 
-/// From so many IDs in a unit on, how far their number varies from unit to unit says nothing.
+/// IDs in a unit above which the variation of their number from unit to unit is negligible.
 const MANY_IN_A_UNIT: f64 = 500.0;
 
 /// How evenly the IDs of one server spread over `id % modulus`, in the long run.
@@ -36,18 +36,18 @@ const MANY_IN_A_UNIT: f64 = 500.0;
 pub struct Evenness {
     /// The `n` of `id % n`.
     pub modulus: u64,
-    /// How many remainders there are IDs for, `1..=modulus`.
+    /// Number of remainders that IDs have, `1..=modulus`.
     pub reached: u64,
-    /// The load of the fullest remainder, in times of the load that all would have if it were even: 1 or more.
+    /// Load of the fullest remainder, as a multiple of an even load: 1 or more.
     pub fullest: f64,
-    /// The same of the emptiest: 0 to 1.
+    /// Load of the emptiest remainder, as a fraction of an even load: 0 to 1.
     pub emptiest: f64,
-    /// Fields among the lowest bits that are equal in all IDs of a server, or come with the request.
+    /// Names of fields among the lowest bits that are equal in all IDs of a server, or come with the request.
     pub same: Vec<String>,
 }
 
 impl Evenness {
-    /// Whether no remainder has 5 % more than its share, or 5 % less.
+    /// Returns true if each remainder's load is within 5 % of an even load.
     pub fn is_even(&self) -> bool {
         self.fullest <= 1.05 && self.emptiest >= 0.95
     }
@@ -73,13 +73,13 @@ impl fmt::Display for Evenness {
     }
 }
 
-/// How evenly the IDs of one server spread over `id % modulus` when it gives `ids_per_s` at times that nobody plans;
-/// a unit's counter begins at 0 to `counter_start`.
+/// Returns how evenly the IDs of one server spread over `id % modulus` at `ids_per_s`, at random times. A unit's
+/// counter begins at a random value of `0..=counter_start`.
 ///
-/// `modulus` is taken as 1 to [`MODULUS_MAX`]. A rate that is no number, or negative, counts as 0.
+///  `modulus` is clamped to 1 to [`MODULUS_MAX`]. A rate that is not a number, or negative, counts as 0.
 pub fn evenness(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, modulus: u64) -> Evenness {
     let modulus = modulus.clamp(1, MODULUS_MAX);
-    // The odd part of the modulus is made even by the time; only these bits of an ID decide about the rest.
+    // Time makes the odd part of the modulus even. Only these bits of an ID decide about the rest.
     let decisive = modulus.trailing_zeros();
     let (mut fixed_bits, mut same) = (0, Vec::new());
     let mut counter_bits = 0;
@@ -94,10 +94,10 @@ pub fn evenness(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, modulu
             }
         }
     }
-    // What lies above all fields is 0.
+    // Bits above all fields are 0.
     fixed_bits += decisive.saturating_sub(layout.bits());
     let shares = counter_shares(layout, counter_start, ids_per_s, counter_bits);
-    // What is left of sums that should be 0 is less.
+    // A sum that should be 0 leaves a smaller rounding error.
     let counters_reached = shares.iter().filter(|&&share| share > 1e-9).count() as u64;
     let (fewest, most) = shares.iter().fold((f64::MAX, 0.0_f64), |(min, max), &share| (min.min(share), max.max(share)));
     Evenness {
@@ -109,13 +109,13 @@ pub fn evenness(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, modulu
     }
 }
 
-/// The load of each value of the counter's lowest `bits`, 1 being an even one.
+/// Returns the load of each value of the counter's lowest `bits`; 1 is an even load.
 fn counter_shares(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, bits: u32) -> Vec<f64> {
     let values = 1_usize << bits;
     let per_unit = ids_per_s.max(0.0) * exact(layout.unit().ns()) / 1e9;
     let mut shares = vec![0.0; values];
     if per_unit > MANY_IN_A_UNIT {
-        // A unit that is full goes on in the next one.
+        // A full unit overflows into the next one.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "501 to 2^63")]
         let ids = per_unit.min(exact(1 << layout.counter_bits())) as usize;
         for (value, share) in shares.iter_mut().enumerate() {
@@ -126,7 +126,7 @@ fn counter_shares(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, bits
             shares[index % values] += share;
         }
     }
-    // The mean over all starts: whole rounds of the values are even, and the rest is a window that slides.
+    // The mean over all starts: whole rounds of the values are even, and the rest is a sliding window.
     let starts = u128::from(counter_start) + 1;
     let left = (starts % values as u128) as usize;
     #[expect(clippy::cast_precision_loss, reason = "a share")]
@@ -141,10 +141,10 @@ fn counter_shares(layout: &FieldLayout, counter_start: u64, ids_per_s: f64, bits
     loads
 }
 
-/// The share of IDs that are the first, the second, ... of their unit, when a unit has `per_unit` on average and they
-/// come by chance (Poisson).
+/// Returns the share of IDs that are the first, the second, ... of their unit, for `per_unit` IDs on average that
+/// arrive at random (Poisson).
 fn shares_by_index(per_unit: f64) -> Vec<f64> {
-    // How likely a unit with `index + 1` IDs is, divided by the mean: the sum from an index on is its share.
+    // Probability of a unit with `index + 1` IDs, divided by the mean. The sum from an index on is its share.
     let mut likely = vec![exp_of_minus(per_unit)];
     let mut count = 1.0;
     while let Some(&last) = likely.last() {
@@ -163,7 +163,7 @@ fn shares_by_index(per_unit: f64) -> Vec<f64> {
     likely
 }
 
-/// `e` to the power of `-x`, for 0 to [`MANY_IN_A_UNIT`]: the core has no library of functions.
+/// Returns `e` to the power of `-x`, for 0 to [`MANY_IN_A_UNIT`]: `core` has no `exp`.
 fn exp_of_minus(x: f64) -> f64 {
     const HALVINGS: u32 = 10;
     let small = x / exact(1 << HALVINGS);
@@ -175,27 +175,27 @@ fn exp_of_minus(x: f64) -> f64 {
     (0..HALVINGS).fold(sum, |power, _| power * power)
 }
 
-/// A number as a float; only counts above 2^53 lose digits.
+/// Converts a number to a float; only counts above 2^53 lose digits.
 #[expect(clippy::cast_precision_loss, reason = "shares need no more")]
 fn exact(number: u64) -> f64 {
     number as f64
 }
 
-/// A layout for a load, and why it is this one.
+/// A layout for a load, with the reasons for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
-    /// What to declare: `layout time:42@1ms server-id:5 counter:6 random:10`.
+    /// The words to declare: `layout time:42@1ms server-id:5 counter:6 random:10`.
     pub words: String,
     /// A sentence for each field.
     pub reasons: Vec<String>,
 }
 
-/// No layout of 63 bits suits a load.
+/// Error: no layout of 63 bits suits the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoProposal {
-    /// The bits that the servers need.
+    /// Number of bits that the servers need.
     pub server_bits: u32,
-    /// The bits that the counter needs, if each server gives twice its part of the IDs at most.
+    /// Number of bits that the counter needs, if each server gives at most twice its part of the IDs.
     pub counter_bits: u32,
 }
 
@@ -212,21 +212,21 @@ impl fmt::Display for NoProposal {
 
 impl core::error::Error for NoProposal {}
 
-/// A layout for `servers` servers that give `ids_per_s` together, whose IDs are even over `id % modulus`; 1: over
-/// nothing.
+/// Proposes a layout for `servers` servers that give `ids_per_s` together, with IDs even over `id % modulus`. A modulus
+/// of 1 means no tables.
 ///
-/// Numbers out of range are taken as the nearest in it: 1 to [`SERVERS_MAX`], [`IDS_PER_S_MAX`] and [`MODULUS_MAX`].
+///  Numbers out of range are clamped: to 1 to [`SERVERS_MAX`], [`IDS_PER_S_MAX`] and [`MODULUS_MAX`].
 ///
-/// # Errors
+///  # Errors
 ///
-/// What it would need, when 63 bits do not suffice.
+///  Fails if 63 bits do not suffice, with the number of bits that the load needs.
 pub fn propose(servers: u64, ids_per_s: u64, modulus: u64) -> Result<Proposal, NoProposal> {
     let servers = servers.clamp(1, SERVERS_MAX);
     let ids_per_s = ids_per_s.clamp(1, IDS_PER_S_MAX);
     let modulus = modulus.clamp(1, MODULUS_MAX);
     let server_bits = bits_for(servers);
     let table_bits = if modulus.is_multiple_of(2) { bits_for(modulus) } else { 0 };
-    // Each server alone; where that is too much, twice its part.
+    // Width for the whole load on each server; where that is too much, for twice a server's part.
     let alone = bits_for(ids_per_s.div_ceil(1000));
     let part = bits_for((2 * ids_per_s).div_ceil(1000 * servers)).min(alone);
     for rate_bits in [alone, part] {
@@ -243,7 +243,7 @@ pub fn propose(servers: u64, ids_per_s: u64, modulus: u64) -> Result<Proposal, N
     Err(NoProposal { server_bits, counter_bits: if table_bits > 0 { table_bits.max(part + 1) } else { part } })
 }
 
-/// How many bits count to `values`.
+/// Returns the number of bits that hold `values` values.
 fn bits_for(values: u64) -> u32 {
     values.max(1).next_power_of_two().trailing_zeros()
 }
@@ -252,7 +252,7 @@ struct Widths {
     server: u32,
     counter: u32,
     random: u32,
-    /// How many of an ID's lowest bits decide about its table; 0: the time alone makes the IDs even.
+    /// Number of an ID's lowest bits that decide about its table; 0: the time alone makes the IDs even.
     tables: u32,
 }
 

@@ -1,12 +1,12 @@
-//! Faults that tests plant, so that a check which nothing would miss is found out.
+//! Faults that tests plant, to prove that a test finds each of them.
 //!
-//! Each promise rests on a line somewhere that could be forgotten. Every such line asks [`planted`] whether to forget
-//! it now; a test plants the fault and must see another test fail. This is the one list of them.
+//! Each promise rests on a line of code that could be missing. Every such line calls [`planted`] to learn whether to
+//! act as if it were. A test plants the fault and must see another test fail. This module has the only list of faults.
 //!
 //! In a release [`planted`] is the constant `false`, and nothing of this is left. With the feature `planted-faults`,
 //! which `cargo test` switches on, a fault holds for one thread, from `plant` until the value it returned is dropped.
 
-/// An enum, and the list of its variants.
+/// Defines an enum and the list of its variants.
 macro_rules! listed {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
         $(#[$meta])*
@@ -16,50 +16,50 @@ macro_rules! listed {
         }
 
         impl $name {
-            /// Every one, in the order of declaration.
+            /// Every variant, in the order of declaration.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
         }
     };
 }
 
 listed! {
-    /// What can be forgotten, by what is then done instead.
+    /// The mistakes, named by their behaviour.
     Fault {
-        /// A claim that ends by silence is believed for ever once it was had.
+        /// A claim that ends by silence counts as held for ever.
         GivesPastItsHold,
-        /// A draw of a sequence passes those who wait.
+        /// A draw of a sequence passes the waiting draws.
         PassesThoseWhoWait,
         /// The end of a sequence's row is given back though a fetch of it has failed.
         UnknownTailIsGivenBack,
-        /// The same with a fetch in flight.
+        /// The end of a sequence's row is given back though a fetch is in flight.
         GivesBackInFlight,
         /// A reservation of an older generation is used.
         OlderAnswerIsUsed,
-        /// A reservation below what the server has had is used.
+        /// A reservation below values that the server already held is used.
         LowerSegmentIsUsed,
         /// The second segment of a sequence is used before the first.
         SecondSegmentFirst,
-        /// With `cache 0`, those are served who came after the statement was sent.
+        /// With `cache 0`, requests that came after the statement was sent are served.
         ServesThoseWhoCameLater,
-        /// A sequence goes on with what it holds though its row was raised.
+        /// A sequence continues with its segments though its row was raised.
         GenerationIsIgnored,
-        /// A segment is put behind one that it does not adjoin, as if both were one range.
+        /// A segment is merged with one that it does not adjoin.
         JoinsWhatDoesNotAdjoin,
-        /// What is held of a row that is gone, or went back, is given.
+        /// Held values of a row that is gone, or went back, are given.
         VerdictKeepsValues,
-        /// With `cache 0`, what is left over is given to those who come later.
+        /// With `cache 0`, left-over values are given to later requests.
         KeepsTheRestOfCache0,
-        /// With `cache 0`, what an earlier cache has left is given.
+        /// With `cache 0`, values left by an earlier cache are given.
         EarlierCacheIsGiven,
-        /// A sequence is raised in memory though its row's end may be another's.
+        /// A sequence is raised in memory though the row's end may belong to another server.
         SkipsWhatOthersHave,
-        /// A sequence is set to what others may have had.
+        /// A sequence is set to values that other servers may have had.
         SkipGoesBack,
-        /// An answer that nobody waits for any more is used.
+        /// An answer that is no longer awaited is used.
         UninvitedAnswerIsUsed,
         /// A fetch that failed is repeated at once.
         NoBackOff,
-        /// A fetch that failed is repeated with all that demand may need.
+        /// A failed fetch is repeated with the full size that demand may need.
         RetriesByDemand,
         /// The next segment is fetched when the last one is used up.
         NothingIsFetchedAhead,
@@ -69,27 +69,27 @@ listed! {
         OneServerHoldsTheRest,
         /// A request that may not wait is no reason for a fetch.
         RefusedDrawWantsNothing,
-        /// A verdict of the store is never asked for again.
+        /// A verdict of the store is used for ever.
         VerdictLastsForEver,
-        /// A verdict of the store is asked for with each request.
+        /// The store is asked again with each request after a verdict.
         VerdictIsNotBelieved,
         /// Requests wait for a store that has failed for long.
         FailingStoreIsWaitedFor,
-        /// A request waits though the policy is not to.
+        /// A request waits though the policy forbids it.
         PolicyErrorWaits,
-        /// A draw of a sequence that waits is served whole in its turn.
+        /// A waiting draw of a sequence is served whole in its turn.
         LargeOneIsServedWhole,
-        /// One that gave up waiting gets values nevertheless.
+        /// A cancelled draw still gets values.
         LeaverStays,
-        /// What is given back is held nevertheless.
+        /// Values that were given back are still held.
         GivesBackAndKeeps,
         /// The end of a sequence's row is given back twice.
         GivesBackAgain,
         /// A row below a raise that this server has made counts as right.
         RaiseIsForgotten,
-        /// A server with several stores does not tell one what it had of another.
+        /// A server with several stores does not apply one store's values to the other.
         FloorIsForgotten,
-        /// At the max of a sequence those are refused, too, for whom there is enough.
+        /// At the max of a sequence even requests with enough values left are refused.
         MaxRefusesEverybody,
         /// Ticks at or past the watermark are given.
         NoWatermarkCheck,
@@ -115,7 +115,7 @@ listed! {
         NoBoundOnJumps,
         /// A clock that cannot be read counts as one at zero.
         FailedReadingCounts,
-        /// A clock that is absurd leaves the gate open.
+        /// A clock out of all bounds leaves the gate open.
         FaultKeepsGate,
         /// A start with a record begins at the watermark found, even if the record is old.
         StartsAtWatermark,
@@ -127,7 +127,7 @@ listed! {
         StartForgetsReference,
         /// A start uses the configured B, though the record has a larger one.
         StartForgetsBorrow,
-        /// Where a life began slips back while nobody asks and the clock is behind.
+        /// The start of a life moves back while no ID is drawn and the clock is behind.
         StartSlips,
         /// A start with a smaller B than the record's waits until time has caught up.
         LimitDropsAtStart,
@@ -136,7 +136,7 @@ listed! {
         /// A start with a copy of a record does not wait for the server that still runs on the folder it was copied
         /// from.
         NoPauseForACopy,
-        /// A larger B is in force before the disk holds it.
+        /// A larger B is in force before the disk has it.
         RaisesBeforeDurable,
         /// A save stores the B as configured now, not the largest of this life.
         StoresConfiguredBorrow,
@@ -150,7 +150,7 @@ listed! {
         NeverLowers,
         /// A save that failed counts.
         FailedSaveCounts,
-        /// After one failed save all are refused.
+        /// After one failed save all draws are refused.
         RefusesForEver,
         /// A claim that is lost leaves the gate open.
         LostClaimKeepsGate,
@@ -158,7 +158,7 @@ listed! {
         LostForEver,
         /// A claim that was retaken counts as kept.
         RetakeForgetsPosition,
-        /// At a retaken claim nothing is left for a server that does not know yet.
+        /// A retaken claim leaves no slack for a server that has not noticed the loss yet.
         RetakeWithoutSlack,
         /// At a retaken claim R stays below the one found.
         RetakeForgetsReference,
@@ -170,7 +170,7 @@ listed! {
         StoppedStartLeavesRecord,
         /// A save of a life that gave no ID yet stores what it found.
         FreshSaveStoresFound,
-        /// Draws go on after the last act.
+        /// Draws succeed after the last act.
         CloseKeepsGate,
         /// The last act stores the watermark.
         CloseStoresWatermark,
@@ -182,7 +182,7 @@ listed! {
         LineAddedAtClock,
         /// The last unit of a line counts as free when a life ends.
         LinePositionRoundsDown,
-        /// What is saved covers the unnamed generator only.
+        /// A save covers the unnamed generator only.
         LinesAreNotCovered,
         /// A life in which only a line gave IDs counts as one that gave none.
         LinesAreFresh,
@@ -190,25 +190,25 @@ listed! {
         LineBeforeDeclared,
         /// A save that began before a line was added counts as one that holds its declaration.
         EarlierSaveDeclares,
-        /// A save that is wanted counts as one that holds the declarations, whatever comes of it.
+        /// A wanted save counts as one that holds the declarations, whatever its outcome.
         WantedSaveDeclares,
         /// A line is left where it was when a claim is retaken.
         RetakeForgetsLines,
-        /// A generator that was declared in another way, and then as before, goes on where it was.
+        /// A generator that was declared differently, and then as before, continues at its old position.
         RedeclaredGoesOn,
         /// A line that needs a higher watermark than a save would bring waits for ever.
         LineWantsNothing,
-        /// A new draw is served although others wait.
+        /// A new draw is served although others are queued.
         PassesTheQueue,
-        /// A draw that waits is served whole in its turn.
+        /// A waiting draw is served whole in its turn.
         ServesWholeDraws,
-        /// Nobody goes first, however long it has waited.
+        /// No draw goes first, however long it has waited.
         NobodyIsEldest,
-        /// Whoever comes may wait, however much is queued.
+        /// Every new draw may wait, however much is queued.
         LetsEverybodyWait,
-        /// A draw that is given up keeps its place.
+        /// A cancelled draw keeps its place.
         LeaverKeepsItsPlace,
-        /// The first to wait does not wake the keeper.
+        /// The first waiting draw does not wake the keeper.
         FirstDoesNotWake,
         /// A draw of seven IDs panics.
         DrawPanics,
@@ -216,25 +216,25 @@ listed! {
         PoisonDoesNotClose,
         /// The position that a panic inside a draw left is stored at a clean stop.
         PoisonedCloseIsStored,
-        /// A keeper that is gone leaves the issuer open.
+        /// A dropped keeper leaves the issuer open.
         DroppedKeeperDoesNotClose,
         /// A save of a claim counts though the record is another holder's.
         SaveIsNotFenced,
         /// A holder gives IDs for its whole time-out.
         HoldWithoutMargin,
-        /// A holder counts from the reply to its beat, not from when it sent it.
+        /// A holder counts from the reply to its beat, not from the sending.
         HoldFromTheReply,
         /// Time in which a standby could not read counts as silence.
         CutOffCountsAsSilence,
-        /// A takeover of which nobody knows what became of it counts.
+        /// A takeover with an unknown outcome counts.
         UnknownTakeoverCounts,
-        /// A record with a lower beat than one that was there before is taken for good.
+        /// A record with a lower beat than an earlier one is accepted.
         LowerBeatIsAccepted,
-        /// A holder whose hold has ended goes on where it was.
+        /// A holder whose hold has ended continues at its old position.
         ResumesWhereItWas,
         /// A claim that was taken from this server on purpose is taken back at once.
         TakesBackAtOnce,
-        /// A draw goes by a lane that is closed.
+        /// A draw uses a closed lane.
         ClosedLaneIsUsed,
         /// The holder of the lock leaves the lane open.
         HolderLeavesTheLaneOpen,
@@ -244,17 +244,17 @@ listed! {
         LaneOpensWhileLowering,
         /// A lane is open while R slews.
         LaneOpensWhileSlewing,
-        /// A lane is open while others wait.
+        /// A lane is open while draws are queued.
         LanePassesTheQueue,
-        /// Draws by a lane never make a save due.
+        /// Draws on a lane never make a save due.
         LaneIgnoresSaveFrom,
-        /// Draws by a lane go on past the hold.
+        /// Draws on a lane continue past the hold.
         LaneOutlivesItsHold,
         /// A lane with lower bounds is opened where the one before was closed.
         LowerLaneOpensInPlace,
-        /// A draw by a lane takes slots, and leaves the random cycle where it was.
+        /// A draw on a lane takes slots, and leaves the random cycle where it was.
         LaneForgetsTheCycle,
-        /// What lanes gave is not counted.
+        /// IDs from lanes are not counted.
         LaneIsNotCounted,
         /// A server reserves though its beat in the store is below its note.
         LowerBeatReserves,
@@ -268,19 +268,19 @@ listed! {
         JoinsWithoutComparing,
         /// A round is complete as soon as it has begun.
         NobodyIsAwaited,
-        /// A server reserves after a round without a beat of its own.
+        /// A server reserves after a round without having beaten once more.
         ClearedWithoutABeat,
         /// A server that notes call live ages while its observer is in doubt.
         AgesInDoubt,
-        /// A beat counts as still in a time in which its observer did not look.
+        /// A beat counts as still while its observer did not look.
         UnseenCountsAsStill,
-        /// Who starts a round acknowledges the rounds before it unseen.
+        /// The server that starts a round acknowledges the rounds before it unseen.
         StartAcknowledges,
     }
 }
 
 impl Fault {
-    /// Those of sequences: the lives and the scenes of sequences find them.
+    /// Faults of sequences: found by the lives and the scenes of sequences.
     pub const OF_SEQUENCES: &[Fault] = &[
         Fault::PassesThoseWhoWait,
         Fault::UnknownTailIsGivenBack,
@@ -316,8 +316,8 @@ impl Fault {
         Fault::MaxRefusesEverybody,
     ];
 
-    /// Those of lanes: `interleavings` and the tests of the mint find them. Any other fault keeps lanes closed, so that
-    /// draws come by where it is planted.
+    /// Faults of lanes: found by `interleavings` and the tests of the mint. Any other fault keeps lanes closed, so that
+    /// draws reach its place.
     pub const OF_LANES: &[Fault] = &[
         Fault::ClosedLaneIsUsed,
         Fault::HolderLeavesTheLaneOpen,
@@ -332,7 +332,7 @@ impl Fault {
         Fault::LaneIsNotCounted,
     ];
 
-    /// Those of beats: the lives of stores that lose writes find them.
+    /// Faults of beats: found by the lives of stores that lose writes.
     pub const OF_BEATS: &[Fault] = &[
         Fault::LowerBeatReserves,
         Fault::AnotherInstanceReserves,
@@ -346,7 +346,7 @@ impl Fault {
         Fault::StartAcknowledges,
     ];
 
-    /// Those of claims: the model and the scenes of claims find them.
+    /// Faults of claims: found by the model and the scenes of claims.
     pub const OF_CLAIMS: &[Fault] = &[
         Fault::SaveIsNotFenced,
         Fault::HoldWithoutMargin,
@@ -379,30 +379,30 @@ mod planting {
         static SEEN: Cell<[u64; Rare::ALL.len()]> = const { Cell::new([0; Rare::ALL.len()]) };
     }
 
-    /// Whether this thread is to make this mistake. Never in a build for speed: benches are built with this feature
-    /// too, and measure what a release does.
+    /// Returns true if this thread makes this mistake. Always false in an optimised build: benches are built with this
+    /// feature too, and measure a release.
     #[inline]
     pub fn planted(fault: Fault) -> bool {
         cfg!(debug_assertions) && PLANTED.get() == Some(fault)
     }
 
-    /// Whether this thread is to make any mistake.
+    /// Returns true if any fault is planted on this thread.
     pub(crate) fn any_planted() -> bool {
         PLANTED.get().is_some()
     }
 
-    /// Whether this thread is to make a mistake that is none of lanes'.
+    /// Returns true if a fault other than those of lanes is planted on this thread.
     pub(crate) fn planted_but_of_lanes() -> bool {
         PLANTED.get().is_some_and(|fault| !Fault::OF_LANES.contains(&fault))
     }
 
-    /// Plants `fault` on this thread until the value returned is dropped; then what was planted before it is back.
+    /// Plants `fault` on this thread until the returned value is dropped, which restores the fault planted before.
     #[must_use]
     pub fn plant(fault: Fault) -> Planted {
         Planted { before: PLANTED.replace(Some(fault)), not_send: PhantomData }
     }
 
-    /// A fault that is planted on this thread.
+    /// Guard of a fault that is planted on this thread.
     #[derive(Debug)]
     pub struct Planted {
         before: Option<Fault>,
@@ -415,44 +415,44 @@ mod planting {
         }
     }
 
-    /// Counts what rarely happens.
+    /// Counts a rare event.
     pub(crate) fn saw(rare: Rare) {
         let mut seen = SEEN.get();
         seen[rare as usize] += 1;
         SEEN.set(seen);
     }
 
-    /// How often each of [`Rare::ALL`] has happened on this thread.
+    /// Returns how often each of [`Rare::ALL`] has happened on this thread.
     pub fn seen() -> [u64; Rare::ALL.len()] {
         SEEN.get()
     }
 }
 
-/// Never, in a release.
+/// Returns false: a release plants no faults.
 #[cfg(not(feature = "planted-faults"))]
 #[inline]
 pub const fn planted(_: Fault) -> bool {
     false
 }
 
-/// Never, in a release.
+/// Returns false: a release plants no faults.
 #[cfg(not(feature = "planted-faults"))]
 pub(crate) const fn any_planted() -> bool {
     false
 }
 
-/// Never, in a release.
+/// Returns false: a release plants no faults.
 #[cfg(not(feature = "planted-faults"))]
 pub(crate) const fn planted_but_of_lanes() -> bool {
     false
 }
 
-/// Nothing, in a release.
+/// Does nothing: a release counts no rare events.
 #[cfg(not(feature = "planted-faults"))]
 pub(crate) const fn saw(_: Rare) {}
 
 listed! {
-    /// What a run of tests must have seen, or it proves nothing about it.
+    /// Rare events that a run of tests must have seen to prove anything about them.
     Rare {
         /// A watermark came down.
         Lowered,
@@ -468,15 +468,15 @@ listed! {
         RetakenFresh,
         /// A larger B came into force, once it was durable.
         Raised,
-        /// A life went by a larger B of its record.
+        /// A life used a larger B from its record.
         Inherited,
-        /// A life that gave no ID ended by itself.
+        /// A life that gave no ID ended cleanly.
         FreshStop,
         /// A reading of the boot-time clock failed, or went back.
         Unread,
-        /// Draws went by a lane.
+        /// Draws used a lane.
         DrawnByALane,
-        /// A lane with lower bounds was opened a slot further on.
+        /// A lane with lower bounds was opened one slot later.
         LaneMovedOn,
     }
 }

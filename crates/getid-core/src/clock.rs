@@ -3,12 +3,12 @@
 //! IDs follow the wall clock, but wall clocks are set back, leap, and are wrong at boot. The reference clock R starts
 //! at the wall clock W, is carried on by a clock that counts time since boot (suspend included), and is pulled to W:
 //!
-//! - W behind: R goes on at 90 % of real speed until W has caught up.
+//! - W behind: R continues at 90 % of real speed until W has caught up.
 //! - W ahead by up to `id-max-clock-jump-ms`: followed at once. By more: once the jump has lasted for ten minutes, and
 //!   never by more than 400 days. One bad NTP answer would burn years of IDs; a machine that was paused is really that
 //!   late.
 //! - Before this life's first ID, R follows W both ways, but not below where the last life left it.
-//! - W that makes no sense at all is a [`ClockFault`]: no IDs until it is sane.
+//! - A W out of all bounds is a [`ClockFault`]: no IDs until it is right.
 //!
 //! [`ReferenceClock::sample`] is called about ten times a second. Between samples R is a straight line (or, while it
 //! slews, two), so that reading it costs a few instructions and no wall clock.
@@ -16,9 +16,9 @@
 //! W is read in whole ms, so a reading means "somewhere in this ms": R inside that ms is left alone. Differences
 //! smaller than [`NOTICE_MS`] are corrected without an event.
 //!
-//! An ID here is whatever is given by R: an ID of a generator, a serial number, a value of a sequence.
+//! IDs of a generator, serial numbers and values of a sequence all count as IDs here.
 //!
-//! Invariant: R never goes back once an ID was given, whatever the readings say.
+//! Invariant: R never goes back once an ID was given, for any readings.
 
 use alloc::vec::Vec;
 
@@ -27,21 +27,21 @@ use crate::clock_event::{ClockEvent, ClockFault, JUMP_MS_MAX, JUMP_STEADY_MS};
 use crate::save_point::SavePoint;
 use crate::time::{Epoch, Tick};
 
-/// A difference between clocks that is worth an event, 128 ms: what NTP itself slews rather than steps (RFC 5905,
-/// STEPT).
+/// Difference between clocks that causes an event, ms. NTP itself slews smaller ones (RFC 5905, STEPT).
 const NOTICE_MS: u64 = 128;
 
-/// While a jump is held, its size may change by this without its ten minutes starting again.
+/// Change of a held jump's size that does not restart its ten minutes.
 const JUMP_NOISE_NS: u64 = 1_000_000_000;
 
-/// Boot-time readings of several threads overtake each other by less than this; more is a clock that went back.
+/// Boot-time readings of several threads overtake each other by less than this. A larger difference is a clock that
+/// went back.
 const OVERTAKE_NS: u64 = 1_000_000_000;
 
-/// A boot-time clock that went back is believed once it has gone on from there for this long, ns: its next reading may
-/// be good again, and would move R ahead by all that the clock went back.
+/// Time for which a boot-time clock that went back must continue before it is believed, ns. Its next reading may be
+/// good again, and would move R ahead by all that the clock went back.
 const BACK_STEADY_NS: u64 = 1_000_000_000;
 
-/// In place of a boot-time reading: R does not move until there is one.
+/// Replaces a missing boot-time reading: R does not move until there is one.
 const NEVER_READ: u64 = u64::MAX;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -57,7 +57,7 @@ pub struct Reading {
     pub boot_ns: u64,
 }
 
-/// R, in ns since the epoch.
+/// The reference clock R, in ns since the epoch.
 #[derive(Clone, Debug)]
 pub struct ReferenceClock {
     epoch: Epoch,
@@ -68,19 +68,19 @@ pub struct ReferenceClock {
     base_boot_ns: u64,
     /// The first reading of a boot-time clock that went back, while it is not believed.
     back_boot_ns: Option<u64>,
-    /// What R must lose, from the last sample on, to meet W: a tenth of real time until it is gone.
+    /// Time that R must lose after the last sample to meet W, ns: a tenth of real time until it is 0.
     behind_ns: u64,
-    /// The latest boot-time reading that was asked for: R does not go back when threads overtake each other.
+    /// Latest boot-time reading: R does not go back when threads overtake each other.
     seen_boot_ns: u64,
     /// Real time since start.
     lived_ns: u64,
     /// `lived_ns` when the life began, or its claim was retaken.
     restarted_ns: u64,
-    /// The R that was found then: the life began no earlier.
+    /// The R found at that time: the life began no earlier.
     restart_floor_ns: u64,
-    /// The R that the last life left, carried on at 90 %: R is never below.
+    /// The R that the last life left, carried on at 90 %: a lower bound of R.
     floor_ns: u64,
-    /// How far the last life had come: the later of the watermark and the R found at start.
+    /// Position of the last life: the later of the watermark and the R found at start.
     found: Option<Tick>,
     /// The part of `behind_ns` that was reported in an event.
     reported_behind_ns: u64,
@@ -93,14 +93,14 @@ pub struct ReferenceClock {
     jumps: u64,
 }
 
-/// R as boot time and a difference.
+/// R as a straight line: boot time plus a difference.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Straight {
-    /// The first boot time it holds for, ns.
+    /// First boot time for which the line holds, ns.
     pub(crate) from_boot_ns: u64,
     /// The boot time at which R is at the end of the 42 bits, ns.
     pub(crate) end_boot_ns: u64,
-    /// R less boot time, in ns, as a number that wraps.
+    /// R less boot time, ns, wrapping.
     pub(crate) offset: u64,
 }
 
@@ -109,14 +109,14 @@ pub(crate) struct Straight {
 struct Held {
     /// How far W is ahead of R.
     ahead: u64,
-    /// How long it has been this far ahead.
+    /// How long W has been this far ahead.
     lasted: u64,
     /// The size that was reported in an event.
     reported: u64,
 }
 
 impl ReferenceClock {
-    /// R = W, or where the last life left it when that is later.
+    /// Starts R at W, or where the last life left it if that is later.
     pub fn new(epoch: Epoch, max_jump_ms: u64, found: Option<SavePoint>, reading: Reading) -> ReferenceClock {
         let floor_ns = found.map_or(0, |point| point.reference.min(Tick::END).0 * NS_PER_MS);
         let floor_ns = if planted(Fault::StartForgetsReference) { 0 } else { floor_ns };
@@ -132,7 +132,7 @@ impl ReferenceClock {
             restarted_ns: 0,
             restart_floor_ns: floor_ns,
             floor_ns,
-            // A life that gave no ID for long ends with a watermark far behind its clock, which was right all the same.
+            // A life that gave no ID for long ends with a watermark far behind its clock, though the clock was right.
             found: found.filter(|point| !point.is_nothing()).map(|point| point.watermark.max(point.reference)),
             reported_behind_ns: 0,
             held: None,
@@ -151,30 +151,30 @@ impl ReferenceClock {
         clock
     }
 
-    /// R for a draw. Readings of several threads may overtake each other; R does not.
+    /// Returns R for a draw. Readings of several threads may overtake each other; R does not.
     #[inline]
     pub fn advance(&mut self, boot_ns: u64) -> Tick {
         Tick::of_ns(self.advance_ns(boot_ns))
     }
 
-    /// R for a draw, ns since the epoch.
+    /// Returns R for a draw, ns since the epoch.
     #[inline]
     pub(crate) fn advance_ns(&mut self, boot_ns: u64) -> u64 {
         self.seen_boot_ns = self.seen_boot_ns.max(boot_ns);
         self.ns_at(self.seen_boot_ns)
     }
 
-    /// R at `boot_ns`, or at the latest reading so far if that is later.
+    /// Returns R at `boot_ns`, or at the latest reading so far if that is later.
     pub fn at(&self, boot_ns: u64) -> Tick {
         Tick::of_ns(self.read_ns(boot_ns))
     }
 
-    /// As [`ReferenceClock::at`], in ns since the epoch.
+    /// Returns [`ReferenceClock::at`] in ns since the epoch.
     pub(crate) fn read_ns(&self, boot_ns: u64) -> u64 {
         self.ns_at(boot_ns.max(self.seen_boot_ns))
     }
 
-    /// R as the straight line it is between two samples; `None` while it slews, or has no reading to start from.
+    /// Returns R as the straight line between two samples; `None` while it slews, or has no reading to start from.
     pub(crate) fn straight(&self) -> Option<Straight> {
         let slews = self.behind_ns != 0 && !planted(Fault::LaneOpensWhileSlewing);
         let is_straight = !slews && self.base_boot_ns != NEVER_READ && self.back_boot_ns.is_none();
@@ -185,10 +185,10 @@ impl ReferenceClock {
         })
     }
 
-    /// The boot time at which R will be at `tick`, if W stays on its course.
+    /// Returns the boot time at which R will be at `tick`, if W stays on its course.
     pub fn boot_ns_at(&self, tick: Tick) -> u64 {
         let ahead = (tick.0.saturating_mul(NS_PER_MS)).saturating_sub(self.base_ns);
-        // ns_at turned around: while it slews, 9/10 of real time; then all of it, less what was lost.
+        // The inverse of `ns_at`: while R slews, 9/10 of real time; then all of it, less what was lost.
         let slewing = u64::try_from((u128::from(ahead) * 10).div_ceil(9)).unwrap_or(u64::MAX);
         let met = ahead.saturating_add(self.behind_ns);
         self.base_boot_ns.saturating_add(slewing.min(met))
@@ -202,7 +202,7 @@ impl ReferenceClock {
         self.base_ns.saturating_add(elapsed - lost).min(END_NS)
     }
 
-    /// Takes a reading, and says what is worth a log line. `given`: whether this life has given an ID.
+    /// Takes a reading, and returns events for the log. `given`: whether this life has given an ID.
     pub fn sample(&mut self, reading: Reading, given: bool) -> Vec<ClockEvent> {
         let mut events = Vec::new();
         let passed_ns = self.carry(reading.boot_ns);
@@ -219,7 +219,7 @@ impl ReferenceClock {
 
         if !given {
             let moved_ns = self.follow_both_ways(wall_ms);
-            // Coming out of a fault, R has no past to be compared with.
+            // After a fault, R has no past to be compared with.
             if moved_ns.unsigned_abs() >= u128::from(NOTICE_NS) && !was_absurd {
                 events.push(ClockEvent::FollowedBeforeFirstId { by_ms: clamped_ms(moved_ns) });
             }
@@ -256,7 +256,8 @@ impl ReferenceClock {
         self.reported_fault = self.fault;
     }
 
-    /// A start in the middle of a life, at `boot_ns`, that finds `reference`: R is at least that from here on. Says R.
+    /// Restarts in the middle of a life, at `boot_ns`, with `reference` found: R is at least that from here on. Returns
+    /// R.
     pub(crate) fn restart(&mut self, boot_ns: u64, reference: Tick) -> Tick {
         self.advance(boot_ns);
         self.carry(self.seen_boot_ns);
@@ -269,9 +270,9 @@ impl ReferenceClock {
         self.at(0)
     }
 
-    /// Brings the line's base to `boot_ns`, and says how much real time has passed.
+    /// Moves the line's base to `boot_ns`, and returns the real time that has passed, ns.
     ///
-    /// A reading that failed counts as no time, and so does one that went back, until it is believed.
+    /// A failed reading counts as no time, and so does one that went back, until it is believed.
     fn carry(&mut self, boot_ns: u64) -> u64 {
         let overtaken = boot_ns < self.seen_boot_ns && self.seen_boot_ns - boot_ns <= OVERTAKE_NS;
         let unread = (boot_ns == 0 || self.is_back(boot_ns)) && !planted(Fault::FailedReadingCounts);
@@ -279,7 +280,7 @@ impl ReferenceClock {
             saw(Rare::Unread);
         }
         let boot_ns = if overtaken || unread { self.seen_boot_ns } else { boot_ns };
-        // R stays where it was last seen, and goes on from the new reading, wherever that is.
+        // R stays where it was last seen, and continues from the new reading.
         let end = boot_ns.max(self.seen_boot_ns);
         let passed_ns = end.saturating_sub(self.base_boot_ns);
         self.base_ns = self.ns_at(end);
@@ -291,7 +292,7 @@ impl ReferenceClock {
         passed_ns
     }
 
-    /// Whether the boot-time clock has gone back, and not yet gone on long enough from there to be believed.
+    /// Returns true if the boot-time clock has gone back, and has not continued long enough to be believed.
     fn is_back(&mut self, boot_ns: u64) -> bool {
         if self.seen_boot_ns.saturating_sub(boot_ns) <= OVERTAKE_NS {
             self.back_boot_ns = None;
@@ -319,7 +320,7 @@ impl ReferenceClock {
                 Some(ClockFault::BeforeEpoch { wall_unix_ms, epoch_unix_ms: Tick(0).unix_ms(self.epoch) })
             }
             Some(found) => {
-                // A server that has been up and idle for 401 days is not absurd.
+                // A server that has been up and idle for 401 days is within bounds.
                 let reach = found.0 + JUMP_MS_MAX + self.lived_ns / NS_PER_MS;
                 (wall_ms > i128::from(reach))
                     .then_some(ClockFault::FarPastRecord { wall_unix_ms, record_unix_ms: found.unix_ms(self.epoch) })
@@ -328,7 +329,7 @@ impl ReferenceClock {
         }
     }
 
-    /// Before the first ID: R = W, but not below the floor. Says how far R moved.
+    /// Before the first ID: sets R to W, but not below the floor. Returns how far R moved.
     fn follow_both_ways(&mut self, wall_ms: i128) -> i128 {
         let before = self.base_ns;
         let (low, high) = wall_ns(wall_ms);
@@ -362,7 +363,7 @@ impl ReferenceClock {
         }
     }
 
-    /// A jump that is not followed at once: held until it has lasted for ten minutes.
+    /// Holds a jump that is not followed at once, until it has lasted for ten minutes.
     fn hold_jump(&mut self, ahead_ns: u64, passed_ns: u64, too_far: bool, events: &mut Vec<ClockEvent>) {
         let by_ms = ahead_ns / NS_PER_MS;
         let held = match self.held {
@@ -375,7 +376,8 @@ impl ReferenceClock {
             Some(held) if held.ahead.abs_diff(ahead_ns) <= JUMP_NOISE_NS => {
                 Held { lasted: held.lasted.saturating_add(passed_ns), ..held }
             }
-            // It moved: its ten minutes start again. It is reported only when it is as large as another jump.
+            // The jump changed: its ten minutes start again. It is reported only if the change is as large as another
+            // jump.
             Some(held) => {
                 let noise_ms = if self.max_jump_ms == 0 { JUMP_MS_MAX } else { self.max_jump_ms };
                 let another = held.reported.abs_diff(ahead_ns) > noise_ms.saturating_mul(NS_PER_MS);
@@ -417,40 +419,40 @@ impl ReferenceClock {
         self.offset_ms = i64::try_from(offset).unwrap_or(if offset < 0 { i64::MIN } else { i64::MAX });
     }
 
-    /// R as it was at the start, by what the clock says now: max(W, stored R).
+    /// Returns R at the start of the life, by the present clock: max(W, stored R).
     pub(crate) fn start(&self) -> Tick {
         let began_ns = self.base_ns.saturating_sub(self.lived_ns - self.restarted_ns);
         let floor_ns = if planted(Fault::StartSlips) { 0 } else { self.restart_floor_ns };
         Tick(began_ns.max(floor_ns) / NS_PER_MS)
     }
 
-    /// The latest boot-time reading.
+    /// Returns the latest boot-time reading.
     pub fn seen_boot_ns(&self) -> u64 {
         self.seen_boot_ns
     }
 
-    /// Why there can be no IDs, as of the last sample.
+    /// Returns why there can be no IDs, as of the last sample.
     #[inline]
     pub fn fault(&self) -> Option<ClockFault> {
         self.fault
     }
 
-    /// W - R at the last sample, ms: negative while the wall clock is set back, positive while a jump is held.
+    /// Returns W - R at the last sample, ms: negative while the wall clock is set back, positive while a jump is held.
     pub fn offset_ms(&self) -> i64 {
         self.offset_ms
     }
 
-    /// Times the wall clock was seen set back.
+    /// Returns how many times the wall clock was seen set back.
     pub fn rollbacks(&self) -> u64 {
         self.rollbacks
     }
 
-    /// Jumps ahead seen, followed or held.
+    /// Returns the number of jumps ahead, followed or held.
     pub fn jumps(&self) -> u64 {
         self.jumps
     }
 
-    /// Whether a jump ahead is being held.
+    /// Returns true while a jump ahead is held.
     pub fn holds_jump(&self) -> bool {
         self.held.is_some()
     }
@@ -461,7 +463,7 @@ impl ReferenceClock {
     }
 }
 
-/// The first and the last ns of a wall reading's ms.
+/// Returns the first and the last ns of a wall reading's ms.
 fn wall_ns(wall_ms: i128) -> (i128, i128) {
     let low = wall_ms * i128::from(NS_PER_MS);
     (low, low + i128::from(NS_PER_MS - 1))

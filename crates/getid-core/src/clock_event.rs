@@ -1,66 +1,66 @@
-//! What the reference clock has to say of the wall clock: events for the log, and faults for which there are no IDs.
+//! Events of the wall clock for the log, and faults of it for which there are no IDs.
 
 use core::fmt;
 
 use crate::time::UtcMs;
 
-/// How long a large jump must have lasted before it is followed: ten minutes.
+/// How long a large jump must last before it is followed: ten minutes.
 pub(crate) const JUMP_STEADY_MS: u64 = 600_000;
 
-/// The largest jump that is ever followed, and how far past the last life's record a clock at start may be: 400 days.
+/// Largest jump that is ever followed, and how far past the last life's record a clock at start may be: 400 days.
 pub const JUMP_MS_MAX: u64 = 400 * 86_400_000;
 
-/// What happened to the wall clock: one log line each.
+/// A change of the wall clock: one log line each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockEvent {
-    /// The wall clock is behind R: R goes on at 90 % until it has caught up.
+    /// The wall clock is behind R: R continues at 90 % until it has caught up.
     SetBack {
-        /// How far behind.
+        /// Distance behind, ms.
         by_ms: u64,
     },
     /// The wall clock has caught up with R.
     CaughtUp,
     /// R followed the wall clock ahead, at once or after ten minutes.
     JumpFollowed {
-        /// How far.
+        /// Distance of the jump, ms.
         by_ms: u64,
     },
     /// The wall clock is further ahead than R follows at once.
     JumpHeld {
-        /// How far.
+        /// Distance of the jump, ms.
         by_ms: u64,
-        /// Further than R will ever follow: over 400 days.
+        /// Whether R will never follow: over 400 days.
         too_far: bool,
     },
     /// A held jump has gone away.
     JumpTakenBack {
-        /// How far it was.
+        /// Distance of the jump, ms.
         by_ms: u64,
     },
     /// The wall clock was put right before this life's first ID, and R with it.
     FollowedBeforeFirstId {
-        /// How far, negative for back.
+        /// Distance, ms; negative for back.
         by_ms: i64,
     },
     /// No IDs from now on.
     Fault(ClockFault),
-    /// The clock is sane again.
+    /// The clock is right again.
     FaultOver,
 }
 
-/// How bad a [`ClockEvent`] is.
+/// Severity of a [`ClockEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Good news.
     Notice,
-    /// IDs go on, but someone should look at the clock.
+    /// IDs continue, but an operator should check the clock.
     Warning,
-    /// The clock is wrong, and stays wrong until someone acts.
+    /// The clock is wrong, and stays wrong until an operator acts.
     Error,
 }
 
 impl ClockEvent {
-    /// The level of its log line.
+    /// Returns the level of its log line.
     pub fn severity(self) -> Severity {
         match self {
             ClockEvent::CaughtUp
@@ -106,28 +106,28 @@ impl fmt::Display for ClockEvent {
     }
 }
 
-/// A wall clock that IDs can't be made by.
+/// Fault of the wall clock for which there are no IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockFault {
     /// Past the last instant an ID can carry.
     PastEnd {
-        /// What the clock says.
+        /// Reading of the wall clock, Unix ms.
         wall_unix_ms: i64,
-        /// The last instant.
+        /// Last instant that an ID can carry, Unix ms.
         last_unix_ms: i64,
     },
     /// More than 400 days past the record that was found at start.
     FarPastRecord {
-        /// What the clock says.
+        /// Reading of the wall clock, Unix ms.
         wall_unix_ms: i64,
-        /// How far the last life had come: the later of the record's watermark and R.
+        /// Position of the last life: the later of the record's watermark and R, Unix ms.
         record_unix_ms: i64,
     },
-    /// Before the epoch, and there is no record that says better.
+    /// Before the epoch, and there is no record with a later time.
     BeforeEpoch {
-        /// What the clock says.
+        /// Reading of the wall clock, Unix ms.
         wall_unix_ms: i64,
-        /// The epoch.
+        /// The epoch, Unix ms.
         epoch_unix_ms: i64,
     },
 }

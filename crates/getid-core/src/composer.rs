@@ -1,16 +1,16 @@
-//! From slots to numbers, for layouts of any fields: what never moves while a server runs.
+//! Turns slots into numbers, for layouts of any fields, with data that never changes in a life.
 
 use alloc::vec::Vec;
 
 use crate::fields::{FieldLayout, Role, low_bits, low_bits_64};
 use crate::scheme::RandomCycle;
 
-/// A layout with a server-id and a random cycle: makes numbers of slots without any shared state.
+/// A layout with a server-id and a random cycle: turns slots into numbers without shared state.
 #[derive(Clone, Debug)]
 pub struct Composer {
-    /// Constants, server-id and drawn values, in place.
+    /// Constants, server-id and drawn values, at their places.
     fixed: u128,
-    /// All ones; 0 for a layout without a time, whose numbers have nothing of a slot.
+    /// All ones; 0 for a layout without a time, whose numbers ignore the slot.
     slot_mask: u64,
     counter_bits: u32,
     time_shift: u32,
@@ -21,10 +21,10 @@ pub struct Composer {
 }
 
 impl Composer {
-    /// The composer of one server.
+    /// Creates the composer of one server.
     ///
-    /// `drawn` has a value for each drawn field, by name. `None` when the server-id, a drawn value or the cycle does
-    /// not fit the layout.
+    /// `drawn` returns the value of each drawn field, by name. Returns `None` if the server-id, a drawn value or the
+    /// cycle does not fit the layout.
     pub fn new(
         layout: &FieldLayout,
         server_id: u32,
@@ -42,7 +42,7 @@ impl Composer {
                 Role::Drawn => u128::from(drawn(&field.name)?),
                 Role::Server => {
                     server_bits_left -= field.bits;
-                    // More than 32 bits have zeros on top.
+                    // Bits above the lowest 32 are 0.
                     (u128::from(server_id) >> server_bits_left) & low_bits(field.bits)
                 }
                 _ => continue,
@@ -69,10 +69,10 @@ impl Composer {
         })
     }
 
-    /// The number at `slot`, given as number `count`; without a time the slot means nothing.
+    /// Returns the number at `slot`, as number `count` of the cycle. A layout without a time ignores the slot.
     ///
-    /// `noise` are fresh random bits, of which it takes as many as the layout has; `request` are the values that came
-    /// with the request, in place ([`request_bits`]).
+    /// `noise` has fresh random bits, of which the layout's number is used. `request` has the values that came with the
+    /// request, at their places ([`request_bits`]).
     #[inline]
     pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
         let slot = slot & self.slot_mask;
@@ -86,15 +86,15 @@ impl Composer {
         number | ((noise & self.noise_mask) << self.noise_shift)
     }
 
-    /// Whether each number has noise of its own.
+    /// Returns true if each number has its own noise.
     pub fn has_noise(&self) -> bool {
         self.noise_mask != 0
     }
 }
 
-/// The values of a layout's request fields in place, most significant field first.
+/// Returns the values of a layout's request fields at their places, most significant field first.
 ///
-/// `None` when there are not as many as fields, or one does not fit.
+/// Returns `None` if the number of values differs from that of fields, or a value does not fit.
 pub fn request_bits(layout: &FieldLayout, values: &[u64]) -> Option<u128> {
     let fields: Vec<_> = layout.places().filter(|(field, _)| field.role == Role::Request).collect();
     if fields.len() != values.len() {

@@ -1,8 +1,8 @@
-//! Layouts as data: which fields an ID has, from the most significant down.
+//! Layouts as data: the fields of an ID, from the most significant down.
 //!
 //! The unnamed generator has one layout, [`Layout`](crate::Layout). Named generators have any: other widths, other
-//! units of time, worker fields, fields that come with the request. A [`FieldLayout`] is checked when it is made, so
-//! nothing downstream asks again whether it is sound.
+//! units of time, worker fields, fields that come with the request. The constructor of [`FieldLayout`] checks it, so no
+//! later code does.
 //!
 //! Invariants:
 //!
@@ -19,36 +19,36 @@ use crate::layout::Layout;
 use crate::time::TICK_BITS;
 use crate::unit::Unit;
 
-/// The most bits of an ID that is an integer.
+/// Most bits of an ID that is an integer.
 pub const INTEGER_BITS_MAX: u32 = 63;
 
-/// The most bits of an ID.
+/// Most bits of an ID.
 pub const ID_BITS_MAX: u32 = 128;
 
-/// The most bits of time and counter together: a slot is one number. (A layout that has them all goes without its last
-/// unit: the slot behind it has to be counted.)
+/// Most bits of time and counter together: a slot is one number. (A layout with all of them does not use its last unit:
+/// the slot behind it has to be counted.)
 pub const SLOT_BITS_MAX: u32 = 64;
 
-/// The most bits of a random field: its permutation is kept in memory.
+/// Most bits of a random field: its permutation is kept in memory.
 pub const RANDOM_BITS_MAX: u32 = crate::LOW_BITS;
 
-/// The most bits of a field that has a value of its own.
+/// Most bits of a field that has its own value.
 pub const VALUE_BITS_MAX: u32 = 64;
 
 const NS_PER_MS: i128 = 1_000_000;
 
-/// What a field says.
+/// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Units since the epoch.
     Time,
-    /// Counts inside a unit, and carries into the next.
+    /// A counter inside a unit, which carries into the next.
     Counter,
     /// The rotating random permutation.
     Random,
     /// Fresh random bits for each ID.
     Noise,
-    /// The same value in each ID.
+    /// A constant: the same value in each ID.
     Constant(u64),
     /// A part of the server-id; several of them hold it together, the first its upper bits.
     Server,
@@ -59,11 +59,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// The widest such field, bits.
+    /// Returns the largest width of such a field, bits.
     fn bits_max(self) -> u32 {
         match self {
             Role::Time => SLOT_BITS_MAX,
-            // There is a time beside it.
+            // The time needs at least one bit beside the counter.
             Role::Counter => SLOT_BITS_MAX - 1,
             Role::Random => RANDOM_BITS_MAX,
             Role::Noise => ID_BITS_MAX,
@@ -75,11 +75,11 @@ impl Role {
 /// One field of an ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// What it is called.
+    /// Name of the field.
     pub name: String,
-    /// Its width, bits, at least 1.
+    /// Width, bits, at least 1.
     pub bits: u32,
-    /// What it says.
+    /// Content of the field.
     pub role: Role,
 }
 
@@ -102,62 +102,63 @@ pub struct FieldLayout {
 }
 
 impl FieldLayout {
-    /// A layout whose ticks are units since the epoch, a Unix time in ms. Without a time field both mean nothing.
+    /// Creates a layout whose ticks are units since the epoch, a Unix time in ms. A layout without a time field ignores
+    /// both.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the fields.
+    /// Fails with all mistakes in the fields.
     pub fn new(fields: Vec<Field>, epoch_unix_ms: i64, unit: Unit) -> Result<FieldLayout, Vec<FieldsError>> {
         let errors = check(&fields);
         if errors.is_empty() { Ok(FieldLayout { fields, epoch_unix_ms, unit }) } else { Err(errors) }
     }
 
-    /// The fields, from the most significant down.
+    /// Returns the fields, from the most significant down.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// When its time starts to count, Unix ms.
+    /// Returns the epoch of its time, Unix ms.
     pub fn epoch_unix_ms(&self) -> i64 {
         self.epoch_unix_ms
     }
 
-    /// The step of its time.
+    /// Returns the step of its time.
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// Its width, bits.
+    /// Returns the width of an ID, bits.
     pub fn bits(&self) -> u32 {
         self.fields.iter().map(|field| field.bits).sum()
     }
 
-    /// The width of all fields with this role, bits.
+    /// Returns the width of all fields with this role, bits.
     pub fn bits_of(&self, role: Role) -> u32 {
         self.fields.iter().filter(|field| field.role == role).map(|field| field.bits).sum()
     }
 
-    /// The width of the time, bits; 0: it holds none.
+    /// Returns the width of the time, bits; 0: there is none.
     pub fn time_bits(&self) -> u32 {
         self.bits_of(Role::Time)
     }
 
-    /// The width of the counter, bits; 0: there is none, and each ID takes a tick.
+    /// Returns the width of the counter, bits; 0: there is none, and each ID takes a tick.
     pub fn counter_bits(&self) -> u32 {
         self.bits_of(Role::Counter)
     }
 
-    /// Whether it holds a time.
+    /// Returns true if it has a time.
     pub fn has_time(&self) -> bool {
         self.time_bits() > 0
     }
 
-    /// The field of this name.
+    /// Returns the field of this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Each field with how many bits lie below it.
+    /// Returns each field with the number of bits below it.
     pub fn places(&self) -> impl DoubleEndedIterator<Item = (&Field, u32)> {
         let mut above = 0;
         let total = self.bits();
@@ -172,53 +173,53 @@ impl FieldLayout {
         places.into_iter()
     }
 
-    /// How many bits lie below the first field with this role.
+    /// Returns the number of bits below the first field with this role.
     pub fn shift_of(&self, role: Role) -> Option<u32> {
         self.places().find(|(field, _)| field.role == role).map(|(_, shift)| shift)
     }
 
-    /// IDs one server can give each second without borrowing; `None` for one without time.
+    /// Returns how many IDs a server can give each second without borrowing; `None` for a layout without time.
     pub fn capacity_per_s(&self) -> Option<u64> {
         let per_s = (1_000_000_000_u128 << self.counter_bits()) / u128::from(self.unit.ns());
         self.has_time().then(|| u64::try_from(per_s).unwrap_or(u64::MAX))
     }
 
-    /// The Unix time at which a tick begins, ns.
+    /// Returns the Unix time at which a tick begins, ns.
     pub fn unix_ns(&self, tick: u64) -> i128 {
         i128::from(self.epoch_unix_ms) * NS_PER_MS + i128::from(tick) * i128::from(self.unit.ns())
     }
 
-    /// The tick at a Unix time in ns; `None` before the epoch or past the end.
+    /// Returns the tick at a Unix time in ns; `None` before the epoch or past the end.
     pub fn tick_at(&self, unix_ns: i128) -> Option<u64> {
         let since = u128::try_from(unix_ns - i128::from(self.epoch_unix_ms) * NS_PER_MS).ok()?;
         let tick = u64::try_from(since / u128::from(self.unit.ns())).ok()?;
         (tick <= self.last_tick()).then_some(tick)
     }
 
-    /// The last tick that fits the time.
+    /// Returns the last tick that fits the time.
     pub fn last_tick(&self) -> u64 {
         low_bits_64(self.time_bits())
     }
 
-    /// The Unix time in ms at which its last tick ends; times that an `i64` can't hold stop at its ends.
+    /// Returns the Unix time in ms at which its last tick ends, clamped to an `i64`.
     pub fn end_unix_ms(&self) -> i64 {
         let end_ns = self.unix_ns(self.last_tick()) + i128::from(self.unit.ns());
         i64::try_from(end_ns.div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
     }
 
-    /// The value of a field of this layout in a number, by how many bits lie below it.
+    /// Returns the value of a field in a number. `shift`: the number of bits below the field.
     pub fn value(field: &Field, shift: u32, number: u128) -> u128 {
         (number >> shift) & low_bits(field.bits)
     }
 
-    /// The tick of a number.
+    /// Returns the tick of a number.
     pub fn tick_of(&self, number: u128) -> Option<u64> {
         let (field, shift) = self.places().find(|(field, _)| field.role == Role::Time)?;
         u64::try_from(FieldLayout::value(field, shift, number)).ok()
     }
 
-    /// The lowest and the highest number whose tick lies in `from..=to`, of any server; `None` without a time. Empty,
-    /// lowest above highest, when `from` is after `to`.
+    /// Returns the lowest and the highest number of any server whose tick lies in `from..=to`; `None` without a time.
+    /// If `from` is after `to`, the span is empty: lowest above highest.
     pub fn span(&self, from: u64, to: u64) -> Option<(u128, u128)> {
         let shift = self.shift_of(Role::Time)?;
         let tick = |tick: u64| u128::from(tick.min(self.last_tick())) << shift;
@@ -226,7 +227,7 @@ impl FieldLayout {
     }
 }
 
-/// The fields as they are declared: `time:41@1ms datacenter:5 worker:5 counter:12`.
+/// Writes the fields as they are declared: `time:41@1ms datacenter:5 worker:5 counter:12`.
 impl core::fmt::Display for FieldLayout {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.fields.iter().enumerate().try_for_each(|(index, field)| {
@@ -241,7 +242,7 @@ impl core::fmt::Display for FieldLayout {
     }
 }
 
-/// The unnamed generator's layout is one of them: its fields are those of the kind `fork`, less those without a width.
+/// Converts the unnamed generator's layout: its fields are those of the kind `fork`, less those without a width.
 impl From<Layout> for FieldLayout {
     fn from(layout: Layout) -> FieldLayout {
         let fields = [
@@ -258,64 +259,64 @@ impl From<Layout> for FieldLayout {
     }
 }
 
-/// A number whose lowest `bits` are ones, up to 128.
+/// Returns a number whose lowest `bits` are ones, up to 128.
 pub(crate) const fn low_bits(bits: u32) -> u128 {
     if bits >= ID_BITS_MAX { u128::MAX } else { (1 << bits) - 1 }
 }
 
-/// The same up to 64.
+/// Returns a number whose lowest `bits` are ones, up to 64.
 pub(crate) const fn low_bits_64(bits: u32) -> u64 {
     if bits >= u64::BITS { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// Why fields make no layout.
+/// Reason why fields are not a valid layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldsError {
     /// A field's width is out of its range.
     Width {
-        /// The field.
+        /// Name of the field.
         name: String,
-        /// Its width.
+        /// Width of the field, bits.
         bits: u32,
-        /// The most it may have.
+        /// Largest allowed width, bits.
         max: u32,
     },
     /// Two fields have one name.
     Twice {
-        /// The name.
+        /// Name of both fields.
         name: String,
     },
-    /// Two fields count, or tell the time, or have the random bits.
+    /// Two fields are the time, the counter, the random or the noise field.
     Second {
-        /// The second one.
+        /// Name of the second field.
         name: String,
-        /// The first one.
+        /// Name of the first field.
         first: String,
     },
-    /// A field lies where it may not.
+    /// A field has a place that is not allowed.
     Place {
-        /// The field.
+        /// Name of the field.
         name: String,
-        /// Where it has to lie.
+        /// Allowed place, as a sentence.
         expected: &'static str,
     },
     /// A constant does not fit its width.
     Value {
-        /// The field.
+        /// Name of the field.
         name: String,
-        /// Its value.
+        /// Value of the constant.
         value: u64,
-        /// Its width.
+        /// Width of the field, bits.
         bits: u32,
     },
     /// Time and counter together are too wide.
     Slot {
-        /// Their width.
+        /// Width of both, bits.
         bits: u32,
     },
-    /// All together are too wide.
+    /// All fields together are too wide.
     Total {
-        /// Their width.
+        /// Width of all fields, bits.
         bits: u32,
     },
 }
@@ -378,7 +379,7 @@ fn check(fields: &[Field]) -> Vec<FieldsError> {
             _ => {}
         }
     }
-    // A width that is out of its range says nothing of sums.
+    // Sums leave out widths that are out of range.
     let sum = |is_in: fn(&Field) -> bool| -> u32 {
         let fit = fields.iter().filter(|field| field.has_fit_width() && is_in(field));
         fit.fold(0, |sum, field| sum.saturating_add(field.bits))

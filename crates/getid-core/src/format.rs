@@ -1,7 +1,7 @@
 //! Numbers as text whose order is that of the numbers.
 //!
 //! All alphabets are in ASCII order and the width is fixed, so that text sorts as the numbers do. (Columns need a
-//! collation that tells capitals from small letters.)
+//! case-sensitive collation.)
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -10,16 +10,16 @@ use core::fmt;
 
 use crate::fields::low_bits;
 
-/// The most digits that `pad` may ask for: a number of 128 bits has 39 decimal ones.
+/// Most digits of `pad`: a number of 128 bits has 39 decimal ones.
 pub const PAD_MAX: u32 = 64;
 
-/// The most bytes of a prefix.
+/// Longest prefix, bytes.
 pub const PREFIX_BYTES_MAX: usize = 64;
 
-/// The digits that numbers are written with.
+/// The digits of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Radix {
-    /// `decimal`
+    /// `decimal`: the digits 0 to 9.
     Decimal,
     /// `hex`, small letters
     Hex,
@@ -29,16 +29,16 @@ pub enum Radix {
     Base36,
     /// `base58`, Bitcoin's: no 0, I, O and l
     Base58,
-    /// `base62`
+    /// `base62`: digits, capitals, small letters.
     Base62,
 }
 
 impl Radix {
-    /// Every one.
+    /// All radixes, in the order of declaration.
     pub const ALL: [Radix; 6] =
         [Radix::Decimal, Radix::Hex, Radix::Base32, Radix::Base36, Radix::Base58, Radix::Base62];
 
-    /// The word that declares it.
+    /// Returns the word that declares it.
     pub const fn word(self) -> &'static str {
         match self {
             Radix::Decimal => "decimal",
@@ -50,12 +50,12 @@ impl Radix {
         }
     }
 
-    /// The one that this word declares.
+    /// Returns the radix that this word declares.
     pub(crate) fn of_word(word: &str) -> Option<Radix> {
         Radix::ALL.into_iter().find(|radix| radix.word() == word)
     }
 
-    /// The digits, in ASCII order.
+    /// Returns the digits, in ASCII order.
     pub const fn alphabet(self) -> &'static [u8] {
         match self {
             Radix::Decimal => b"0123456789",
@@ -67,7 +67,7 @@ impl Radix {
         }
     }
 
-    /// How many digits a number of so many bits has at most.
+    /// Returns the largest number of digits that a number of `bits` bits has.
     pub fn digits_of(self, bits: u32) -> u32 {
         let (mut number, mut digits) = (low_bits(bits), 1);
         while number >= self.base() {
@@ -81,8 +81,8 @@ impl Radix {
         self.alphabet().len() as u128
     }
 
-    /// The value of a digit. Letters of hex, base32 and base36 may be of either case, and of base32 also those that
-    /// are easily taken for each other (Crockford: O is 0, I and L are 1).
+    /// Returns the value of a digit. Letters of hex, base32 and base36 may be of either case. Base32 also accepts
+    /// look-alikes (Crockford: O is 0, I and L are 1).
     fn value(self, digit: u8) -> Option<u128> {
         let digit = match self {
             Radix::Hex | Radix::Base36 => digit.to_ascii_lowercase(),
@@ -97,7 +97,7 @@ impl Radix {
     }
 }
 
-/// Whether texts of IDs may have all of this: printable ASCII that needs no quotes in a configuration.
+/// Returns true if texts of IDs may contain all characters: printable ASCII that needs no quotes in a configuration.
 pub(crate) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte))
 }
@@ -107,17 +107,16 @@ pub(crate) fn is_plain(text: &str) -> bool {
 pub struct Format {
     /// The digits.
     pub radix: Radix,
-    /// Padded to so many digits.
+    /// Smallest number of digits; shorter numbers are padded.
     pub pad: u32,
-    /// What comes before the digits.
+    /// Text before the digits.
     pub prefix: String,
-    /// Whether a number of more digits is written with all of them, which gives up the order of texts; else it is
-    /// refused.
+    /// Whether a number of more digits is written in full, which gives up the order of texts; otherwise it is refused.
     pub grows: bool,
 }
 
 impl Format {
-    /// Appends a number; false, and nothing is appended, when it has more digits than `pad` and may not grow.
+    /// Appends a number. Returns false, and appends nothing, if it has more digits than `pad` and may not grow.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "what is cut off was compared or is 0")]
     pub fn write(&self, mut number: u128, out: &mut Vec<u8>) -> bool {
@@ -146,8 +145,8 @@ impl Format {
         true
     }
 
-    /// The number that a text is written for; `None` for what this format does not write, but for the case of letters
-    /// where that means nothing.
+    /// Parses a text; `None` if this format does not write it. The case of letters is ignored if the radix has one case
+    /// only.
     pub fn read(&self, text: &str) -> Option<u128> {
         let digits = text.strip_prefix(self.prefix.as_str())?;
         let pad = self.pad.max(1) as usize;
@@ -164,13 +163,13 @@ impl Format {
         })
     }
 
-    /// As a record keeps one that is used no longer: `base62/11/error/T-`.
+    /// Returns the text by which a record keeps a former format: `base62/11/error/T-`.
     pub(crate) fn former_text(&self) -> String {
         let overflow = if self.grows { "grow" } else { "error" };
         alloc::format!("{}/{}/{overflow}/{}", self.radix.word(), self.pad, self.prefix)
     }
 
-    /// What [`Format::former_text`] has written.
+    /// Parses a text of [`Format::former_text`].
     pub(crate) fn from_former_text(text: &str) -> Option<Format> {
         let mut parts = text.splitn(4, '/');
         let word = parts.next()?;
@@ -180,14 +179,14 @@ impl Format {
         Some(Format { radix, pad, prefix: parts.next()?.to_owned(), grows })
     }
 
-    /// The most bytes of a text, for numbers of so many bits.
+    /// Returns the longest text, bytes, for numbers of `bits` bits.
     pub fn bytes_max(&self, bits: u32) -> usize {
         self.prefix.len() + self.radix.digits_of(bits).max(self.pad) as usize
     }
 }
 
 impl fmt::Display for Format {
-    /// As it is declared: `format base62 pad 11 prefix T-`.
+    /// Writes the format as it is declared: `format base62 pad 11 prefix T-`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "format {} pad {}", self.radix.word(), self.pad)?;
         if !self.prefix.is_empty() {

@@ -1,4 +1,4 @@
-//! Kinds of generators: the word behind a generator's name, what fields it starts from, and how its IDs are written.
+//! Kinds of generators: the word behind a generator's name, its first fields, and how its IDs are written.
 
 use alloc::vec::Vec;
 use core::fmt::Write as _;
@@ -8,10 +8,10 @@ use uuid::Uuid;
 use crate::fields::{Field, Role};
 use crate::unit::Unit;
 
-/// The Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
+/// Unix time in ms at which a UUID's 100 ns ticks start to count: 1582-10-15 (RFC 9562, section 5.1).
 pub const GREGORIAN_UNIX_MS: i64 = -12_219_292_800_000;
 
-/// How many digits an `ObjectId` has as one decimal number: those of 2^96 - 1.
+/// Number of digits of an `ObjectId` as one decimal number: those of 2^96 - 1.
 const OBJECT_ID_DIGITS: usize = 29;
 
 /// How numbers of a kind become IDs.
@@ -23,7 +23,7 @@ pub enum Shape {
     Uuid(u8),
     /// 24 hex digits.
     ObjectId,
-    /// The same as a decimal number of 29 digits.
+    /// An `ObjectId` as a decimal number of 29 digits.
     ObjectIdDecimal,
     /// Hibernate's `CustomVersionOneStrategy`, written as a UUID.
     Hibernate,
@@ -34,15 +34,15 @@ pub enum Shape {
 pub struct Kind {
     /// The word that declares it.
     pub word: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub doc: &'static str,
     /// Its fields, from the most significant down; none for `layout`.
     pub fields: &'static [(&'static str, u32, Role)],
-    /// When its time starts to count, Unix ms.
+    /// Epoch of its time, Unix ms.
     pub epoch_unix_ms: i64,
     /// The step of its time.
     pub unit: Unit,
-    /// A unit that was not borrowed begins at a random count up to this, unless a declaration says another; 0: at 0.
+    /// Default of the highest random start of a unit that was not borrowed; 0: units start at 0.
     pub counter_start: u64,
     /// How its IDs are written.
     pub shape: Shape,
@@ -83,7 +83,7 @@ const fn text(
 const TWITTER_MS: i64 = 1_288_834_974_657;
 const FORK_MS: i64 = 1_420_041_600_000;
 
-/// Twitter's fields, with one for the worker.
+/// Twitter's fields, with one field for the worker.
 const WORKER_10: &[(&str, u32, Role)] =
     &[(TIME, 41, Role::Time), ("worker", 10, Role::Server), (COUNTER, 12, Role::Counter)];
 
@@ -120,7 +120,7 @@ pub static KINDS: &[Kind] = &[
         TWITTER_MS,
         Unit::MS,
     ),
-    // Leaf draws the count of a new millisecond by `nextInt(100)`.
+    // Leaf draws the first count of a new millisecond by `nextInt(100)`.
     Kind { counter_start: 99, ..number("leaf", "Leaf's snowflake mode", WORKER_10, TWITTER_MS, Unit::MS) },
     number("keets", "the snowflakes of keets, 10 bits for the worker", WORKER_10, FORK_MS, Unit::MS),
     number(
@@ -222,12 +222,12 @@ pub static KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// The kind of this word.
+    /// Returns the kind that this word declares.
     pub fn find(word: &str) -> Option<&'static Kind> {
         KINDS.iter().find(|kind| kind.word == word)
     }
 
-    /// Its fields as a layout has them.
+    /// Returns its fields, for a layout.
     pub fn own_fields(&self) -> Vec<Field> {
         self.fields.iter().map(|&(name, bits, role)| Field::new(name, bits, role)).collect()
     }
@@ -238,7 +238,7 @@ const LOW_62: u128 = (1 << 62) - 1;
 const VARIANT: u128 = 0b10 << 62;
 
 impl Shape {
-    /// Whether a server's IDs ascend as texts or integers.
+    /// Returns true if a server's IDs ascend as texts or integers.
     pub fn is_ordered(self) -> bool {
         !matches!(self, Shape::Uuid(1 | 4) | Shape::Hibernate)
     }
@@ -257,7 +257,7 @@ impl Shape {
         }
     }
 
-    /// The most bytes of a text, for numbers of so many bits.
+    /// Returns the longest text, bytes, for numbers of `bits` bits.
     pub fn bytes_max(self, bits: u32) -> usize {
         match self {
             Shape::Uuid(_) | Shape::Hibernate => 36,
@@ -267,8 +267,8 @@ impl Shape {
         }
     }
 
-    /// The number that a text is written for; `None` for what this shape does not write. Letters may be of either case,
-    /// and a UUID may come without its hyphens, in braces, or as a URN.
+    /// Parses a text; `None` if this shape does not write it. Letters may be of either case, and a UUID may come
+    /// without its hyphens, in braces, or as a URN.
     pub fn read(self, text: &str) -> Option<u128> {
         match self {
             Shape::Uuid(version) => {
@@ -296,12 +296,12 @@ fn digits(text: &str) -> Option<u128> {
 
 fn write_digits(number: u128, width: usize, out: &mut Vec<u8>) {
     let mut digits = Digits { bytes: [0; 39], len: 0 };
-    // It holds every number of 128 bits.
+    // The buffer holds every number of 128 bits.
     let _ = write!(digits, "{number:0width$}");
     out.extend_from_slice(&digits.bytes[..digits.len]);
 }
 
-/// Where a number is written without an allocation.
+/// Buffer for a number's digits, without an allocation.
 struct Digits {
     bytes: [u8; 39],
     len: usize,
@@ -325,8 +325,8 @@ fn has_version(bits: u128, version: u8) -> bool {
     (bits >> 76) & 15 == u128::from(version) && bits & (0b11 << 62) == VARIANT
 }
 
-/// The UUID of a number of 122 bits: version and variant go in between, and version 1 has its time the other way round
-/// (RFC 9562, sections 5.1 and 5.6).
+/// Returns the UUID of a number of 122 bits: version and variant are inserted, and version 1 has the words of its time
+/// in reverse order (RFC 9562, sections 5.1 and 5.6).
 fn uuid_of(version: u8, number: u128) -> u128 {
     let (time, low) = (number >> 62, number & LOW_62);
     let high = if version == 1 {
@@ -348,8 +348,8 @@ fn number_of_uuid(version: u8, bits: u128) -> u128 {
     (time << 62) | (bits & LOW_62)
 }
 
-/// Bytes 0 to 3 are the address; 4 to 7 the process, whose byte 6 begins with the version; 8 and 9 the upper half of
-/// the time behind the variant; 10 to 13 its lower half; 14 and 15 the counter.
+/// Returns the UUID of a Hibernate number. Bytes 0 to 3 are the address; 4 to 7 the process, whose byte 6 begins with
+/// the version; 8 and 9 the upper half of the time behind the variant; 10 to 13 its lower half; 14 and 15 the counter.
 fn hibernate_of(number: u128) -> u128 {
     let counter = number & 0x7fff;
     let process = (number >> 15) & 0xfff_ffff;
@@ -372,7 +372,7 @@ fn number_of_hibernate(bits: u128) -> u128 {
     (time << 75) | (address << 43) | (process << 15) | (bits & 0x7fff)
 }
 
-/// The words of all kinds.
+/// Returns the words of all kinds.
 pub fn kind_words() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.word)
 }

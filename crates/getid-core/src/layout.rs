@@ -1,4 +1,4 @@
-//! How the 63 bits of an ID are divided.
+//! The division of an ID's 63 bits.
 //!
 //! ```text
 //!  63        62 .......... 21   20 .. 19    18 ....... 10    9 ........ 0
@@ -6,8 +6,8 @@
 //!   sign     time: 42 bits      id-range 2  shard-range 9    random-range 10
 //! ```
 //!
-//! A [`Layout`] is checked when it is made, so nothing downstream asks again whether the widths add up. Invariant:
-//! `server_bits + shard_bits + random_bits == 21`.
+//! The constructor of a [`Layout`] checks the widths, so no later code does. Invariant: `server_bits + shard_bits +
+//! random_bits == 21`.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,11 +28,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A layout of `id-range`, `shard-range` and `random-range` bits, each 0..=21.
+    /// Creates a layout of `id-range`, `shard-range` and `random-range` bits, each 0..=21.
     ///
     /// # Errors
     ///
-    /// [`LayoutError`] when a width is over 21 or they do not add up to 21.
+    /// Fails with [`LayoutError`] if a width is over 21 or they do not add up to 21.
     pub fn new(epoch: Epoch, id_range: u32, shard_range: u32, random_range: u32) -> Result<Layout, LayoutError> {
         for (name, value) in [("id-range", id_range), ("shard-range", shard_range), ("random-range", random_range)] {
             if value > LOW_BITS {
@@ -46,49 +46,49 @@ impl Layout {
         Ok(Layout { epoch, server_bits: id_range, shard_bits: shard_range, random_bits: random_range })
     }
 
-    /// When ticks start to count.
+    /// Returns the epoch of ticks.
     pub const fn epoch(self) -> Epoch {
         self.epoch
     }
 
-    /// Width of the server-id, `id-range`.
+    /// Returns the width of the server-id, `id-range`.
     pub const fn server_bits(self) -> u32 {
         self.server_bits
     }
 
-    /// Width of the shard, `shard-range`.
+    /// Returns the width of the shard, `shard-range`.
     pub const fn shard_bits(self) -> u32 {
         self.shard_bits
     }
 
-    /// Width of the random part, `random-range`.
+    /// Returns the width of the random part, `random-range`.
     pub const fn random_bits(self) -> u32 {
         self.random_bits
     }
 
-    /// IDs one server can give each second without borrowing, `2^shard_bits * 1000`.
+    /// Returns how many IDs a server can give each second without borrowing, `2^shard_bits * 1000`.
     pub const fn capacity_per_s(self) -> u64 {
         (1 << self.shard_bits) * 1000
     }
 
-    /// The smallest `shard-range` that gives `ids_per_s` without borrowing; `None` when even 21 bits do not.
+    /// Returns the smallest `shard-range` that gives `ids_per_s` without borrowing; `None` if even 21 bits do not.
     pub fn shard_range_for(ids_per_s: u64) -> Option<u32> {
         (0..=LOW_BITS).find(|bits| (1000 << bits) >= ids_per_s)
     }
 
-    /// The sentence about clients that ask for more IDs a second than the layout holds, with what helps; `None`: it
-    /// holds them.
+    /// Returns the warning that clients draw more IDs a second than the layout holds, with a remedy; `None`: it holds
+    /// them.
     pub fn shortage(self, asked_per_s: u64) -> Option<String> {
         (asked_per_s > self.capacity_per_s()).then(|| self.demand(asked_per_s))
     }
 
-    /// A sentence: how many IDs a second are asked for, how many the layout holds, and which `shard-range` is enough.
+    /// Returns a sentence: the demanded IDs a second, the layout's capacity, and the sufficient `shard-range`.
     pub(crate) fn demand(self, asked_per_s: u64) -> String {
         let (capacity_per_s, remedy) = (self.capacity_per_s(), self.remedy_for(asked_per_s));
         format!("{asked_per_s} ids a second are asked for, the layout holds {capacity_per_s}; {remedy}")
     }
 
-    /// What helps an operator whose clients ask for `ids_per_s`, as one clause.
+    /// Returns the remedy for an operator whose clients draw `ids_per_s`, as one clause.
     pub fn remedy_for(self, ids_per_s: u64) -> String {
         let sum = LOW_BITS - self.server_bits();
         match Layout::shard_range_for(ids_per_s) {
@@ -101,27 +101,27 @@ impl Layout {
         }
     }
 
-    /// The first instant an ID can carry, Unix ms: the epoch.
+    /// Returns the first instant an ID can carry, Unix ms: the epoch.
     pub const fn first_unix_ms(self) -> i64 {
         Tick(0).unix_ms(self.epoch)
     }
 
-    /// The last instant an ID can carry, Unix ms.
+    /// Returns the last instant an ID can carry, Unix ms.
     pub const fn last_unix_ms(self) -> i64 {
         Tick::LAST.unix_ms(self.epoch)
     }
 
-    /// Whether `server_id` fits `id-range`.
+    /// Returns true if `server_id` fits `id-range`.
     pub const fn has_server(self, server_id: u32) -> bool {
         (server_id as u64) < 1 << self.server_bits
     }
 
-    /// The ID of these parts.
+    /// Returns the ID of these parts.
     ///
     /// # Panics
     ///
-    /// When a part does not fit its width, which is a bug of the caller: it would wear another server's bits, as the
-    /// fork's IDs do.
+    /// Panics if a part does not fit its width, which is a bug of the caller: it would change another server's bits, as
+    /// in the fork's IDs.
     pub fn compose(self, parts: Parts) -> Id {
         assert!(parts.tick <= Tick::LAST, "tick past the 42 bits");
         assert!(u64::from(parts.server) < 1 << self.server_bits, "server-id past id-range");
@@ -133,7 +133,7 @@ impl Layout {
             | u64::from(parts.random))
     }
 
-    /// The parts of an ID. Every ID has parts under every layout; whether they mean anything is for the reader to know.
+    /// Returns the parts of an ID. Every ID has parts under every layout, even one that it was not made with.
     pub fn split(self, id: Id) -> Parts {
         let low = (id.0 & ((1 << LOW_BITS) - 1)) as u32;
         Parts {
@@ -144,10 +144,10 @@ impl Layout {
         }
     }
 
-    /// The lowest and the highest ID whose tick lies in `from..=to`, of any server: for `WHERE id BETWEEN`.
+    /// Returns the lowest and the highest ID of any server whose tick lies in `from..=to`: for `WHERE id BETWEEN`.
     ///
-    /// Empty when `from` is after `to`: then the lowest is above the highest, and `BETWEEN` finds nothing. Ticks past
-    /// the 42 bits count as the last.
+    /// If `from` is after `to`, the lowest is above the highest, and `BETWEEN` finds nothing. Ticks past the 42 bits
+    /// count as the last.
     pub fn span(self, from: Tick, to: Tick) -> (Id, Id) {
         let (from, to) = (from.min(Tick::LAST), to.min(Tick::LAST));
         (Id(from.0 << LOW_BITS), Id((to.0 << LOW_BITS) | ((1 << LOW_BITS) - 1)))
@@ -155,13 +155,13 @@ impl Layout {
 }
 
 impl Default for Layout {
-    /// The fork's: id-range 2, shard-range 9, random-range 10, from 2015-01-01 00:00 +08:00.
+    /// Returns the fork's layout: id-range 2, shard-range 9, random-range 10, from 2015-01-01 00:00 +08:00.
     fn default() -> Self {
         Layout { epoch: Epoch::DEFAULT, server_bits: 2, shard_bits: 9, random_bits: 10 }
     }
 }
 
-/// What an ID says, part by part.
+/// The parts of an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// Milliseconds since the epoch.
@@ -179,18 +179,18 @@ pub struct Parts {
 pub struct Id(u64);
 
 impl Id {
-    /// An ID from its number; `None` for one over 63 bits.
+    /// Returns the ID of a number; `None` for one over 63 bits.
     pub const fn new(number: u64) -> Option<Id> {
         if number >> 63 == 0 { Some(Id(number)) } else { None }
     }
 
-    /// For the core itself, which never makes a number over 63 bits.
+    /// Returns the ID of a number that the core made, which is never over 63 bits.
     pub(crate) const fn from_number(number: u64) -> Id {
         debug_assert!(number >> 63 == 0);
         Id(number)
     }
 
-    /// The number.
+    /// Returns the ID as a number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -202,19 +202,19 @@ impl fmt::Display for Id {
     }
 }
 
-/// Why bit widths make no layout.
+/// Reason why bit widths are not a valid layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
     /// One width is over 21.
     Width {
-        /// The directive.
+        /// Name of the directive.
         name: &'static str,
-        /// Its value.
+        /// Value of the directive.
         value: u32,
     },
     /// The widths do not add up.
     Sum {
-        /// What they add up to.
+        /// The sum of the widths.
         sum: u32,
     },
 }

@@ -19,10 +19,10 @@
 //! | **watermark** | a tick, exclusive: every tick given is below it, and it is on disk before. A life after a crash begins there, or later |
 //! | **L**, the lead | how far the watermark is kept ahead of P |
 //! | **save point** | what a save stores: watermark, R and the largest B of the life |
-//! | **claim** | the right to give IDs with one server-id; who holds it may save |
+//! | **claim** | the right to give IDs with one server-id; only its holder may save |
 //! | **line** | where a named generator is: unit and counter as one number, with an epoch and a unit of its own |
 //! | **mint** | slots, lines, R, borrow limit and watermark policy as one value |
-//! | **lane** | what a draw needs of the mint while nothing is special: it is drawn by without the lock |
+//! | **lane** | the part of the mint that a draw needs in the normal case: such a draw takes no lock |
 //! | **sequence**, **segment**, **run** | a named counter that a store keeps; a range of it that this server has reserved; values out of it for one request, or several alike |
 //! | **beat**, **round** | a number that each server of a shared store adds to; a question that all of them answer by a beat, after the store may have lost writes |
 //! | **pool**, **lease** | worker ids for other programs; the right to make IDs with one of them in an interval of milliseconds |
@@ -31,7 +31,7 @@
 #![no_std]
 
 extern crate alloc;
-// What tests plant is kept by thread.
+// Planted faults are kept for each thread.
 #[cfg(any(test, feature = "planted-faults", feature = "std"))]
 extern crate std;
 

@@ -1,6 +1,6 @@
-//! What an operator may change while a mint runs.
+//! The limits that an operator may change while a mint runs.
 
-/// 2^40 ms, 34 years: larger limits say the same, and sums of them can't overflow.
+/// Largest limit: 2^40 ms, 34 years. Larger ones have the same effect, and sums of them can't overflow.
 pub(crate) const LIMIT_MS_MAX: u64 = 1 << 40;
 
 /// Bounds of draws and saves.
@@ -12,15 +12,14 @@ pub struct Limits {
     ///
     /// Larger means fewer saves and a longer jump after a crash.
     pub lead_ms: u64,
-    /// A wall clock that is ahead by no more than this is followed at once, ms; 0: however far it is ahead
-    /// (`id-max-clock-jump-ms`).
+    /// Largest distance of a wall clock ahead that is followed at once, ms; 0: any distance (`id-max-clock-jump-ms`).
     pub max_clock_jump_ms: u64,
-    /// What happens at the borrow limit (`id-borrow-policy`).
+    /// Behaviour at the borrow limit (`id-borrow-policy`).
     pub policy: BorrowPolicy,
 }
 
 impl Limits {
-    /// With every number in its range.
+    /// Returns the limits with every number in its range.
     pub(crate) fn clamped(self) -> Limits {
         let max_borrow_ms = self.max_borrow_ms.clamp(1, LIMIT_MS_MAX);
         Limits { max_borrow_ms, lead_ms: self.lead_ms.clamp(1, max_borrow_ms), ..self }
@@ -28,18 +27,18 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// The directives' defaults.
+    /// Returns the directives' defaults.
     fn default() -> Self {
         Limits { max_borrow_ms: 3000, lead_ms: 3000, max_clock_jump_ms: 3_600_000, policy: BorrowPolicy::Wait }
     }
 }
 
-/// What happens to a request at the borrow limit (`id-borrow-policy`).
+/// Behaviour of a request at the borrow limit (`id-borrow-policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BorrowPolicy {
-    /// It waits until time has caught up.
+    /// The request waits until time has caught up.
     #[default]
     Wait,
-    /// It gets an error.
+    /// The request gets an error.
     Error,
 }

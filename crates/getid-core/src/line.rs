@@ -1,12 +1,13 @@
-//! A line: where one named generator is, in units of its own, under the R, B and watermark that all share.
+//! A line: the position of one named generator, in its own units, under the R, B and watermark that all generators
+//! share.
 //!
-//! [`crate::slots`] counts whole ms since the server's epoch, and nothing else may cost an instruction there. A line
-//! has its own epoch, unit and widths, so it does the same in general: `first = max(next, now << counter_bits)`, where
-//! `now` is the unit that R lies in. The bounds come from the mint as ticks of the server, and a slot lies below a
-//! bound if its unit *begins* before it. So a unit that has begun is whole, however long it is, and a line whose unit
-//! is a second has the same rules as one whose unit is 100 ns:
+//! [`crate::slots`] counts whole ms since the server's epoch, and must stay cheap. A line has its own epoch, unit and
+//! widths, so it does the same in general: `first = max(next, now << counter_bits)`, where `now` is the unit that R
+//! lies in. The bounds come from the mint as ticks of the server, and a slot lies below a bound if its unit *begins*
+//! before it. So a unit that has begun may be used whole, however long it is, and a unit of a second has the same rules
+//! as one of 100 ns:
 //!
-//! - It is given only if its unit begins before the watermark and before R + B.
+//! - A slot is given only if its unit begins before the watermark and before R + B.
 //! - A start at P begins with the first unit that begins at or after P.
 //! - The position that is saved is the first ms after the beginning of the last unit that was used.
 //!
@@ -15,7 +16,7 @@
 //! Instants are counted in steps of 100 ns since the line's epoch. In an `i64` they reach 29,000 years to either side,
 //! from the year 1582 of UUIDs to the end of any server's time.
 //!
-//! What is not here: the bounds, and what a draw at a bound is told ([`crate::mint`]).
+//! [`crate::mint`] has the bounds, and the refusals at a bound.
 
 use crate::checks::{Fault, planted};
 use crate::scheme::Reservation;
@@ -24,50 +25,50 @@ use crate::time::{Epoch, Slot, Tick};
 const STEP_NS: u64 = 100;
 const STEPS_PER_MS: i64 = 10_000;
 
-/// Years 0 to 9999 and more lie within so many ms of 1970.
+/// Largest distance of an epoch from 1970, ms: it covers the years 0 to 9999 and more.
 const EPOCH_MS_MAX: u64 = 1 << 48;
 
 /// The time and the counter of one named generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineSpec {
-    /// When its units start to count, Unix time in ms; within 2^48 ms of 1970.
+    /// Epoch of its units, Unix time in ms; within 2^48 ms of 1970.
     pub epoch_unix_ms: i64,
-    /// Its unit, ns: a multiple of 100, at least 100.
+    /// Length of its unit, ns: a multiple of 100, at least 100.
     pub unit_ns: u64,
-    /// Width of the time field, 1..=64.
+    /// Width of the time field, bits, 1..=64.
     pub time_bits: u32,
-    /// Width of the counter; with the time at most 64.
+    /// Width of the counter, bits; with the time at most 64.
     pub counter_bits: u32,
-    /// A unit that was not borrowed begins with a counter of 0 up to this, by chance; 0: always with 0.
+    /// Highest random start of a unit that was not borrowed; 0: units start at 0.
     pub counter_start: u64,
-    /// What that chance comes from: random, another in each life.
+    /// Random seed of these starts, different in each life.
     pub seed: u64,
 }
 
-/// Next slot and IDs given. A slot is `unit << counter_bits | counter`.
+/// Next slot and number of IDs given. A slot is `unit << counter_bits | counter`.
 ///
 /// Invariant: `next` only grows while IDs are given; every slot given lies below `next` and below `end`.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     spec: LineSpec,
-    /// The unit, in steps.
+    /// Length of the unit, in steps.
     unit: u64,
-    /// The server's epoch, in steps since the line's.
+    /// Server's epoch, in steps since the line's.
     origin: i64,
-    /// The first unit that no ID can carry: of this layout, or because the server's own time ends.
+    /// First unit that no ID can carry, by this layout or by the end of the server's time.
     end: u64,
     next: u64,
     count: u64,
-    /// The largest reservation, B/2 worth.
+    /// Largest reservation: half of B.
     piece_max: u32,
 }
 
 impl Line {
-    /// A line of a server whose ticks count from `server_epoch`. It begins where [`Line::start_at`] says.
+    /// Creates a line of a server whose ticks count from `server_epoch`. [`Line::start_at`] sets its position.
     ///
     /// # Panics
     ///
-    /// When a number is out of the range that [`LineSpec`] states: it comes from a declaration that was checked.
+    /// Panics if a number is out of the range of [`LineSpec`]: the declaration was checked.
     pub(crate) fn new(spec: LineSpec, server_epoch: Epoch) -> Line {
         assert!(spec.epoch_unix_ms.unsigned_abs() <= EPOCH_MS_MAX, "an epoch that can be written");
         assert!(spec.unit_ns >= STEP_NS && spec.unit_ns.is_multiple_of(STEP_NS), "a unit of whole steps");
@@ -79,36 +80,36 @@ impl Line {
         let origin = (server_epoch.unix_ms().cast_signed() - spec.epoch_unix_ms) * STEPS_PER_MS;
         let mut line =
             Line { spec, unit: spec.unit_ns / STEP_NS, origin, end: u64::MAX, next: 0, count: 0, piece_max: 1 };
-        // So that the slot after the last one can be counted, a layout of 64 bits goes without its last unit.
+        // A layout of 64 bits does not use its last unit, so that the slot after the last one can be counted.
         let units = if spec.time_bits == 64 { u64::MAX } else { 1 << spec.time_bits };
         line.end = units.min(u64::MAX >> spec.counter_bits).min(line.first_unit_from(line.steps(Tick::END)));
         line
     }
 
-    /// A tick of the server, in steps since this line's epoch.
+    /// Returns a tick of the server, in steps since this line's epoch.
     fn steps(&self, tick: Tick) -> i64 {
         tick.0.cast_signed() * STEPS_PER_MS + self.origin
     }
 
-    /// R, in steps since this line's epoch; `None` before it.
+    /// Returns R, in steps since this line's epoch; `None` before it.
     #[inline]
     fn now(&self, now_ns: u64) -> Option<u64> {
         let now = (now_ns / STEP_NS).cast_signed() + self.origin;
         u64::try_from(now).ok()
     }
 
-    /// The first unit that begins at or after `steps`.
+    /// Returns the first unit that begins at or after `steps`.
     fn first_unit_from(&self, steps: i64) -> u64 {
         let steps = u64::try_from(steps).unwrap_or(0);
         if planted(Fault::LineStartsInsideAUnit) { steps / self.unit } else { steps.div_ceil(self.unit) }
     }
 
-    /// Whether R has not reached this line's epoch.
+    /// Returns true if R has not reached this line's epoch.
     pub(crate) fn is_before_epoch(&self, now_ns: u64) -> bool {
         self.now(now_ns).is_none()
     }
 
-    /// The first slot of a draw, `now` in steps.
+    /// Returns the first slot of a draw, `now` in steps.
     #[inline]
     fn first(&self, now: u64) -> u64 {
         let unit = (now / self.unit).min(self.end);
@@ -119,8 +120,8 @@ impl Line {
         begin + self.counter_start(unit)
     }
 
-    /// The counter with which a unit begins that was not borrowed. Decided by the unit, so that asking twice is the
-    /// same as asking once.
+    /// Returns the first counter of a unit that was not borrowed. It depends on the unit only, so that repeated calls
+    /// agree.
     #[inline]
     fn counter_start(&self, unit: u64) -> u64 {
         if self.spec.counter_start == 0 || unit == self.end {
@@ -129,13 +130,13 @@ impl Line {
         scrambled(unit ^ self.spec.seed) % (self.spec.counter_start + 1)
     }
 
-    /// All `n` slots, in units that begin before `ceiling`, or none.
+    /// Reserves all `n` slots, in units that begin before `ceiling`, or none.
     #[inline]
     pub(crate) fn reserve(&mut self, now_ns: u64, n: u32, ceiling: Tick) -> Option<Reservation> {
         let first = self.first(self.now(now_ns)?);
         let next = first.checked_add(u64::from(n))?;
         let last = (next - 1) >> self.spec.counter_bits;
-        // A unit below the end begins before it, in steps, too.
+        // A unit below the end begins before it, so its steps do not overflow either.
         if last >= self.end || (last * self.unit).cast_signed() >= self.steps(ceiling) {
             return None;
         }
@@ -145,7 +146,7 @@ impl Line {
         Some(reservation)
     }
 
-    /// How many slots a draw could have in units that begin before `ceiling`; 0 before the epoch.
+    /// Returns how many slots a draw could have in units that begin before `ceiling`; 0 before the epoch.
     pub(crate) fn room(&self, now_ns: u64, ceiling: Tick) -> u64 {
         let Some(now) = self.now(now_ns) else { return 0 };
         let steps = u64::try_from(self.steps(ceiling)).unwrap_or(0);
@@ -153,20 +154,21 @@ impl Line {
         end.saturating_sub(self.first(now))
     }
 
-    /// When the unit begins that a draw of `n` ends in, rounded down to whole ms: a bound has to be later.
+    /// Returns the beginning of the unit in which a draw of `n` ends, rounded down to whole ms: a bound has to be
+    /// later.
     pub(crate) fn begin_with(&self, now_ns: u64, n: u32) -> Tick {
         let first = self.first(self.now(now_ns).unwrap_or(0));
         self.begin_of(first.saturating_add(u64::from(n.saturating_sub(1))) >> self.spec.counter_bits, 0)
     }
 
-    /// The first ms after the beginning of the last unit that was used.
+    /// Returns the first ms after the beginning of the last unit that was used.
     #[inline]
     pub(crate) fn position(&self) -> Tick {
         let after_ms = i64::from(!planted(Fault::LinePositionRoundsDown));
         self.begin_of(self.next.saturating_sub(1) >> self.spec.counter_bits, after_ms)
     }
 
-    /// When a unit begins, rounded down to whole ms, and so many ms more.
+    /// Returns the beginning of a unit, rounded down to whole ms, plus `and_ms`.
     #[inline]
     fn begin_of(&self, unit: u64, and_ms: i64) -> Tick {
         let begin = (unit.min(self.end) * self.unit).cast_signed() - self.origin;
@@ -174,65 +176,65 @@ impl Line {
         Tick(u64::try_from(tick).unwrap_or(0)).min(Tick::END)
     }
 
-    /// How far the unit of the next slot begins after `tick`, ms, rounded up.
+    /// Returns how far the unit of the next slot begins after `tick`, ms, rounded up.
     pub(crate) fn ahead_ms(&self, tick: Tick) -> u64 {
         let begin = ((self.next >> self.spec.counter_bits) * self.unit).cast_signed();
         u64::try_from(begin - self.steps(tick)).unwrap_or(0).div_ceil(STEPS_PER_MS.unsigned_abs())
     }
 
-    /// Moves the position, up or down: only while no ID was given.
+    /// Moves the position up or down. Only before the first ID.
     pub(crate) fn start_at(&mut self, position: Tick) {
         assert!(self.count == 0, "the position moves freely only before the first id");
         self.next = 0;
         self.skip_to(position);
     }
 
-    /// Moves the position up to the first unit that begins at or after `position`, at any time; never down.
+    /// Moves the position up to the first unit that begins at or after `position`, never down. Allowed at any time.
     pub(crate) fn skip_to(&mut self, position: Tick) {
         let unit = self.first_unit_from(self.steps(position)).min(self.end);
         self.next = self.next.max(unit << self.spec.counter_bits);
     }
 
-    /// Slots in `ms`, in whole units, at least one.
+    /// Returns the number of slots in `ms`, in whole units, at least one.
     pub(crate) fn slots_in(&self, ms: u64) -> u32 {
         let units = (ms.saturating_mul(STEPS_PER_MS.unsigned_abs()) / self.unit).max(1);
         let slots = u128::from(units) << self.spec.counter_bits;
         u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// No reservation is larger than half of B from here on.
+    /// Limits reservations to half of B.
     pub(crate) fn limit_pieces(&mut self, max_borrow_ms: u64) {
         self.piece_max = self.slots_in(max_borrow_ms / 2);
     }
 
-    /// The largest reservation.
+    /// Returns the largest reservation.
     #[inline]
     pub(crate) fn piece_max(&self) -> u32 {
         self.piece_max
     }
 
-    /// The first slot that was not given; the clock may already be past it.
+    /// Returns the first slot that was not given; the clock may already be past it.
     pub(crate) fn next(&self) -> Slot {
         Slot(self.next)
     }
 
-    /// IDs given so far.
+    /// Returns the number of IDs given so far.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// When its units start to count, Unix ms.
+    /// Returns the epoch of its units, Unix ms.
     pub(crate) fn epoch_unix_ms(&self) -> i64 {
         self.spec.epoch_unix_ms
     }
 
-    /// What it holds in a second without borrowing.
+    /// Returns its capacity of IDs a second without borrowing.
     pub(crate) fn capacity_per_s(&self) -> u64 {
         let per_s = (1_000_000_000_u128 << self.spec.counter_bits) / u128::from(self.spec.unit_ns);
         u64::try_from(per_s).unwrap_or(u64::MAX)
     }
 
-    /// The last instant that an ID can carry, Unix ms: when the last unit begins.
+    /// Returns the last instant that an ID can carry, Unix ms: the beginning of the last unit.
     pub(crate) fn last_unix_ms(&self) -> i64 {
         let begin_steps = (i128::from(self.end) - 1) * i128::from(self.unit);
         let unix_ms = begin_steps.div_euclid(i128::from(STEPS_PER_MS)) + i128::from(self.spec.epoch_unix_ms);
@@ -240,7 +242,7 @@ impl Line {
     }
 }
 
-/// Every bit of the result depends on every bit of `value` (the finalizer of `SplitMix64`).
+/// Hashes a number: every bit of the result depends on every bit of `value` (the finalizer of `SplitMix64`).
 #[inline]
 fn scrambled(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -270,7 +272,7 @@ mod tests {
         Line::new(spec, Epoch::DEFAULT)
     }
 
-    /// Layouts that people have, and any others.
+    /// Generates layouts of real kinds, and any others.
     fn specs() -> impl Strategy<Value = LineSpec> {
         let known = prop_oneof![
             Just(spec(-12_219_292_800_000, 100, 60, 0)),
@@ -290,7 +292,7 @@ mod tests {
     struct Ask {
         passed_ns: u64,
         n: u32,
-        /// How far the ceiling lies ahead of the whole ms of R.
+        /// Distance of the ceiling ahead of the whole ms of R.
         ceiling_ms: u64,
         skip_ms: Option<u64>,
     }
@@ -308,7 +310,7 @@ mod tests {
         prop::collection::vec(ask, 1..60)
     }
 
-    /// The same, in integers that are large enough for everything, and with instants in ns since 1970.
+    /// Model of a line in integers that never overflow, with instants in ns since 1970.
     struct Model {
         spec: LineSpec,
         next: i128,
@@ -345,7 +347,7 @@ mod tests {
             let first = self.next.max((since / i128::from(self.spec.unit_ns)) << self.spec.counter_bits);
             let last = first + i128::from(n) - 1;
             let in_layout = last >> (self.spec.time_bits + self.spec.counter_bits) == 0;
-            // A layout of 64 bits goes without its last unit.
+            // A layout of 64 bits does not use its last unit.
             let in_number = (last >> self.spec.counter_bits) < i128::from(u64::MAX >> self.spec.counter_bits);
             let in_time = self.begin_ns(last) < Model::unix_ns(ceiling.min(Tick::END));
             (in_layout && in_number && in_time).then(|| {
@@ -375,8 +377,8 @@ mod tests {
                 prop_assert_eq!(given.map(|given| i128::from(given.first.0)), model.reserve(now_ns, n, ceiling));
                 prop_assert_eq!(given.is_some(), room >= u64::from(n));
                 if given.is_some() {
-                    // The first ms after the beginning of the last unit: what is saved is larger, and no later start
-                    // uses that unit.
+                    // The position is the first ms after the beginning of the last unit: the saved watermark is larger,
+                    // and no later start uses that unit.
                     let (position, begin_ns) = (line.position(), model.begin_ns(model.next - 1));
                     prop_assert!(position <= ceiling && (position == with || position == Tick(with.0 + 1)));
                     prop_assert!(Model::unix_ns(position) > begin_ns || begin_ns < Model::unix_ns(Tick(0)));
@@ -386,7 +388,7 @@ mod tests {
             }
         }
 
-        /// What `Slots` is for the unnamed generator, a line with its epoch, unit and widths is.
+        /// A line with the unnamed generator's epoch, unit and widths behaves as `Slots`.
         #[test]
         fn a_line_of_the_unnamed_generators_layout_is_slots(
             counter_bits in 0..=21_u32,
@@ -417,7 +419,8 @@ mod tests {
             }
         }
 
-        /// Whatever the unit is: what one life used, no life that begins at its position uses, nor in an earlier epoch.
+        /// For any unit: a life that begins at the position of another uses none of its units, nor does one with an
+        /// earlier epoch.
         #[test]
         fn the_next_life_begins_behind_the_last_unit(spec in specs(), asks in asks(), earlier_ms in 0..100_000_i64) {
             prop_assume!(spec.epoch_unix_ms - earlier_ms >= -(1 << 48));
@@ -435,7 +438,7 @@ mod tests {
                 || later.next().0 >> spec.counter_bits == later.end);
         }
 
-        /// A unit begins with a counter of 0 up to N, unless it was borrowed; asking again in it goes on.
+        /// A unit begins with a counter of 0 up to N, unless it was borrowed; further draws in it continue.
         #[test]
         fn a_unit_begins_by_chance(counter_start in 1..16_u64, seed in any::<u64>(), asks in asks()) {
             let mut line = line(LineSpec { counter_start, seed, ..spec(0, 10 * MS, 40, 4) });
@@ -471,7 +474,7 @@ mod tests {
             let given = line.reserve((T0 + ms) * MS, 1, Tick::END).expect("room");
             seen[usize::try_from(given.first.0 & 127).expect("small")] += 1;
         }
-        // A thousand each, give or take five standard deviations.
+        // A thousand each, within five standard deviations.
         assert!(seen.iter().all(|count| (850..1150).contains(count)), "{seen:?}");
     }
 
@@ -489,7 +492,7 @@ mod tests {
         assert_eq!(last, Slot(1023 << 2));
         assert_eq!((line.room((T0 + 49) * MS, far), line.reserve((T0 + 49) * MS, 1, far)), (0, None));
         assert_eq!((line.room((T0 + 50) * MS, far), line.reserve((T0 + 50) * MS, 1, far)), (0, None));
-        assert_eq!(line.reserve(u64::MAX, 1, Tick(u64::MAX >> 20)), None, "in any time to come");
+        assert_eq!(line.reserve(u64::MAX, 1, Tick(u64::MAX >> 20)), None, "at any later time");
     }
 
     #[test]

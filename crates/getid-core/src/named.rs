@@ -1,9 +1,9 @@
-//! Named generators as those see them who ask for IDs: which there are, what comes with a request to one, and how a
-//! slot of it becomes an ID.
+//! Named generators as requests see them: their names, the values that come with a request, and how a slot becomes an
+//! ID.
 //!
-//! Where each of them is in time is not here: that is a line of the [`Mint`](crate::Mint).
+//! The position of each in time is a line of the [`Mint`](crate::Mint).
 //!
-//! Invariant: `generators` is in the order of names, and no name is there twice.
+//! Invariant: `generators` is sorted by name, and no name occurs twice.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -29,7 +29,7 @@ pub struct NamedGenerator {
 /// A field whose value comes with each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestField {
-    /// What it is called.
+    /// Name of the field.
     pub name: String,
     /// Its largest value; the smallest is 0.
     pub max: u64,
@@ -37,18 +37,18 @@ pub struct RequestField {
 }
 
 impl RequestField {
-    /// A value that was checked, where it belongs in a number.
+    /// Returns a checked value at its place in a number.
     pub fn place(&self, value: u64) -> u128 {
         u128::from(value) << self.shift
     }
 
-    /// The value that was placed.
+    /// Returns the value that was placed.
     pub fn value(&self, request: u128) -> u64 {
         u64::try_from(request >> self.shift & u128::from(self.max)).unwrap_or(self.max)
     }
 }
 
-/// Of one server, two with the same declaration are one.
+/// Two generators of one server with the same declaration are equal.
 impl PartialEq for NamedGenerator {
     fn eq(&self, other: &NamedGenerator) -> bool {
         self.declaration == other.declaration
@@ -58,13 +58,13 @@ impl PartialEq for NamedGenerator {
 impl Eq for NamedGenerator {}
 
 impl NamedGenerator {
-    /// The generator of the server with this server-id. `cycle` is for a layout with random bits.
+    /// Creates the generator of the server with this server-id. `cycle` is for a layout with random bits.
     ///
-    /// `None` when the server-id or the cycle does not fit the layout, or a drawn field has no value yet
+    /// Returns `None` if the server-id or the cycle does not fit the layout, or a drawn field has no value yet
     /// ([`Declaration::draw_missing`]).
     pub fn new(declaration: Declaration, server_id: u32, cycle: Option<RandomCycle>) -> Option<NamedGenerator> {
         let layout = declaration.layout();
-        // Where it belongs to another server, that one's has to fit.
+        // If it belongs to another server, that server's id must fit.
         let owner = declaration.one_server().unwrap_or(server_id);
         let composer = Composer::new(layout, owner, |name| declaration.drawn_value(name), cycle)?;
         let requests = layout.places().filter(|(field, _)| field.role == Role::Request);
@@ -83,58 +83,58 @@ impl NamedGenerator {
         })
     }
 
-    /// As it was declared.
+    /// Returns its declaration.
     pub fn declaration(&self) -> &Declaration {
         &self.declaration
     }
 
-    /// The fields that a request must give a value, the most significant first.
+    /// Returns the fields for which a request must have a value, the most significant first.
     pub fn request_fields(&self) -> &[RequestField] {
         &self.request_fields
     }
 
-    /// The server that it belongs to, if that is another one: this one gives none of its IDs.
+    /// Returns the server that it belongs to, if that is another one: this server gives none of its IDs.
     pub fn foreign_to(&self) -> Option<u32> {
         self.foreign_to
     }
 
-    /// How many IDs it gives a second without borrowing; `None`: it holds no time, and there is no such bound.
+    /// Returns how many IDs it gives a second without borrowing; `None`: it has no time, and no such bound.
     pub fn capacity_per_s(&self) -> Option<u64> {
         self.capacity_per_s
     }
 
-    /// The most bytes of an ID as text.
+    /// Returns the longest text of an ID, bytes.
     pub fn id_bytes_max(&self) -> usize {
         self.id_bytes_max
     }
 
-    /// Whether its IDs are integers on the wire.
+    /// Returns true if its IDs are integers on the wire.
     #[inline]
     pub fn is_integer(&self) -> bool {
         self.is_integer
     }
 
-    /// Whether each ID has noise of its own.
+    /// Returns true if each ID has its own noise.
     #[inline]
     pub fn has_noise(&self) -> bool {
         self.composer.has_noise()
     }
 
-    /// The number at `slot`: see [`Composer::number`].
+    /// Returns the number at `slot`: see [`Composer::number`].
     #[inline]
     pub fn number(&self, slot: u64, count: u64, noise: u128, request: u128) -> u128 {
         self.composer.number(slot, count, noise, request)
     }
 }
 
-/// The named generators of a server, by name. A change makes another value of it.
+/// The named generators of a server, by name. A change creates a new value.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGenerators {
     generators: Vec<(usize, Arc<NamedGenerator>)>,
 }
 
 impl NamedGenerators {
-    /// These, each with its index in the registry that draws for it.
+    /// Creates the collection, each generator with its index in the registry that draws for it.
     pub fn new(generators: impl IntoIterator<Item = (usize, Arc<NamedGenerator>)>) -> NamedGenerators {
         let mut generators: Vec<_> = generators.into_iter().collect();
         let name = |entry: &(usize, Arc<NamedGenerator>)| String::from(entry.1.declaration.name());
@@ -143,24 +143,24 @@ impl NamedGenerators {
         NamedGenerators { generators }
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no generators.
     pub fn is_empty(&self) -> bool {
         self.generators.is_empty()
     }
 
-    /// The place of the generator of this name, for [`NamedGenerators::get`] of the same value.
+    /// Returns the place of the generator of this name, for [`NamedGenerators::get`] of the same value.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.generators.binary_search_by(|(_, known)| known.declaration.name().as_bytes().cmp(name)).ok()
     }
 
-    /// The generator at this place, and its index.
+    /// Returns the generator at this place, and its index.
     #[inline]
     pub fn get(&self, place: usize) -> Option<(usize, &Arc<NamedGenerator>)> {
         self.generators.get(place).map(|(index, generator)| (*index, generator))
     }
 
-    /// All of them, by name, each with its index.
+    /// Returns all generators by name, each with its index.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (usize, &Arc<NamedGenerator>)> {
         self.generators.iter().map(|(index, generator)| (*index, generator))
     }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(lua.foreign_to(), Some(0));
         let [shard] = lua.request_fields() else { panic!("one field") };
         assert_eq!((shard.name.as_str(), shard.max, lua.is_integer(), lua.has_noise()), ("shard", 4095, true, false));
-        // time, shard, counter
+        // Fields: time, shard, counter.
         assert_eq!(lua.number((7 << 10) | 5, 0, 0, shard.place(53)), (7 << 22) | (53 << 10) | 5);
     }
 }

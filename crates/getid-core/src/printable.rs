@@ -1,8 +1,8 @@
-//! Which characters of foreign text (names, arguments, messages of databases) are escaped before it is shown in error
+//! Characters of foreign text (names, arguments, messages of databases) that are escaped before it is shown in error
 //! replies, logs, reports and tools.
 
-/// Whether a character does something other than being shown: control characters, line and paragraph separators, and
-/// those that change the direction of writing.
+/// Returns true if a character is not displayed but has an effect: control characters, line and paragraph separators,
+/// and those that change the direction of writing.
 pub fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(

@@ -1,4 +1,4 @@
-//! Why a draw gets no IDs.
+//! Reasons why a draw gets no IDs.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -7,64 +7,64 @@ use crate::clock_event::ClockFault;
 use crate::layout::Layout;
 use crate::time::UtcMs;
 
-/// Why a draw got nothing.
+/// Reason why a draw got nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
-    /// A save must succeed first. It is wanted now, or in flight.
+    /// A save must succeed first. It is wanted already, or in flight.
     Watermark,
     /// Time must catch up first.
     Borrow {
-        /// When to come again, by the boot-time clock; at least 1 ms and at most 1 s from now.
+        /// When to try again, by the boot-time clock, ns; at least 1 ms and at most 1 s from now.
         until_boot_ns: u64,
     },
     /// Waiting does not help.
     Refused(Refusal),
 }
 
-/// Why a request gets no IDs. `Display` is the error reply without its `-`.
+/// Reason why a request gets no IDs. `Display` is the error reply without its `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The wall clock is absurd.
+    /// The wall clock is out of all bounds.
     Clock(ClockFault),
-    /// At the borrow limit, under `id-borrow-policy error`.
+    /// The borrow limit is reached, under `id-borrow-policy error`.
     Busy {
-        /// How far ahead of R the answer would lie.
+        /// How far ahead of R the ID would lie, ms.
         ahead_ms: u64,
-        /// `id-max-borrow-ms`.
+        /// Largest allowed distance, ms (`id-max-borrow-ms`).
         max_borrow_ms: u64,
     },
-    /// More is waited for than the layout gives within `id-max-wait-ms`. Made by the owner of the queue.
+    /// The queue is longer than the layout serves within `id-max-wait-ms`. Created by the owner of the queue.
     Overload {
         /// How long the draw would wait, ms.
         wait_ms: u64,
-        /// `id-max-wait-ms`.
+        /// Longest allowed wait, ms (`id-max-wait-ms`).
         max_wait_ms: u64,
-        /// IDs asked for in the last second.
+        /// IDs requested in the last second.
         asked_per_s: u64,
-        /// What they are asked of.
+        /// The layout that limits the rate.
         layout: Layout,
     },
-    /// As [`Refusal::Overload`], of a named generator.
+    /// The queue of a named generator is longer than its layout serves within `id-max-wait-ms`.
     NamedOverload {
         /// How long the draw would wait, ms.
         wait_ms: u64,
-        /// `id-max-wait-ms`.
+        /// Longest allowed wait, ms (`id-max-wait-ms`).
         max_wait_ms: u64,
-        /// IDs asked for in the last second.
+        /// IDs requested in the last second.
         asked_per_s: u64,
-        /// What its layout holds.
+        /// Capacity of the layout, IDs a second.
         capacity_per_s: u64,
     },
     /// R has not reached the epoch of a named generator.
     BeforeEpoch {
-        /// R.
+        /// R, Unix ms.
         reference_unix_ms: i64,
-        /// The generator's epoch.
+        /// The generator's epoch, Unix ms.
         epoch_unix_ms: i64,
     },
     /// The draw would cross the end of the time field.
     EndOfTime {
-        /// The last instant an ID can carry.
+        /// The last instant an ID can carry, Unix ms.
         last_unix_ms: i64,
     },
     /// The watermark is reached and the last save failed.
@@ -72,26 +72,27 @@ pub enum Refusal {
         /// The OS error.
         error: Arc<str>,
     },
-    /// The watermark is reached and a save has been hanging for a second. Made by the owner of the timer.
+    /// The watermark is reached and a save has not ended for a second. Created by the owner of the timer.
     SaveTimeout,
-    /// As [`Refusal::SaveTimeout`], where the watermark is kept in a claim store.
+    /// The watermark is reached and a save in a claim store has not ended for a second.
     StoreTimeout,
-    /// Lock or state folder are no longer ours.
+    /// Lock or state folder belong to another process.
     ClaimLost(Arc<str>),
-    /// Another server has the claim to this server-id, or nobody has it yet: this one waits for it.
+    /// This server waits for the claim to its server-id, which another server has or no server has yet.
     Standby(Arc<str>),
-    /// Its generator has been declared in another way since it was asked for. Made by the owner of the registry.
+    /// The generator was declared differently after the request came. Created by the owner of the registry.
     Redeclared,
     /// The server is stopping.
     Closed,
 }
 
-/// A server whose next ID is no further past the borrow limit than this gives IDs all the time, ms.
+/// Distance of the next ID past the borrow limit up to which a server still gives IDs all the time, ms.
 const NEAR_MS: u64 = 1000;
 
 impl Refusal {
-    /// Whether IDs are given all the same, though not to everybody at once: more is asked for than the layout holds.
-    /// False where the position lies far ahead of the clock: then none are given until time has caught up.
+    /// Returns true if IDs are still given, though not to all requests at once: the demand exceeds the layout's
+    /// capacity. Returns false if the position is far ahead of the clock: then no IDs are given until time has caught
+    /// up.
     pub fn is_overload(&self) -> bool {
         match self {
             Refusal::Busy { ahead_ms, max_borrow_ms } => ahead_ms.saturating_sub(*max_borrow_ms) <= NEAR_MS,
@@ -142,15 +143,15 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
-/// How a draw would have to wait.
+/// The wait that a draw would have.
 #[derive(Clone, Copy, Debug)]
 pub struct Overload {
-    /// For those before it in the queue, and itself, ms.
+    /// Wait for the draws before it in the queue, and itself, ms.
     pub wait_ms: u64,
     /// How long a draw may wait, ms (`id-max-wait-ms`).
     pub max_wait_ms: u64,
-    /// [`Mint::late_ms`](crate::Mint::late_ms).
+    /// Distance of the first free slot past the borrow limit, ms: [`Mint::late_ms`](crate::Mint::late_ms).
     pub late_ms: u64,
-    /// How many are asked for in a second.
+    /// IDs requested in a second.
     pub asked_per_s: u64,
 }

@@ -1,29 +1,30 @@
-//! What a save stores, and the next life finds.
+//! The point that a save stores, and that the next life finds.
 
 use crate::limits::LIMIT_MS_MAX;
 use crate::time::Tick;
 
-/// How far IDs may have come when it was saved.
+/// Upper bounds of the IDs given when it was saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SavePoint {
-    /// Every tick given out is below it.
+    /// Exclusive upper bound of every tick given.
     pub watermark: Tick,
     /// R when it was saved.
     pub reference: Tick,
-    /// The largest B that this life may have used, ms: no tick was given at or past R + B. 0: nothing is known of it.
+    /// Largest B that this life may have used, ms: no tick was given at or past R + B. 0: unknown.
     pub max_borrow_ms: u64,
 }
 
 impl SavePoint {
-    /// What a life stores that found no record and gave nothing: a start treats it as if there were no record.
+    /// The point of a life that found no record and gave nothing: a start treats it as a missing record.
     pub const NOTHING: SavePoint = SavePoint { watermark: Tick(0), reference: Tick(0), max_borrow_ms: 0 };
 
-    /// Whether it says that no ID was given so far.
+    /// Returns true if by this point no ID was given so far.
     pub fn is_nothing(&self) -> bool {
         (self.watermark, self.reference) == (Tick(0), Tick(0))
     }
 
-    /// The same instants, in ticks of an epoch that is `shift_ms` earlier; past the 42 bits they stop at [`Tick::END`].
+    /// Returns the same instants in ticks of an epoch that is `shift_ms` earlier; past the 42 bits they stop at
+    /// [`Tick::END`].
     #[must_use]
     pub fn in_earlier_epoch(self, shift_ms: u64) -> SavePoint {
         if self.is_nothing() {
@@ -33,7 +34,7 @@ impl SavePoint {
         SavePoint { watermark, reference, ..self }
     }
 
-    /// The later instants and the larger B of both.
+    /// Returns the later instants and the larger B of both.
     #[must_use]
     pub fn later(self, other: SavePoint) -> SavePoint {
         SavePoint {
@@ -43,7 +44,7 @@ impl SavePoint {
         }
     }
 
-    /// With every number in its range, whatever a record says.
+    /// Returns the point with every number in its range, whatever the record has.
     pub(crate) fn clamped(self) -> SavePoint {
         SavePoint {
             watermark: self.watermark.min(Tick::END),

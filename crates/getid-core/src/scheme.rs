@@ -1,7 +1,7 @@
-//! From slots to IDs: everything that never moves while a server runs.
+//! Turns slots into IDs, with data that never changes while a server runs.
 //!
-//! A [`Reservation`] is what a draw takes: consecutive slots, and how many IDs were given before them. The [`Scheme`]
-//! turns it into IDs without any shared state, so this can be done outside the lock around the mint.
+//! A [`Reservation`] is the result of a draw: consecutive slots, and the number of IDs given before them. The
+//! [`Scheme`] turns it into IDs without any shared state, so this can be done outside the lock around the mint.
 //!
 //! Invariant: the random part counts IDs given, not slots. At one ID per ms every slot is a multiple of
 //! `2^shard_bits`, and a cycle over slots would visit very few values.
@@ -16,18 +16,18 @@ use crate::time::{Slot, Tick};
 
 /// A permutation of `0..2^random_bits`, visited in order, one step per ID given.
 ///
-/// Any `2^random_bits` consecutive IDs carry every value exactly once: that is why IDs spread evenly over
-/// `id % 1024` tables. It is evenness that users buy, not secrecy.
+/// Any `2^random_bits` consecutive IDs carry every value exactly once, so IDs spread evenly over `id % 1024` tables.
+/// The purpose is evenness, not secrecy.
 #[derive(Clone, Debug)]
 pub struct RandomCycle {
-    /// One period, and the first values of the next, so that eight in a row are always side by side.
+    /// One period, followed by the first values of the next, so that eight in a row are always adjacent.
     values: Box<[u32]>,
-    /// The period less one: a power of two, so that this is the mask of a place in it.
+    /// The period less one: a power of two less one, and so the mask of a place in it.
     mask: usize,
 }
 
 impl RandomCycle {
-    /// A cycle over `values`; `None` unless they are a permutation of `0..2^r` for some r of 0..=21.
+    /// Creates a cycle over `values`; `None` unless they are a permutation of `0..2^r` for some r of 0..=21.
     pub fn new(mut values: Vec<u32>) -> Option<RandomCycle> {
         let len = values.len();
         if !len.is_power_of_two() || len > 1 << LOW_BITS {
@@ -45,19 +45,19 @@ impl RandomCycle {
         Some(RandomCycle { values: values.into_boxed_slice(), mask: len - 1 })
     }
 
-    /// The random part of the ID that was given as number `count` (0 is the first).
+    /// Returns the random part of the ID with number `count` (0 is the first).
     #[inline]
     pub fn value_at(&self, count: u64) -> u32 {
         self.values[self.place_of(count)]
     }
 
-    /// Those of eight IDs from number `count` on.
+    /// Returns the random parts of eight IDs from number `count` on.
     #[inline]
     fn values_at(&self, count: u64) -> &[u32; Eight::LEN] {
         self.values[self.place_of(count)..].first_chunk().expect("a period is followed by the first values of the next")
     }
 
-    /// Upper bits of `count` do not matter.
+    /// Returns the place of `count` in the period; upper bits do not matter.
     #[inline]
     fn place_of(&self, count: u64) -> usize {
         #[expect(clippy::cast_possible_truncation, reason = "the mask has 21 bits")]
@@ -65,7 +65,7 @@ impl RandomCycle {
         count & self.mask
     }
 
-    /// How many values the cycle has, `2^random_bits`.
+    /// Returns the number of values in the cycle, `2^random_bits`.
     pub fn period(&self) -> usize {
         self.mask + 1
     }
@@ -81,38 +81,38 @@ pub struct Scheme {
 }
 
 impl Scheme {
-    /// The scheme of one server; `None` when `server_id` or the cycle's length does not fit the layout.
+    /// Creates the scheme of one server; `None` if `server_id` or the cycle's length does not fit the layout.
     pub fn new(layout: Layout, server_id: u32, cycle: RandomCycle) -> Option<Scheme> {
         let fits = layout.has_server(server_id) && cycle.period() == 1 << layout.random_bits();
         let server_part = u64::from(server_id) << (LOW_BITS - layout.server_bits());
         fits.then_some(Scheme { layout, server_id, cycle, server_part })
     }
 
-    /// How its IDs are divided.
+    /// Returns the layout of its IDs.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Whose IDs these are.
+    /// Returns the server-id in its IDs.
     pub fn server_id(&self) -> u32 {
         self.server_id
     }
 
-    /// The ID at `slot`, given as number `count`.
+    /// Returns the ID at `slot`, given as number `count`.
     #[inline]
     pub fn id(&self, slot: Slot, count: u64) -> Id {
         let shard_bits = self.layout.shard_bits();
         debug_assert!(slot.tick(shard_bits) <= Tick::LAST, "no slot past the 42 bits is given");
         let random = u64::from(self.cycle.value_at(count));
-        // Without the mask, a counter of 32 bits spills into server and tick, as the fork's does.
+        // Without the mask, a counter of 32 bits spills into server and tick, as in the fork.
         let shard = if planted(Fault::NoMask) { slot.0 & u64::from(u32::MAX) } else { slot.shard(shard_bits) };
         let number =
             (slot.tick(shard_bits).0 << LOW_BITS) | self.server_part | (shard << self.layout.random_bits()) | random;
         Id::from_number(number)
     }
 
-    /// The IDs of a reservation's first eight slots, which are taken off it, and how many it had, if these were fewer
-    /// than eight. Each is the same as [`Scheme::id`] says, but over plain arrays, which become vector instructions.
+    /// Removes the first eight slots of a reservation, or all of fewer. Returns their IDs, and how many slots were
+    /// removed. Each ID equals [`Scheme::id`], but is computed over plain arrays, which become vector instructions.
     #[expect(clippy::inline_always, reason = "it is compiled for the processors that its caller is compiled for")]
     #[inline(always)]
     pub fn take_eight(&self, run: &mut Reservation) -> (Eight, usize) {
@@ -122,14 +122,14 @@ impl Scheme {
         let shard = run.first.shard(shard_bits) as u32;
         let mut above = *self.cycle.values_at(run.count);
         for (above, shard) in above.iter_mut().zip(shard..) {
-            // Past the last shard of a tick comes the first of the next one.
+            // The last shard of a tick is followed by the first of the next one.
             *above += (shard >> shard_bits << LOW_BITS) + ((shard & shards) << random_bits);
         }
         let base = run.first.tick(shard_bits).0 << LOW_BITS | self.server_part;
         (Eight { base, above }, run.drop_front(8) as usize)
     }
 
-    /// The IDs of a reservation, ascending.
+    /// Returns the IDs of a reservation, ascending.
     pub fn ids(&self, reservation: Reservation) -> impl ExactSizeIterator<Item = Id> + '_ {
         (0..reservation.len).map(move |i| {
             let step = u64::from(i);
@@ -138,34 +138,34 @@ impl Scheme {
     }
 }
 
-/// Eight IDs of neighbouring slots, made to be written together: each is `base` plus one of `above`, which ascend.
+/// Eight IDs of adjacent slots, computed to be written together: each is `base` plus one of `above`, which ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eight {
     /// A number at or below the first of them.
     pub base: u64,
-    /// How far above it each of them is. They are of at most eight ticks, so these have 24 bits.
+    /// Distance of each ID above `base`. The IDs have at most eight ticks, so these numbers have 24 bits.
     pub above: [u32; Eight::LEN],
 }
 
 impl Eight {
-    /// How many: eight.
+    /// Number of IDs.
     pub const LEN: usize = 8;
 }
 
 /// `len` consecutive slots taken in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Where it begins.
+    /// First slot.
     pub first: Slot,
-    /// How many IDs this server had given before the first of these, modulo the random cycle's period: it may be less
-    /// than all of them by any number of periods.
+    /// Number of IDs that this server gave before the first of these, modulo the random cycle's period: it may be
+    /// smaller by any number of periods.
     pub count: u64,
-    /// How many slots.
+    /// Number of slots.
     pub len: u32,
 }
 
 impl Reservation {
-    /// Takes up to `count` off its front, and returns how many these are.
+    /// Removes up to `count` slots from its front, and returns how many were removed.
     #[inline]
     pub fn drop_front(&mut self, count: u32) -> u32 {
         let count = count.min(self.len);
@@ -175,7 +175,7 @@ impl Reservation {
         count
     }
 
-    /// Makes `next` a part of this one where it begins at this one's end. False: it does not, and nothing has changed.
+    /// Appends `next` if it begins at this one's end. Returns false, and changes nothing, if it does not.
     pub fn append(&mut self, next: Reservation) -> bool {
         let len = u64::from(self.len);
         let adjoins = self.first.0.checked_add(len) == Some(next.first.0) && self.count.wrapping_add(len) == next.count;

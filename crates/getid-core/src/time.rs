@@ -1,40 +1,40 @@
-//! Time as IDs count it.
+//! The units of time in IDs.
 //!
-//! A service that numbers rows by time needs one unit and one origin, or two servers order rows differently. The
-//! unit is the millisecond, the origin is the [`Epoch`], and what is really counted is the [`Slot`]: tick and shard as
-//! one number, so that carrying into the next millisecond is plain addition.
+//! A service that numbers rows by time needs one unit and one origin, or two servers order rows differently. The unit
+//! is the millisecond, the origin is the [`Epoch`]. The position is a [`Slot`]: tick and shard as one number, so that
+//! carrying into the next millisecond is plain addition.
 //!
-//! Nothing here reads a clock: times come in as arguments.
+//! The module has no clock: times are arguments.
 
 use core::fmt;
 
-/// Bits of a tick in an ID. 2^42 ms last 139 years.
+/// Width of a tick in an ID, bits. 2^42 ms last 139 years.
 pub(crate) const TICK_BITS: u32 = 42;
 /// The Unix time in milliseconds at which ticks start to count (`id-epoch`).
 ///
-/// Default 1420041600000, 2015-01-01 00:00 +08:00, as the Redis fork that getid replaces has it. All servers whose IDs
-/// meet in one table must share it.
+/// The default is 1420041600000, 2015-01-01 00:00 +08:00, as in the Redis fork that getid replaces. All servers whose
+/// IDs meet in one table must share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// 2015-01-01 00:00 +08:00.
+    /// The default epoch, 2015-01-01 00:00 +08:00.
     pub const DEFAULT: Epoch = Epoch(1_420_041_600_000);
 
-    /// The latest epoch that leaves room for 2^42 ms within what RFC 3339 can write (year 9999).
+    /// Latest epoch that leaves room for 2^42 ms before the end of the dates that RFC 3339 can write (year 9999).
     pub const UNIX_MS_MAX: u64 = 249_000_000_000_000;
 
-    /// An epoch at `unix_ms`, 0..=[`Epoch::UNIX_MS_MAX`]; `None` beyond.
+    /// Creates an epoch at `unix_ms`, 0..=[`Epoch::UNIX_MS_MAX`]; `None` beyond.
     pub const fn from_unix_ms(unix_ms: u64) -> Option<Epoch> {
         if unix_ms <= Self::UNIX_MS_MAX { Some(Epoch(unix_ms)) } else { None }
     }
 
-    /// Unix time in milliseconds.
+    /// Returns the epoch as Unix time in milliseconds.
     pub const fn unix_ms(self) -> u64 {
         self.0
     }
 
-    /// The tick at a Unix time in milliseconds; `None` before the epoch or past the end of the 42 bits.
+    /// Returns the tick at a Unix time in milliseconds; `None` before the epoch or past the end of the 42 bits.
     pub fn tick_at(self, unix_ms: i64) -> Option<Tick> {
         let since = unix_ms.checked_sub_unsigned(self.0)?;
         let tick = Tick(u64::try_from(since).ok()?);
@@ -61,25 +61,25 @@ impl Tick {
     /// The first tick that no ID can carry.
     pub const END: Tick = Tick(1 << TICK_BITS);
 
-    /// The tick that so many ns since the epoch lie in.
+    /// Returns the tick at a number of ns since the epoch.
     pub(crate) const fn of_ns(ns: u64) -> Tick {
         Tick(ns / 1_000_000)
     }
 
-    /// This tick as Unix time in milliseconds.
+    /// Returns this tick as Unix time in milliseconds.
     pub const fn unix_ms(self, epoch: Epoch) -> i64 {
         // Both are far below 2^62: 2^42 and Epoch::UNIX_MS_MAX.
         (self.0 + epoch.0).cast_signed()
     }
 
-    /// `ms` later, at most [`Tick::END`].
+    /// Returns the tick `ms` later, at most [`Tick::END`].
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Tick {
         let sum = self.0.saturating_add(ms);
         if sum < Self::END.0 { Tick(sum) } else { Self::END }
     }
 
-    /// Milliseconds from `earlier` to here; 0 when `earlier` is later.
+    /// Returns the milliseconds from `earlier` to this tick; 0 if `earlier` is later.
     pub const fn ms_since(self, earlier: Tick) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -90,17 +90,17 @@ impl Tick {
 pub struct Slot(pub u64);
 
 impl Slot {
-    /// The first slot of a tick.
+    /// Returns the first slot of a tick.
     pub const fn first_of(tick: Tick, shard_bits: u32) -> Slot {
         Slot(tick.0 << shard_bits)
     }
 
-    /// The tick this slot lies in.
+    /// Returns the tick of this slot.
     pub const fn tick(self, shard_bits: u32) -> Tick {
         Tick(self.0 >> shard_bits)
     }
 
-    /// The shard within its tick, 0..2^`shard_bits`.
+    /// Returns the shard within its tick, 0..2^`shard_bits`.
     pub const fn shard(self, shard_bits: u32) -> u64 {
         self.0 & ((1 << shard_bits) - 1)
     }
@@ -120,7 +120,7 @@ impl fmt::Display for UtcMs {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 ///
 /// Years are counted from March, so that the leap day comes last, in eras of 400 years (Hinnant, `chrono`-Compatible
 /// Low-Level Date Algorithms).

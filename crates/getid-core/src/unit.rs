@@ -8,7 +8,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unit(u64);
 
-/// Every unit is a multiple of this, ns: the step of a UUID's time (RFC 9562, section 5.1).
+/// Greatest common step of all units, ns: the step of a UUID's time (RFC 9562, section 5.1).
 const STEP_NS: u64 = 100;
 
 const SUFFIXES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
@@ -24,20 +24,20 @@ impl Unit {
     pub const MS_10: Unit = Unit(10_000_000);
     /// A second.
     pub const S: Unit = Unit(1_000_000_000);
-    /// The longest unit, a day, ns.
+    /// Longest unit: a day, ns.
     pub const NS_MAX: u64 = 86_400 * 1_000_000_000;
 
-    /// A unit of `ns`; `None` unless that is a multiple of 100, from 100 to [`Unit::NS_MAX`].
+    /// Creates a unit of `ns`; `None` unless that is a multiple of 100, from 100 to [`Unit::NS_MAX`].
     pub const fn from_ns(ns: u64) -> Option<Unit> {
         if ns >= STEP_NS && ns <= Self::NS_MAX && ns.is_multiple_of(STEP_NS) { Some(Unit(ns)) } else { None }
     }
 
-    /// Its length, ns.
+    /// Returns its length, ns.
     pub const fn ns(self) -> u64 {
         self.0
     }
 
-    /// A unit as it is written; `None` for anything else.
+    /// Parses a unit, such as `10ms`.
     pub fn parse(text: &str) -> Option<Unit> {
         let digits = text.find(|c: char| !c.is_ascii_digit())?;
         let (number, suffix) = text.split_at(digits);

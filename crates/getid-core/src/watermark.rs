@@ -1,24 +1,24 @@
-//! The watermark policy: below which tick IDs may be given because the disk says so, and when to save a higher one.
+//! The watermark policy: below which tick IDs may be given by the disk's record, and when to save a higher one.
 //!
-//! A watermark on disk is a promise to the next life: nothing at or past it was given. So it must be ahead of the
+//! A watermark on disk is a promise to the next life: no tick at or past it was given. So it must be ahead of the
 //! position before the position gets there, without a write for every ID:
 //!
 //! - It is saved as `min(max(P, R) + L, R + B + 200 ms)`, in the background, before P reaches it.
 //! - A save that raises it counts once it has succeeded. A save that lowers it counts from the moment it is wanted:
 //!   from then on the disk may hold either.
-//! - It goes down in two cases only: while this life has given no ID and the clock is put right, and in the last act
-//!   of a clean stop.
-//! - The B that is saved beside it follows the same rules: it bounds what this life may give past R.
+//! - It goes down in two cases only: when the clock is corrected before this life's first ID, and in the last act of a
+//!   clean stop.
+//! - The saved B follows the same rules: it bounds how far this life may give IDs past R.
 //!
-//! Invariant, at every instant and whatever a save in flight comes to:
+//! Invariant, at every instant and whatever the outcome of a save in flight:
 //!
 //! ```text
 //! lowest <= every watermark the disk may hold <= highest
 //! lowest_borrow_ms <= every B the disk may hold
 //! ```
 //!
-//! What is not here: which IDs are given ([`crate::mint`]), and the disk. The policy says what it wants and is told
-//! what happened.
+//! The policy does not decide which IDs are given ([`crate::mint`] does), and has no disk. It returns the wanted save
+//! and takes its outcome.
 
 use alloc::sync::Arc;
 
@@ -27,73 +27,74 @@ use crate::refusal::{Blocked, Refusal};
 use crate::save_point::SavePoint;
 use crate::time::Tick;
 
-/// How far past R + B a watermark may be saved, ms: at the borrow limit, the room that one save makes.
+/// Largest distance of a saved watermark past R + B, ms: at the borrow limit, the room that one save makes.
 ///
 /// It is also what a crash at the borrow limit costs: the next life waits that long.
 pub const SAVE_SLACK_MS: u64 = 200;
 
-/// At the borrow limit a save is not worth its sync for less than this, ms: ten writes a second at most.
+/// Smallest gain of a save at the borrow limit, ms: ten writes a second at most.
 const SAVE_GAIN_MS: u64 = 100;
 
-/// A save that failed is followed by the next one this long after it began, ns.
+/// Pause between the beginnings of a failed save and the next one, ns.
 const SAVE_RETRY_NS: u64 = 250_000_000;
 
-/// A watermark that is less than this above its cap stays, ms: the clock's jitter before the first ID.
+/// Smallest distance above the cap from which a watermark is lowered, ms: it covers the clock's jitter before the first
+/// ID.
 const LOWER_MS_MIN: u64 = 100;
 
-/// What the disk may hold, and the save in flight.
+/// The points that the disk may hold, and the save in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Watermark {
-    /// The lowest watermark the disk may hold: the one that draws respect.
+    /// Lowest watermark that the disk may hold: the bound of draws.
     lowest: Tick,
-    /// The highest watermark the disk may hold.
+    /// Highest watermark that the disk may hold.
     highest: Tick,
-    /// The lowest B the disk may hold, ms.
+    /// Lowest B that the disk may hold, ms.
     lowest_borrow_ms: u64,
-    /// The watermark was lowered, and no save that began after that has succeeded yet.
+    /// Whether the watermark was lowered, and no later save has succeeded yet.
     lowering: bool,
     saving: Option<Saving>,
     /// Boot time before which no save is wanted, ns.
     retry_at_ns: u64,
     saves: u64,
     save_error: Option<Arc<str>>,
-    /// Why nobody gets IDs: the claim is not, or no longer, this server's.
+    /// Why no IDs are given: the claim is not, or no longer, this server's.
     claim_lost: Option<Refusal>,
-    /// IDs given when the last save began: whether this is a busy server.
+    /// Number of IDs given when the last save began: it shows whether the server is busy.
     issued_at_save: u64,
-    /// A save has begun in this life.
+    /// Whether a save has begun in this life.
     has_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Saving {
     point: SavePoint,
-    /// The watermark was lowered since it began: what it writes may be too high.
+    /// Whether the watermark was lowered since it began: then its point may be too high.
     stale: bool,
 }
 
-/// How far time and IDs have come, and how far ahead they may run.
+/// Input of the policy: the position of time and IDs, and their limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// R.
+    /// R, the reference clock.
     pub(crate) now: Tick,
-    /// P.
+    /// P, the position.
     pub(crate) position: Tick,
-    /// What was given in this life: IDs, and R for other things.
+    /// Number of IDs given in this life, and of other uses of R.
     pub(crate) issued: u64,
-    /// L, ms.
+    /// L, the lead, ms.
     pub(crate) lead_ms: u64,
-    /// The B that is in force once a save that begins now has succeeded, ms.
+    /// The B in force once a save that begins now has succeeded, ms.
     pub(crate) max_borrow_ms: u64,
-    /// The disk does not hold all declarations.
+    /// Whether the disk lacks a declaration.
     pub(crate) undeclared: bool,
 }
 
 impl Progress {
-    /// The watermark that a save now would store.
+    /// Returns the watermark of a save that begins now.
     fn target(&self) -> Tick {
         let lead = self.position.max(self.now).plus_ms(self.lead_ms);
-        // With a smaller B than the last life's, or a record that was moved ahead, P may lie past the cap.
+        // With a smaller B than the last life's, or a record that was moved ahead, P may be past the cap.
         lead.min(self.cap()).max(self.position)
     }
 
@@ -103,12 +104,12 @@ impl Progress {
 }
 
 impl Watermark {
-    /// The policy of a life that found `watermark`. A first save is wanted at once.
+    /// Creates the policy of a life that found `watermark`. A first save is wanted at once.
     pub(crate) fn new(watermark: Tick) -> Watermark {
         Watermark {
             lowest: watermark,
             highest: watermark,
-            // Nothing is given before a save in any case.
+            // Nothing is given before the first save.
             lowest_borrow_ms: u64::MAX,
             lowering: false,
             saving: None,
@@ -121,15 +122,15 @@ impl Watermark {
         }
     }
 
-    /// The watermark to save now, if a save is wanted; [`Watermark::begin`] begins it.
+    /// Returns the watermark to save now, if a save is wanted; [`Watermark::begin`] begins it.
     ///
-    /// That is when a third of the lead that can be had is used up, half of it on an idle server: with the default lead
-    /// a write a second, two in three seconds when idle. When the watermark is reached it is always wanted, unless one
-    /// is in flight or failed a moment ago.
+    /// A save is wanted when a third of the possible lead is used up, half of it on an idle server. With the default
+    /// lead that is a write a second, two in three seconds when idle. At the watermark it is always wanted, unless one
+    /// is in flight or has just failed.
     ///
-    /// `beat`: the claim has to be kept by a save now, whatever else there is to say.
+    /// `beat`: the claim must be kept by a save now.
     pub(crate) fn wanted(&self, progress: &Progress, boot_ns: u64, beat: bool) -> Option<Tick> {
-        // A longer pause was not set by this time: the boot-time clock has gone back.
+        // A longer pause was not set at this time: the boot-time clock has gone back.
         let pauses = (1..=SAVE_RETRY_NS).contains(&self.retry_at_ns.saturating_sub(boot_ns)) && !beat;
         let gives_up = planted(Fault::RefusesForEver) && self.save_error.is_some();
         if self.saving.is_some() || pauses || gives_up {
@@ -155,7 +156,7 @@ impl Watermark {
         let room_ms = target.ms_since(position);
         let gain_ms = target.ms_since(self.lowest);
         let is_idle = progress.issued == self.issued_at_save;
-        // Near the borrow limit there is little room, and a slow sync must not eat it all.
+        // Near the borrow limit there is little room, and a slow sync must not use it all.
         let is_low = if is_idle {
             remaining_ms * 2 <= room_ms
         } else {
@@ -164,13 +165,14 @@ impl Watermark {
         is_low && gain_ms >= SAVE_GAIN_MS.min(progress.lead_ms / 4).max(1)
     }
 
-    /// The position from which on a save is worth asking for between two samples; `None`: one is in flight.
+    /// Returns the position from which on a draw should request a save before the next sample; `None`: a save is in
+    /// flight.
     pub(crate) fn due_from(&self, now: Tick, lead_ms: u64) -> Option<Tick> {
         let left_ms = lead_ms.min(self.lowest.ms_since(now)) * 2 / 3;
         self.saving.is_none().then(|| Tick(self.lowest.0.saturating_sub(left_ms)))
     }
 
-    /// The save of `point` begins, with so many IDs given: from here on the disk may hold it.
+    /// Begins the save of `point`, after `issued` IDs: from here on the disk may hold it.
     pub(crate) fn begin(&mut self, point: SavePoint, issued: u64, boot_ns: u64) {
         if !planted(Fault::LowersLate) {
             self.lowest = self.lowest.min(point.watermark);
@@ -183,7 +185,7 @@ impl Watermark {
         self.has_begun = true;
     }
 
-    /// The save in flight has succeeded.
+    /// Records that the save in flight has succeeded.
     pub(crate) fn saved(&mut self, point: SavePoint) {
         let saving = self.saving.take();
         debug_assert_eq!(saving.map(|saving| saving.point), Some(point), "the point that was wanted");
@@ -192,7 +194,7 @@ impl Watermark {
             self.lowering = false;
         } else {
             saw(Rare::StaleSave);
-            // It is on disk, but the watermark has to come down again: another save is wanted.
+            // The point is on disk, but the watermark must come down again: another save is wanted.
             self.lowest = self.lowest.min(point.watermark);
         }
         self.highest = point.watermark;
@@ -205,7 +207,7 @@ impl Watermark {
         }
     }
 
-    /// The save in flight has failed; the disk may hold the old point or the new one.
+    /// Records that the save in flight has failed; the disk may hold the old point or the new one.
     pub(crate) fn failed(&mut self, error: Arc<str>) {
         if let Some(saving) = self.saving.take()
             && planted(Fault::FailedSaveCounts)
@@ -213,13 +215,13 @@ impl Watermark {
             self.lowest = saving.point.watermark;
         }
         if matches!(self.claim_lost, Some(Refusal::Standby(_))) {
-            // It has the claim now, and the store does not answer.
+            // The server has the claim now, but the store does not answer.
             self.claim_lost = Some(Refusal::Save { error: Arc::clone(&error) });
         }
         self.save_error = Some(error);
     }
 
-    /// No ID was given yet: a watermark that a wrong clock has left too high comes down.
+    /// Lowers a watermark that a wrong clock has left too high. Only before the first ID.
     pub(crate) fn lower(&mut self, progress: &Progress) {
         let target = progress.target();
         let cap = progress.cap().max(target);
@@ -236,14 +238,14 @@ impl Watermark {
         }
     }
 
-    /// The claim is not this server's, for this reason: no IDs until a save has succeeded. Ends a save in flight.
+    /// Records that the claim is not this server's: no IDs until a save has succeeded. Ends a save in flight.
     pub(crate) fn claim_lost(&mut self, why: Refusal) {
         self.saving = None;
         self.claim_lost = Some(why);
     }
 
-    /// The claim was taken again, with `watermark` on the disk: as at a start, but this life's figures go on.
-    /// `why`: what draws are told until a save has succeeded.
+    /// Records that the claim was taken again, with `watermark` on the disk. The policy starts again, with this life's
+    /// counters. `why`: the refusal of draws until a save has succeeded.
     pub(crate) fn claim_retaken(&mut self, watermark: Tick, why: Refusal) {
         *self = Watermark {
             saves: self.saves,
@@ -255,7 +257,7 @@ impl Watermark {
         };
     }
 
-    /// The exclusive bound of the ticks that may be given; 0: none.
+    /// Returns the exclusive bound of the ticks that may be given; 0: none.
     pub(crate) fn gate(&self) -> Tick {
         match self.claim_lost {
             Some(_) if !planted(Fault::LostClaimKeepsGate) => Tick(0),
@@ -264,7 +266,7 @@ impl Watermark {
         }
     }
 
-    /// Why a draw at the gate gets nothing: a save is wanted, or has failed.
+    /// Returns why a draw at the gate gets nothing: a save is wanted, or has failed.
     pub(crate) fn blocked(&self) -> Blocked {
         match &self.save_error {
             Some(error) => Blocked::Refused(Refusal::Save { error: Arc::clone(error) }),
@@ -276,7 +278,8 @@ impl Watermark {
         self.lowest
     }
 
-    /// Whether it was lowered before the first ID, and no save has told the disk: it may come down further.
+    /// Returns true if the watermark was lowered before the first ID, and no save has stored that: it may come down
+    /// further.
     pub(crate) fn is_lowering(&self) -> bool {
         self.lowering
     }
@@ -285,7 +288,7 @@ impl Watermark {
         self.lowest_borrow_ms
     }
 
-    /// Whether a save has begun in this life: the disk may hold more than was found.
+    /// Returns true if a save has begun in this life: then the disk may hold more than was found.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun
     }
@@ -298,12 +301,12 @@ impl Watermark {
         self.saves
     }
 
-    /// Why the last save failed; `None` once one has succeeded.
+    /// Returns why the last save failed; `None` once one has succeeded.
     pub(crate) fn save_error(&self) -> Option<&Arc<str>> {
         self.save_error.as_ref()
     }
 
-    /// Why there are no IDs, while the claim is not this server's.
+    /// Returns why there are no IDs, while the claim is not this server's.
     pub(crate) fn claim_refusal(&self) -> Option<&Refusal> {
         self.claim_lost.as_ref()
     }
@@ -334,7 +337,7 @@ mod tests {
         SavePoint { watermark, reference: Tick(0), max_borrow_ms: 3000 }
     }
 
-    /// A policy whose first save, of 13,000, has succeeded; the gate is there.
+    /// Returns a policy whose first save, of 13,000, has succeeded, with its gate open.
     fn running() -> Watermark {
         let mut watermark = Watermark::new(Tick(0));
         let wanted = watermark.wanted(&progress(10_000, 10_000, 0), 1, false).expect("a first save");
@@ -403,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_that_has_taken_its_claim_and_cannot_save_says_so() {
+    fn a_standby_that_has_taken_its_claim_and_cannot_save_reports_it() {
         let mut watermark = running();
         watermark.claim_retaken(Tick(20_000), Refusal::Standby("the first save is under way".into()));
         watermark.begin(point(Tick(20_000)), 1, 1);
@@ -437,7 +440,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the clock does and however saves end: the watermark in force is never above what the disk may hold.
+        /// However the clock moves and saves end, the watermark in force is never above one that the disk may hold.
         #[test]
         fn what_the_disk_may_hold_lies_between_the_bounds(steps in prop::collection::vec(step(), 1..200)) {
             let mut watermark = Watermark::new(Tick(0));

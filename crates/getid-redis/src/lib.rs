@@ -1,5 +1,5 @@
 //! The Redis protocol of getid, pure: bytes to requests, replies to bytes.
 //!
-//! No clock, file, socket, thread or `async`: no dependency of the crate has them. The server re-exports [`resp`].
+//! No dependency of the crate has a clock, file, socket, thread or `async`. The server re-exports [`resp`].
 
 pub mod resp;

@@ -1,4 +1,4 @@
-//! One server's membership of a shared store: when it may reserve, and what it asks until then.
+//! Membership of one server in a shared store: when it may reserve, and which beats it sends until then.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -7,53 +7,53 @@ use alloc::vec::Vec;
 use super::row::{BeatAnswer, BeatAsk, BeatKind, Nonce, Restored, ServerRow, ServerState};
 use crate::checks::{Fault, planted};
 
-/// How long a beat stands still before its server counts as gone, ms of the observer's monotonic clock.
+/// Time without a new beat after which a server counts as gone, ms of the observer's monotonic clock.
 pub const STILL_MS: u64 = 60_000;
 
-/// The longest time between two answers in which a beat that did not move counts as still, ms. Servers ask every 16 s
-/// at least.
+/// Longest time between two answers that counts as observed, ms. A beat counts as still only in observed time. Servers
+/// ask at least every 16 s.
 const UNSEEN_MS_MAX: u64 = 20_000;
 
-/// Joins that fail because another process beats, before a nonce counts as copied: each process has two statements
-/// under way at most when it ends.
+/// Joins that fail because another process beats, before a nonce counts as copied. An ended process leaves at most two
+/// statements under way.
 const CONTESTED_MAX: u8 = 3;
 
-/// What a reservation proves of its server: see [`Member::credentials`].
+/// What a reservation must prove about its server: see [`Member::credentials`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The server.
+    /// Nonce of the server.
     pub nonce: Nonce,
-    /// The process.
+    /// Nonce of the process.
     pub life: Nonce,
-    /// The lowest beat that the row may have.
+    /// Lowest beat that the row may have.
     pub at_least: u64,
 }
 
-/// A server as the notes of another one have it.
+/// A server as noted by another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotedServer {
-    /// The nonce of that server.
+    /// Nonce of the noted server.
     pub nonce: Nonce,
-    /// The highest beat that was seen of it.
+    /// Highest beat that was seen of it.
     pub beat: u64,
-    /// Whether it was seen to beat, and neither to leave nor to be gone.
+    /// Whether a beat of it was seen, and neither that it left nor that it is gone.
     pub is_live: bool,
-    /// Where an operator finds it.
+    /// Where an operator finds the noted server.
     pub address: String,
 }
 
-/// A server that holds a store: it has not acknowledged the round.
+/// A server that blocks a store, because it has not acknowledged the round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// The nonce of that server.
+    /// Nonce of the awaited server.
     pub nonce: Nonce,
-    /// Where an operator finds it.
+    /// Where an operator finds the awaited server.
     pub address: String,
-    /// How long ago its beat was last seen to move, ms; `None`: never in this life.
+    /// Time since its beat was last seen to move, ms; `None`: never in this life.
     pub seen_ms_ago: Option<u64>,
 }
 
-/// What the shell does before it asks again.
+/// Work for the shell before its next ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Next {
     /// Compare the notes of this store with its rows, and raise rows that are too low, page by page
@@ -63,7 +63,7 @@ pub struct Next {
     pub is_copied: bool,
 }
 
-/// Another server, as this one knows it.
+/// What this server knows about another server.
 #[derive(Clone, Debug)]
 struct Other {
     beat: u64,
@@ -71,18 +71,18 @@ struct Other {
     address: String,
     /// When its beat moved last, when it was seen first, or when a doubt of this server ended.
     still_since_ms: u64,
-    /// When its beat was seen to move, in this life.
+    /// When its beat was seen to move; `None`: not in this life.
     moved_ms: Option<u64>,
-    /// Its beat was seen to move, in this life or in an earlier one.
+    /// Whether its beat was seen to move, in this life or in an earlier one.
     has_moved: bool,
-    /// It was live by the notes when the present doubt began: it does not age.
+    /// Whether it was live by the notes when the present doubt began: then it does not age.
     is_pinned: bool,
-    /// The table lacks it, or has it with a lower beat.
+    /// Whether the table lacks it, or has it with a lower beat.
     is_lower: bool,
     is_noted: bool,
 }
 
-/// Where a server is on its way to reservations.
+/// Phase of a server on its way to reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Its row was not read yet.
@@ -101,40 +101,40 @@ enum Phase {
     Cleared,
 }
 
-/// A server's membership of one store.
+/// Membership of a server in one store.
 #[derive(Clone, Debug)]
 pub struct Member {
     nonce: Nonce,
     life: Nonce,
     address: String,
-    /// The highest beat of its own that it knows of.
+    /// This server's highest known beat.
     beat: u64,
-    /// Life and beat of its row when that was read last.
+    /// Life and beat of its row at the last read.
     seen: Option<(Nonce, u64)>,
     others: BTreeMap<Nonce, Other>,
-    /// The round that it acknowledges with the next beat.
+    /// The round that the next beat acknowledges.
     due: u64,
     phase: Phase,
-    /// The store lost beats of this server: until the round is complete, servers that left count as well.
+    /// Whether the store lost beats of this server. Until the round is complete, servers that left count as well.
     went_back: bool,
-    /// It has notes of an earlier time: it may know of what the store lost.
+    /// Whether it has notes of an earlier time, which may hold what the store lost.
     has_notes: bool,
-    /// Beats of this server were lost, or another instance of the database answers: see [`Member::take_loss`].
+    /// Whether beats of this server were lost, or another instance of the database answers: see [`Member::take_loss`].
     has_loss: bool,
-    /// [`Member::doubt`] was called since the last ask.
+    /// Whether [`Member::doubt`] was called since the last ask.
     has_doubt: bool,
-    /// How often in a row another process beat while this one was about to join.
+    /// Number of times in a row that another process beat while this one was about to join.
     contested: u8,
     missing: Vec<Nonce>,
     released: Vec<Nonce>,
-    /// The next ask reads the rows of all servers.
+    /// Whether the next ask reads the rows of all servers.
     wants_all: bool,
     instance: String,
     now_ms: u64,
 }
 
 impl Member {
-    /// A process that begins: its folder's nonce and noted beat (0: it never joined), and the servers that it noted.
+    /// Creates the membership of a new process from its folder: nonce, noted beat (0: it never joined), noted servers.
     pub fn new(
         nonce: Nonce,
         life: Nonce,
@@ -180,39 +180,39 @@ impl Member {
         }
     }
 
-    /// The folder's nonce.
+    /// Returns the folder's nonce.
     pub fn nonce(&self) -> Nonce {
         self.nonce
     }
 
-    /// The highest beat of its own that it knows of. It is noted before values are given.
+    /// Returns this server's highest known beat, which is noted before values are given.
     pub fn beat(&self) -> u64 {
         self.beat
     }
 
-    /// Number of other servers that are live.
+    /// Returns the number of other servers that are live.
     pub fn others_live(&self) -> usize {
         self.others.values().filter(|other| other.state.is_live()).count()
     }
 
-    /// Whether it may reserve.
+    /// Returns true if this server may reserve.
     pub fn is_cleared(&self) -> bool {
         self.phase == Phase::Cleared
     }
 
-    /// Whether the store may have lost writes since this was asked last, be it those of other servers.
+    /// Returns true if the store may have lost writes of any server since the last call.
     pub fn take_loss(&mut self) -> bool {
         core::mem::take(&mut self.has_loss)
     }
 
-    /// What a reservation must prove; `None`: nothing may be reserved now.
+    /// Returns what a reservation must prove; `None`: nothing may be reserved now.
     pub fn credentials(&self) -> Option<Credentials> {
         let at_least = if planted(Fault::LowerBeatReserves) { 0 } else { self.beat };
         self.is_cleared().then_some(Credentials { nonce: self.nonce, life: self.life, at_least })
     }
 
-    /// A reservation is answered; whether its values count. They do not if another instance of the database answered:
-    /// then a doubt begins.
+    /// Records the answer to a reservation, and returns whether its values count. They do not if another instance of
+    /// the database answered: then a doubt begins.
     pub fn reserved(&mut self, beat: u64, instance: &str) -> bool {
         if !self.is_cleared() {
             return false;
@@ -226,7 +226,7 @@ impl Member {
         true
     }
 
-    /// A connection broke, or a statement failed: whatever is being reserved does not count.
+    /// Records that a connection broke, or that a statement failed: reservations under way do not count.
     pub fn doubt(&mut self) {
         if planted(Fault::BrokenConnectionIsTrusted) {
             return;
@@ -246,8 +246,8 @@ impl Member {
         }
     }
 
-    /// An operator declares that a server has stopped: the next beat releases it, unless a doubt begins before. Whether
-    /// it can be.
+    /// Records an operator's declaration that a server has stopped. The next beat releases it, unless a doubt begins
+    /// before. Returns whether it can be released.
     pub fn release(&mut self, nonce: Nonce) -> bool {
         let is_joined = matches!(self.phase, Phase::Round { .. } | Phase::Cleared);
         let can = is_joined && nonce != self.nonce && self.others.contains_key(&nonce);
@@ -257,25 +257,26 @@ impl Member {
         can
     }
 
-    /// What an operator's raise of all rows proves, as a page of the comparison does; `None`: not now.
+    /// Returns what an operator's raise of all rows must prove, as a page of the comparison does; `None`: not now.
     pub fn raising(&self) -> Option<Credentials> {
         let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
         matches!(self.phase, Phase::Round { .. } | Phase::Cleared).then_some(credentials)
     }
 
-    /// The beat of a page of such a raise.
+    /// Records the beat of a page of an operator's raise.
     pub fn raised(&mut self, beat: u64) {
         self.beat = self.beat.max(beat);
     }
 
-    /// What a page of the comparison proves, as a reservation does; `None`: nothing is compared now. A page adds 1 to
-    /// the beat in the transaction that reads and raises its rows, so a store that loses the page loses that beat too.
+    /// Returns what a page of the comparison must prove, as a reservation does; `None`: nothing is compared now. A page
+    /// adds 1 to the beat in the transaction that reads and raises its rows. So a store that loses the page loses that
+    /// beat too.
     pub fn comparing(&self) -> Option<Credentials> {
         let credentials = Credentials { nonce: self.nonce, life: self.life, at_least: self.beat };
         (self.phase == Phase::Returning { is_compared: false }).then_some(credentials)
     }
 
-    /// A page of notes is compared: the beat of that transaction, or `None` if the server's row did not allow it.
+    /// Records a compared page of notes: the beat of its transaction, or `None` if the server's row did not allow it.
     pub fn page_compared(&mut self, beat: Option<u64>) {
         match (self.phase, beat) {
             (Phase::Returning { is_compared: false }, Some(beat)) => self.beat = self.beat.max(beat),
@@ -284,21 +285,21 @@ impl Member {
         }
     }
 
-    /// All pages are compared.
+    /// Records that all pages are compared.
     pub fn compared(&mut self) {
         if let Phase::Returning { is_compared } = &mut self.phase {
             *is_compared = true;
         }
     }
 
-    /// Another process uses this nonce: this one joins under another. Beats of the old nonce prove nothing of this
+    /// Takes a new nonce, because another process uses the old one. Beats of the old nonce prove nothing about this
     /// server's reservations any more, so its notes are compared.
     pub fn renew(&mut self, nonce: Nonce) {
         (self.nonce, self.beat, self.seen, self.phase) = (nonce, 0, None, Phase::Behind);
         self.contested = 0;
     }
 
-    /// What is to be asked of the store now. It is answered by [`Member::answered`], or not at all.
+    /// Returns the next ask of the store. Its answer, if there is one, goes to [`Member::answered`].
     pub fn ask(&mut self, now_ms: u64) -> BeatAsk {
         if now_ms.saturating_sub(self.now_ms) > UNSEEN_MS_MAX && !planted(Fault::UnseenCountsAsStill) {
             self.others.values_mut().for_each(|other| other.still_since_ms = now_ms);
@@ -315,7 +316,7 @@ impl Member {
             }
         };
         BeatAsk {
-            // A look proves nothing of the rounds that it showed: the store may have gone back since.
+            // A look proves nothing about the rounds that it showed: the store may have gone back since.
             acknowledged: if matches!(kind, BeatKind::Beat { .. }) { self.due } else { 0 },
             starts_round: matches!(self.phase, Phase::Joining | Phase::Returning { is_compared: true } | Phase::Doubt),
             restored: self.restored(),
@@ -326,7 +327,7 @@ impl Member {
         }
     }
 
-    /// The state of its row. A server without notes knows of nothing that a store could have lost.
+    /// Returns the state for its row. A server without notes has nothing that a store could have lost.
     fn state(&self) -> ServerState {
         match self.phase {
             Phase::Cleared | Phase::Round { was_complete: true, .. } => ServerState::Live,
@@ -335,7 +336,7 @@ impl Member {
         }
     }
 
-    /// The last ask of a clean stop, after everything was given back; `None`: the server has no live row.
+    /// Returns the last ask of a clean stop, after everything was given back; `None`: the server has no live row.
     pub fn leave(&self) -> Option<BeatAsk> {
         let is_joined = matches!(self.phase, Phase::Doubt | Phase::Round { .. } | Phase::Cleared);
         is_joined.then(|| self.own_ask(BeatKind::Leave { at_least: self.beat }))
@@ -356,7 +357,7 @@ impl Member {
         }
     }
 
-    /// Servers that are live by their rows, and whose beats stood still for too long.
+    /// Returns servers that are live by their rows, and whose beats stood still for too long.
     fn still(&self) -> Vec<(Nonce, u64)> {
         let is_still =
             |other: &Other| other.state.is_live() && self.now_ms.saturating_sub(other.still_since_ms) >= STILL_MS;
@@ -376,7 +377,7 @@ impl Member {
         lower.map(restored).collect()
     }
 
-    /// Servers whose notes are not as they are: written before the next ask, see [`Member::has_noted`].
+    /// Returns servers whose notes are out of date. Write them before the next ask, see [`Member::has_noted`].
     pub fn unnoted(&self) -> Vec<NotedServer> {
         let noted = |(nonce, other): (&Nonce, &Other)| NotedServer {
             nonce: *nonce,
@@ -387,12 +388,12 @@ impl Member {
         self.others.iter().filter(|(_, other)| !other.is_noted).map(noted).collect()
     }
 
-    /// What [`Member::unnoted`] returned is noted.
+    /// Records that the servers of [`Member::unnoted`] are noted.
     pub fn has_noted(&mut self) {
         self.others.values_mut().for_each(|other| other.is_noted = true);
     }
 
-    /// Servers that the present round waits for, by the last answer.
+    /// Returns the servers that the present round waits for, by the last answer.
     pub fn awaited(&self) -> Vec<Awaited> {
         let awaited = |nonce: &Nonce| {
             let other = self.others.get(nonce)?;
@@ -402,7 +403,8 @@ impl Member {
         self.missing.iter().filter_map(awaited).collect()
     }
 
-    /// An ask is answered. The shell does what [`Next`] names and notes [`Member::unnoted`] before it asks again.
+    /// Records the answer to an ask. The shell does what [`Next`] names and notes [`Member::unnoted`] before it asks
+    /// again.
     pub fn answered(&mut self, ask: &BeatAsk, answer: &BeatAnswer) -> Next {
         let own = answer.rows.iter().find(|row| row.nonce == self.nonce);
         let is_lower = self.learn(ask.reads_all, &answer.rows);
@@ -433,7 +435,7 @@ impl Member {
         next
     }
 
-    /// Takes over what the rows say of other servers; whether the table lacks beats of one that is live, or one is
+    /// Updates the other servers from the rows. Returns true if the table lacks beats of a live one, or one is
     /// returning.
     fn learn(&mut self, is_all: bool, rows: &[ServerRow]) -> bool {
         let now_ms = self.now_ms;
@@ -468,7 +470,7 @@ impl Member {
         let is_returning = rows.iter().any(|row| row.state == ServerState::Returning);
         let is_live_lower = |other: &Other| other.is_lower && other.state.is_live();
         if !is_all {
-            // One that is not there has left, or is lost: the next answer has all rows.
+            // A server that is not there has left, or is lost: the next answer has all rows.
             self.wants_all = self.others.values().any(is_live_lower);
             return is_returning;
         }
@@ -491,7 +493,7 @@ impl Member {
         Next::default()
     }
 
-    /// Whether the store has all that this server did, as far as its row says.
+    /// Returns true if the store has all reservations of this server, by its row.
     fn has_all(&self, own: &ServerRow) -> bool {
         own.beat >= self.beat && !matches!(own.state, ServerState::Released | ServerState::Returning)
     }
@@ -499,7 +501,7 @@ impl Member {
     fn fall_behind(&mut self) {
         self.went_back = true;
         self.has_loss = true;
-        // The operator saw another state of the store.
+        // The operator's release was based on another state of the store.
         self.released.clear();
         self.phase = if planted(Fault::JoinsWithoutComparing) { Phase::Joining } else { Phase::Behind };
         for other in self.others.values_mut() {
@@ -507,8 +509,8 @@ impl Member {
         }
     }
 
-    /// The row is another than it was. If another process beats there again and again, the folder of the notes was
-    /// copied; once or twice, it is a statement of a process that has ended.
+    /// Handles a join that found another row than expected. If another process beats there repeatedly, the folder of
+    /// the notes was copied. Once or twice, it is a statement of a process that has ended.
     fn could_not_join(&mut self, seen: Option<(Nonce, u64)>, own: Option<&ServerRow>) -> Next {
         self.phase = Phase::Unknown;
         let beats = |(life, beat): (Nonce, u64)| {
@@ -526,7 +528,7 @@ impl Member {
                 self.phase = Phase::Unknown;
                 return Next { is_copied: true, ..Next::default() };
             }
-            // Another server saw it stand still.
+            // Another server saw this one stand still.
             Some(_) => self.phase = Phase::Joining,
         }
         Next::default()
@@ -571,9 +573,9 @@ impl Member {
         }
     }
 
-    /// Servers that have not acknowledged this round.
+    /// Returns the servers that have not acknowledged this round.
     fn missing_of(&self, round: u64, rows: &[ServerRow]) -> Vec<Nonce> {
-        // A server in doubt may wait for one that it knows, and that this one sees stand still.
+        // A server in doubt may wait for a server that this one sees stand still.
         let is_doubted = rows.iter().any(|row| row.nonce != self.nonce && row.state == ServerState::Doubt);
         let by_nonce: BTreeMap<Nonce, &ServerRow> = rows.iter().map(|row| (row.nonce, row)).collect();
         let is_missing = |nonce: &Nonce, other: &Other| {
@@ -581,11 +583,12 @@ impl Member {
             let is_returning = row.is_some_and(|row| row.state == ServerState::Returning);
             let is_live = row.is_some_and(|row| row.state.is_live());
             if is_returning {
-                // Its notes are known to have what the store lost.
+                // Its notes are known to hold what the store lost.
                 return true;
             }
             if other.is_lower {
-                // One that left counts too if beats of this server were lost: its last values may be lost with them.
+                // A server that left counts too if beats of this server were lost: its last values may be lost with
+                // them.
                 return is_live || other.state.is_live() || self.went_back;
             }
             let may_age = !(other.is_pinned || is_doubted) || planted(Fault::AgesInDoubt);

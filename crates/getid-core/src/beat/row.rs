@@ -1,4 +1,4 @@
-//! The row of a server in a store, what a server asks of those rows, and what becomes of them.
+//! The row of a server in a store, the requests for those rows, and the changes that result.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ use crate::checks::{Fault, planted};
 pub struct Nonce(pub u128);
 
 impl Nonce {
-    /// The row that counts rounds has this nonce, and no server has it.
+    /// Nonce of the row that counts rounds; no server has it.
     pub const ROUNDS: Nonce = Nonce(0);
 
-    /// The nonce that 32 hexadecimal digits name.
+    /// Parses 32 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Nonce> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hex.then(|| u128::from_str_radix(text, 16).ok().map(Nonce)).flatten()
@@ -30,22 +30,22 @@ impl fmt::Display for Nonce {
 /// State of a server in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerState {
-    /// It beats.
+    /// The server beats.
     Live,
-    /// It beats, and is in doubt whether the store has all that this server knows of.
+    /// The server beats, and doubts whether the store has all that it noted.
     Doubt,
-    /// It stopped cleanly: it gives nothing any more.
+    /// The server stopped cleanly, and gives nothing any more.
     Left,
     /// Another server saw its beat stand still.
     Gone,
-    /// An operator declared that it has stopped: no server waits for it, whatever its beat is.
+    /// An operator declared that the server has stopped: no server waits for it, whatever its beat is.
     Released,
-    /// The store lost beats of it, and its notes are not compared with the rows yet.
+    /// The store lost beats of the server, and its notes are not compared with the rows yet.
     Returning,
 }
 
 impl ServerState {
-    /// All states.
+    /// All states, in the order of declaration.
     pub const ALL: [ServerState; 6] = [
         ServerState::Live,
         ServerState::Doubt,
@@ -55,7 +55,7 @@ impl ServerState {
         ServerState::Returning,
     ];
 
-    /// The word that stores keep.
+    /// Returns the word that stores keep.
     pub fn word(self) -> &'static str {
         match self {
             ServerState::Live => "live",
@@ -67,12 +67,12 @@ impl ServerState {
         }
     }
 
-    /// Whether a server in this state beats.
+    /// Returns true if a server in this state beats.
     pub fn is_live(self) -> bool {
         matches!(self, ServerState::Live | ServerState::Doubt)
     }
 
-    /// The state of a word.
+    /// Returns the state that a word names.
     pub fn parse(word: &str) -> Option<ServerState> {
         ServerState::ALL.into_iter().find(|state| state.word() == word)
     }
@@ -89,74 +89,75 @@ pub struct ServerRow {
     pub beat: u64,
     /// The latest round that this server has acknowledged.
     pub acknowledged: u64,
-    /// Whether other servers wait for it.
+    /// State of the server: it decides whether other servers wait for it.
     pub state: ServerState,
-    /// Where an operator finds it, such as `server-id 3 on web-7`.
+    /// Where an operator finds the server, such as `server-id 3 on web-7`.
     pub address: String,
 }
 
 /// A server that was noted with a higher beat than the table has of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The nonce of that server.
+    /// Nonce of the noted server.
     pub nonce: Nonce,
     /// Its beat by the note.
     pub beat: u64,
-    /// Where an operator finds it.
+    /// Where an operator finds the noted server.
     pub address: String,
 }
 
 /// How a server's own row changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BeatKind {
-    /// It does not: the rows are read.
+    /// No change: the rows are only read.
     Look,
-    /// Its beat grows by 1, if it is live, of this life, and not below `at_least`.
+    /// The beat grows by 1, if the row is live, of this life, and not below `at_least`.
     Beat {
         /// The beat that this server noted.
         at_least: u64,
-        /// Live, or in doubt.
+        /// New state: live, or in doubt.
         state: ServerState,
     },
-    /// As [`BeatKind::Beat`], of a row that is returning: from then on it is in doubt.
+    /// [`BeatKind::Beat`] of a returning row, which becomes in doubt.
     Resume {
         /// The beat that this server noted.
         at_least: u64,
     },
-    /// It becomes one of this life, with a beat above `noted`, if it still is what was seen.
+    /// The row becomes one of this life, with a beat above `noted`, if it is still as it was seen.
     Join {
         /// Life and beat of the row as it was seen; `None`: there was no row.
         seen: Option<(Nonce, u64)>,
         /// The beat that this server noted.
         noted: u64,
-        /// Live, in doubt, or returning.
+        /// New state: live, in doubt, or returning.
         state: ServerState,
     },
-    /// As [`BeatKind::Beat`], and the server leaves.
+    /// A last [`BeatKind::Beat`], with which the server leaves.
     Leave {
         /// The beat that this server noted.
         at_least: u64,
     },
 }
 
-/// What a server asks of the rows, in one transaction.
+/// A server's request for the rows, done in one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeatAsk {
-    /// The server.
+    /// Nonce of the server.
     pub nonce: Nonce,
-    /// The process.
+    /// Nonce of the process.
     pub life: Nonce,
-    /// Where an operator finds it.
+    /// Where an operator finds the server.
     pub address: String,
-    /// How its row changes. If it cannot, nothing else does either.
+    /// How the server's row changes. If it cannot, no other row changes either.
     pub kind: BeatKind,
-    /// The round that it acknowledges; the row keeps a later one.
+    /// The round that the server acknowledges; the row keeps a later one.
     pub acknowledged: u64,
-    /// Whether it starts a round. It does not acknowledge that one: another round may have begun just before it.
+    /// Whether the server starts a round. It does not acknowledge that one: another round may have begun just before
+    /// it.
     pub starts_round: bool,
-    /// Servers that are marked as returning, where the store lacks beats of them.
+    /// Servers to mark as returning, where the store lacks beats of them.
     pub restored: Vec<Restored>,
-    /// Servers that are gone, if their beats are still these.
+    /// Servers to mark as gone, if their beats are still these.
     pub gone: Vec<(Nonce, u64)>,
     /// Servers that an operator releases.
     pub released: Vec<Nonce>,
@@ -164,30 +165,30 @@ pub struct BeatAsk {
     pub reads_all: bool,
 }
 
-/// What a store answers.
+/// A store's answer to a [`BeatAsk`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeatAnswer {
-    /// Whether the server's row was changed as it was asked; true for [`BeatKind::Look`].
+    /// Whether the server's row was changed as requested; true for [`BeatKind::Look`].
     pub is_done: bool,
-    /// The rows of servers after it: of all, or of the live and returning ones.
+    /// The rows of servers after the transaction: of all, or of the live and returning ones.
     pub rows: Vec<ServerRow>,
-    /// The number of rounds after it.
+    /// The number of rounds after the transaction.
     pub round: u64,
-    /// The instance of the database that answered, such as a time of start: another one may lack writes.
+    /// The instance of the database that answered, such as a time of start: another instance may lack writes.
     pub instance: String,
 }
 
-/// What becomes of the rows.
+/// The changes that a [`BeatAsk`] makes to the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Whether the server's row was changed as it was asked.
+    /// Whether the server's row was changed as requested.
     pub is_done: bool,
     /// The rows to write, each with its key.
     pub rows: Vec<ServerRow>,
 }
 
 impl BeatAsk {
-    /// Keys of the rows that must be locked and read before [`BeatAsk::apply`], in ascending order.
+    /// Returns the keys of the rows to lock and read before [`BeatAsk::apply`], in ascending order.
     pub fn locks(&self) -> Vec<Nonce> {
         let others = self.restored.iter().map(|other| other.nonce).chain(self.gone.iter().map(|(nonce, _)| *nonce));
         let mut keys: Vec<Nonce> = others.chain(self.released.iter().copied()).collect();
@@ -200,7 +201,7 @@ impl BeatAsk {
         keys
     }
 
-    /// The rows to write, of those that were `found` under the keys of [`BeatAsk::locks`].
+    /// Returns the rows to write. `found` are the rows under the keys of [`BeatAsk::locks`].
     pub fn apply(&self, found: &[ServerRow]) -> Applied {
         let of = |nonce: Nonce| found.iter().find(|row| row.nonce == nonce);
         let own = of(self.nonce);
@@ -244,7 +245,7 @@ impl BeatAsk {
         Applied { is_done: true, rows }
     }
 
-    /// The server's own row after it; `None`: it stays as it is.
+    /// Returns the server's own new row; `None`: it stays as it is.
     fn own_row(&self, found: Option<&ServerRow>) -> Option<ServerRow> {
         let beats = |at_least: u64, from: fn(ServerState) -> bool, to: ServerState| {
             let own = found?;

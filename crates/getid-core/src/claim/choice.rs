@@ -1,34 +1,34 @@
-//! Which server-id a server takes that has none of its own (`server-id auto`).
+//! Choice of a server-id for a server that has none of its own (`server-id auto`).
 
 use super::watch::Watch;
 
 /// One server-id of the cluster record's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    /// The server-id.
+    /// Number of the server-id.
     pub server_id: u32,
-    /// What is known of its record; `None`: it has none, nobody ever had it.
+    /// What was read of its record; `None`: it has no record, so it was never used.
     pub watch: Option<Watch>,
     /// Whether its record has this server's name (`instance-name`).
     pub is_own_name: bool,
 }
 
-/// What to do.
+/// Result of [`choose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// Take this one.
+    /// Take this server-id.
     Take(u32),
-    /// Look again: it is not known yet whether the record in this server's own name is silent.
+    /// Look again: the record in this server's own name was not watched long enough to show whether it is silent.
     Look,
-    /// None is free: wait for the first to come free.
+    /// No server-id is free: wait for the first free one.
     Wait,
 }
 
-/// Chooses a server-id: the one in this server's own name if that is silent, or was its own in this very folder; a
-/// released one, its own before others; one that nobody ever had; the one that has been silent longest.
+/// Chooses a server-id, in this order: the one in this server's own name if it is silent or was held in this very
+/// folder; a released one, its own before others; a never used one; the one that has been silent longest.
 ///
-/// Where several are equal, `spread` decides, a number that is different on each server: a fleet that starts at once
-/// does not run for the same one.
+/// Among equals `spread` decides, a number that differs on each server: so servers of a fleet that start together
+/// choose different ones.
 pub fn choose(candidates: &[Candidate], spread: u64) -> Choice {
     let usable = |candidate: &&Candidate| !candidate.watch.is_some_and(|watch| watch.seen().is_moved);
     let held = |candidate: &Candidate| candidate.watch.filter(|watch| watch.seen().holder.is_some());
@@ -49,7 +49,7 @@ pub fn choose(candidates: &[Candidate], spread: u64) -> Choice {
     taken.map_or(Choice::Wait, |taken| Choice::Take(taken.server_id))
 }
 
-/// Whether a record in this server's own name is somebody else's: the server-id of one that beats.
+/// Returns the server-id whose record has this server's own name, but is in use by another process that beats.
 pub fn own_name_in_use(candidates: &[Candidate]) -> Option<u32> {
     let beats = |watch: Watch| watch.is_fresh() && watch.seen().holder.is_some() && !watch.seen().is_this_folder;
     candidates.iter().find(|own| own.is_own_name && own.watch.is_some_and(beats)).map(|own| own.server_id)

@@ -1,4 +1,4 @@
-//! The machine: one server and one claim.
+//! State machine of one server and one claim.
 
 use super::clocks::{Clocks, Hold};
 use super::record::{Act, Ask, Cause, Event, Loss, Read, Seen, Stamp, Waiting, Wish, Write, Wrote};
@@ -7,46 +7,46 @@ use crate::checks::{Fault, planted};
 use crate::save_point::SavePoint;
 use crate::time::Epoch;
 
-/// A standby looks this often, ms.
+/// Interval between the reads of a standby, ms.
 const POLL_MS: u64 = 100;
 
-/// What may change while it runs.
+/// Options that may change while the machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// How long this server may be silent as a holder, ms (`claim-timeout-ms`): what it writes into its records.
+    /// How long this server may be silent as a holder, ms (`claim-timeout-ms`). Its records contain it.
     pub timeout_ms: u64,
-    /// A wall clock further than this ahead of the record's time takes no claim over, ms; 0: however far
-    /// (`claim-max-clock-ahead-ms`). IDs would be ahead with it, and stay so.
+    /// Limit for a wall clock ahead of the record's time, ms; 0: no limit (`claim-max-clock-ahead-ms`). Past it no
+    /// claim is taken over: IDs would be ahead with the clock, and stay so.
     pub max_ahead_ms: u64,
-    /// A wall clock further than this behind the record's time takes none over, ms; 0: however far
-    /// (`id-max-clock-jump-ms`). IDs go on from the record's time, which costs nothing.
+    /// Limit for a wall clock behind the record's time, ms; 0: no limit (`id-max-clock-jump-ms`). Past it no claim is
+    /// taken over. Below it IDs continue from the record's time, at no cost.
     pub max_behind_ms: u64,
-    /// Lifts both limits (`claim-takeover any`).
+    /// Whether both limits are lifted (`claim-takeover any`).
     pub takes_any: bool,
-    /// Whether a record that is missing may be made (`server-id auto`, for ids of the cluster record's list).
+    /// Whether a missing record may be created (`server-id auto`, for ids of the cluster record's list).
     pub creates: bool,
-    /// What ticks count from.
+    /// The instant at which ticks start to count.
     pub epoch: Epoch,
 }
 
-/// One server and one claim: it has it, or waits for it.
+/// State machine of one server and one claim, as holder or as standby.
 ///
-/// The driver asks [`Claimant::wish`], does it, and tells what came of it; one thing at a time.
+/// The driver calls [`Claimant::wish`], does what it returns, and passes the result back; one thing at a time.
 ///
-/// Invariants: it says [`Event::Saved`] only of a point that the store held under a stamp of this process, so two
-/// processes never save to the same record at once, whatever clocks and networks do. It takes a claim from somebody
-/// else only by a write that names the stamp it has watched.
+/// Invariants: [`Event::Saved`] is returned only for a point that the store held under a stamp of this process. So two
+/// processes never save to the same record at once, whatever clocks and networks do. A claim of another process is
+/// taken only by a write that names the stamp that was watched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimant {
     me: u128,
     options: Options,
-    /// The highest beat that the store is known to have had.
+    /// Highest beat that the store is known to have had.
     noted_beat: u64,
-    /// The highest beat of a write that was sent.
+    /// Highest beat of a write that was sent.
     tried_beat: u64,
-    /// How many times the claim was taken.
+    /// Number of times the claim was taken.
     term: u64,
-    /// The write that was sent last, until its answer is known.
+    /// The last write that was sent, until its answer is known.
     attempt: Option<Attempt>,
     state: State,
 }
@@ -55,7 +55,7 @@ pub struct Claimant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
     write: Write,
-    /// It has ended, and nobody knows whether it was done. When it was sent.
+    /// When it was sent, once it has ended with an unknown outcome.
     unknown_since: Option<Clocks>,
 }
 
@@ -68,37 +68,37 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Standby {
     watch: Option<Watch>,
-    /// The claim may be taken, says the newest read.
+    /// Why the claim may be taken, by the newest read.
     ready: Option<Cause>,
     waiting: Waiting,
-    /// While the record has this stamp, others go first for a time-out.
+    /// While the record has this stamp, other servers go first for a time-out.
     stepped_aside: Option<Stamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Holder {
-    /// The record's stamp, as far as it is known.
+    /// The record's last known stamp.
     stamp: Stamp,
-    /// What the mint was told that was found when the claim was taken.
+    /// The point that the mint received when the claim was taken.
     found: Option<SavePoint>,
-    /// What the record says that the claim was taken of.
+    /// The point in the record from which the claim was taken.
     left: SavePoint,
-    /// From the last write that is known to have been done.
+    /// The hold of the last write that is known to be done.
     hold: Option<Hold>,
-    /// Whether that was a save.
+    /// Whether that write was a save.
     has_saved: bool,
-    /// Whether what was found was written while this server looked on.
+    /// Whether `found` was written while this server watched.
     is_watched: bool,
 }
 
 impl Holder {
-    /// Of a claim that was taken just now, with a record that says `left`.
+    /// Creates a holder that has just taken the claim, from a record with the point `left`.
     fn new(stamp: Stamp, left: SavePoint, hold: Option<Hold>) -> Holder {
         Holder { stamp, found: Some(left), left, hold, has_saved: false, is_watched: false }
     }
 
-    /// Whether nobody else can have had the claim up to `now`, not even in a store that has forgotten it since. The
-    /// wall clock is no part of it: that a clock was set ends no silence.
+    /// Returns true if no other process can have had the claim up to `now`, not even in a store that has forgotten it
+    /// since. The wall clock is left out: setting it ends no silence.
     fn was_sure(&self, now: Clocks) -> bool {
         let is_on = |hold: Hold| !hold.is_over(Clocks { wall_ms: hold.sent.wall_ms, ..now });
         self.hold.is_some_and(is_on) || planted(Fault::ResumesWhereItWas)
@@ -106,19 +106,19 @@ impl Holder {
 }
 
 impl Claimant {
-    /// A process that has no claim yet. `me`: a number that no other process ever had. `noted_beat`: the highest beat
-    /// of this claim that is noted in the server's folder, or 0. `watch`: what is known of the record already.
+    /// Creates a machine without a claim. `me`: a number that no other process ever had. `noted_beat`: highest beat of
+    /// this claim in the server's folder, or 0. `watch`: what was read of the record already.
     pub fn new(me: u128, options: Options, noted_beat: u64, watch: Option<Watch>) -> Claimant {
         let standby = Standby { watch, ready: None, waiting: Waiting::Unread, stepped_aside: None };
         Claimant { me, options, noted_beat, tried_beat: 0, term: 0, attempt: None, state: State::Standby(standby) }
     }
 
-    /// Other options, from the next wish on.
+    /// Replaces the options, from the next wish on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
     }
 
-    /// What is to be done now.
+    /// Returns the next action in the store.
     pub fn wish(&mut self, ask: Ask) -> Wish {
         let is_unsure = self.attempt.is_some();
         match &mut self.state {
@@ -163,7 +163,7 @@ impl Claimant {
         Wish::Write(write)
     }
 
-    /// The answer to [`Wish::Read`], which was sent at `sent` and came at `now`.
+    /// Handles the answer to [`Wish::Read`], which was sent at `sent` and came at `now`.
     pub fn read(&mut self, sent: Clocks, now: Clocks, answer: Read) -> Event {
         match answer {
             Read::Record(seen) => self.sees(sent, now, seen),
@@ -177,14 +177,14 @@ impl Claimant {
         }
     }
 
-    /// The answer to [`Wish::Write`], which was sent at `sent` and came at `now`.
+    /// Handles the answer to [`Wish::Write`], which was sent at `sent` and came at `now`.
     pub fn wrote(&mut self, sent: Clocks, now: Clocks, answer: Wrote) -> Event {
         let Some(attempt) = self.attempt else { return Event::Again };
         let done = |this: &mut Claimant| this.acknowledged(attempt.write, sent, now);
         match answer {
             Wrote::Done => done(self),
             Wrote::Conflict(_) if attempt.write.act == Act::Save && planted(Fault::SaveIsNotFenced) => done(self),
-            // The reply was late, and the write was sent again: it had been done.
+            // The reply was late and the write was sent again: the first one had succeeded.
             Wrote::Conflict(Some(seen)) if seen.stamp == attempt.write.new => done(self),
             Wrote::Conflict(Some(seen)) => {
                 self.attempt = None;
@@ -205,7 +205,7 @@ impl Claimant {
         }
     }
 
-    /// A write stands in the store.
+    /// Handles a write that the store has done.
     fn acknowledged(&mut self, write: Write, sent: Clocks, now: Clocks) -> Event {
         self.attempt = None;
         self.noted_beat = self.noted_beat.max(write.new.beat);
@@ -223,7 +223,7 @@ impl Claimant {
                 *holder = Holder { stamp: write.new, hold: Some(hold), has_saved: true, ..*holder };
                 Event::Saved { point: write.point, hold }
             }
-            // Its own mint knows better how far it has come than what it has just saved.
+            // The server's own mint has come further than the point that was just saved.
             (Act::Save, State::Holder(_)) => {
                 let holder = Holder { found: None, ..Holder::new(write.new, write.point, Some(hold)) };
                 self.has_taken(holder, Cause::Resumed)
@@ -232,7 +232,7 @@ impl Claimant {
                 self.step_aside(write.leaves(), now);
                 Event::Released
             }
-            // Whoever has lost the claim has no write under way.
+            // A server that has lost the claim has no write under way.
             (Act::Save | Act::Release, State::Standby(_)) => Event::Again,
         }
     }
@@ -243,7 +243,7 @@ impl Claimant {
         Event::Taken { found: holder.found, cause }
     }
 
-    /// The claim is free, and others go first.
+    /// Becomes a standby that lets other servers take the free claim first.
     fn step_aside(&mut self, seen: Seen, now: Clocks) {
         self.state = State::Standby(Standby {
             watch: Some(Watch::of_new(now, seen)),
@@ -253,7 +253,7 @@ impl Claimant {
         });
     }
 
-    /// The store has shown the record, by a read or a conflict.
+    /// Handles the record as the store showed it, by a read or a conflict.
     fn sees(&mut self, sent: Clocks, now: Clocks, seen: Seen) -> Event {
         let attempt = self.attempt.take();
         if let Some(Attempt { write, unknown_since: Some(sent) }) = attempt
@@ -273,7 +273,8 @@ impl Claimant {
         let went_back = (found < holder.stamp.beat || (found == holder.stamp.beat && seen.stamp != holder.stamp))
             && !planted(Fault::LowerBeatIsAccepted);
         if is_mine && !went_back {
-            // The write has not been done, or an earlier one was done late: it stands, though not for its time.
+            // The write was not done, or an earlier one was done late: its stamp counts, but it does not extend the
+            // hold.
             self.noted_beat = noted.max(found);
             self.state = State::Holder(Holder { stamp: seen.stamp, ..holder });
             return Event::Again;
@@ -319,7 +320,7 @@ impl Claimant {
         may_take.map_or_else(Event::Standby, |_| Event::Again)
     }
 
-    /// Why the record that was read may be taken, or why not.
+    /// Returns why the record that was read may be taken, or what to wait for.
     fn may_take(&self, watch: &Watch, stepped_aside: Option<Stamp>, now: Clocks) -> Result<Cause, Waiting> {
         let seen = watch.seen();
         if seen.is_moved {
@@ -343,7 +344,7 @@ impl Claimant {
         self.apart_from(watch, now).map_or(Ok(cause), |by_ms| Err(Waiting::Apart { by_ms }))
     }
 
-    /// How far the wall clock is from the record's time, carried on, if that is too far.
+    /// Returns how far the wall clock is from the record's time, carried on, if that is too far.
     fn apart_from(&self, watch: &Watch, now: Clocks) -> Option<i64> {
         let Options { max_ahead_ms, max_behind_ms, takes_any, epoch, .. } = self.options;
         let by_ms = watch.clock_gap_ms(now, epoch).filter(|_| !takes_any)?;
@@ -367,76 +368,77 @@ impl Claimant {
         if ready.is_some() { Event::Again } else { Event::Standby(waiting) }
     }
 
-    /// This process.
+    /// Returns the number of this process.
     pub fn me(&self) -> u128 {
         self.me
     }
 
-    /// Whether this process has the claim, as far as it knows.
+    /// Returns true if this process has the claim, by its last answer.
     pub fn is_holder(&self) -> bool {
         matches!(self.state, State::Holder(_))
     }
 
-    /// Of which term a holder is: one more with each [`Event::Taken`]. What a mint wants saved that does not know of
-    /// this term is not saved.
+    /// Returns a holder's term, which grows by 1 with each [`Event::Taken`]. A save by a mint with an older term is not
+    /// done.
     pub fn term(&self) -> u64 {
         self.term
     }
 
-    /// What a holder found when it took the claim, as [`Event::Taken`](super::Event::Taken) has told.
+    /// Returns what a holder found when it took the claim, as in [`Event::Taken`](super::Event::Taken).
     pub fn found(&self) -> Option<SavePoint> {
         if let State::Holder(holder) = self.state { holder.found } else { None }
     }
 
-    /// Whether what a holder found was written while it looked on: no store that has gone back shows such a record, and
-    /// nobody gives IDs past it.
+    /// Returns true if what a holder found was written while it watched. A store that has gone back shows no such
+    /// record, and no other server gives IDs past it.
     pub fn is_watched(&self) -> bool {
         matches!(self.state, State::Holder(holder) if holder.is_watched)
     }
 
-    /// For how long a holder may give IDs, once it has saved in this term.
+    /// Returns how long a holder may give IDs, once it has saved in this term.
     pub fn hold(&self) -> Option<Hold> {
         if let State::Holder(holder) = self.state { holder.hold.filter(|_| holder.has_saved) } else { None }
     }
 
-    /// The highest beat that the store is known to have had: what a server notes in its folder.
+    /// Returns the highest beat that the store is known to have had, which a server notes in its folder.
     pub fn noted_beat(&self) -> u64 {
         self.noted_beat
     }
 
-    /// What a standby has watched.
+    /// Returns what a standby has watched.
     pub fn watch(&self) -> Option<&Watch> {
         if let State::Standby(standby) = &self.state { standby.watch.as_ref() } else { None }
     }
 
-    /// How far a standby's wall clock is ahead of the record's time, or (negative) behind, ms; `None`: unknown.
+    /// Returns how far a standby's wall clock is ahead of the record's time, or (negative) behind, ms; `None`: unknown.
     pub fn clock_gap_ms(&self, now: Clocks) -> Option<i64> {
         self.watch()?.clock_gap_ms(now, self.options.epoch)
     }
 
-    /// How far a standby's wall clock is from the record's time, ms, if that is too far for it to take the claim, also
-    /// while another process has it: [`Waiting::Apart`] is what it waits for then. `None`: it is not, or is unknown.
+    /// Returns how far a standby's wall clock is from the record's time, ms, if that is too far to take the claim
+    /// ([`Waiting::Apart`]). It is known also while another process has the claim. `None`: it is near enough, or
+    /// unknown.
     pub fn apart_by_ms(&self, now: Clocks) -> Option<i64> {
         let watch = self.watch()?;
         let seen = watch.seen();
-        // Its own folder's claim it takes whatever the clock is.
+        // A server takes its own folder's claim whatever the clock is.
         let is_own = seen.holder.is_some() && seen.is_this_folder;
         if is_own { None } else { self.apart_from(watch, now) }
     }
 
-    /// What a standby waits for; `None`: it is a holder.
+    /// Returns what a standby waits for; `None`: the server is a holder.
     pub fn waiting(&self) -> Option<Waiting> {
         if let State::Standby(standby) = &self.state { Some(standby.waiting) } else { None }
     }
 
-    /// How long to wait before it is asked again, ms: a holder beats each quarter of its time-out.
+    /// Returns the interval between two wishes, ms: a holder beats each quarter of its time-out.
     pub fn pace_ms(&self) -> u64 {
         if self.is_holder() { (self.options.timeout_ms / 4).max(1) } else { POLL_MS }
     }
 }
 
-/// For how much of its time-out a holder gives IDs after a beat, ms: three quarters. The rest is for clocks that run at
-/// different rates.
+/// Returns how long a holder gives IDs after a beat, ms: three quarters of its time-out. The rest is a margin for
+/// clocks that run at different rates.
 fn hold_ms(timeout_ms: u64) -> u64 {
     if planted(Fault::HoldWithoutMargin) { timeout_ms } else { timeout_ms.saturating_mul(3) / 4 }
 }

@@ -1,32 +1,32 @@
-//! How much time has passed, by clocks of which each may be wrong.
+//! Time that has passed, measured by clocks of which each may be wrong.
 
 /// Nanoseconds of a millisecond.
 const NS_PER_MS: u64 = 1_000_000;
 
 /// Three clocks of one machine, read together.
 ///
-/// No reading is ever compared with one of another machine. A boot or raw clock that could not be read is 0.
+/// Readings of different machines are never compared. A boot or raw clock that could not be read is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clocks {
     /// Counts since boot, suspend included (`CLOCK_BOOTTIME`), ns.
     pub boot_ns: u64,
-    /// Counts since boot at the rate of the hardware, which nobody corrects (`CLOCK_MONOTONIC_RAW`), ns.
+    /// Counts since boot at the uncorrected rate of the hardware (`CLOCK_MONOTONIC_RAW`), ns.
     pub raw_ns: u64,
     /// The wall clock, Unix time in ms, rounded down.
     pub wall_ms: i64,
 }
 
 impl Clocks {
-    /// The least that may have passed since `earlier`, ns: by the slower of the boot and the raw clock. 0 when one of
-    /// them went back, or could not be read.
+    /// Returns the least time that may have passed since `earlier`, ns: by the slower of the boot and the raw clock.
+    /// Returns 0 if one of them went back, or could not be read.
     pub fn least_since(self, earlier: Clocks) -> u64 {
         let boot = since(self.boot_ns, earlier.boot_ns);
         let raw = since(self.raw_ns, earlier.raw_ns);
         boot.zip(raw).map_or(0, |(boot, raw)| boot.min(raw))
     }
 
-    /// The most that may have passed since `earlier`, ns: by whichever of the three went furthest. `None` when one of
-    /// them went back, or could not be read: nobody knows.
+    /// Returns the most time that may have passed since `earlier`, ns: by the fastest of the three clocks. `None`: one
+    /// of them went back, or could not be read.
     pub fn most_since(self, earlier: Clocks) -> Option<u64> {
         let boot = since(self.boot_ns, earlier.boot_ns)?;
         let raw = since(self.raw_ns, earlier.raw_ns)?;
@@ -35,33 +35,33 @@ impl Clocks {
     }
 }
 
-/// From `earlier` to `now`, ns; `None` when that is back, or either could not be read.
+/// Returns the time from `earlier` to `now`, ns; `None` if it is negative, or one of them could not be read.
 fn since(now: u64, earlier: u64) -> Option<u64> {
     if now == 0 || earlier == 0 { None } else { now.checked_sub(earlier) }
 }
 
-/// How long the holder of a claim may give IDs on the strength of one beat.
+/// How long the holder of a claim may give IDs after one beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// Just before the beat that was acknowledged was sent.
+    /// The clocks just before the acknowledged beat was sent.
     pub sent: Clocks,
-    /// For how long from there, ms.
+    /// Length of the hold, ms.
     pub for_ms: u64,
 }
 
 impl Hold {
-    /// Whether it is over: the time has passed by any of the clocks, or one of them went back.
+    /// Returns true if the hold is over: its time has passed by any of the clocks, or one of them went back.
     pub fn is_over(self, now: Clocks) -> bool {
         self.left_ns(now) == 0
     }
 
-    /// What is left of it, ns, by the clock that went furthest.
+    /// Returns the remaining time, ns, by the clock that went furthest.
     pub fn left_ns(self, now: Clocks) -> u64 {
         let whole_ns = self.for_ms.saturating_mul(NS_PER_MS);
         now.most_since(self.sent).map_or(0, |passed_ns| whole_ns.saturating_sub(passed_ns))
     }
 
-    /// The reading of the boot clock at which it is over if the clocks go on as they are; 0: it is over.
+    /// Returns the reading of the boot clock at which the hold ends if all clocks continue at this rate; 0: it is over.
     pub fn until_boot_ns(self, now: Clocks) -> u64 {
         match self.left_ns(now) {
             0 => 0,

@@ -1,8 +1,8 @@
-//! A hold that is looked at again and again, and can only end.
+//! A hold that is checked repeatedly, and can only end.
 
 use super::{Clocks, Hold};
 
-/// A hold, and when the clocks were last looked at: one that went back since then tells nothing any more, though it is
+/// A hold with the last reading of the clocks. A clock that went back since then ends the hold, even if it is still
 /// later than when the beat was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HoldWatch {
@@ -16,7 +16,7 @@ impl HoldWatch {
         HoldWatch { hold, seen: hold.sent, is_over: false }
     }
 
-    /// The boot time at which it is over, ns; 0: it is.
+    /// Returns the boot time at which the hold ends, ns; 0: it is over.
     pub(crate) fn until_boot_ns(&mut self, now: Clocks) -> u64 {
         self.is_over |= now.most_since(self.seen).is_none() || self.hold.is_over(now);
         self.seen = now;

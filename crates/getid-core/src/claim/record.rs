@@ -1,21 +1,22 @@
-//! A claim's record as the machine sees it, what is to be done with it, and what came of that.
+//! A claim's record as the machine sees it, the actions on it, and their results.
 
 use core::fmt;
 
 use super::clocks::Hold;
 use crate::save_point::SavePoint;
 
-/// Who wrote a record last, and how often it was written. No two writes of a record have the same.
+/// Stamp of a record: its last writer and a number that grows with each write. No two writes of a record have the same
+/// stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stamp {
-    /// The process that wrote it: a random number. Also when what it wrote says that nobody holds the claim.
+    /// The process that wrote the record: a random number. Present also if the record names no holder.
     pub writer: u128,
-    /// One more, at least, with each write, whoever writes. At most [`Stamp::BEAT_MAX`].
+    /// Grows by at least 1 with each write of any process. At most [`Stamp::BEAT_MAX`].
     pub beat: u64,
 }
 
 impl Stamp {
-    /// What every store holds as a signed integer.
+    /// Largest number that every store holds as a signed integer.
     pub const BEAT_MAX: u64 = i64::MAX as u64;
 }
 
@@ -25,87 +26,87 @@ impl fmt::Display for Stamp {
     }
 }
 
-/// What a read shows of a claim.
+/// A claim's record as a read shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// Its stamp.
+    /// Stamp of the record.
     pub stamp: Stamp,
-    /// The process that has the claim; `None`: nobody, it may be taken at once.
+    /// The process that has the claim; `None`: the claim is free.
     pub holder: Option<u128>,
-    /// How long its holder may be silent, ms. Whoever reads it from a text bounds it (`claim-timeout-ms`).
+    /// How long its holder may be silent, ms. A reader of a text must bound it (`claim-timeout-ms`).
     pub timeout_ms: u64,
-    /// How far its holder may have come.
+    /// Upper bound of the holder's position.
     pub point: SavePoint,
-    /// Whether its holder ran in the folder whose lock this process has now, on this boot of this machine: then it is
-    /// gone.
+    /// Whether its holder ran in the folder whose lock this process has now, on this boot of this machine: then the
+    /// holder has ended.
     pub is_this_folder: bool,
-    /// Whether it was moved to another store, or is being moved: nobody may take it.
+    /// Whether it was moved to another store, or is being moved: then no server may take it.
     pub is_moved: bool,
 }
 
 impl Seen {
-    /// How long its holder may be silent, ns; at least 1 ms.
+    /// Returns how long its holder may be silent, ns; at least 1 ms.
     pub(super) fn timeout_ns(self) -> u64 {
         self.timeout_ms.max(1).saturating_mul(1_000_000)
     }
 
-    /// Whether `me` wrote it and has the claim by it.
+    /// Returns true if `me` wrote the record and has the claim by it.
     pub(super) fn is_held_by(self, me: u128) -> bool {
         self.stamp.writer == me && self.holder == Some(me)
     }
 }
 
-/// What the machine is asked for.
+/// A request to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
-    /// To look, and to take the claim if it may; a holder has nothing to do.
+    /// Look, and take the claim if it is free to take; a holder does nothing.
     Watch,
-    /// To save this point, which a mint wants that has been told of term `term`. A server without the claim takes it
-    /// first, and tells so instead.
+    /// Save this point, for a mint whose term is `term`. A server without the claim takes it first, and returns that
+    /// event instead.
     Save {
-        /// What to save.
+        /// The point to save.
         point: SavePoint,
         /// [`Claimant::term`](super::Claimant::term) as the mint knows it.
         term: u64,
     },
-    /// To give the claim up, with the exact position: the last act, or a step down.
+    /// Give the claim up, with the exact position: the last act, or a step down.
     Release {
-        /// What to save. Of a mint that does not know of the term yet it is not used.
+        /// The point to save. It is not used if the mint has an older term.
         point: SavePoint,
-        /// As in `Save`.
+        /// [`Claimant::term`](super::Claimant::term) as the mint knows it.
         term: u64,
     },
 }
 
-/// What is to be done in the store now. Each is answered once, by [`Claimant::read`](super::Claimant::read) or
+/// The next action in the store. Each gets one answer, by [`Claimant::read`](super::Claimant::read) or
 /// [`Claimant::wrote`](super::Claimant::wrote).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
-    /// Nothing.
+    /// Do nothing.
     Nothing,
     /// Read the record.
     Read,
-    /// Write the record, if it has the stamp that is named.
+    /// Write the record, if it has the stamp `expect`.
     Write(Write),
 }
 
 /// A write that is done only if the record has the stamp `expect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// The stamp that it replaces; `None`: there must be no record.
+    /// The stamp that the write replaces; `None`: there must be no record.
     pub expect: Option<Stamp>,
-    /// The stamp that it sets. No other write ever had it.
+    /// The stamp that the write sets. No other write ever had it.
     pub new: Stamp,
-    /// What it is for.
+    /// Purpose of the write.
     pub act: Act,
-    /// The point that it stores.
+    /// The point that the write stores.
     pub point: SavePoint,
-    /// The time-out that it stores, ms.
+    /// The time-out that the write stores, ms.
     pub timeout_ms: u64,
 }
 
 impl Write {
-    /// The record that it leaves, as the writer sees it.
+    /// Returns the record that the write leaves, as the writer sees it.
     pub fn leaves(self) -> Seen {
         Seen {
             stamp: self.new,
@@ -118,14 +119,14 @@ impl Write {
     }
 }
 
-/// What a write is for.
+/// Purpose of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
-    /// It takes the claim, and changes nothing else.
+    /// Takes the claim, and changes nothing else.
     Take(Cause),
-    /// It saves a point, and is a beat.
+    /// Saves a point, and is a beat.
     Save,
-    /// It names no holder.
+    /// Removes the holder's name.
     Release,
 }
 
@@ -134,25 +135,25 @@ pub enum Act {
 pub enum Cause {
     /// There was no record, and one may be made (`server-id auto`).
     New,
-    /// Nobody had it: released, or never used.
+    /// The claim was free: released, or never used.
     Free,
     /// Its holder ran in this very folder, and is gone.
     SameFolder,
     /// Its holder was silent for this long, ns.
     Silent(u64),
-    /// It was this server's all the time, as far as the store knows, but its hold had ended: somebody may have had the
-    /// claim meanwhile, in a store that has forgotten it since. Nothing was found that this server does not know.
+    /// It was this server's all the time, by the store, but its hold had ended. Another server may have had the claim
+    /// meanwhile, in a store that has forgotten it since. Nothing new to this server was found.
     Resumed,
-    /// An earlier attempt, of which nobody knew what had become of it, was done after all.
+    /// An earlier attempt with an unknown outcome had succeeded.
     Late,
 }
 
 /// The answer to [`Wish::Read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// The record.
+    /// The record was read.
     Record(Seen),
-    /// There is none.
+    /// There is no record.
     Missing,
     /// The store did not answer.
     Failed,
@@ -161,51 +162,51 @@ pub enum Read {
 /// The answer to [`Wish::Write`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wrote {
-    /// It was done.
+    /// The write was done.
     Done,
-    /// It was not done: the record is another one, or there is none.
+    /// The write was not done: the record is another one, or there is none.
     Conflict(Option<Seen>),
-    /// It was not done, and will not be: the store refused, or could not be asked.
+    /// The write was not done, and will not be: the store refused, or was not reachable.
     NotDone,
-    /// Nobody knows whether it was done, or will be done yet.
+    /// The outcome is unknown: the write may be done, now or later.
     Unknown,
 }
 
-/// What came of an answer.
+/// Result of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Ask for a wish again at once: there is more to do.
+    /// Call for a wish again at once: there is more to do.
     Again,
-    /// This point is saved, and IDs may be given until the hold ends. It may be that of an earlier write, of which
-    /// nobody knew what had become of it.
+    /// This point is saved, and IDs may be given until the hold ends. It may belong to an earlier write with an unknown
+    /// outcome.
     Saved {
-        /// What is saved.
+        /// The saved point.
         point: SavePoint,
-        /// For how long it allows to give IDs.
+        /// How long it allows to give IDs.
         hold: Hold,
     },
-    /// The claim was taken: the mint starts again by what was found, and its first save makes IDs possible.
+    /// The claim was taken: the mint starts again from what was found, and its first save makes IDs possible.
     Taken {
-        /// What the last holder left; `None`: nobody else has left anything.
+        /// What the last holder left; `None`: no other server has left anything.
         found: Option<SavePoint>,
         /// Why it could be taken.
         cause: Cause,
     },
     /// The claim was given up.
     Released,
-    /// It is not this server's.
+    /// Another server has the claim, or it is not free to take.
     Standby(Waiting),
-    /// It was this server's, and is no longer.
+    /// This server had the claim, and has lost it.
     Lost(Loss),
-    /// The store has lost its last writes; while the hold lasts nobody else can have the claim, and this server writes
-    /// itself in. Ask for a wish again at once.
+    /// The store has lost its last writes. While the hold lasts no other server can have the claim, and this server
+    /// writes itself in. Call for a wish again at once.
     WritesItselfIn {
-        /// The beat that the store had.
+        /// Beat that the store had before.
         noted: u64,
-        /// The beat that it has now.
+        /// Beat that the store has now.
         found: u64,
     },
-    /// The store did not answer, or nobody knows what it did.
+    /// The store did not answer, or the outcome is unknown.
     Away,
 }
 
@@ -214,54 +215,53 @@ pub enum Event {
 pub enum Waiting {
     /// Nothing has been read yet.
     Unread,
-    /// Somebody has it.
+    /// Another process has the claim.
     Held {
-        /// The process.
+        /// The process that has it.
         by: u128,
-        /// For how long it has been silent, ns.
+        /// How long it has been silent, ns.
         silent_ns: u64,
-        /// For how long it may be, ms.
+        /// How long it may be silent, ms.
         timeout_ms: u64,
     },
-    /// It could be taken, but this server's wall clock is too far from the record's time: by so many ms, ahead or
-    /// (negative) behind.
+    /// It could be taken, but this server's wall clock is too far from the record's time.
     Apart {
-        /// Wall clock less the record's time, ms.
+        /// Wall clock less the record's time, ms: negative if the clock is behind.
         by_ms: i64,
     },
-    /// It was taken from this server on purpose, or this server has given it up: others go first for a time-out.
+    /// It was taken from this server on purpose, or this server has given it up: other servers go first for a time-out.
     SteppedAside,
-    /// It is moved to another store, or is being moved.
+    /// The claim was moved to another store, or is being moved.
     Moved,
     /// There is no record.
     Missing,
     /// The store has lost its last writes.
     WentBack {
-        /// The highest beat that this server knows of.
+        /// Highest beat that this server has seen.
         noted: u64,
-        /// The beat in the store; 0: there is no record.
+        /// Beat in the store; 0: there is no record.
         found: u64,
     },
-    /// No beat is left that a store could hold.
+    /// All beats that a store can hold are used up.
     BeatsUsedUp,
 }
 
 /// How a claim was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// Somebody else has it.
+    /// Another process has it.
     TakenBy(u128),
-    /// Somebody has released it on purpose (`getid claim take` or `release`).
+    /// It was released on purpose (`getid claim take` or `release`), by this writer.
     ReleasedBy(u128),
-    /// It was moved to another store, or is being moved.
+    /// The claim was moved to another store, or is being moved.
     Moved,
     /// Its record is gone.
     Gone,
-    /// The store has lost its last writes, and somebody else may have had the claim since.
+    /// The store has lost its last writes, and another server may have had the claim since.
     WentBack {
-        /// The highest beat that this server knows of.
+        /// Highest beat that this server has seen.
         noted: u64,
-        /// The beat in the store.
+        /// Beat in the store.
         found: u64,
     },
 }

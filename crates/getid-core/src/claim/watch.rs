@@ -1,4 +1,4 @@
-//! How long a record has been silent, as one reader saw it.
+//! How long a record has been silent, observed by one reader.
 
 use super::clocks::Clocks;
 use super::record::{Seen, Stamp};
@@ -7,36 +7,36 @@ use crate::time::Epoch;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Two reads may be this far apart, ns, or a quarter of the record's time-out if that is longer, and the time between
-/// them still counts as watched. A process that was paused has not watched.
+/// Longest time between two reads that counts as watched, ns; a quarter of the record's time-out if that is longer. A
+/// paused process has not watched.
 const GAP_NS: u64 = 1_000_000_000;
 
-/// What a reader knows of one record, and for how long the record has stayed the same.
+/// What a reader knows about one record, and for how long the record has stayed the same.
 ///
 /// Silence is counted from the reply that first showed the record's stamp to the newest read that showed it, by the
-/// slower of the boot and the raw clock. Time in which the store could not be read does not count: nobody could beat
-/// in it. So a store that comes back after an outage is given a whole time-out again for its holders to beat.
+/// slower of the boot and the raw clock. Time in which the store could not be read does not count: no server could beat
+/// in it. So after an outage holders get a whole time-out again to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Watch {
     seen: Seen,
     /// When a reply first showed this stamp.
     first: Clocks,
-    /// To here silence has been counted.
+    /// Time up to which silence has been counted.
     counted_to: Clocks,
-    /// The first read since then that failed was sent here.
+    /// When the first read that failed since then was sent.
     failing_since: Option<Clocks>,
     silent_ns: u64,
-    /// The stamp before it was seen too, shortly before: this one is new.
+    /// Whether this stamp is new: the one before it was seen shortly before.
     is_fresh: bool,
     /// When a reply first showed the record's time, by the boot clock, ns. An operator's write changes the stamp and
     /// leaves the time.
     time_first_ns: u64,
-    /// The time before it was seen too, shortly before: this one is that of the write.
+    /// Whether this time is that of the write: the one before it was seen shortly before.
     is_time_fresh: bool,
 }
 
 impl Watch {
-    /// Begins to watch what a reply has shown just now.
+    /// Begins to watch a record that a reply has just shown.
     pub fn new(now: Clocks, seen: Seen) -> Watch {
         Watch {
             seen,
@@ -50,19 +50,19 @@ impl Watch {
         }
     }
 
-    /// The same of a record of which it is known that it was written just now.
+    /// Begins to watch a record that is known to be written just now.
     pub(super) fn of_new(now: Clocks, seen: Seen) -> Watch {
         Watch { is_fresh: true, is_time_fresh: true, ..Watch::new(now, seen) }
     }
 
-    /// A read that was sent at `sent` has shown `seen` at `now`.
+    /// Records that a read sent at `sent` has shown `seen` at `now`.
     pub fn saw(&mut self, sent: Clocks, now: Clocks, seen: Seen) {
         if seen.stamp != self.seen.stamp {
             let is_fresh = self.passed_ns(now).is_some();
             let (time_first_ns, is_time_fresh) = if seen.point.reference == self.seen.point.reference {
                 (self.time_first_ns, self.is_time_fresh)
             } else {
-                // What comes back from another store is as old as its last save there.
+                // A record that returns from another store is as old as its last save there.
                 (now.boot_ns, is_fresh && !self.seen.is_moved)
             };
             *self = Watch { is_fresh, time_first_ns, is_time_fresh, ..Watch::new(now, seen) };
@@ -74,13 +74,12 @@ impl Watch {
         self.seen = seen;
     }
 
-    /// A read that was sent at `sent` has failed.
+    /// Records that a read sent at `sent` has failed.
     pub fn failed(&mut self, sent: Clocks) {
         self.failing_since.get_or_insert(sent);
     }
 
-    /// The part of the time from where silence has been counted to `sent` that was watched, ns; `None`: too much of it
-    /// was not.
+    /// Returns the watched part of the time from `counted_to` to `sent`, ns; `None`: too much of it was not watched.
     fn passed_ns(&self, sent: Clocks) -> Option<u64> {
         if planted(Fault::CutOffCountsAsSilence) {
             return Some(sent.least_since(self.counted_to));
@@ -91,35 +90,35 @@ impl Watch {
         (gap_ns <= limit_ns).then(|| end.least_since(self.counted_to))
     }
 
-    /// What the newest read has shown.
+    /// Returns what the newest read has shown.
     pub fn seen(&self) -> Seen {
         self.seen
     }
 
-    /// The record's stamp.
+    /// Returns the record's stamp.
     pub fn stamp(&self) -> Stamp {
         self.seen.stamp
     }
 
-    /// For how long the record has been the same, ns, as far as it was watched.
+    /// Returns how long the record has been the same, ns, counting watched time only.
     pub fn silent_ns(&self) -> u64 {
         self.silent_ns
     }
 
-    /// Whether it has been silent for its whole time-out.
+    /// Returns true if the record has been silent for its whole time-out.
     pub fn is_silent(&self) -> bool {
         self.silent_ns >= self.seen.timeout_ns()
     }
 
-    /// Whether it was written while it was watched: somebody who lives has it, or had it a moment ago.
+    /// Returns true if the record was written while it was watched: a live process has the claim, or just had it.
     pub fn is_fresh(&self) -> bool {
         self.is_fresh
     }
 
-    /// Wall clock less the record's time, carried on by the boot clock, ms; `None`: unknown.
+    /// Returns wall clock less the record's time, carried on by the boot clock, ms; `None`: unknown.
     ///
-    /// A time that did not change while this server looked may be of any age: then a wall clock that is ahead of it
-    /// says nothing.
+    /// A time that did not change while this server watched may be of any age. Then a wall clock ahead of it proves
+    /// nothing.
     pub(super) fn clock_gap_ms(&self, now: Clocks, epoch: Epoch) -> Option<i64> {
         if self.seen.point.is_nothing() {
             return None;

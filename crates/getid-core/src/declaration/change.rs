@@ -1,12 +1,12 @@
-//! What of a declaration may change between two lives: nothing by which an ID could be given again.
+//! The changes that a declaration may have between two lives: none by which an ID could repeat.
 //!
-//! Numbers of one server never repeat as long as they grow with time: every life begins behind the one before, so the
-//! bits below the time may say anything, if only there are as many. What else is refused is for the other servers,
-//! which are changed one after another and must differ all the while, and for texts, whose order is not that of
-//! numbers of another format.
+//! Numbers of one server never repeat as long as they grow with time. Every life begins behind the one before, so the
+//! bits below the time may have any value, if their number stays the same. Other refusals protect the other servers,
+//! which are changed one after another and must differ all the while. And they protect texts, whose order is not that
+//! of numbers of another format.
 //!
-//! All rules hold over any number of changes: what is compared with the declaration before holds for all before it, and
-//! formats, for which it does not, are kept ([`Declaration::keep_drawn`]).
+//! All rules hold over any number of changes. A comparison with the previous declaration covers all earlier ones,
+//! except for formats: those are kept ([`Declaration::keep_drawn`]).
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -19,20 +19,20 @@ use crate::format::{Format, Radix};
 use crate::kind::Shape;
 use crate::unit::Unit;
 
-/// How many ways of writing IDs are kept beside the one in use.
+/// Largest number of former formats that are kept beside the one in use.
 const FORMER_MAX: usize = 16;
 
 impl Declaration {
-    /// Whether this declaration may take the place of an older one of the same name, so that no ID is given again.
+    /// Checks that this declaration may replace an older one of the same name, so that no ID repeats.
     ///
-    /// An earlier epoch and other values of constants are harmless: all new IDs are larger. So are other widths of
-    /// time, counter, random and noise, other fields that come with the request, and other names of fields, as long as
-    /// everything below the time is as wide as before, and server-id, drawn values and constants stay in their places.
-    /// A format may change with a prefix that tells its texts from all before, or back to one that there was.
+    /// An earlier epoch and other values of constants are harmless: all new IDs are larger. Other widths of time,
+    /// counter, random and noise, other request fields, and other names of fields are harmless too. But everything
+    /// below the time must keep its width, and server-id, drawn values and constants must keep their places. A format
+    /// may change with a prefix that distinguishes its texts from all before, or back to an earlier format.
     ///
     /// # Errors
     ///
-    /// What could make an ID repeat.
+    /// Fails with the change by which an ID could repeat.
     pub fn may_replace(&self, old: &Declaration) -> Result<(), Change> {
         if self.kind.shape != old.kind.shape || self.layout.has_time() != old.layout.has_time() {
             return Err(Change::Kind { old: old.kind.word, new: self.kind.word });
@@ -69,33 +69,33 @@ impl Declaration {
         self.layout.shift_of(Role::Time).unwrap_or_else(|| self.layout.bits())
     }
 
-    /// The fields below the time that are equal in all IDs of a server, with how many bits lie below each.
+    /// Returns the fields below the time that are equal in all IDs of a server, each with the number of bits below it.
     fn fixed(&self) -> Vec<(&Field, u32)> {
         let is_fixed = |role| matches!(role, Role::Constant(_) | Role::Server | Role::Drawn);
         let below = self.bits_below_time();
         self.layout.places().filter(|&(field, shift)| is_fixed(field.role) && shift < below).collect()
     }
 
-    /// Where the bits of the server-id are, the highest first.
+    /// Returns the places of the server-id's bits, the highest first.
     fn server_places(&self) -> Vec<u32> {
         let servers = self.fixed().into_iter().filter(|(field, _)| field.role == Role::Server);
         servers.flat_map(|(field, shift)| (shift..shift + field.bits).rev()).collect()
     }
 
-    /// Whether two servers with this declaration never give the same ID: their server-ids are in it, or what they draw
-    /// differs by chance and was not given by hand, which a record can't tell of drawn fields.
+    /// Returns true if two servers with this declaration never give the same ID. Either the ID has the server-id, or
+    /// drawn values differ by chance and are not set by hand; a record can't show the latter for drawn fields.
     fn is_server_in_each_id(&self) -> bool {
         let is_drawn = self.layout.fields().iter().any(|field| field.role == Role::Drawn);
         !self.server_places().is_empty() || (self.kind.shape != Shape::Number && !is_drawn)
     }
 
-    /// A field that has another place than in `old`, or that tells servers apart in one of them only.
+    /// Returns a field that has another place than in `old`, or that distinguishes servers in one of them only.
     fn moved_since(&self, old: &Declaration) -> Option<String> {
         let (was, is) = (old.fixed(), self.fixed());
         let mask = |fields: &[(&Field, u32)]| {
             fields.iter().fold(0, |mask, (field, shift)| mask | low_bits(field.bits) << shift)
         };
-        // A part of the server-id may have another name, or be two fields.
+        // A part of the server-id may have another name, or be split into two fields.
         let is_moved = |&(new, shift): &(&Field, u32)| {
             let is_same = |&&(old, _): &&(&Field, u32)| old.name == new.name;
             let both_servers = |old: &Field| old.role == Role::Server && new.role == Role::Server;
@@ -116,7 +116,7 @@ impl Declaration {
         moved.or_else(servers).map(|(field, _)| field.name.clone())
     }
 
-    /// How its IDs are written, integers too.
+    /// Returns the format of its IDs, for integers too.
     fn written(&self) -> Format {
         self.format.clone().unwrap_or(Format { radix: Radix::Decimal, pad: 1, prefix: String::new(), grows: true })
     }
@@ -125,7 +125,7 @@ impl Declaration {
         self.format.as_ref().map_or_else(|| "none".to_string(), Format::to_string)
     }
 
-    /// Whether no text of this format can be one of those before: the format is the same, or its prefix is new.
+    /// Returns true if no text of this format can equal an earlier one: the format is the same, or its prefix is new.
     fn is_apart_from(&self, old: &Declaration) -> bool {
         let is = self.written();
         let mut before: Vec<_> = old.former.iter().chain([&old.written()]).cloned().collect();
@@ -135,12 +135,12 @@ impl Declaration {
         (is_known || !is.prefix.is_empty()) && before.iter().all(|was| texts_differ(&is, was))
     }
 
-    /// The formats to keep when this declaration takes the place of `old`.
+    /// Returns the formats to keep when this declaration replaces `old`.
     pub(super) fn former_behind(&self, old: &Declaration) -> Vec<Format> {
         let is = self.written();
         let mut former = old.former.clone();
         former.push(old.written());
-        // One that grows has texts that the same one has not when it does not.
+        // A format that grows has texts which the same format without growth has not.
         former.retain(|was| !differs_in_overflow_alone(&is, was) || (was.grows && !is.grows));
         let mut kept: Vec<Format> = Vec::new();
         for format in former {
@@ -152,21 +152,21 @@ impl Declaration {
     }
 }
 
-/// Equal numbers have equal texts in both, if they have any.
+/// Returns true if equal numbers have equal texts in both, where they have any.
 fn differs_in_overflow_alone(a: &Format, b: &Format) -> bool {
     (a.radix, a.pad, &a.prefix) == (b.radix, b.pad, &b.prefix)
 }
 
-/// Whether no text of one can be a text of the other, by their prefixes.
+/// Returns true if no text of one can be a text of the other, by their prefixes.
 fn texts_differ(a: &Format, b: &Format) -> bool {
     let (short, long) = if a.prefix.len() <= b.prefix.len() { (a, b) } else { (b, a) };
     let Some(rest) = long.prefix.strip_prefix(short.prefix.as_str()) else { return true };
-    // Where one begins with the other, what follows must have something that is no digit there.
+    // If one prefix begins with the other, the rest must contain a character that is no digit there.
     let have_equal_lengths = a.grows || b.grows || a.prefix.len() + a.pad as usize == b.prefix.len() + b.pad as usize;
     !rest.is_empty() && (!rest.bytes().all(|byte| short.radix.alphabet().contains(&byte)) || !have_equal_lengths)
 }
 
-/// What a new declaration of a name changes that could make an ID repeat.
+/// A change between two declarations of a name by which an ID could repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum Change {

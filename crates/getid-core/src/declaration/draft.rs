@@ -1,4 +1,4 @@
-//! A declaration while its words are read: all its mistakes are gathered.
+//! Parser of a declaration's words, which collects all mistakes.
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -13,31 +13,31 @@ use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::{KINDS, Kind, Shape};
 use crate::unit::Unit;
 
-/// The epochs there may be, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
+/// The range of epochs, Unix ms: from the year 1 to the year 9999, which RFC 3339 can write.
 const EPOCHS: RangeInclusive<i64> = -62_135_596_800_000..=253_402_300_799_999;
 
-/// How a declaration's `epoch` is read, where it is no number of Unix ms: a time with a zone, as Unix ms. The error
-/// says what was expected.
+/// Parser of an `epoch` that is no number: a time with a zone becomes Unix ms. The error is the sentence about what was
+/// expected.
 pub type EpochParser = fn(&str) -> Result<i64, String>;
 
-/// For the record, whose epochs are numbers.
+/// Rejects every date: epochs in the record are numbers.
 ///
 /// # Errors
 ///
-/// Always.
+/// Fails always.
 pub fn no_dates(_: &str) -> Result<i64, String> {
     Err("must be a number of Unix ms".to_owned())
 }
 
 impl Declaration {
-    /// A declaration from the words behind `generator`, the name first.
+    /// Parses the words behind `generator`, the name first.
     ///
     /// # Errors
     ///
-    /// All that is wrong with them. Of an unknown kind these are the mistakes that are mistakes in every kind.
+    /// Fails with all mistakes. For an unknown kind these are the mistakes that every kind has.
     pub fn parse(words: &[&str], epoch: EpochParser) -> Result<Declaration, Vec<DeclarationError>> {
         let declared = Declaration::read_words(words, epoch, |kind| kind.counter_start);
-        // A record may have such a name from before: it is refused where it is declared.
+        // A record may have such a name from before: it is refused only in a configuration.
         let reserved = words.first().filter(|name| is_reserved_name(name)).map(|&name| name.to_owned());
         let Some(name) = reserved else { return declared };
         let mut errors = declared.err().unwrap_or_default();
@@ -76,11 +76,11 @@ impl Declaration {
         declaration.ok().filter(|_| errors.is_empty()).ok_or(errors)
     }
 
-    /// A declaration as [`Declaration::to_text`] writes it. Without a `counter-start` it begins units at 0, whatever
-    /// its kind: records were written so before kinds had a start of their own.
+    /// Parses a text of [`Declaration::to_text`]. Without a `counter-start` units begin at 0, whatever the kind: older
+    /// records were written before kinds had their own start.
     pub fn from_text(text: &str) -> Option<Declaration> {
         let words: Vec<_> = text.split(' ').collect();
-        // They stand at the end, in pairs. (Elsewhere the word may be a prefix.)
+        // Former formats are at the end, in pairs. (Elsewhere the word may be a prefix.)
         let is_former = |pair: &&[&str]| pair.len() == 2 && pair[0] == FORMERLY;
         let formers = words.rchunks(2).take_while(is_former).count();
         let (words, former) = words.split_at(words.len() - 2 * formers);
@@ -92,7 +92,7 @@ impl Declaration {
     }
 }
 
-/// A declaration while it is read.
+/// A declaration under construction.
 struct Draft {
     kind: &'static Kind,
     epoch_parser: EpochParser,
@@ -101,7 +101,7 @@ struct Draft {
     given: Vec<String>,
     epoch_unix_ms: i64,
     unit: Unit,
-    /// The start of the counter where none is declared; the counter's width may allow less.
+    /// Default start of the counter; the counter's width may limit it.
     counter_start: u64,
     /// Options and values of fields, in the order they were given.
     options: Vec<(String, String)>,
@@ -123,12 +123,12 @@ impl Draft {
         }
     }
 
-    /// Whether its fields are declared, and not those of a preset.
+    /// Returns true if its fields are declared, and not those of a preset.
     fn is_free(&self) -> bool {
         self.kind.fields.is_empty()
     }
 
-    /// Fields (`NAME:BITS`) and options (`NAME value`), in any order.
+    /// Reads fields (`NAME:BITS`) and options (`NAME value`), in any order.
     fn read(&mut self, words: &[&str]) {
         let mut words = words.iter();
         while let Some(&word) = words.next() {
@@ -203,7 +203,7 @@ impl Draft {
         if is_request && is_made { Err(DeclarationError::NotWithRequest { name }) } else { Ok(()) }
     }
 
-    /// Takes an option out.
+    /// Removes and returns an option.
     fn option(&mut self, name: &str) -> Option<String> {
         let at = self.options.iter().position(|(known, _)| known == name)?;
         Some(self.options.remove(at).1)
@@ -222,7 +222,7 @@ impl Draft {
                 self.errors.push(DeclarationError::NoTime);
             }
         } else {
-            // A preset does without a field that is given no bits; without its time it would be another kind.
+            // A preset drops a field of 0 bits. Without its time it would be another kind.
             self.fields.retain(|field| field.bits > 0 || field.role == Role::Time);
         }
         let mut errors = self.errors;
@@ -273,7 +273,7 @@ impl Draft {
         number
     }
 
-    /// `counter-start 0..N`
+    /// Reads the option `counter-start 0..N`.
     fn read_counter_start(&mut self) -> u64 {
         let option = self.option("counter-start");
         let is_counter = |field: &&Field| field.role == Role::Counter && field.bits > 0;
@@ -291,7 +291,8 @@ impl Draft {
         highest.unwrap_or(0)
     }
 
-    /// What is left of the options: values of fields. Says which worker fields were given, and the drawn ones.
+    /// Reads the remaining options, which are values of fields. Returns the worker fields that were set by hand, and
+    /// the drawn values.
     fn read_values(&mut self) -> (BTreeSet<String>, BTreeMap<String, u64>) {
         let (mut by_hand, mut drawn) = (BTreeSet::new(), BTreeMap::new());
         let values = core::mem::take(&mut self.options);
@@ -365,7 +366,7 @@ impl Draft {
     }
 }
 
-/// Digits alone: a sign, which Rust would read, is none.
+/// Parses digits only: a sign, which Rust's parser accepts, is refused.
 fn whole_number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| !text.starts_with('+'))
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a declaration, as sentences.
+//! Mistakes in a declaration, as sentences.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use super::value::{NAME_BYTES_MAX, OPTIONS, RESERVED_NAME, WORDS_MAX};
 use crate::fields::FieldsError;
 use crate::format::{PAD_MAX, PREFIX_BYTES_MAX, Radix};
 
-/// What is wrong with a declaration. `Display` says what was read and what was expected.
+/// A mistake in a declaration. `Display` shows the word that was read and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum DeclarationError {
@@ -44,7 +44,8 @@ pub enum DeclarationError {
 }
 
 impl DeclarationError {
-    /// The option that it is about, `kind` and `layout` (all fields) among them; `None`: the declaration as a whole.
+    /// Returns the option with the mistake, which may be `kind` or `layout` (all fields); `None`: the whole
+    /// declaration.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
             Self::Name { .. } | Self::Reserved { .. } | Self::NoKind | Self::TooLong | Self::Missing { .. } => {
@@ -77,7 +78,7 @@ impl DeclarationError {
 }
 
 impl DeclarationError {
-    /// Whether it is a mistake whatever the kind is.
+    /// Returns true if it is a mistake whatever the kind is.
     pub(super) fn is_of_every_kind(&self) -> bool {
         match self {
             Self::Number { option, .. } => OPTIONS.contains(&option.as_str()),
@@ -97,7 +98,7 @@ impl DeclarationError {
     }
 }
 
-/// How much of a word an error quotes, characters.
+/// Largest part of a word that an error quotes, characters.
 const QUOTED_MAX: usize = 64;
 
 struct Quoted<'a>(&'a str);

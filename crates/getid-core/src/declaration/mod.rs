@@ -1,10 +1,10 @@
-//! What is declared of a named generator: `tweets twitter datacenter 3 epoch 2016-01-01T00:00:00Z format base62`.
+//! Declarations of named generators: `tweets twitter datacenter 3 epoch 2016-01-01T00:00:00Z format base62`.
 //!
-//! The same words are in configuration files, on command lines and in the record, so they are read here, and only here.
-//! All mistakes of a declaration are reported together.
+//! Configuration files, command lines and the record have the same words, so only this module parses them. All mistakes
+//! of a declaration are reported together.
 //!
-//! What may change between two lives is decided here too ([`Declaration::may_replace`]): nothing by which an ID could
-//! be given again.
+//! The module also decides which changes are allowed between two lives ([`Declaration::may_replace`]): none by which an
+//! ID could repeat.
 mod change;
 mod draft;
 mod error;

@@ -1,4 +1,4 @@
-//! The value that a declaration becomes.
+//! The value of a parsed declaration.
 
 use alloc::borrow::ToOwned as _;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -11,33 +11,33 @@ use crate::fields::{Field, FieldLayout, ID_BITS_MAX, INTEGER_BITS_MAX, Role, low
 use crate::format::Format;
 use crate::kind::{Kind, Shape};
 
-/// The most bytes of a generator's name.
+/// Longest name of a generator, bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// The most bytes of a field's name.
+/// Longest name of a field, bytes.
 pub const FIELD_NAME_BYTES_MAX: usize = 32;
 
-/// The most words of a declaration, its name not counted: every field of the widest layout, and a value for each.
+/// Most words of a declaration without its name: every field of the widest layout, and a value for each.
 pub const WORDS_MAX: usize = 4 * ID_BITS_MAX as usize;
 
-/// The options that are no fields.
+/// Names of the options that are not fields.
 pub const OPTIONS: [&str; 7] = ["epoch", "counter-start", "one-server", "format", "pad", "prefix", "overflow"];
 
-/// What the record says of formats in which IDs were written before.
+/// The record's word for a format in which IDs were written before.
 pub(super) const FORMERLY: &str = "formerly";
 
-/// Whose words a declaration is written in.
+/// The document for which a declaration is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
-    /// A record's.
+    /// The record of a server.
     Recorded,
-    /// A configuration's.
+    /// A configuration.
     Declared,
-    /// A fleet's.
+    /// The common record of a fleet.
     Common,
 }
 
-/// A named generator as it is declared; all of it is right.
+/// A valid declaration of a named generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
     pub(super) name: String,
@@ -46,17 +46,18 @@ pub struct Declaration {
     pub(super) format: Option<Format>,
     pub(super) counter_start: u64,
     pub(super) one_server: Option<u32>,
-    /// By name, so that the order in which they were written makes no difference. Neither does it in `drawn`.
+    /// Worker fields whose values were set by hand. Sorted by name, as `drawn` is, so that the written order makes no
+    /// difference.
     pub(super) by_hand: BTreeSet<String>,
-    /// Fields that are drawn once, whose values are known.
+    /// Known values of fields that are drawn once.
     pub(super) drawn: BTreeMap<String, u64>,
-    /// How IDs of this name were written before, each in another way than now.
+    /// Former formats of this name's IDs, each different from the present one.
     pub(super) former: Vec<Format>,
 }
 
 impl Declaration {
-    /// All of it in one line, the same for declarations that mean the same: its fields in full, its epoch in Unix ms,
-    /// drawn values that are known.
+    /// Returns the declaration as one line, equal for declarations with equal meaning: its fields in full, its epoch in
+    /// Unix ms, known drawn values.
     pub fn to_text(&self) -> String {
         let mut text = self.words(Words::Recorded);
         for former in &self.former {
@@ -65,13 +66,14 @@ impl Declaration {
         text
     }
 
-    /// The same as a configuration may say it: without what only the record knows of lives before.
+    /// Returns the declaration for a configuration: [`Declaration::to_text`] without the record's knowledge of earlier
+    /// lives.
     pub fn declared_text(&self) -> String {
         self.words(Words::Declared)
     }
 
-    /// What all servers of a fleet have to say alike: [`Declaration::declared_text`] with a `*` for the value of each
-    /// constant, and without those of drawn fields. They may be a server's own.
+    /// Returns the part that must be equal on all servers of a fleet. It is [`Declaration::declared_text`] with a `*`
+    /// for the value of each constant, and without values of drawn fields. Those may differ by server.
     pub fn common_text(&self) -> String {
         self.words(Words::Common)
     }
@@ -100,7 +102,7 @@ impl Declaration {
                 _ => {}
             }
         }
-        // Left out, it is 0 in a record, and the kind's own in a configuration.
+        // If it is missing, it is 0 in a record, and the kind's default in a configuration.
         let has_own = self.kind.counter_start > 0 && self.layout.counter_bits() > 0;
         if self.counter_start > 0 || (has_own && whose != Words::Recorded) {
             add(format!("counter-start 0..{}", self.counter_start));
@@ -114,98 +116,99 @@ impl Declaration {
         text
     }
 
-    /// What it is called, 1 to 128 bytes.
+    /// Returns the generator's name, 1 to 128 bytes.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its kind.
+    /// Returns the generator's kind.
     pub fn kind(&self) -> &'static Kind {
         self.kind
     }
 
-    /// Its fields.
+    /// Returns the layout of the generator's numbers.
     pub fn layout(&self) -> &FieldLayout {
         &self.layout
     }
 
-    /// The Unix time in ms at which its last tick ends; `None` for a kind without time.
+    /// Returns the Unix time in ms at which its last tick ends; `None` for a kind without time.
     pub fn ends_unix_ms(&self) -> Option<i64> {
         self.layout.has_time().then(|| self.layout.end_unix_ms())
     }
 
-    /// How its numbers are written, if not in the way of its kind.
+    /// Returns the format of its numbers, if it is not the kind's own.
     pub fn format(&self) -> Option<&Format> {
         self.format.as_ref()
     }
 
-    /// A unit that was not borrowed begins at a random value up to this; 0: at 0.
+    /// Returns the highest random start of a unit that was not borrowed; 0: units start at 0.
     pub fn counter_start(&self) -> u64 {
         self.counter_start
     }
 
-    /// The server it belongs to (`one-server`).
+    /// Returns the only server that may give its IDs (`one-server`).
     pub fn one_server(&self) -> Option<u32> {
         self.one_server
     }
 
-    /// Worker fields of its kind whose values were given by hand: servers must differ in them.
+    /// Returns worker fields of its kind whose values were set by hand: servers must differ in them.
     pub fn by_hand(&self) -> &BTreeSet<String> {
         &self.by_hand
     }
 
-    /// How many bits tell its servers apart: the server-id's, and those of worker fields given by hand.
+    /// Returns the number of bits that distinguish its servers: the server-id's, and those of worker fields set by
+    /// hand.
     pub fn server_bits(&self) -> u32 {
         let is_servers = |field: &&Field| field.role == Role::Server || self.by_hand.contains(&field.name);
         self.layout.fields().iter().filter(is_servers).map(|field| field.bits).sum()
     }
 
-    /// Whether several servers with this declaration could give the same ID, were it not `one-server`: it has no
-    /// server-id of `id_range` bits, and nothing in it is random.
+    /// Returns true if several servers with this declaration could give the same ID, apart from `one-server`. Then it
+    /// has no server-id of `id_range` bits, and nothing in it is random.
     pub fn is_same_on_servers(&self, id_range: u32) -> bool {
         if planted(Fault::ServersShareLayout) {
             return false;
         }
-        // What is drawn or noise differs by chance, in kinds that are made for it.
+        // Drawn values and noise differ by chance, in kinds that are made for it.
         self.kind.shape == Shape::Number && self.server_bits() < id_range
     }
 
-    /// Whether its IDs are integers on the wire.
+    /// Returns true if its IDs are integers on the wire.
     pub fn is_integer(&self) -> bool {
         self.kind.shape == Shape::Number && self.format.is_none() && self.layout.bits() <= INTEGER_BITS_MAX
     }
 
-    /// Whether a server's IDs ascend, as numbers. So do texts, if all have one width: those of a text kind, and of a
-    /// format that does not grow.
+    /// Returns true if a server's IDs ascend, as numbers. Texts ascend too if all have one width: those of a text kind,
+    /// and of a format that does not grow.
     pub fn is_ordered(&self) -> bool {
         self.kind.shape.is_ordered()
     }
 
-    /// The fields whose values are drawn once, with the width of each, bits.
+    /// Returns the fields whose values are drawn once, with the width of each, bits.
     pub fn drawn_fields(&self) -> impl Iterator<Item = (&str, u32)> {
         let is_drawn = |field: &&Field| field.role == Role::Drawn;
         self.layout.fields().iter().filter(is_drawn).map(|field| (field.name.as_str(), field.bits))
     }
 
-    /// The value of a drawn field, if it is known.
+    /// Returns the value of a drawn field, if it is known.
     pub fn drawn_value(&self, name: &str) -> Option<u64> {
         self.drawn.get(name).copied()
     }
 
-    /// Gives each drawn field whose value is not known one from `draw`, which is told name and width.
+    /// Sets each drawn field without a value by `draw`, which receives name and width.
     pub fn draw_missing(&mut self, mut draw: impl FnMut(&str, u32) -> u64) {
         let missing: Vec<_> = self.drawn_fields().map(|(name, bits)| (name.to_owned(), bits)).collect();
         for (name, bits) in missing {
             if self.drawn_value(&name).is_none() {
                 let value = draw(&name, bits) & low_bits_64(bits);
-                // A node that is not a network card's says so by this bit (RFC 9562, section 6.10).
+                // This bit marks a node that is not a network card's address (RFC 9562, section 6.10).
                 let value = if name == "node" { value | 1 << 40 } else { value };
                 self.drawn.insert(name, value);
             }
         }
     }
 
-    /// Takes over what lives before have settled: drawn values that are not given, and how IDs were written.
+    /// Takes over the settled values of earlier lives: drawn values that are not set, and former formats.
     pub fn keep_drawn(&mut self, old: &Declaration) {
         let kept: Vec<_> =
             self.drawn_fields().filter_map(|(name, _)| Some((name.to_owned(), old.drawn_value(name)?))).collect();
@@ -217,7 +220,7 @@ impl Declaration {
         self.former = self.former_behind(old);
     }
 
-    /// Appends the ID of a number as text; false, and nothing is appended, when its format refuses it.
+    /// Appends the ID of a number as text. Returns false, and appends nothing, if the format refuses the number.
     #[must_use]
     pub fn write(&self, number: u128, out: &mut Vec<u8>) -> bool {
         if let Some(format) = &self.format {
@@ -227,7 +230,7 @@ impl Declaration {
         true
     }
 
-    /// The number of an ID; `None` for what this generator does not write.
+    /// Parses an ID; `None` for texts that this generator does not write.
     pub fn read(&self, id: &str) -> Option<u128> {
         let number = match &self.format {
             Some(format) => format.read(id),
@@ -236,24 +239,24 @@ impl Declaration {
         number.filter(|&number| number <= low_bits(self.layout.bits()))
     }
 
-    /// The most bytes of an ID as text.
+    /// Returns the longest text of an ID, bytes.
     pub fn id_bytes_max(&self) -> usize {
         let bits = self.layout.bits();
         self.format.as_ref().map_or_else(|| self.kind.shape.bytes_max(bits), |format| format.bytes_max(bits))
     }
 }
 
-/// Whether a path of the HTTP port means another thing by this name: `-` is the unnamed generator there, and clients
-/// and proxies take `.` and `..` out of a path. No new generator, sequence or worker pool may have it.
+/// Returns true if a path of the HTTP port has another meaning with this name. There `-` is the unnamed generator, and
+/// clients and proxies remove `.` and `..` from a path. No new generator, sequence or worker pool may have it.
 pub fn is_reserved_name(name: &str) -> bool {
     matches!(name, "-" | "." | "..")
 }
 
-/// What stands behind a name that is [reserved](is_reserved_name), in sentences.
+/// End of a sentence whose subject is a [reserved](is_reserved_name) name.
 pub const RESERVED_NAME: &str =
     "means another thing in a path of the HTTP port, as do - and . and .. alone: take another name";
 
-/// Whether `name` may be a generator's: 1 to 128 bytes of `A-Z a-z 0-9 _ . : -`.
+/// Returns true if `name` is valid for a generator: 1 to 128 bytes of `A-Z a-z 0-9 _ . : -`.
 pub fn is_name(name: &str) -> bool {
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
     is_in_range && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte))

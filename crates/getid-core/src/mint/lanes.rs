@@ -1,4 +1,4 @@
-//! Draws by a lane: when the mint allows one, what it may give, and what became of it. See [`crate::lane`].
+//! Draws on a lane: when the mint allows one, its bounds, and its results. See [`crate::lane`].
 
 use super::Mint;
 use crate::checks::{Fault, planted, planted_but_of_lanes};
@@ -6,12 +6,11 @@ use crate::lane::{LANE_NS_MAX, Lane, Position};
 use crate::time::{Slot, Tick};
 
 impl Mint {
-    /// What draws may go by without the lock from now on, and from where; `None`: by nothing, because something is
-    /// special. The caller says [`Mint::follow_lane`] before it uses the mint again for anything but lines.
+    /// Returns the lane for draws without the lock, and its position; `None`: all draws take the lock. The caller must
+    /// call [`Mint::follow_lane`] before it uses the mint again for anything but lines.
     ///
-    /// Nothing is special when an ID was given in this life, R is a straight line, the disk has heard of every
-    /// watermark that was lowered, and there is room below the watermark. What is lower than at the last lane makes the
-    /// position move by a slot.
+    /// A lane needs a given ID in this life, R as a straight line, a durable watermark after each lowering, and room
+    /// below the watermark. If a bound is lower than at the last lane, the position moves by a slot.
     pub fn lane(&mut self) -> Option<(Position, Lane)> {
         let shard_bits = self.layout.shard_bits();
         let random_bits = self.layout.random_bits();
@@ -30,8 +29,9 @@ impl Mint {
         let position = Position::open(self.slots.next(), self.slots.count(), random_bits)?;
         let held_until_ns = if planted(Fault::LaneOutlivesItsHold) { u64::MAX } else { self.held_until_ns };
         let seen_boot_ns = self.clock.seen_boot_ns();
-        // Who passes where a save is due goes by the lock, and says so once. It is a hint: where the lane is opened
-        // past that place by somebody else, nobody says so, and the keeper asks after its next sample all the same.
+        // A draw that passes the point where a save is due takes the lock, and reports it once. It is a hint: if
+        // another draw opens the lane past that point, no draw reports it, but the keeper checks after its next sample
+        // anyway.
         let is_passed = self.is_save_due() || planted(Fault::LaneIgnoresSaveFrom);
         let below = if is_passed { gate } else { gate.min(self.save_from) };
         let lane = Lane {
@@ -47,15 +47,15 @@ impl Mint {
         Some((position, lane))
     }
 
-    /// The lane of [`Mint::lane`] was closed at `position`, and `boot_ns` was read after that. `given`: what lanes
-    /// gave in this life, as far as it is counted; `ahead`: the largest of [`LaneDraw`](crate::LaneDraw).
+    /// Brings the mint up to date after the lane of [`Mint::lane`] was closed at `position`; `boot_ns` was read after
+    /// that. `given`: IDs counted on lanes in this life; `ahead`: the largest of [`LaneDraw`](crate::LaneDraw).
     pub fn follow_lane(&mut self, position: Position, boot_ns: u64, given: u64, ahead: u64) {
         let random_bits = self.layout.random_bits();
         let given = if planted(Fault::LaneIsNotCounted) { 0 } else { given };
         self.slots.follow_lane(position.next(random_bits), position.count(random_bits), 1 << random_bits, given);
-        // No draw by the lane has read a later time: R goes on from here.
+        // No draw on the lane has read a later time: R continues from here.
         self.clock.advance(boot_ns);
-        // The last slot's tick.
+        // The distance of the last slot's tick.
         let borrow_ms = (ahead >> random_bits).saturating_sub(1) >> self.layout.shard_bits();
         self.highest_borrow_ms = self.highest_borrow_ms.max(borrow_ms);
         debug_assert!(

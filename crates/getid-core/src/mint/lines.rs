@@ -1,7 +1,7 @@
-//! What the mint remembers of the lines of named generators.
+//! The mint's data about the lines of named generators.
 //!
-//! A line has a place for life: nothing is ever taken out. A generator that was removed and comes back with the same
-//! declaration is the same line, and goes on behind itself.
+//! A line has a place for the whole life: none is ever removed. A generator that was removed and returns with the same
+//! declaration is the same line, and continues behind its old position.
 //!
 //! Invariant: every unit given begins before `position`, and `position <= watermark`.
 
@@ -11,24 +11,24 @@ use crate::checks::{Fault, planted};
 use crate::line::Line;
 use crate::time::Tick;
 
-/// A save is not due for a line's sake.
+/// No save is due because of a line.
 const NEVER: Tick = Tick(u64::MAX);
 
 /// All lines of a life.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     pub(super) all: Vec<Line>,
-    /// How many of them the disk holds the declaration of: the first ones.
+    /// Number of lines whose declaration the disk has: the first ones.
     declared: usize,
-    /// How many the save in flight does, or the last one did.
+    /// Number of lines in the save in flight, or in the last one.
     saving: usize,
     /// IDs given in this life.
     issued: u64,
     /// The first ms after the beginning of every unit that was given.
     position: Tick,
-    /// When the unit begins that a draw needs and the watermark does not allow; until the next save is wanted.
+    /// Beginning of the unit that a draw needs and the watermark does not allow; until the next save is wanted.
     wanted: Tick,
-    /// A draw that comes this far makes a save due.
+    /// Position from which on a draw makes a save due.
     due_from: Tick,
 }
 
@@ -59,7 +59,7 @@ impl Lines {
         if planted(Fault::LineWantsNothing) { Tick(0) } else { self.wanted }
     }
 
-    /// Whether there is a line that no save holds yet.
+    /// Returns true if there is a line that no save holds yet.
     pub(super) fn undeclared(&self) -> bool {
         self.declared < self.all.len()
     }
@@ -84,14 +84,14 @@ impl Lines {
         self.declared = if planted(Fault::EarlierSaveDeclares) { self.all.len() } else { self.saving };
     }
 
-    /// At a claim that was retaken.
+    /// Moves all lines up after a claim was retaken.
     pub(super) fn skip_to(&mut self, position: Tick) {
         if !planted(Fault::RetakeForgetsLines) {
             self.all.iter_mut().for_each(|line| line.skip_to(position));
         }
     }
 
-    /// How many the save in flight holds the declaration of, or the last one did: the first ones.
+    /// Returns the number of lines in the save in flight, or in the last one: the first ones.
     pub(super) fn in_save(&self) -> usize {
         self.saving
     }
@@ -101,7 +101,7 @@ impl Lines {
         line < self.declared || planted(Fault::LineBeforeDeclared)
     }
 
-    /// `n` IDs were given, in units that all begin before `position`. Says whether a save is due.
+    /// Records that `n` IDs were given, in units that all begin before `position`. Returns whether a save is due.
     #[inline]
     pub(super) fn note_given(&mut self, position: Tick, n: u32) -> bool {
         self.issued += u64::from(n);
@@ -109,14 +109,14 @@ impl Lines {
         position >= self.due_from
     }
 
-    /// The next save is to bring the watermark past `needed`: with a long unit that is further ahead than the lead.
-    /// Says whether a save is due.
+    /// Requests that the next save brings the watermark past `needed`, which with a long unit is further ahead than the
+    /// lead. Returns whether a save is due.
     pub(super) fn want(&mut self, needed: Tick) -> bool {
         self.wanted = self.wanted.max(needed);
         needed >= self.due_from
     }
 
-    /// No ID was given yet: all begin at `position`.
+    /// Restarts all lines at `position`, before the first ID.
     pub(super) fn restart(&mut self, position: Tick) {
         self.wanted = Tick(0);
         self.all.iter_mut().for_each(|line| line.start_at(position));

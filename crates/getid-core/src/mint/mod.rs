@@ -1,26 +1,25 @@
 //! The mint: slots, reference clock, borrow limit and watermark in one value, so that one lock holds it all.
 //!
-//! It answers which IDs may be given now, by two rules, which are checked when a draw asks and never on a timer:
+//! It decides which IDs may be given now, by two rules. They are checked at each draw and never on a timer:
 //!
 //! - A tick is given only if it is < the watermark on disk ([`crate::watermark`]) and < R + B.
-//! - Every life starts at P = max(watermark found, R + B), with a record or without one. Nothing that was given with
-//!   this server-id by a right clock lies past R + B: not by the life that crashed, nor in another folder, under
-//!   `id-state none`, or on a disk that was rolled back since. That B is the larger of the record's and the configured
-//!   one, and it is the limit too until R and the configured one have passed where the life began: a start costs no
-//!   wait.
+//! - Every life starts at P = max(watermark found, R + B), with a record or without one. No ID of this server-id by a
+//!   right clock lies past R + B: not from the life that crashed, nor from another folder, under `id-state none`, or on
+//!   a disk that was rolled back since. That B is the larger of the record's and the configured one. It is also the
+//!   limit until R and the configured one have passed the life's start: so a start costs no wait.
 //!
-//! Both rules hold for the lines of named generators too ([`crate::line`]): a unit is given if its beginning is. So no
-//! unit that begins past R + B is given, however long it is. A line whose unit is a second may wait for up to a second
-//! after a start, as the unnamed generator may wait for a ms.
+//! Both rules hold for the lines of named generators too ([`crate::line`]): a unit may be given if its beginning may.
+//! So no unit that begins past R + B is given, however long it is. A line whose unit is a second may wait for up to a
+//! second after a start, as the unnamed generator may wait for a ms.
 //!
-//! Invariants, at every instant and whatever a save in flight comes to:
+//! Invariants, at every instant and whatever the outcome of a save in flight:
 //!
 //! ```text
 //! issued tick < watermark <= every watermark the disk may hold, and so is the beginning of every unit issued
 //! B in force <= every B the disk may hold
 //! ```
 //!
-//! What is not here: waiting, waking, log lines and the disk. The mint says what it wants and is told what happened.
+//! The module does no waiting, waking, logging or disk access. Methods return what to do, and others take the outcome.
 
 mod lanes;
 mod lines;
@@ -47,16 +46,16 @@ use crate::time::{Slot, Tick};
 use crate::watermark::{Progress, SAVE_SLACK_MS, Watermark};
 use lines::Lines;
 
-/// At the borrow limit, a draw is to come again when this much of it can be had at once, ms: not for every slot.
+/// Slots for which a draw at the borrow limit waits at once, in ms of slots: it is not woken for every slot.
 const WAIT_MS_MAX: u64 = 10;
 
-/// A wait is not shorter than this, ns: timers have whole ms.
+/// Shortest wait, ns: timers have whole ms.
 const WAIT_NS_MIN: u64 = 1_000_000;
 
-/// A wait is not longer than this, ns: R may be pulled ahead meanwhile.
+/// Longest wait, ns: R may be pulled ahead meanwhile.
 const WAIT_NS_MAX: u64 = 1_000_000_000;
 
-/// Everything that moves.
+/// All state that changes with draws, saves and time.
 #[derive(Clone, Debug)]
 pub struct Mint {
     layout: Layout,
@@ -65,45 +64,45 @@ pub struct Mint {
     lines: Lines,
     clock: ReferenceClock,
     watermark: Watermark,
-    /// What the last life left, and what was found when a claim was retaken: the later of each.
+    /// The later of the last life's point and of the points found when a claim was retaken.
     found: SavePoint,
     start: Start,
     /// The B in force, ms.
     max_borrow_ms: u64,
-    /// The B that is in force as soon as the disk holds it, ms.
+    /// The B that comes into force as soon as the disk holds it, ms.
     wanted_borrow_ms: u64,
-    /// The largest B that was configured in this life, from its first ID on, ms.
+    /// Largest B that was configured in this life, from its first ID on, ms.
     highest_borrow_limit_ms: u64,
-    /// The largest reservation, B/2 worth.
+    /// Largest reservation: half of B.
     piece_max: u32,
-    /// The watermark, or 0 while no IDs may be given: the one bound that a draw looks at beside R + B.
+    /// The watermark, or 0 while no IDs may be given: the only bound of a draw beside R + B.
     gate: Tick,
-    /// The boot time until which the claim allows IDs, ns, exclusive: `u64::MAX` for one that does not end by silence.
+    /// Boot time until which the claim allows IDs, ns, exclusive: `u64::MAX` for a claim that does not end by silence.
     held_until_ns: u64,
     hold: Option<HoldWatch>,
-    /// A draw past this slot makes a save due.
+    /// Slot past which a draw makes a save due.
     save_from: Slot,
     closed: bool,
     /// The bounds of the last lane.
     opened: Opened,
     highest_borrow_ms: u64,
     refusals: u64,
-    /// How often R was given by [`Mint::give_reference`].
+    /// Number of calls of [`Mint::give_reference`] that returned R.
     references: u64,
 }
 
-/// Where a life began, or went on after its claim was retaken.
+/// Where a life began, or continued after its claim was retaken.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     position: Tick,
-    /// The B it began by, ms: the larger of the record's and the configured one.
+    /// The B at that time, ms: the larger of the record's and the configured one.
     max_borrow_ms: u64,
-    /// What another server may still give past R + B, ms.
+    /// How far another server may still give IDs past R + B, ms.
     slack_ms: u64,
 }
 
 impl Mint {
-    /// A mint that starts by what the last life left, if anything.
+    /// Creates a mint that starts from the last life's point, if there is one.
     ///
     /// It gives no ID before a first save has succeeded: [`Mint::wanted_save`] wants one at once.
     pub fn new(layout: Layout, limits: Limits, found: Option<SavePoint>, reading: Reading) -> Mint {
@@ -146,17 +145,17 @@ impl Mint {
         mint
     }
 
-    /// Up to `n` consecutive slots, ascending; fewer where a bound cuts them, never none.
+    /// Reserves up to `n` consecutive slots, ascending; fewer if a bound cuts them, never none.
     ///
-    /// `begun`: these are the rest of a draw that was cut. Where order matters, draw the rest before anything else.
+    /// `begun`: whether they are the rest of a draw that was cut. To keep the order, draw the rest before anything
+    /// else.
     ///
-    /// Under [`BorrowPolicy::Error`], a draw of no more than B/2 holds is given as a whole or refused as a whole as far
-    /// as the borrow limit goes; a larger one is refused when its first B/2 can't be had, and once begun it waits,
-    /// or no such draw could ever be served.
+    /// Under [`BorrowPolicy::Error`], the borrow limit gives or refuses a draw of up to B/2 as a whole. A larger one is
+    /// refused if its first B/2 can't be had; once begun it waits, or no such draw could ever be served.
     ///
     /// # Errors
     ///
-    /// [`Blocked`], and no slot is used.
+    /// Fails with [`Blocked`], and no slot is used.
     #[inline]
     pub fn draw(&mut self, boot_ns: u64, n: u32, begun: bool) -> Result<Reservation, Blocked> {
         let now = self.clock.advance(boot_ns);
@@ -169,13 +168,13 @@ impl Mint {
         self.draw_near_a_bound(now, n, begun)
     }
 
-    /// The exclusive bound of a draw at `now`.
+    /// Returns the exclusive bound of a draw at `now`.
     #[inline]
     fn ceiling(&self, now: Tick) -> Tick {
         if planted(Fault::NoBorrowLimit) {
             return self.gate;
         }
-        // On the issuing path and never on a timer: a process that was stopped finds out here.
+        // Checked at each draw and never on a timer: here a process that was stopped notices the end of its hold.
         if self.clock.seen_boot_ns() >= self.held_until_ns && !planted(Fault::GivesPastItsHold) {
             return Tick(0);
         }
@@ -188,7 +187,7 @@ impl Mint {
         let last = Slot(reservation.first.0 + u64::from(reservation.len) - 1);
         let borrow_ms = last.tick(shard_bits).ms_since(now);
         self.highest_borrow_ms = self.highest_borrow_ms.max(borrow_ms);
-        // Tests that plant a fault want to see it from outside.
+        // With a planted fault the test must see the violation from outside.
         debug_assert!(any_planted() || last.tick(shard_bits) < self.watermark.lowest(), "issued tick < watermark");
     }
 
@@ -198,22 +197,22 @@ impl Mint {
         let available = self.available(now, n, begun).inspect_err(|blocked| {
             self.refusals += u64::from(matches!(blocked, Blocked::Refused(_)));
         })?;
-        // They are there: `available` has looked.
+        // There is room: `available` has checked it.
         let reservation = self.slots.reserve(now, available, self.ceiling(now)).ok_or(Blocked::Watermark)?;
         self.note_borrow(now, reservation);
         Ok(reservation)
     }
 
-    /// Whether a draw of one ID would be served, without drawing.
+    /// Checks whether a draw of one ID would be served, without drawing.
     ///
     /// # Errors
     ///
-    /// As [`Mint::draw`].
+    /// Fails as [`Mint::draw`] does.
     pub fn can_draw(&self, boot_ns: u64) -> Result<(), Blocked> {
         self.available(self.clock.at(boot_ns), 1, false).map(drop)
     }
 
-    /// How many slots a draw of `n` at `now` would get, at least one, or why none. The one place that decides it.
+    /// Returns how many slots a draw of `n` at `now` would get, at least one. This is the only place that decides it.
     fn available(&self, now: Tick, n: u32, begun: bool) -> Result<u32, Blocked> {
         self.check_open()?;
         if u64::from(n) > self.slots.room(now, Tick::END) {
@@ -236,7 +235,7 @@ impl Mint {
         }
     }
 
-    /// Whether anybody gets IDs at all.
+    /// Checks that IDs may be given at all.
     fn check_open(&self) -> Result<(), Blocked> {
         let fault = self.clock.fault().map(Refusal::Clock);
         let claim_lost = || self.watermark.claim_refusal().cloned();
@@ -244,7 +243,7 @@ impl Mint {
         refusal.map_or(Ok(()), |refusal| Err(Blocked::Refused(refusal)))
     }
 
-    /// The boot time at which `n` slots, or a few ms worth of them, fit below the borrow limit.
+    /// Returns the boot time at which `n` slots, or a few ms worth of them, fit below the borrow limit.
     fn time_for(&self, now: Tick, n: u32) -> u64 {
         let shard_bits = self.layout.shard_bits();
         let sensible = u64::from(n).min(WAIT_MS_MAX.min(self.max_borrow_ms) << shard_bits);
@@ -252,24 +251,24 @@ impl Mint {
         self.boot_ns_below(Tick(last.0 + 1))
     }
 
-    /// The boot time at which R + B will be at `limit`, as far as a wait may be long.
+    /// Returns the boot time at which R + B will be at `limit`, clamped to the range of waits.
     fn boot_ns_below(&self, limit: Tick) -> u64 {
         let reference = Tick(limit.0.saturating_sub(self.max_borrow_ms));
         let seen = self.clock.seen_boot_ns();
         self.clock.boot_ns_at(reference).clamp(seen.saturating_add(WAIT_NS_MIN), seen.saturating_add(WAIT_NS_MAX))
     }
 
-    /// How long until the first free slot lies within the borrow limit, ms; 0: it does.
+    /// Returns the time until the first free slot is within the borrow limit, ms; 0: it is.
     pub fn late_ms(&self, boot_ns: u64) -> u64 {
         self.slots.ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
     }
 
-    /// R, for what is given by it and is no ID of a generator here: a serial number, which shows it, or any value of a
-    /// sequence. That counts as an ID: R does not go back from here on, the record keeps it, and so does the last act.
+    /// Returns R for a serial number, or for a value of a sequence: neither is an ID of a generator here. The call
+    /// counts as an ID: from here on R does not go back, and the record and the last act keep it.
     ///
     /// # Errors
     ///
-    /// The clock is absurd, and nothing has changed.
+    /// Fails if the clock is out of all bounds; then nothing has changed.
     pub fn give_reference(&mut self, boot_ns: u64) -> Result<Tick, Refusal> {
         if let Some(fault) = self.clock.fault() {
             return Err(Refusal::Clock(fault));
@@ -278,12 +277,12 @@ impl Mint {
         Ok(self.clock.advance(boot_ns))
     }
 
-    /// IDs that the unnamed generator gave in this life.
+    /// Returns the number of IDs that the unnamed generator gave in this life.
     pub fn ids_issued(&self) -> u64 {
         self.slots.given()
     }
 
-    /// Takes a reading of the clocks, about ten times a second, and says what to log.
+    /// Takes a reading of the clocks, about ten times a second, and returns events for the log.
     pub fn sample(&mut self, reading: Reading) -> Vec<ClockEvent> {
         let fresh = self.is_fresh();
         let events = self.clock.sample(reading, !fresh);
@@ -299,7 +298,7 @@ impl Mint {
         events
     }
 
-    /// No ID given yet: the position is what a start at the clock as it is now known would make it.
+    /// Before the first ID: sets the position to that of a start by the clock as it is now.
     fn start_again(&mut self) {
         let others = if planted(Fault::StartsAtWatermark) && !self.found.is_nothing() {
             Tick(0)
@@ -314,8 +313,8 @@ impl Mint {
         self.lines.restart(self.start_of_line());
     }
 
-    /// Which B is in force: the configured one once R and it have passed where this life began, and no larger one than
-    /// the disk holds, or a life that finds that record might begin below what this one has given.
+    /// Sets the B in force: the configured one once R plus it has passed the life's start. It is never larger than the
+    /// disk holds, or a life that finds that record might begin below IDs of this one.
     fn set_borrow(&mut self) {
         let configured = self.limits.max_borrow_ms;
         self.wanted_borrow_ms = if self.is_past_start() || planted(Fault::LimitDropsAtStart) {
@@ -343,8 +342,8 @@ impl Mint {
         self.clock.at(0).plus_ms(self.limits.max_borrow_ms) >= self.start.position
     }
 
-    /// The B that a save now would store: at least every B that this life gave IDs by, and large enough that R + B lies
-    /// past everything that was given before this life.
+    /// Returns the B for a save now. It is at least every B by which this life gave IDs, and so large that R + B is
+    /// past all IDs of earlier lives.
     fn borrow_to_store(&self, now: Tick) -> u64 {
         if planted(Fault::StoresConfiguredBorrow) {
             return self.limits.max_borrow_ms;
@@ -357,17 +356,17 @@ impl Mint {
         self.highest_borrow_limit_ms.max(inherited)
     }
 
-    /// P, of all: the first tick without an ID.
+    /// Returns P of all generators: the first tick without an ID.
     fn position(&self) -> Tick {
         self.slots.position().max(self.lines.position())
     }
 
-    /// What all have given in this life, by which a save is worth more.
+    /// Returns the number of IDs of all generators in this life, which make a save worth more.
     fn issued(&self) -> u64 {
         self.slots.given() + self.lines.issued() + self.references
     }
 
-    /// What the watermark's policy looks at.
+    /// Returns the input of the watermark's policy.
     fn progress(&self, now: Tick) -> Progress {
         Progress {
             now,
@@ -379,14 +378,15 @@ impl Mint {
         }
     }
 
-    /// The point to save now, if one is wanted. The caller saves it and reports the outcome by [`Mint::saved`],
-    /// [`Mint::save_failed`], [`Mint::claim_lost`] or [`Mint::claim_retaken`]; until then no other is wanted.
+    /// Returns the point to save now, if a save is wanted. The caller saves it and reports the outcome by
+    /// [`Mint::saved`], [`Mint::save_failed`], [`Mint::claim_lost`] or [`Mint::claim_retaken`]; until then no other
+    /// save is wanted.
     pub fn wanted_save(&mut self, boot_ns: u64) -> Option<SavePoint> {
         self.save_wanted(boot_ns, false)
     }
 
-    /// The same where the claim is kept by saves at regular times, and one of them is due: `None` while a save is under
-    /// way, the clock is absurd, or after [`Mint::close`].
+    /// Returns the point to save for a claim that is kept by regular saves, when one is due. `None` while a save is
+    /// under way, if the clock is out of all bounds, or after [`Mint::close`].
     pub fn wanted_beat(&mut self, boot_ns: u64) -> Option<SavePoint> {
         self.save_wanted(boot_ns, true)
     }
@@ -409,8 +409,8 @@ impl Mint {
         Some(point)
     }
 
-    /// A hint after a draw, one comparison: whether to ask [`Mint::wanted_save`] now rather than at the next sample.
-    /// True until it is asked, once per sample at most.
+    /// Returns true if [`Mint::wanted_save`] should be called now rather than at the next sample: a hint after a draw,
+    /// of one comparison. True until that call, once per sample at most.
     #[inline]
     pub fn is_save_due(&self) -> bool {
         self.slots.next() >= self.save_from
@@ -422,7 +422,7 @@ impl Mint {
         self.lines.set_due_from(from);
     }
 
-    /// A save has succeeded.
+    /// Records that a save has succeeded.
     pub fn saved(&mut self, point: SavePoint) {
         self.watermark.saved(point);
         self.lines.saved();
@@ -431,66 +431,67 @@ impl Mint {
         self.set_save_from();
     }
 
-    /// A save has failed with this text; the disk may hold the old point or the new one. IDs go on up to the watermark,
-    /// then draws are refused with this text until a save succeeds.
+    /// Records that a save has failed with this text; the disk may hold the old point or the new one. IDs continue up
+    /// to the watermark, then draws are refused with this text until a save succeeds.
     pub fn save_failed(&mut self, error: Arc<str>) {
         self.watermark.failed(error);
         self.set_gate();
     }
 
-    /// Lock or folder are no longer ours: no IDs until a later save succeeds. Ends a save in flight.
+    /// Records that lock or folder belong to another process: no IDs until a later save succeeds. Ends a save in
+    /// flight.
     pub fn claim_lost(&mut self, text: Arc<str>) {
         self.watermark.claim_lost(Refusal::ClaimLost(text));
         self.set_gate();
     }
 
-    /// Another server has the claim, or nobody has it yet, and this one waits for it: no IDs until it was taken
-    /// ([`Mint::claim_taken`]) and a save has succeeded. Ends a save in flight.
+    /// Records that this server waits for its claim, which another server has or no server has yet. There are no IDs
+    /// until it is taken ([`Mint::claim_taken`]) and a save has succeeded. Ends a save in flight.
     pub fn stand_by(&mut self, text: Arc<str>) {
         self.watermark.claim_lost(Refusal::Standby(text));
         self.set_gate();
     }
 
-    /// Why this server, as a standby, gives nothing at all: not even IDs that no watermark has to hold for.
+    /// Returns why this server, as a standby, gives nothing at all: not even IDs without a watermark.
     pub fn standby(&self) -> Option<&Refusal> {
         self.watermark.claim_refusal().filter(|refusal| matches!(refusal, Refusal::Standby(_)))
     }
 
-    /// A beat was acknowledged: IDs may be given until this hold ends. Without a call they may be for ever, as with a
-    /// claim that does not end by silence.
+    /// Records an acknowledged beat: IDs may be given until this hold ends. Without a call they may be given for ever,
+    /// as with a claim that does not end by silence.
     pub fn held(&mut self, hold: Hold, now: Clocks) {
         self.hold = Some(HoldWatch::new(hold));
         self.watch_hold(now);
     }
 
-    /// Looks at the clocks, about ten times a second: one that went further than the one that draws are made by ends
-    /// the hold sooner, and one that went back at once.
+    /// Reads the clocks, about ten times a second. A clock that is faster than the one of the draws ends the hold
+    /// sooner, and one that went back ends it at once.
     pub fn watch_hold(&mut self, now: Clocks) {
         if let Some(hold) = &mut self.hold {
             self.held_until_ns = hold.until_boot_ns(now);
         }
     }
 
-    /// How long IDs may be given if no other beat is acknowledged, ms; `None`: for ever.
+    /// Returns how long IDs may be given without another acknowledged beat, ms; `None`: for ever.
     pub fn held_for_ms(&self, boot_ns: u64) -> Option<u64> {
         self.hold?;
         Some(self.held_until_ns.saturating_sub(self.clock.seen_boot_ns().max(boot_ns)) / 1_000_000)
     }
 
-    /// The claim was lost and has been taken again, with `found` on the disk. Ends a save in flight.
+    /// Records that the claim was lost and taken again, with `found` on the disk. Ends a save in flight.
     ///
-    /// Another server may have given IDs in between, so the mint goes on as at a start: R is at least the one found,
-    /// and P at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that does not know yet that it
-    /// has lost its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
+    /// Another server may have given IDs in between, so the mint continues as at a start. R is at least the one found,
+    /// and P at least max(watermark found, R + B + 200 ms). The 200 ms are for a server that has not noticed yet that
+    /// it has lost its folder: it may give IDs up to its watermark. No IDs until a save has succeeded.
     pub fn claim_retaken(&mut self, boot_ns: u64, found: Option<SavePoint>, text: Arc<str>) {
         self.begin_again(boot_ns, found, SAVE_SLACK_MS, Refusal::ClaimLost(text));
     }
 
-    /// A standby has taken its claim, with `found` in the claim store, and goes on as [`Mint::claim_retaken`] says.
+    /// Records that a standby has taken its claim, with `found` in the claim store. It continues as after
+    /// [`Mint::claim_retaken`].
     ///
-    /// `is_watched`: what was found was written while this server looked on, so it is not of a store that has gone
-    /// back. Nobody gives IDs past it then, and P is at least max(watermark found, R + B) alone: the first ID need not
-    /// wait.
+    /// `is_watched`: what was found was written while this server watched, so the store has not gone back. Then no
+    /// server gives IDs past it, and P is at least max(watermark found, R + B) alone: the first ID need not wait.
     pub fn claim_taken(&mut self, boot_ns: u64, found: Option<SavePoint>, is_watched: bool, text: Arc<str>) {
         let slack_ms = if is_watched { 0 } else { SAVE_SLACK_MS };
         self.begin_again(boot_ns, found, slack_ms, Refusal::Standby(text));
@@ -504,7 +505,7 @@ impl Mint {
         self.start.max_borrow_ms = own_ms.max(recorded_ms);
         self.start.slack_ms = if planted(Fault::RetakeWithoutSlack) { 0 } else { slack_ms };
         self.watermark.claim_retaken(found.watermark, why);
-        // A correction of the clock before the first ID goes below neither record.
+        // A correction of the clock before the first ID stays above both records.
         self.found = self.found.later(found);
         if self.is_fresh() {
             saw(Rare::RetakenFresh);
@@ -523,14 +524,15 @@ impl Mint {
         self.set_gate();
     }
 
-    /// Closes for good, and says what to store as the last act.
+    /// Closes the mint permanently, and returns the point to store as the last act.
     ///
-    /// That is P itself, the first tick without an ID. After a life that gave none it is what was found, so that a
-    /// clock that was wrong at the start leaves no trace; a life that found no record stores [`SavePoint::NOTHING`].
-    /// Only the last act may do so: after a kill nobody knows whether an ID was given since a save.
+    /// That is P itself, the first tick without an ID. After a life without IDs it is the point that was found, so that
+    /// a clock that was wrong at the start leaves no trace. A life that found no record stores [`SavePoint::NOTHING`].
+    /// Only the last act may do so: after a kill it is unknown whether an ID was given since a save.
     ///
-    /// `None` when nothing may be written: the clock is absurd, or no save was ever wanted and the disk is as it was. A
-    /// save in flight must have ended before the point is stored. It may be lower than the watermark on disk.
+    /// Returns `None` if nothing may be written: the clock is out of all bounds, or no save was ever wanted and the
+    /// disk is as it was. A save in flight must have ended before the point is stored. The point may be lower than the
+    /// watermark on disk.
     pub fn close(&mut self) -> Option<SavePoint> {
         let reference = self.clock.at(0);
         self.closed = true;
@@ -548,7 +550,7 @@ impl Mint {
         Some(SavePoint { watermark, reference, max_borrow_ms })
     }
 
-    /// Whether this life has given no ID, of any generator, and nothing else by R.
+    /// Returns true if this life has given no ID, of any generator, and nothing else by R.
     fn is_fresh(&self) -> bool {
         self.slots.given() == 0 && (self.lines.issued() == 0 || planted(Fault::LinesAreFresh)) && self.references == 0
     }
@@ -559,44 +561,44 @@ impl Mint {
         self.gate = if open { self.watermark.gate() } else { Tick(0) };
     }
 
-    /// Changes limits while running, for draws and saves to come. A lower borrow limit makes draws wait until time has
-    /// caught up; the watermark stays where it is, and P below it. A higher one is in force once the disk holds it.
-    /// Where this life began does not change, before its first ID or after.
+    /// Changes limits while running, for later draws and saves. A lower borrow limit makes draws wait until time has
+    /// caught up; the watermark stays, with P below it. A higher one is in force once the disk holds it. The start of
+    /// this life does not change, before its first ID or after.
     ///
-    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only if the next life will find a record that says
-    /// so, which the caller must know: without one it begins at R + B as configured, below what this one may have
-    /// given.
+    /// A borrow limit above [`Mint::start_max_borrow_ms`] is sound only if the next life will find a record with it;
+    /// the caller must ensure that. Without a record that life begins at R + B as configured, below IDs that this one
+    /// may have given.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits.clamped();
-        // A limit that was taken back before the first ID leaves no trace.
+        // A limit that was withdrawn before the first ID leaves no trace.
         let used = if self.is_fresh() { 0 } else { self.highest_borrow_limit_ms };
         self.highest_borrow_limit_ms = used.max(self.limits.max_borrow_ms);
         self.clock.set_max_jump_ms(limits.max_clock_jump_ms);
         self.set_borrow();
     }
 
-    /// B as of the start, ms, the larger of the record's and the configured one: how far IDs may run ahead when the
-    /// next life, started with the same limits, might find no record.
+    /// Returns the B of the start, ms, the larger of the record's and the configured one. It is how far IDs may run
+    /// ahead if the next life, started with the same limits, might find no record.
     pub fn start_max_borrow_ms(&self) -> u64 {
         self.start.max_borrow_ms
     }
 
-    /// The limits in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// How often [`Mint::sample`] and [`Mint::wanted_save`] should be called, ms: with a short lead more often.
+    /// Returns the interval for [`Mint::sample`] and [`Mint::wanted_save`], ms: shorter with a short lead.
     pub fn sample_interval_ms(&self) -> u64 {
         (self.limits.lead_ms / 10).clamp(1, 100)
     }
 
-    /// The largest reservation one draw gives, B/2 worth.
+    /// Returns the largest reservation of one draw: half of B.
     pub fn piece_max(&self) -> u32 {
         self.piece_max
     }
 
-    /// The refusal of a draw that would have to wait too long.
+    /// Returns the refusal of a draw that would have to wait too long.
     pub fn overload(&self, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
         let layout = self.layout;
@@ -604,21 +606,21 @@ impl Mint {
         too_late.unwrap_or(Refusal::Overload { wait_ms, max_wait_ms, asked_per_s, layout })
     }
 
-    /// The refusal of a draw that would wait too long for time, not for others.
+    /// Returns the refusal of a draw that would wait too long for time, not for other draws.
     fn too_late(&self, late_ms: u64, max_wait_ms: u64) -> Option<Refusal> {
         let max_borrow_ms = self.limits.max_borrow_ms;
         let ahead_ms = max_borrow_ms.saturating_add(late_ms);
         (late_ms > max_wait_ms).then_some(Refusal::Busy { ahead_ms, max_borrow_ms })
     }
 
-    /// The warning to log while more is asked for than the layout holds, if so. `asked_per_s`: in the last second.
+    /// Returns the warning for the log if clients draw more than the layout holds. `asked_per_s`: in the last second.
     pub fn borrowing(&self, boot_ns: u64, asked_per_s: u64) -> Option<String> {
         let borrow_ms = self.slots.ahead_ms(self.clock.at(boot_ns));
         let shortage = self.layout.shortage(asked_per_s).filter(|_| borrow_ms > 0)?;
         Some(format!("borrowing: ids are {borrow_ms} ms ahead of the clock: {shortage}"))
     }
 
-    /// For INFO.
+    /// Returns the state for INFO.
     pub fn status(&self, boot_ns: u64) -> Status {
         let reference = self.clock.at(boot_ns);
         Status {

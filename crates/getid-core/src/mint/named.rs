@@ -1,10 +1,9 @@
-//! Draws of named generators, each from a line of its own, under the R, B and watermark of all.
+//! Draws of named generators, each from its own line, under the R, B and watermark of all.
 //!
-//! Whatever line is added begins past R + B and past where this life began, so that it repeats nothing that anybody
-//! gave under its name.
+//! An added line begins past R + B and past the start of this life, so that it repeats no ID of its name.
 //!
-//! A save holds the declarations of all lines there were when it was wanted. A line gives nothing before such a save
-//! has succeeded: no ID is ever out there of which no record says what it looks like.
+//! A save holds the declarations of all lines that existed when it was wanted. A line gives nothing before such a save
+//! has succeeded: so every ID has a record of its declaration.
 
 use super::{Mint, WAIT_MS_MAX};
 use crate::checks::{Fault, any_planted, planted};
@@ -16,18 +15,18 @@ use crate::status::LineStatus;
 use crate::time::{Slot, Tick};
 
 impl Mint {
-    /// Adds a line, and says its index: 0, 1, ... in the order in which they are added, for life.
+    /// Adds a line, and returns its index: 0, 1, ... in the order of adding, fixed for the life.
     ///
-    /// It gives nothing before a save has succeeded that [`Mint::wanted_save`] wants from now on, and whose record
-    /// holds the declaration. Before the life's first ID it begins where the life does, later at R + B: in its first
-    /// unit that begins there or later.
+    /// The line gives nothing before a save has succeeded that [`Mint::wanted_save`] returns from now on, and whose
+    /// record holds the declaration. A line added before the life's first ID begins where the life does, later at R +
+    /// B: in its first unit that begins there or later.
     ///
-    /// There is no way to remove one. A generator that is not configured any more is not drawn from, and its position
-    /// stays in what is saved; when it comes back with the same declaration, it is drawn from again.
+    /// Lines are never removed. A generator that is no longer configured is not drawn from, and its position stays in
+    /// the saved point. If it returns with the same declaration, it is drawn from again.
     ///
     /// # Panics
     ///
-    /// When a number of `spec` is out of the range that is stated there.
+    /// Panics if a number of `spec` is out of its documented range.
     pub fn add_line(&mut self, spec: LineSpec) -> usize {
         let mut line = Line::new(spec, self.layout.epoch());
         line.start_at(self.start_of_line());
@@ -38,7 +37,7 @@ impl Mint {
         self.lines.all.len() - 1
     }
 
-    /// Where a line begins that is there from now on.
+    /// Returns the start of a line that is added now.
     pub(super) fn start_of_line(&self) -> Tick {
         let now = self.clock.at(0);
         if self.is_fresh() {
@@ -52,22 +51,23 @@ impl Mint {
         self.start.position.max(now.plus_ms(max_borrow_ms))
     }
 
-    /// How many lines the save in flight is to hold the declarations of, those with the lowest indices. It is decided
-    /// by [`Mint::wanted_save`].
+    /// Returns the number of lines whose declarations the save in flight must hold, those with the lowest indices.
+    /// [`Mint::wanted_save`] sets it.
     pub fn lines_in_save(&self) -> usize {
         self.lines.in_save()
     }
 
-    /// As [`Mint::draw`], of a line: the slots are its own, `unit << counter_bits | counter`, and so is the count.
-    /// [`Mint::is_save_due`] holds for it too.
+    /// Reserves slots of a line, as [`Mint::draw`] does: slots (`unit << counter_bits | counter`) and count are the
+    /// line's own. [`Mint::is_save_due`] holds for it too.
     ///
     /// # Errors
     ///
-    /// [`Blocked`], and no slot is used. [`Refusal::EndOfTime`] and [`Refusal::BeforeEpoch`] are this line's alone.
+    /// Fails with [`Blocked`], and no slot is used. [`Refusal::EndOfTime`] and [`Refusal::BeforeEpoch`] concern only
+    /// this line.
     ///
     /// # Panics
     ///
-    /// When there is no such line.
+    /// Panics if there is no such line.
     #[inline]
     pub fn draw_line(&mut self, boot_ns: u64, line: usize, n: u32, begun: bool) -> Result<Reservation, Blocked> {
         let now_ns = self.clock.advance_ns(boot_ns);
@@ -114,22 +114,22 @@ impl Mint {
             }
         })?;
         let ceiling = self.ceiling_of_line(now_ns, line);
-        // They are there: `available_of_line` has looked.
+        // There is room: `available_of_line` has checked it.
         let reservation = self.lines.all[line].reserve(now_ns, available, ceiling).ok_or(Blocked::Watermark)?;
         self.note_given(line, available);
         Ok(reservation)
     }
 
-    /// Whether a draw of one ID of a line would be served, without drawing.
+    /// Checks whether a draw of one ID of a line would be served, without drawing.
     ///
     /// # Errors
     ///
-    /// As [`Mint::draw_line`].
+    /// Fails as [`Mint::draw_line`] does.
     pub fn can_draw_line(&self, boot_ns: u64, line: usize) -> Result<(), Blocked> {
         self.available_of_line(self.clock.read_ns(boot_ns), line, 1, false).map(drop)
     }
 
-    /// How many slots a draw would get, at least one, or why none.
+    /// Returns how many slots a draw would get, at least one.
     fn available_of_line(&self, now_ns: u64, line: usize, n: u32, begun: bool) -> Result<u32, Blocked> {
         self.check_open()?;
         let now = Tick::of_ns(now_ns);
@@ -160,17 +160,17 @@ impl Mint {
         }
     }
 
-    /// As [`Mint::late_ms`], of a line.
+    /// Returns the time until a line's first free slot is within the borrow limit, ms; 0: it is.
     pub fn late_ms_line(&self, boot_ns: u64, line: usize) -> u64 {
         self.lines.all[line].ahead_ms(Tick(self.clock.at(boot_ns).0 + self.max_borrow_ms))
     }
 
-    /// The largest reservation one draw of a line gives, B/2 worth.
+    /// Returns the largest reservation of one draw of a line: half of B.
     pub fn line_piece_max(&self, line: usize) -> u32 {
         self.lines.all[line].piece_max()
     }
 
-    /// The refusal of a draw of a line that would have to wait too long.
+    /// Returns the refusal of a draw of a line that would have to wait too long.
     pub fn overload_line(&self, line: usize, overload: Overload) -> Refusal {
         let Overload { wait_ms, max_wait_ms, late_ms, asked_per_s } = overload;
         self.too_late(late_ms, max_wait_ms).unwrap_or_else(|| {
@@ -179,7 +179,7 @@ impl Mint {
         })
     }
 
-    /// For INFO.
+    /// Returns a line's state for INFO.
     pub fn line_status(&self, boot_ns: u64, line: usize) -> LineStatus {
         let told = &self.lines.all[line];
         LineStatus {

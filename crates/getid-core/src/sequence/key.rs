@@ -1,4 +1,4 @@
-//! What a sequence is told by: its name, and for a serial number the period that its counter is of.
+//! Key of a sequence: its name, and for a serial number the period of its counter.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -6,43 +6,43 @@ use core::fmt;
 
 use crate::{NAME_BYTES_MAX, is_name};
 
-/// Bytes of a period at most: `20261122T23` has 11.
+/// Longest period, bytes: `20261122T23` has 11.
 const PERIOD_BYTES_MAX: usize = 16;
 
-/// What a sequence's name is, for errors.
+/// End of a sentence about a valid name of a sequence, for errors.
 pub const SEQUENCE_NAME_RULE: &str =
     "1 to 128 bytes of A-Z a-z 0-9 _ . : - { } # and blanks inside, and is not '.', '..' or '-'";
 
-/// Whether `name` may be a sequence's, as [`SEQUENCE_NAME_RULE`] describes.
+/// Returns true if `name` is valid for a sequence, as [`SEQUENCE_NAME_RULE`] describes.
 ///
-/// No such name ends a quoted text in SQL, or is another one after blanks at an end were cut.
+/// No such name ends a quoted text in SQL, or equals another one after trailing blanks are cut.
 pub fn is_sequence_name(name: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-{}# ".contains(&byte);
     let is_in_range = (1..=NAME_BYTES_MAX).contains(&name.len());
     is_in_range && name.bytes().all(is_known) && name.trim() == name && ![".", "..", "-"].contains(&name)
 }
 
-/// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of one.
+/// A sequence in a store: a name, and a period that is empty unless it counts the serial numbers of that period.
 ///
-/// As text `name`, or `name@period`: no name has an `@`.
+/// Its text is `name`, or `name@period`: no name has an `@`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(Box<str>);
 
 impl Key {
-    /// The sequence of this name; `None` if it cannot be a name.
+    /// Creates the key of the sequence of this name; `None` if the name is not valid.
     pub fn new(name: &str) -> Option<Key> {
         is_sequence_name(name).then(|| Key(name.into()))
     }
 
-    /// The counter of one period of a serial number, whose name is a generator's; `None` if one of them cannot be what
-    /// it is to be.
+    /// Creates the key of one period of a serial number, whose name is a generator's; `None` if name or period is not
+    /// valid.
     pub fn of_period(name: &str, period: &str) -> Option<Key> {
         let is_period =
             (1..=PERIOD_BYTES_MAX).contains(&period.len()) && period.bytes().all(|b| b.is_ascii_alphanumeric());
         (is_name(name) && is_period).then(|| Key(format!("{name}@{period}").into()))
     }
 
-    /// The same out of its text.
+    /// Parses the text of a key.
     pub fn parse(text: &str) -> Option<Key> {
         match text.split_once('@') {
             None => Key::new(text),
@@ -50,17 +50,17 @@ impl Key {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         self.0.split('@').next().unwrap_or_default()
     }
 
-    /// Its period; empty for a sequence.
+    /// Returns its period; empty for a sequence.
     pub fn period(&self) -> &str {
         self.0.split_once('@').map_or("", |(_, period)| period)
     }
 
-    /// Its text.
+    /// Returns its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

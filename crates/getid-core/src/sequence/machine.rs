@@ -1,11 +1,11 @@
-//! One sequence on one server: what it holds, what it wants of the store, and who waits.
+//! State machine of one sequence on one server: its segments, its next fetch, and its waiting draws.
 //!
-//! Two segments are held at most: the one that values are taken from, and the one after it, which is fetched before the
-//! first is used up. How large they are follows demand. The store answers with a segment, with a verdict, or not at
-//! all; a fetch that was not answered may have been done, so what it may have reserved is never given.
+//! It holds two segments at most: values are taken from the current one, and the next is fetched before that is used
+//! up. Their size follows demand. The store answers with a segment, with a verdict, or not at all. A fetch without an
+//! answer may have been done, so values that it may have reserved are never given.
 //!
-//! Invariants: values are taken from `current` before `ahead`; all of `ahead` is above `current`; whatever is taken is
-//! above all that was taken before; at most one fetch is in flight; what is held was reserved under `generation`.
+//! Invariants: values are taken from `current` before `ahead`; all of `ahead` is above `current`; each value taken is
+//! above all taken before; at most one fetch is in flight; held segments were reserved under `generation`.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,20 +17,20 @@ use super::waiting::{Waiter, Waiting};
 use super::{Ask, CACHE_DEFAULT, RESERVED_MAX, Run, Segment, SequenceRefusal, Spec, WaitPolicy};
 use crate::checks::{Fault, planted};
 
-/// Stores of one server at most.
+/// Most stores of one server.
 pub const STORES_MAX: usize = 4;
 
-/// The pause after a fetch that failed, ms; twice as long after each further one, up to the second.
+/// Pause after the first failed fetch, ms, and its upper bound; it doubles with each further failure.
 const BACK_OFF_MS: (u64, u64) = (100, 5_000);
 
-/// A verdict of the store (no such row, the max is reached) is believed so long, ms. Then it is asked again.
+/// Time for which a verdict of the store (no such row, the max is reached) is used, ms. Then the store is asked again.
 const VERDICT_MS: u64 = 1_000;
 
-/// Once fetches have failed for so long, ms, nobody waits for the next.
+/// Time of failing fetches after which no draw waits for the next, ms.
 const FAILING_MS: u64 = 1_000;
 
-/// A segment that was half used in less than this, ms, is followed by one of [`GROWTH`] times what was used lately, and
-/// of as many times its size at most.
+/// Time, ms, in which half a segment must be used to make the next one larger: [`GROWTH`] times the recent use, and
+/// [`GROWTH`] times its size at most.
 const SHORT_MS: u64 = 1_000;
 const GROWTH: u64 = 8;
 
@@ -40,50 +40,50 @@ const SHARE_OF_REST: u64 = 8;
 /// No share of its max: [`Spec::used_share`] is at most 10,000.
 const SHARE_UNKNOWN: u16 = u16::MAX;
 
-/// After so long without a request, ms, a sequence may leave memory.
+/// Time without a request after which a sequence may leave memory, ms.
 const IDLE_MS: u64 = 600_000;
 
-/// What an operator may set while a server runs.
+/// Settings that an operator may change while a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequencePolicy {
     /// Milliseconds for which a segment lasts at the recent rate (`sequence-ride-out-s`).
     pub ride_out_ms: u64,
-    /// What a request does that finds no values, where its sequence says nothing (`sequence-policy`).
+    /// Behaviour of a request without values in memory, if its sequence has no own policy (`sequence-policy`).
     pub waits: WaitPolicy,
 }
 
-/// What the store is to be asked.
+/// A request to the store for the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// How many values to reserve, 1 to [`RESERVED_MAX`].
+    /// Number of values to reserve, 1 to [`RESERVED_MAX`].
     pub values: u32,
-    /// Above all that this server has had. Where there are several stores, none below it is wanted.
+    /// Lower bound above all values that this server has had. With several stores no value below it is acceptable.
     pub floor: i64,
 }
 
-/// What came of a fetch.
+/// Outcome of a fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetched {
     /// The reservation is committed.
     Reserved {
-        /// Which store, below [`STORES_MAX`].
+        /// Index of the store, below [`STORES_MAX`].
         store: u8,
-        /// What it reserved. None: the row has reached its max.
+        /// The reserved values; empty if the row has reached its max.
         segment: Segment,
-        /// The row's version as it left it.
+        /// Version of the row after the reservation.
         version: u64,
-        /// The row's generation.
+        /// Generation of the row.
         generation: u64,
-        /// What the row says.
+        /// Options in the row.
         spec: Spec,
     },
     /// The store's verdict.
     Refused(SequenceRefusal),
-    /// There is no answer, or the database could not: it is asked again after a pause.
+    /// There is no answer, or the database failed: it is asked again after a pause.
     Failed {
-        /// Whether it may have been done all the same.
+        /// Whether the reservation may have been done.
         is_unknown: bool,
-        /// The store's address without a password, and what was said.
+        /// Address of the store without a password, and its error.
         said: Arc<str>,
     },
 }
@@ -91,61 +91,61 @@ pub enum Fetched {
 /// Whether a reservation was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It was.
+    /// The reservation was taken.
     Yes,
-    /// It is of an older generation, and thrown away: there is another fetch to make.
+    /// The reservation is of an older generation, and discarded: another fetch is necessary.
     Outdated,
-    /// It lies below what this server has had, or is of a generation before one that was known when it was asked for,
-    /// and is thrown away: the store went back, or has no order. The fetch is still in flight: the caller tells
-    /// [`Sequence::fetched`] once more, what is to become of it.
+    /// The reservation is discarded: its values are below those this server has had, or its generation is older than
+    /// one known at the time of the request. So the store went back, or has no order. The fetch is still in flight: the
+    /// caller must call [`Sequence::fetched`] again with its result.
     Backwards {
-        /// The first value that it may have.
+        /// Lowest acceptable first value.
         floor: i64,
     },
 }
 
-/// What a clean stop gives back: the row's `next` becomes `next` if its version is still `version`.
+/// Values that a clean stop gives back: the row's `next` becomes `next` if its version is still `version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
-    /// To which store.
+    /// Index of the store.
     pub store: u8,
-    /// The row's version as the last reservation has left it.
+    /// Version of the row after the last reservation.
     pub version: u64,
-    /// The first value that was not given.
+    /// First value that was not given.
     pub next: i64,
-    /// How many values it gives back.
+    /// Number of values to give back.
     pub values: u64,
-    /// No row that is right is ever below this: it is above all that was given here, or is skipped. It may be below
-    /// `next`, for another server may give back what lies between. `None`: nothing was given here.
+    /// Lower bound of every correct row: it is above all values given or skipped here. It may be below `next`, for
+    /// another server may give back the values in between. `None`: nothing was given here.
     pub had_next: Option<i64>,
 }
 
-/// What a sequence says of itself.
+/// State of a sequence for INFO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceStatus {
-    /// The last value that was given here.
+    /// Last value given here.
     pub last_given: Option<i64>,
-    /// The last value that is held.
+    /// Last held value.
     pub reserved_until: Option<i64>,
-    /// How many values are held, or were given to those who still wait for more: as many are skipped if the process is
-    /// killed now, and with them those of a fetch in flight.
+    /// Number of values held, or given to draws that still wait for more. They are skipped if the process is killed
+    /// now, with those of a fetch in flight.
     pub left: u64,
-    /// Values that a fetch in flight asks for.
+    /// Number of values in a fetch in flight.
     pub asked: u32,
-    /// Values given since it came into memory.
+    /// Values given since the sequence was loaded.
     pub used: u64,
     /// Values a second over 10 s, 5 min and 30 min.
     pub per_s: [f64; 3],
-    /// None is held: each value is in the store before its reply (`cache 0`).
+    /// Whether no values are held: each value is in the store before its reply (`cache 0`).
     pub is_uncached: bool,
     /// Share of the values up to the max that all servers had reserved when this one reserved last, in ten-thousandths;
     /// `None` before that.
     pub used_share: Option<u16>,
     /// Values of the last reservation.
     pub segment_values: u32,
-    /// When that was, by the clock that is passed in; `None` before the first.
+    /// Time of the last reservation, by the clock of the arguments; `None` before the first.
     pub fetched_ms: Option<u64>,
-    /// How long the last one took, ms.
+    /// Duration of the last reservation, ms.
     pub fetch_took_ms: u32,
     /// Draws that had to wait.
     pub waits: u32,
@@ -155,7 +155,7 @@ pub struct SequenceStatus {
     pub errors: u32,
 }
 
-/// A range that is held, and under which generation it was reserved.
+/// A held segment, and the store that reserved it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     segment: Segment,
@@ -166,14 +166,14 @@ impl Held {
     const EMPTY: Held = Held { segment: Segment::EMPTY, store: 0 };
 }
 
-/// What is known of the store's mind.
+/// State of the fetch.
 #[derive(Debug)]
 enum Asking {
-    /// Nothing is under way.
+    /// No fetch is under way.
     Idle,
-    /// A fetch.
+    /// A fetch is under way.
     InFlight(Box<InFlight>),
-    /// The last one failed: not before this time.
+    /// The last fetch failed: the next one is not before this time.
     Pausing { until_ms: u64 },
 }
 
@@ -181,27 +181,27 @@ enum Asking {
 struct InFlight {
     since_ms: u64,
     values: u32,
-    /// Who came before it was sent.
+    /// Tickets of draws that came before the fetch was sent are below this one.
     before: Waiter,
-    /// Changes of generations that were known when it was sent.
+    /// Number of changes of generations known when it was sent.
     changes: u16,
 }
 
-/// Why fetches fail, or what the verdict is.
+/// Why fetches fail, or the store's verdict.
 #[derive(Debug)]
 enum Trouble {
     Failing { since_ms: u64, times: u32, said: Arc<str> },
     Verdict { until_ms: u64, refusal: SequenceRefusal },
 }
 
-/// A number that may be missing, in the room of one: a hundred thousand sequences are held.
+/// An optional number in 8 bytes: a hundred thousand sequences are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Small(u64);
 
 impl Small {
     const NONE: Small = Small(u64::MAX);
 
-    /// Values, versions and times never come near the end of the range.
+    /// Creates a number. Values, versions and times never come near the end of the range.
     fn of(number: u64) -> Small {
         Small(number)
     }
@@ -211,12 +211,12 @@ impl Small {
     }
 }
 
-/// A number of values, in the room of a number that may be missing.
+/// A number of values that leaves room for `None` in 4 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Few(NonZeroU32);
 
 impl Few {
-    /// What is more than it has room for is as good as that.
+    /// Creates a number, clamped to its range: larger ones have the same effect.
     fn of(values: u64) -> Few {
         let above = u32::try_from(values).unwrap_or(u32::MAX).saturating_add(1);
         Few(NonZeroU32::new(above).unwrap_or(NonZeroU32::MAX))
@@ -227,34 +227,34 @@ impl Few {
     }
 }
 
-/// One sequence on one server. `T` is what the caller keeps with each that waits.
+/// State machine of one sequence on one server. `T` is the caller's data of each waiting draw.
 #[derive(Debug)]
 pub struct Sequence<T> {
     current: Held,
     ahead: Held,
-    /// What is left of both when the next segment is fetched. `None`: none is fetched ahead.
+    /// Number of values left in both segments at which the next segment is fetched. `None`: nothing is fetched ahead.
     fetch_at: Option<Few>,
-    /// Above all that this server has had.
+    /// Lower bound above all values that this server has had.
     floor: i64,
     last_given: Small,
-    /// The version of the row behind what is held, if that is known for sure.
+    /// Version of the row, if it is certain that the row is as the last reservation left it.
     version: Small,
     generation: u64,
-    /// Those of further stores.
+    /// Generations of all stores, if there is more than one.
     generations: Option<Box<[u64; STORES_MAX]>>,
     cache: Option<Few>,
     policy: Option<WaitPolicy>,
-    /// How often a generation was news.
+    /// Number of times that a new generation was found.
     changes: u16,
     asking: Asking,
     trouble: Option<Box<Trouble>>,
     waiting: Option<Box<Waiting<T>>>,
-    /// Draws that have ever waited, so that no two have the same ticket.
+    /// Number of draws that ever waited, so that no two have the same ticket.
     joined: u64,
-    /// Values that were missing where nobody may wait for them.
+    /// Number of values missing for draws that may not wait.
     wished: u32,
     rate: Rate,
-    /// When the last reservation was answered.
+    /// Time of the last reservation's answer.
     fetched_ms: Small,
     segment_values: u32,
     /// Binary logarithm of the values that demand may reserve at a time: a share of those up to the max.
@@ -267,7 +267,7 @@ pub struct Sequence<T> {
 }
 
 impl<T> Sequence<T> {
-    /// One of which nothing is known yet.
+    /// Creates a sequence with unknown state.
     pub fn new(now_ms: u64) -> Sequence<T> {
         Sequence {
             current: Held::EMPTY,
@@ -297,20 +297,21 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Gives what one ask can have now, and says how many of its commands are left. Nobody passes those who wait.
+    /// Gives the values for one ask that are available now, and returns how many of its commands are left. No draw
+    /// passes the waiting ones.
     #[inline]
     pub fn draw(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
         let must_wait = self.has_waiters() && !planted(Fault::PassesThoseWhoWait);
         if must_wait || self.is_uncached() { ask.times } else { self.take(ask, runs) }
     }
 
-    /// Takes what is held for an ask; how many commands are left.
+    /// Takes held values for an ask, and returns how many commands are left.
     fn take(&mut self, ask: Ask, runs: &mut Vec<Run>) -> u32 {
         let mut times = ask.times;
         while times > 0 {
             let fitting = self.current.segment.left() / u64::from(ask.values);
             if fitting == 0 {
-                // What is left of the first is skipped only if the second has enough.
+                // The rest of the first segment is skipped only if the second has enough.
                 if self.ahead.segment.left() < u64::from(ask.values) {
                     break;
                 }
@@ -330,12 +331,12 @@ impl<T> Sequence<T> {
         times
     }
 
-    /// Whether a draw may wait for what it found too little of. One that may not is the reason for a fetch
-    /// nevertheless, so that later ones find more, and a store that is back is noticed.
+    /// Checks whether a draw may wait for missing values. A draw that may not wait still causes a fetch, so that later
+    /// ones find values, and a store that is reachable again is noticed.
     ///
     /// # Errors
     ///
-    /// The refusal that it gets.
+    /// Fails with the refusal for the draw.
     pub fn may_wait(&mut self, now_ms: u64, policy: &SequencePolicy, missing: &[Ask]) -> Result<(), SequenceRefusal> {
         match self.trouble.as_deref() {
             Some(Trouble::Verdict { until_ms, refusal })
@@ -355,7 +356,7 @@ impl<T> Sequence<T> {
             }
             _ => {}
         }
-        // Where nothing is fetched ahead, nothing can be in memory: a first request, `cache 0`, after a verdict.
+        // If nothing is fetched ahead, nothing can be in memory: a first request, `cache 0`, after a verdict.
         let is_ahead = self.fetch_at.is_some();
         match self.policy.unwrap_or(policy.waits) {
             WaitPolicy::Error if is_ahead && !planted(Fault::PolicyErrorWaits) => {
@@ -369,7 +370,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// What a draw gets that has waited as long as it may.
+    /// Returns the refusal of a draw that has waited as long as it may.
     pub fn after_wait(&self, waited_ms: u64) -> SequenceRefusal {
         match self.trouble.as_deref() {
             Some(Trouble::Failing { said, .. }) => SequenceRefusal::Store(Arc::clone(said)),
@@ -377,7 +378,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Lets a draw wait for `asks`, which are not empty.
+    /// Enqueues a draw for `asks`, which are not empty.
     pub fn join(&mut self, asks: Vec<Ask>, payload: T) -> Waiter {
         let waiter = self.boundary();
         self.joined += 1;
@@ -385,14 +386,14 @@ impl<T> Sequence<T> {
         waiter
     }
 
-    /// Who joins next is not before this one.
+    /// Returns the ticket of the next draw that joins.
     fn boundary(&self) -> Waiter {
         Waiter(self.joined)
     }
 
-    /// Gives up waiting; `None` if it was served or refused already. What it had got is lost.
+    /// Cancels a waiting draw; `None` if it was served or refused already. Values that it already got are lost.
     ///
-    /// [`Sequence::serve`] is called next: for those behind it there may be enough.
+    /// Call [`Sequence::serve`] next: there may be enough for the draws behind it.
     pub fn leave(&mut self, waiter: Waiter) -> Option<T> {
         if planted(Fault::LeaverStays) {
             return None;
@@ -408,7 +409,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Whether the store is to be asked now.
+    /// Returns true if a fetch should begin now.
     #[inline]
     pub fn wants_fetch(&self, now_ms: u64) -> bool {
         match self.asking {
@@ -418,7 +419,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// When a pause ends after which the store is to be asked.
+    /// Returns the end of a pause after which a fetch should begin.
     pub fn retry_at_ms(&self) -> Option<u64> {
         match self.asking {
             Asking::Pausing { until_ms } if self.lacks_values() => Some(until_ms),
@@ -437,7 +438,7 @@ impl<T> Sequence<T> {
         self.waiting.as_ref().is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Begins a fetch, if one is wanted: what to ask. Its answer must be told to [`Sequence::fetched`].
+    /// Begins a fetch, if one is wanted, and returns it. Pass its answer to [`Sequence::fetched`].
     pub fn begin_fetch(&mut self, now_ms: u64, policy: &SequencePolicy) -> Option<Fetch> {
         if !self.wants_fetch(now_ms) {
             return None;
@@ -449,7 +450,7 @@ impl<T> Sequence<T> {
         let cache = self.cache.map_or(0, Few::get);
         let is_failing = matches!(self.trouble.as_deref(), Some(Trouble::Failing { .. }));
         let values = if self.is_uncached() || self.cache.is_none() {
-            // Of a sequence that nothing is known of, no more than what waits: it may be one that keeps none.
+            // For an unknown sequence reserve no more than the waiting draws need: it may have `cache 0`.
             missing
         } else if is_failing && !planted(Fault::RetriesByDemand) {
             missing.max(cache)
@@ -463,24 +464,24 @@ impl<T> Sequence<T> {
         Some(Fetch { values, floor: self.floor })
     }
 
-    /// Values that will be used in the time for which a segment is to last.
+    /// Returns the number of values that will be used while a segment is to last.
     fn by_demand(&self, now_ms: u64, lately: u64, policy: &SequencePolicy) -> u64 {
         let steady = self.rate.values_in(policy.ride_out_ms);
         let is_short = self.fetched_ms.get().is_some_and(|fetched| now_ms.saturating_sub(fetched) < SHORT_MS);
         let is_growing = is_short && !planted(Fault::SegmentsDoNotGrow);
         let grown = if is_growing { u64::from(self.segment_values).min(lately) * GROWTH } else { 0 };
-        // Whatever it is asked to last, it lasts for several fetches.
+        // A segment lasts for several fetches, whatever the policy.
         steady.max(grown).max(self.rate.values_in(4 * u64::from(self.slowest_ms)))
     }
 
-    /// Takes the answer to the fetch in flight. [`Sequence::serve`] is called next.
+    /// Handles the answer to the fetch in flight. Call [`Sequence::serve`] next.
     pub fn fetched(&mut self, now_ms: u64, answer: Fetched) -> Taken {
         let asked = match core::mem::replace(&mut self.asking, Asking::Idle) {
             Asking::InFlight(asked) => asked,
             Asking::Idle | Asking::Pausing { .. } if planted(Fault::UninvitedAnswerIsUsed) => {
                 Box::new(InFlight { since_ms: now_ms, values: 1, before: self.boundary(), changes: self.changes })
             }
-            // An answer that nobody waits for is not used.
+            // An answer without a fetch in flight is not used.
             other => {
                 self.asking = other;
                 return Taken::Outdated;
@@ -488,7 +489,7 @@ impl<T> Sequence<T> {
         };
         match answer {
             Fetched::Reserved { store, segment, version, generation, spec } => {
-                // Statements have deadlines of seconds.
+                // Statements have deadlines of seconds, so the time fits.
                 self.took_ms = u16::try_from(now_ms.saturating_sub(asked.since_ms)).unwrap_or(u16::MAX);
                 self.slowest_ms = self.took_ms.max(self.slowest_ms - self.slowest_ms / 8);
                 self.reserved(now_ms, Held { segment, store }, version, generation, spec, asked)
@@ -509,7 +510,7 @@ impl<T> Sequence<T> {
         self.fetch_at = None;
         self.wished = 0;
         match refusal {
-            // The row that it was reserved from is there no more, or is not to be trusted.
+            // The row of the held values is gone, or cannot be trusted.
             SequenceRefusal::NoSuch | SequenceRefusal::Lost { .. } | SequenceRefusal::WentBack
                 if !planted(Fault::VerdictKeepsValues) =>
             {
@@ -517,7 +518,7 @@ impl<T> Sequence<T> {
             }
             SequenceRefusal::Dropped { .. } => {
                 self.throw_away();
-                // Whoever makes it again says where it goes on.
+                // A new row with this name sets where it begins.
                 self.floor = 0;
             }
             _ => {}
@@ -581,7 +582,7 @@ impl<T> Sequence<T> {
         let share = if planted(Fault::OneServerHoldsTheRest) { rest } else { rest / SHARE_OF_REST };
         self.demand_max_log2 = u8::try_from(share.checked_ilog2().unwrap_or(0)).unwrap_or(63);
         if spec.cache == 0 && !planted(Fault::EarlierCacheIsGiven) {
-            // What an earlier cache left may be lower than what others have given since.
+            // Values left by an earlier cache may be lower than those that other servers have given since.
             self.throw_away();
         }
         self.hold(held);
@@ -589,7 +590,7 @@ impl<T> Sequence<T> {
             self.wished = 0;
         }
         if spec.cache == 0 {
-            // Those who have come since need values of their own.
+            // Draws that came later need a fetch of their own.
             self.fetch_at = None;
             self.asking = Asking::InFlight(asked);
         } else {
@@ -605,7 +606,7 @@ impl<T> Sequence<T> {
         Taken::Backwards { floor: self.floor }
     }
 
-    /// Puts a segment behind what is held.
+    /// Appends a segment to the held ones.
     fn hold(&mut self, held: Held) {
         if self.current.segment.left() == 0 {
             self.current = core::mem::replace(&mut self.ahead, Held::EMPTY);
@@ -620,7 +621,7 @@ impl<T> Sequence<T> {
             end.segment.last = held.segment.last;
         } else {
             if has_ahead {
-                // Who waits needs more than is left of the first.
+                // The waiting draw needs more than the first segment has left.
                 self.current = self.ahead;
             }
             self.ahead = held;
@@ -630,10 +631,10 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Serves those who wait, in rounds of slices, with what is held; or refuses them all, after a verdict.
+    /// Serves waiting draws from held values, in rounds of slices; after a verdict, refuses those that get none.
     pub fn serve(&mut self, now_ms: u64, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
         let before = match &self.asking {
-            // Of `cache 0`: this is what the fetch was for.
+            // With `cache 0` the fetch was for the draws before it.
             Asking::InFlight(asked) if self.is_uncached() && self.current.segment.left() > 0 => {
                 let before = asked.before;
                 self.asking = Asking::Idle;
@@ -650,7 +651,7 @@ impl<T> Sequence<T> {
             loop {
                 let take = |ask, runs: &mut Vec<Run>| self.take(ask, runs);
                 waiting.serve(before, take, &mut |payload, runs| done(payload, Ok(runs)));
-                // There is too little for the one whose turn it is. There may be enough for others.
+                // There is too little for the draw whose turn it is. There may be enough for others.
                 let Some(refusal) = &verdict else { break };
                 if planted(Fault::MaxRefusesEverybody) {
                     waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
@@ -666,7 +667,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Refuses all who wait: the server stops, or the store is gone.
+    /// Refuses all waiting draws: the server stops, or the store is gone.
     pub fn refuse(&mut self, refusal: &SequenceRefusal, done: &mut dyn FnMut(T, Result<Vec<Run>, SequenceRefusal>)) {
         if let Some(waiting) = &mut self.waiting {
             waiting.drain().for_each(|payload| done(payload, Err(refusal.clone())));
@@ -674,7 +675,7 @@ impl<T> Sequence<T> {
         self.forget_empty_queue();
     }
 
-    /// How many values are held.
+    /// Returns the number of held values.
     fn left(&self) -> u64 {
         self.current.segment.left() + self.ahead.segment.left()
     }
@@ -683,7 +684,7 @@ impl<T> Sequence<T> {
         (self.current, self.ahead) = (Held::EMPTY, Held::EMPTY);
     }
 
-    /// The generation under which values of a store are good.
+    /// Returns the generation under which values of a store are valid.
     pub fn generation_of(&self, store: u8) -> u64 {
         match &self.generations {
             Some(all) => all.get(usize::from(store)).copied().unwrap_or_default(),
@@ -692,8 +693,8 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// The row of this store has this generation: what was reserved under an older one is thrown away. True if the
-    /// generation is news.
+    /// Records the generation of this store's row, and discards values of older ones. Returns true if the generation is
+    /// new.
     pub fn set_generation(&mut self, store: u8, generation: u64) -> bool {
         if generation <= self.generation_of(store) {
             return false;
@@ -716,15 +717,15 @@ impl<T> Sequence<T> {
             return true;
         }
         self.forget_store(store);
-        // A verdict on the row as it was.
+        // The verdict was about the former row.
         if matches!(self.trouble.as_deref(), Some(Trouble::Verdict { .. })) {
             self.trouble = None;
         }
         true
     }
 
-    /// The row was made anew, and begins with `next`: that may lie below what this server had of the one before, which
-    /// was dropped. A verdict on that one, which may be on its way, is not believed.
+    /// Records that the row was created again, and begins with `next`: that may be below values of the former row,
+    /// which was dropped. A verdict on that row, which may still arrive, is ignored.
     pub fn made_anew(&mut self, next: i64) {
         self.throw_away();
         (self.floor, self.last_given, self.version) = (next, Small::NONE, Small::NONE);
@@ -735,7 +736,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Throws away what is held of a store: its row may have changed unseen.
+    /// Discards the values of a store: its row may have changed unnoticed.
     pub fn forget_store(&mut self, store: u8) {
         for held in [&mut self.current, &mut self.ahead] {
             if held.store == store {
@@ -748,7 +749,7 @@ impl<T> Sequence<T> {
         self.version = Small::NONE;
     }
 
-    /// Throws away what is held of a store that lost writes, and its generation, which may be lost as well.
+    /// Discards the values of a store that lost writes, and its generation, which may be lost as well.
     pub fn lose_store(&mut self, store: u8) {
         self.forget_store(store);
         match &mut self.generations {
@@ -762,15 +763,15 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Skips the values up to `last`, if all of the row's end is held here, so that nobody else has a part in it: of a
-    /// store that is not shared. False if it is not, and nothing has changed.
+    /// Skips the values up to `last`, if all of the row's end is held here and no other server has a part in it. Only
+    /// for a store that is not shared. Returns false, and changes nothing, if it is not.
     pub fn skip_to(&mut self, last: i64) -> bool {
         let held = if self.ahead.segment.left() > 0 { &self.ahead } else { &self.current };
         let is_own = self.version.get().is_some() && matches!(self.asking, Asking::Idle);
         let is_end = (is_own || planted(Fault::SkipsWhatOthersHave)) && held.segment.left() > 0;
         let is_known = self.cache.is_some_and(|cache| cache.get() > 0) && self.waiting.is_none();
         let next = if self.current.segment.left() > 0 { &self.current.segment } else { &self.ahead.segment };
-        // As long as nothing was given here, others have had whatever lies below.
+        // While nothing was given here, other servers have had all lower values.
         let lowest = self.last_given().unwrap_or(next.first - i64::from(next.increment));
         let lowest = if planted(Fault::SkipGoesBack) { 0 } else { lowest };
         if !is_end || !is_known || last > held.segment.last || last < lowest {
@@ -781,7 +782,7 @@ impl<T> Sequence<T> {
         true
     }
 
-    /// Throws away the values up to `last`.
+    /// Discards the values up to `last`.
     fn skip(&mut self, last: i64) {
         for held in [&mut self.current, &mut self.ahead] {
             let segment = &mut held.segment;
@@ -793,19 +794,19 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// The last value that was given here.
+    /// Returns the last value given here.
     #[inline]
     pub fn last_given(&self) -> Option<i64> {
         self.last_given.get().and_then(|last| i64::try_from(last).ok())
     }
 
-    /// Values given since it came into memory.
+    /// Returns the number of values given since the sequence was loaded.
     pub fn used(&self) -> u64 {
         self.rate.used()
     }
 
-    /// Notes that this server has raised a row: the values up to `last` count as given here, whatever generation they
-    /// were reserved under, and a store that knows nothing of it any more has gone back.
+    /// Records that this server has raised a row. The values up to `last` count as given here, under any generation,
+    /// and a store without this raise has gone back.
     pub fn note_given(&mut self, last: i64) {
         if !planted(Fault::RaiseIsForgotten) {
             self.skip(last);
@@ -816,10 +817,10 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Lets go of what is held, at a clean stop or because it leaves memory, and says what of it may be given back.
+    /// Discards the held values, at a clean stop or because the sequence leaves memory, and returns those to give back.
     ///
-    /// Nothing, unless the row's end is known to be this server's: with a fetch in flight or of unknown outcome it is
-    /// not.
+    /// Returns `None` unless the row's end is known to be this server's: with a fetch in flight or of unknown outcome
+    /// it is not.
     pub fn give_back(&mut self) -> Option<Remainder> {
         let is_settled = !matches!(self.asking, Asking::InFlight(_)) || planted(Fault::GivesBackInFlight);
         let end = if self.ahead.segment.left() > 0 { self.ahead } else { self.current };
@@ -839,32 +840,32 @@ impl<T> Sequence<T> {
         }
         let version = version?;
         let had_next = skipped.or(self.last_given().map(|last| last.saturating_add(1)));
-        // They may come again.
+        // These values may be reserved again.
         self.floor = had_next.unwrap_or(0);
         Some(Remainder { store: end.store, version, next: end.segment.first, values, had_next })
     }
 
-    /// Has the first segment fetched before somebody asks: of a sequence whose row has this `cache`, and which nothing
-    /// is known of yet.
+    /// Makes the first segment be fetched before a request needs it, for a sequence of unknown state whose row has this
+    /// `cache`.
     pub fn fetch_ahead(&mut self, cache: u32) {
         if self.cache.is_none() && cache > 0 {
             (self.cache, self.fetch_at) = (Some(Few::of(cache.into())), Some(Few::of(0)));
         }
     }
 
-    /// Whether nobody has asked for long, and nothing is under way.
+    /// Returns true if there was no request for long, and no fetch is under way.
     pub fn is_idle(&mut self, now_ms: u64) -> bool {
         self.rate.sample(now_ms);
         let is_quiet = !self.has_waiters() && !matches!(self.asking, Asking::InFlight(_));
         is_quiet && self.rate.quiet_ms(now_ms) >= IDLE_MS
     }
 
-    /// Whether it holds values, which would be lost if it left memory as it is.
+    /// Returns true if it holds values, which would be lost if it left memory as it is.
     pub fn holds_values(&self) -> bool {
         self.left() > 0
     }
 
-    /// What it says of itself.
+    /// Returns its state for INFO.
     pub fn status(&mut self, now_ms: u64) -> SequenceStatus {
         self.rate.sample(now_ms);
         let [current, ahead] = [self.current.segment, self.ahead.segment];
@@ -887,19 +888,19 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// What `cache` its row has; [`CACHE_DEFAULT`] while that is not known.
+    /// Returns the `cache` of its row; [`CACHE_DEFAULT`] while that is unknown.
     pub fn cache(&self) -> u32 {
         self.cache.map_or(CACHE_DEFAULT, |cache| u32::try_from(cache.get()).unwrap_or(u32::MAX))
     }
 
-    /// Whether each value is in the store before its reply, as far as is known.
+    /// Returns true if each value is in the store before its reply, by the last known options.
     #[inline]
     fn is_uncached(&self) -> bool {
         self.cache.is_some_and(|cache| cache.get() == 0)
     }
 }
 
-/// Appends a run, as a part of the last one if it goes on where that ends.
+/// Appends a run, merged with the last one if it continues that.
 #[inline]
 fn push(runs: &mut Vec<Run>, run: Run) {
     if let Some(last) = runs.last_mut()

@@ -1,12 +1,11 @@
-//! Sequences: named counters that are kept in a store, reserved ahead in segments, and given out of memory.
+//! Sequences: named counters in a store, reserved ahead in segments, and given from memory.
 //!
-//! A [`Sequence`] is what one server knows of one of them: the segments that it holds, how fast they are used, who
-//! waits, and whether the store is being asked. It is a value without a clock or a store: time and the store's answers
-//! come in, values and wishes go out. So thousands of lives with stores that die, lose replies or go back are simulated
-//! in seconds.
+//! A [`Sequence`] is one server's state of one of them: its segments, their rate of use, its waiting draws, and its
+//! fetch. It has no clock and no store: time and the store's answers are arguments, values and fetches are results. So
+//! thousands of lives with stores that die, lose replies or go back are simulated in seconds.
 //!
-//! Invariant: a value is given only out of a segment that the store has confirmed as this server's, and at most once;
-//! each value is larger than all that were given before.
+//! Invariant: a value is given only from a segment that the store has confirmed as this server's, and at most once.
+//! Each value is larger than all given before.
 
 mod key;
 mod machine;

@@ -1,12 +1,12 @@
-//! How fast values are used.
+//! Rate at which values are used.
 //!
-//! Three averages that forget: what is older than their span counts less and less. They are brought up to date when
-//! somebody asks, so that a draw only adds to a counter.
+//! It has three exponential averages: the weight of older use decreases with their span. They are updated on reads, so
+//! that a draw only adds to a counter.
 
-/// The spans of the averages, ms: 10 s, 5 min and 30 min.
+/// Spans of the averages, ms: 10 s, 5 min and 30 min.
 const SPANS_MS: [u64; 3] = [10_000, 300_000, 1_800_000];
 
-/// Readings closer together than this say nothing.
+/// Shortest interval between two readings that is measured, ms.
 const SAMPLE_MS_MIN: u64 = 500;
 
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Rate {
     used: u64,
     sampled_used: u64,
     sampled_ms: u64,
-    /// When it was last seen that values had been used.
+    /// When use of values was last detected.
     used_ms: u64,
     per_ms: [f32; 3],
 }
@@ -29,17 +29,17 @@ impl Rate {
         self.used += values;
     }
 
-    /// Values used since it was made.
+    /// Returns the number of values used since the rate was created.
     pub(super) fn used(&self) -> u64 {
         self.used
     }
 
-    /// Values used since the averages were brought up to date.
+    /// Returns the number of values used since the averages were updated.
     pub(super) fn unsampled(&self) -> u64 {
         self.used - self.sampled_used
     }
 
-    /// Brings the averages up to date.
+    /// Updates the averages.
     #[expect(clippy::cast_precision_loss, reason = "averages are not exact")]
     pub(super) fn sample(&mut self, now_ms: u64) {
         let passed_ms = now_ms.saturating_sub(self.sampled_ms);
@@ -57,18 +57,19 @@ impl Rate {
         (self.sampled_used, self.sampled_ms) = (self.used, now_ms);
     }
 
-    /// For how long nothing has been used, ms, as far as samples tell.
+    /// Returns how long nothing has been used, ms, by the samples.
     pub(super) fn quiet_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.used_ms)
     }
 
-    /// Values a second, over 10 s, 5 min and 30 min.
+    /// Returns values a second over 10 s, 5 min and 30 min.
     pub(super) fn per_s(&self) -> [f64; 3] {
         self.per_ms.map(|per_ms| f64::from(per_ms) * 1000.0)
     }
 
-    /// Forecast of the values used in the next `ms` milliseconds: the first 10 s at the rate of the last 10 s, the rest
-    /// at the average of the last 5 minutes, if that is lower. A burst of seconds does not reserve minutes of itself.
+    /// Returns a forecast of the values used in the next `ms` milliseconds. The first 10 s count at the rate of the
+    /// last 10 s, the rest at the average of the last 5 minutes, if that is lower. So a burst of seconds does not
+    /// reserve values for minutes.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,70 +1,70 @@
-//! Why a sequence gives nothing, as one sentence with the remedy.
+//! Reasons why a sequence gives nothing, as one sentence with the remedy.
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Why a request gets no value. [`SequenceRefusal::of`] makes it the text of an error reply.
+/// Reason why a request gets no value. [`SequenceRefusal::of`] returns it as the text of an error reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SequenceRefusal {
-    /// The store has no row of it, and none is made.
+    /// The store has no row of the sequence, and none is created.
     NoSuch,
-    /// It was dropped.
+    /// The sequence was dropped.
     Dropped {
-        /// The last value that counts as given.
+        /// Last value that counts as given.
         last: i64,
     },
-    /// There is no value up to its max for this request.
+    /// No value up to the sequence's max is left for this request.
     AtMax {
-        /// The last value it may have.
+        /// Largest allowed value.
         max: i64,
     },
-    /// Its row was found lower than what had been given.
+    /// The row is lower than values that were given.
     WentBack,
-    /// A generator's counter was begun, and its row is there no more.
+    /// A generator's counter was begun, and its row is gone.
     Lost {
-        /// The store's address without a password.
+        /// Address of the store without a password.
         store: Arc<str>,
     },
-    /// Another server has begun a later period of the generator: the request is for its counter.
+    /// Another server has begun a later period of the generator, whose counter the request needs.
     Newer {
-        /// The newest period, as [`Reset::period`](crate::Reset::period) writes it.
+        /// Newest period, as [`Reset::period`](crate::Reset::period) writes it.
         period: Arc<str>,
     },
-    /// One request asks for more than a reservation may have.
+    /// One request needs more values than a reservation may have.
     TooLarge {
-        /// How many values.
+        /// Number of requested values.
         values: u32,
-        /// How many there may be.
+        /// Largest allowed number.
         max: u32,
     },
-    /// There was no value in memory, and it may not wait, or has waited long enough.
+    /// No value was in memory, and the request may not wait, or has waited long enough.
     Busy {
-        /// How long it waited, ms.
+        /// How long the request waited, ms.
         waited_ms: u64,
     },
-    /// Its store cannot be used: the store's address without a password, and what was said.
+    /// The store cannot be used: its address without a password, and its error.
     Store(Arc<str>),
-    /// The store could not be asked for so long whether another server has raised it.
+    /// For a time the store could not confirm that no other server has raised the sequence.
     Unconfirmed {
-        /// Seconds (`sequence-ride-out-s`).
+        /// That time, seconds (`sequence-ride-out-s`).
         ride_out_s: u64,
-        /// The store's address, and what was said last.
+        /// Address of the store, and its last error.
         said: Arc<str>,
     },
-    /// Its row has what nobody can count by: what, and the remedy.
+    /// The row has contents that no server can count by: which, and the remedy.
     BadRow(Arc<str>),
     /// The server stops.
     Closed,
 }
 
 impl SequenceRefusal {
-    /// The text of the error reply, without `-`.
+    /// Returns the text of the error reply, without `-`.
     pub fn of(&self, name: &str) -> String {
         alloc::format!("{}", Named { name, refusal: self })
     }
 
-    /// Whether it is the store's or the operator's to mend, and nothing is wrong with the request.
+    /// Returns true if the store or the operator must fix it, and the request is valid.
     pub fn is_misconf(&self) -> bool {
         use SequenceRefusal::{Closed, Lost, Store, Unconfirmed, WentBack};
         matches!(self, WentBack | Lost { .. } | Store(_) | Unconfirmed { .. } | Closed)

@@ -1,29 +1,29 @@
-//! Ranges of values: what a store has reserved, what a client asks for, and what it gets.
+//! Ranges of values: a store's reservation, a client's request, and its result.
 
 /// A range of values that a store has reserved for this server: `first`, `first + increment`, ... up to `last`.
 ///
-/// Invariants: `increment >= 1`, and `last - first` is a multiple of it; `last < first` means that there is none.
+/// Invariants: `increment >= 1`, and `last - first` is a multiple of it; `last < first` means that it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The first value that is left.
+    /// First value that is left.
     pub first: i64,
-    /// The last one, inclusive.
+    /// Last value, inclusive.
     pub last: i64,
-    /// How far values are apart, at least 1.
+    /// Distance between values, at least 1.
     pub increment: u32,
 }
 
 impl Segment {
-    /// No values.
+    /// A segment without values.
     pub const EMPTY: Segment = Segment { first: 1, last: 0, increment: 1 };
 
-    /// How many values are left.
+    /// Returns the number of values left.
     #[inline]
     pub fn left(&self) -> u64 {
         if self.last < self.first { 0 } else { (self.last - self.first).unsigned_abs() / u64::from(self.increment) + 1 }
     }
 
-    /// Takes `n` values off its front, 1 to `left()` of them; returns the first of them.
+    /// Takes `n` values from its front, 1 to `left()` of them; returns the first of them.
     #[inline]
     pub fn take(&mut self, n: u64) -> i64 {
         debug_assert!((1..=self.left()).contains(&n));
@@ -32,36 +32,36 @@ impl Segment {
         first
     }
 
-    /// Whether `next` goes on where this one ends, so that both are one range.
+    /// Returns true if `next` continues this segment, so that both are one range.
     pub fn adjoins(&self, next: &Segment) -> bool {
         self.increment == next.increment && self.last.checked_add(i64::from(self.increment)) == Some(next.first)
     }
 }
 
-/// What one command, or several alike behind each other, ask of a sequence.
+/// Request of one command, or of several equal ones in a row, to a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// How many consecutive values each of them gets, at least 1: those of `INCRBY name values`.
+    /// Number of consecutive values for each command, at least 1: that of `INCRBY name values`.
     pub values: u32,
-    /// How many commands, at least 1.
+    /// Number of commands, at least 1.
     pub times: u32,
 }
 
 /// Values that were given for (a part of) one [`Ask`]: `times` commands that get `values` each, all consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first value of the first command.
+    /// First value of the first command.
     pub first: i64,
-    /// How far values are apart.
+    /// Distance between values.
     pub increment: u32,
-    /// How many values each command has.
+    /// Number of values for each command.
     pub values: u32,
-    /// How many commands.
+    /// Number of commands.
     pub times: u32,
 }
 
 impl Run {
-    /// The last value of command `nth`, which is below `times`: the reply of `INCRBY`.
+    /// Returns the last value of command `nth`, which is below `times`: the reply of `INCRBY`.
     #[inline]
     pub fn last_of(&self, nth: u32) -> i64 {
         let values = (u64::from(nth) + 1) * u64::from(self.values) - 1;

@@ -1,42 +1,42 @@
-//! What is said of a sequence when it is created or altered.
+//! Options of a sequence when it is created or altered.
 
 use alloc::string::{String, ToString};
 
-/// The largest value that a sequence may have: a `BIGINT` with room above it for whatever is reserved.
+/// Largest value of a sequence: a `BIGINT` with room above it for reservations.
 pub const VALUE_MAX: i64 = 9_000_000_000_000_000_000;
 
-/// How far values may be apart.
+/// Largest distance between values.
 pub const INCREMENT_MAX: u32 = 1_000_000;
 
-/// Values of one reservation, and of `INCRBY`, at most.
+/// Most values of one reservation, and of `INCRBY`.
 pub const RESERVED_MAX: u32 = 10_000_000;
 
-/// `cache`, where nothing is said.
+/// Default of `cache`.
 pub const CACHE_DEFAULT: u32 = 100;
 
-/// What a request does for which there are no values in memory.
+/// Behaviour of a request that finds no values in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
-    /// It waits, `sequence-wait-ms` at most.
+    /// The request waits, `sequence-wait-ms` at most.
     Wait,
-    /// It gets `-BUSY` at once.
+    /// The request gets `-BUSY` at once.
     Error,
 }
 
-/// What is said of a sequence. [`Spec::default`]: 1, 2, 3, ... without an end.
+/// Options of a sequence. [`Spec::default`]: 1, 2, 3, ... without an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// No value is below it, 0 to [`VALUE_MAX`].
+    /// Lower bound of the values, 0 to [`VALUE_MAX`].
     pub start: i64,
-    /// How far values are apart, 1 to [`INCREMENT_MAX`].
+    /// Distance between values, 1 to [`INCREMENT_MAX`].
     pub increment: u32,
-    /// Which of the values that far apart: all have the remainder `offset % increment`. 1 to `increment`.
+    /// Remainder of the values: all are `offset` modulo `increment`. 1 to `increment`.
     pub offset: u32,
-    /// Values of a reservation at least, 0 to [`RESERVED_MAX`]. 0: each value is in the store before its reply.
+    /// Smallest reservation, values, 0 to [`RESERVED_MAX`]. 0: each value is in the store before its reply.
     pub cache: u32,
-    /// The last value, inclusive, `start` to [`VALUE_MAX`].
+    /// Last value, inclusive, `start` to [`VALUE_MAX`].
     pub max: i64,
-    /// `None`: as `sequence-policy` says.
+    /// Own policy; `None`: that of `sequence-policy`.
     pub policy: Option<WaitPolicy>,
 }
 
@@ -46,47 +46,47 @@ impl Default for Spec {
     }
 }
 
-/// What is wrong with the options of a sequence.
+/// Mistake in the options of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     /// A word that is not an option.
     Unknown {
-        /// As it was written.
+        /// The word.
         word: String,
     },
     /// An option without its value.
     NoValue {
-        /// Which.
+        /// Name of the option.
         option: &'static str,
     },
-    /// An option that was there before.
+    /// An option occurs twice.
     Twice {
-        /// Which.
+        /// Name of the option.
         option: &'static str,
     },
-    /// A value that is not what its option takes.
+    /// A value that its option does not accept.
     Value {
-        /// Which.
+        /// Name of the option.
         option: &'static str,
-        /// As it was written.
+        /// The value as it was written.
         found: String,
-        /// The smallest it takes.
+        /// Smallest accepted value.
         min: i64,
-        /// The largest.
+        /// Largest accepted value.
         max: i64,
     },
-    /// `policy` takes two words.
+    /// A word that `policy` does not accept.
     Policy {
-        /// As it was written.
+        /// The word.
         found: String,
     },
-    /// `cycle`: it would give values again.
+    /// The word `cycle`: such a sequence would repeat values.
     Cycle,
-    /// There is no value from `start` to `max`.
+    /// No value lies between `start` and `max`.
     Empty {
-        /// `start`.
+        /// Value of `start`.
         start: i64,
-        /// `max`.
+        /// Value of `max`.
         max: i64,
     },
 }
@@ -112,7 +112,7 @@ impl core::fmt::Display for SpecError {
 
 impl core::error::Error for SpecError {}
 
-/// What some words say: only the options that are among them.
+/// Options that some words set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Given {
     start: Option<i64>,
@@ -124,13 +124,12 @@ struct Given {
 }
 
 impl Spec {
-    /// The same with what `words` say instead: `start N`, `increment N`, `offset N`, `cache N`, `max N`,
-    /// `policy wait|error`, in any order and letter case, each once at most. `start` may not be below the present one's
-    /// meaning: it is for sequences that are new.
+    /// Returns these options with the changes in `words`: `start N`, `increment N`, `offset N`, `cache N`, `max N`,
+    /// `policy wait|error`, in any order and letter case, each once at most. `start` is for new sequences.
     ///
     /// # Errors
     ///
-    /// What is wrong with the words, or with what comes of them.
+    /// Fails with the mistake in the words, or in the resulting options.
     pub fn with(&self, words: &[&str]) -> Result<Spec, SpecError> {
         let mut given = Given::default();
         let mut words = words.iter();
@@ -173,36 +172,38 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Share of the values from `start` to `max` that are not above `last`, in ten-thousandths, 0 to 10,000.
+    /// Returns the share of the values from `start` to `max` that are not above `last`, in ten-thousandths, 0 to
+    /// 10,000.
     pub fn used_share(&self, last: i64) -> u16 {
         let all = i128::from(self.max) - i128::from(self.start) + 1;
         let used = (i128::from(last) - i128::from(self.start) + 1).clamp(0, all.max(0));
         u16::try_from(used * 10_000 / all.max(1)).unwrap_or(10_000)
     }
 
-    /// The first value of the sequence that is not below `value`; `None` past its max.
+    /// Returns the first value of the sequence that is not below `value`; `None` past its max.
     pub fn first_from(&self, value: i64) -> Option<i64> {
         let next = self.next_from(value);
         (next <= self.max).then_some(next)
     }
 
-    /// The same without a look at the max: what a row's `next` is. `value` is at most [`VALUE_MAX`] + 1.
+    /// Returns the first value of the sequence that is not below `value`, ignoring its max: a row's `next`. `value` is
+    /// at most [`VALUE_MAX`] + 1.
     pub fn next_from(&self, value: i64) -> i64 {
         let value = value.max(self.start).max(0);
         let increment = i64::from(self.increment);
         value + (i64::from(self.offset) - value).rem_euclid(increment)
     }
 
-    /// What is said of it in one of several stores, by its place among them: each has an offset of its own, so that
-    /// none has a value of another's. An increment of 1 becomes the number of stores; `None` where another one is
-    /// less.
+    /// Returns the options of this sequence in one of several stores, by the store's index. Each store has its own
+    /// offset, so that no two have the same value. An increment of 1 becomes the number of stores; `None` if another
+    /// increment is less than that.
     pub fn of_store(&self, index: u32, stores: u32) -> Option<Spec> {
         let increment = if self.increment == 1 { stores.max(1) } else { self.increment };
         let offset = (self.offset - 1 + index) % increment + 1;
         (index < stores && increment >= stores).then_some(Spec { increment, offset, ..*self })
     }
 
-    /// The words that say it; those of the default are left out.
+    /// Returns the words that declare it, without those of the default.
     pub fn words(&self) -> String {
         use core::fmt::Write as _;
         let default = Spec::default();

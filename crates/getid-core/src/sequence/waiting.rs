@@ -1,9 +1,9 @@
-//! Who waits for values of a sequence, and whose turn it is.
+//! Queue of the draws that wait for values of a sequence.
 //!
-//! Whoever waits gets one slice a round, so that a request for one value does not wait for a pipeline of thousands. A
-//! connection waits with one draw at a time, so rounds over those who wait are rounds over connections.
+//! Each waiting draw gets one slice a round, so that a request for one value does not wait for a pipeline of thousands.
+//! A connection waits with one draw at a time, so rounds over draws are rounds over connections.
 //!
-//! Invariant: `waiters` is in the order of arrival, and each of them misses at least one command's values.
+//! Invariant: `waiters` is in the order of arrival, and each of them lacks the values of at least one command.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,17 +11,17 @@ use alloc::vec::Vec;
 use super::{Ask, Run};
 use crate::checks::{Fault, planted};
 
-/// Commands of one waiter that are served before the next one has its turn.
+/// Commands of one waiting draw that are served before the next one has its turn.
 const SLICE: u32 = 64;
 
-/// Names one that waits; a later one is larger.
+/// Ticket of a waiting draw; a later one is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiter(pub(super) u64);
 
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     waiters: VecDeque<Entry<T>>,
-    /// Whose turn it is, as an index.
+    /// Index of the next draw to serve.
     turn: usize,
 }
 
@@ -46,13 +46,13 @@ impl<T> Waiting<T> {
         self.waiters.len()
     }
 
-    /// Values that were given to those who wait for more.
+    /// Returns the number of values given to draws that wait for more.
     pub(super) fn given(&self) -> u64 {
         let runs = self.waiters.iter().flat_map(|entry| &entry.runs);
         runs.map(|run| u64::from(run.values) * u64::from(run.times)).sum()
     }
 
-    /// `arrival` is after that of everybody who waits.
+    /// Enqueues a draw. `arrival` is larger than that of all waiting draws.
     pub(super) fn join(&mut self, arrival: Waiter, asks: Vec<Ask>, payload: T) {
         self.waiters.push_back(Entry { arrival, asks: asks.into(), runs: Vec::new(), payload });
     }
@@ -69,7 +69,7 @@ impl<T> Waiting<T> {
         self.waiters.remove(at)
     }
 
-    /// Values that are missing in all, and the most that one command misses.
+    /// Returns the number of missing values in all, and the largest number that one command lacks.
     pub(super) fn missing(&self) -> (u64, u32) {
         let asks = self.waiters.iter().flat_map(|entry| &entry.asks);
         asks.fold((0, 0), |(sum, largest), ask| {
@@ -78,7 +78,7 @@ impl<T> Waiting<T> {
         })
     }
 
-    /// Gives to those who came before `before`, in rounds, as long as `take` leaves nothing over: it says how many of
+    /// Serves draws that came before `before`, in rounds, while `take` leaves nothing over. `take` returns how many of
     /// an ask's commands it could not serve.
     pub(super) fn serve(
         &mut self,
@@ -87,7 +87,7 @@ impl<T> Waiting<T> {
         done: &mut dyn FnMut(T, Vec<Run>),
     ) {
         loop {
-            // Those who may be served are at the front.
+            // The draws that may be served are at the front.
             let served = self.waiters.partition_point(|entry| entry.arrival < before);
             if served == 0 {
                 return;
@@ -97,7 +97,7 @@ impl<T> Waiting<T> {
             }
             let entry = &mut self.waiters[self.turn];
             let Some(ask) = entry.asks.front_mut() else {
-                // Nobody waits for nothing; if one does, it has all it asked for.
+                // No draw waits without asks; if one does, it is complete.
                 let Some(entry) = self.remove(self.turn) else { return };
                 done(entry.payload, entry.runs);
                 continue;
@@ -121,7 +121,7 @@ impl<T> Waiting<T> {
         }
     }
 
-    /// The one whose turn it is leaves.
+    /// Removes the draw whose turn it is.
     pub(super) fn next_leaves(&mut self) -> Option<T> {
         if self.turn >= self.waiters.len() {
             self.turn = 0;
@@ -129,7 +129,7 @@ impl<T> Waiting<T> {
         self.remove(self.turn).map(|entry| entry.payload)
     }
 
-    /// Everybody leaves.
+    /// Removes all draws.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.turn = 0;
         self.waiters.drain(..).map(|entry| entry.payload)

@@ -1,18 +1,18 @@
-//! Digits that close a serial number, by which a mistyped one is noticed.
+//! Check digits at the end of a serial number, which reveal a mistyped one.
 
-/// How they are computed.
+/// Rule by which check digits are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckDigit {
     /// One digit by Luhn's rule (ISO/IEC 7812-1, annex B), over the decimal digits of the text; letters and signs are
-    /// passed over.
+    /// skipped.
     Luhn,
-    /// Two digits by MOD 97-10 (ISO/IEC 7064), over digits and letters as IBANs have them, A as 10 to Z as 35 whatever
-    /// their case; signs are passed over. The text with them behind it is 1 modulo 97.
+    /// Two digits by MOD 97-10 (ISO/IEC 7064), over digits and letters as in IBANs, A as 10 to Z as 35 in either case;
+    /// signs are skipped. The text followed by them is 1 modulo 97.
     Mod97,
 }
 
 impl CheckDigit {
-    /// The word in a template.
+    /// Returns the word in a template.
     pub const fn word(self) -> &'static str {
         match self {
             CheckDigit::Luhn => "luhn",
@@ -20,7 +20,7 @@ impl CheckDigit {
         }
     }
 
-    /// How many digits it has.
+    /// Returns the number of check digits.
     pub const fn digits(self) -> usize {
         match self {
             CheckDigit::Luhn => 1,
@@ -28,12 +28,12 @@ impl CheckDigit {
         }
     }
 
-    /// The number that closes `text`, below 10 or 100.
+    /// Returns the check number of `text`, below 10 or 100.
     pub fn of(self, text: &[u8]) -> u8 {
         match self {
             CheckDigit::Luhn => {
                 let digits = text.iter().rev().filter(|byte| byte.is_ascii_digit()).map(|byte| byte - b'0');
-                // The digit that comes behind them is the first from the right.
+                // The check digit will be the first from the right.
                 let doubled = digits.enumerate().map(|(place, digit)| match (place % 2 == 0, digit) {
                     (true, 5..) => 2 * digit - 9,
                     (true, _) => 2 * digit,

@@ -1,7 +1,7 @@
-//! Generators over sequences, as they are declared: `short sequence format base62 pad 7`, and
-//! `invoice serial "INV{yyyyMMdd}-{n:6}" zone Asia/Shanghai`.
+//! Declarations of generators over sequences: `short sequence format base62 pad 7`, and `invoice serial
+//! "INV{yyyyMMdd}-{n:6}" zone Asia/Shanghai`.
 //!
-//! Their numbers come from the sequence store, so they are not in the record of the clock's generators.
+//! Their numbers come from the sequence store, so the record of the clock's generators does not contain them.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::{String, ToString as _};
@@ -15,70 +15,70 @@ use crate::format::{Format, PAD_MAX, PREFIX_BYTES_MAX, Radix, is_plain};
 use crate::kind::Shape;
 use crate::sequence::{CACHE_DEFAULT, RESERVED_MAX, Spec, VALUE_MAX};
 
-/// The words that declare such a generator.
+/// Words of the kinds of such generators.
 pub const COUNTER_KINDS: [&str; 2] = ["sequence", "serial"];
 
-/// Bits of a sequence's values.
+/// Width of a sequence's values, bits.
 const VALUE_BITS: u32 = 63;
 
-/// Whether there is a time zone of this name; the error says what was expected.
+/// Checks that a time zone of this name exists; the error is the sentence about what was expected.
 pub type ZoneCheck = fn(&str) -> Result<(), String>;
 
-/// A generator whose numbers a sequence counts.
+/// Declaration of a generator whose numbers come from a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterDeclaration {
     name: String,
     kind: CounterKind,
 }
 
-/// Which kind it is.
+/// Kind of a generator over a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterKind {
     /// The sequence of this name, as an integer, or in a format.
     Sequence(Option<Format>),
-    /// A serial number.
+    /// A serial number from a template.
     Serial(Serial),
 }
 
-/// A serial number as it is declared.
+/// Declaration of a serial number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serial {
-    /// What its texts look like.
+    /// Template of its texts.
     pub template: Template,
     /// How often the counter begins again.
     pub reset: Reset,
-    /// The time zone of its periods; `None`: it has no use for one.
+    /// Time zone of its periods; `None`: it needs none.
     pub zone: Option<String>,
-    /// Whether a counter of more digits is written with all of them; else it is refused.
+    /// Whether a counter of more digits is written in full; otherwise it is refused.
     pub grows: bool,
-    /// Values of a reservation at least.
+    /// Smallest reservation, values.
     pub cache: u32,
 }
 
 impl Serial {
-    /// What the row of a period begins with.
+    /// Returns the first options of a period's row.
     pub fn spec(&self) -> Spec {
         let max = 10_i64.checked_pow(self.template.digits()).map_or(VALUE_MAX, |bound| (bound - 1).min(VALUE_MAX));
         Spec { max: if self.grows { VALUE_MAX } else { max }, cache: self.cache, ..Spec::default() }
     }
 
-    /// Appends the text of a value; false if it has too many digits.
+    /// Appends the text of a value. Returns false if it has too many digits.
     #[must_use]
     pub fn write(&self, stamp: Stamp, value: i64, out: &mut Vec<u8>) -> bool {
         self.template.write(stamp, value, self.grows, out)
     }
 }
 
-/// What an ID of such a generator says.
+/// Parts of an ID of such a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterReading {
-    /// What was counted.
+    /// Value of the counter.
     pub value: i64,
-    /// What a template shows of the time, as [`Template::read`] returns it; [`Stamp::FIRST`] of a sequence.
+    /// Time in the text, as [`Template::read`] returns it; [`Stamp::FIRST`] of a sequence.
     pub stamp: Stamp,
 }
 
-/// What is wrong with a declaration.
+/// Mistake in a declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum CounterError {
@@ -99,7 +99,7 @@ pub enum CounterError {
 }
 
 impl CounterError {
-    /// The option that it is about; `None`: the declaration as a whole.
+    /// Returns the option with the mistake; `None`: the whole declaration.
     pub fn option(&self) -> Option<&str> {
         Some(match self {
             CounterError::Reserved { .. } | CounterError::NoTemplate => return None,
@@ -158,14 +158,14 @@ impl fmt::Display for CounterError {
 }
 
 impl CounterDeclaration {
-    /// Reads the words behind `generator`, the name first and one of [`COUNTER_KINDS`] second.
+    /// Parses the words behind `generator`, the name first and one of [`COUNTER_KINDS`] second.
     ///
-    /// `None`: the kind is another one, or the name cannot be a name, and
-    /// [`Declaration::parse`](crate::Declaration::parse) says what is wrong.
+    /// Returns `None` if the kind is another one, or the name is not valid;
+    /// [`Declaration::parse`](crate::Declaration::parse) reports the mistake.
     ///
     /// # Errors
     ///
-    /// All that is wrong with the words.
+    /// Fails with all mistakes in the words.
     pub fn parse(words: &[&str], zone: ZoneCheck) -> Option<Result<CounterDeclaration, Vec<CounterError>>> {
         let (&name, rest) = words.split_first()?;
         let (&kind, rest) = rest.split_first()?;
@@ -191,17 +191,17 @@ impl CounterDeclaration {
         Some(declared.map(|kind| CounterDeclaration { name: name.to_owned(), kind }).ok_or(errors))
     }
 
-    /// Its name, and that of its sequence.
+    /// Returns its name, which is also that of its sequence.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it counts.
+    /// Returns its kind, with format or template.
     pub fn kind(&self) -> &CounterKind {
         &self.kind
     }
 
-    /// The word of its kind.
+    /// Returns the word of its kind.
     pub fn word(&self) -> &'static str {
         match self.kind {
             CounterKind::Sequence(_) => "sequence",
@@ -209,12 +209,12 @@ impl CounterDeclaration {
         }
     }
 
-    /// Whether its IDs are integers on the wire.
+    /// Returns true if its IDs are integers on the wire.
     pub fn is_integer(&self) -> bool {
         matches!(self.kind, CounterKind::Sequence(None))
     }
 
-    /// What an ID says; `None` for what this generator does not write.
+    /// Parses an ID; `None` for texts that this generator does not write.
     pub fn read(&self, id: &str) -> Option<CounterReading> {
         let number = match &self.kind {
             CounterKind::Sequence(None) => Shape::Number.read(id)?,
@@ -227,7 +227,7 @@ impl CounterDeclaration {
         Some(CounterReading { value: i64::try_from(number).ok()?, stamp: Stamp::FIRST })
     }
 
-    /// The most bytes of an ID as text.
+    /// Returns the longest text of an ID, bytes.
     pub fn id_bytes_max(&self) -> usize {
         match &self.kind {
             CounterKind::Sequence(None) => 19,
@@ -236,8 +236,8 @@ impl CounterDeclaration {
         }
     }
 
-    /// The declaration as all servers that count by one store have it: without its name, and without `cache`, which
-    /// each server may set for itself.
+    /// Returns the part of the declaration that all servers with one store share: without its name, and without
+    /// `cache`, which each server may set for itself.
     pub fn shared_text(&self) -> String {
         let mut shared = self.clone();
         if let CounterKind::Serial(serial) = &mut shared.kind {
@@ -246,7 +246,7 @@ impl CounterDeclaration {
         shared.words().split_off(1).join(" ")
     }
 
-    /// How often its counter begins again.
+    /// Returns how often its counter begins again.
     pub fn reset(&self) -> Reset {
         match &self.kind {
             CounterKind::Sequence(_) => Reset::Never,
@@ -254,7 +254,7 @@ impl CounterDeclaration {
         }
     }
 
-    /// The words that declare it.
+    /// Returns the words that declare it.
     pub fn words(&self) -> Vec<String> {
         let mut words = [self.name.clone(), self.word().to_owned()].to_vec();
         let mut say = |option: &str, value: &str| words.extend([option.to_owned(), value.to_owned()]);
@@ -291,12 +291,12 @@ impl CounterDeclaration {
     }
 }
 
-/// The generators over sequences of a server, by name. A change makes another value of it.
+/// The generators over sequences of a server, by name. A change creates a new value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedCounters(Vec<Arc<CounterDeclaration>>);
 
 impl NamedCounters {
-    /// These; of several with one name, the first.
+    /// Creates the collection; of several counters with one name it keeps the first.
     pub fn new(counters: impl IntoIterator<Item = Arc<CounterDeclaration>>) -> NamedCounters {
         let mut counters: Vec<_> = counters.into_iter().collect();
         counters.sort_by(|one, other| one.name.cmp(&other.name));
@@ -304,30 +304,30 @@ impl NamedCounters {
         NamedCounters(counters)
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no counters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The place of the one of this name, for [`NamedCounters::get`] of the same value.
+    /// Returns the place of the counter of this name, for [`NamedCounters::get`] of the same value.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.0.binary_search_by(|known| known.name.as_bytes().cmp(name)).ok()
     }
 
-    /// The one at this place.
+    /// Returns the counter at this place.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&Arc<CounterDeclaration>> {
         self.0.get(place)
     }
 
-    /// All of them, by name.
+    /// Returns all counters, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<CounterDeclaration>> {
         self.0.iter()
     }
 }
 
-/// Options while they are read.
+/// Options while they are parsed.
 struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {

@@ -1,13 +1,13 @@
 //! Serial numbers: `INV20261122-000042`, a template over a counter that begins again with each day, month or year.
 //!
-//! The counter of each period is a sequence of its own (`name@20261122`, see [`Key`](crate::Key)), so no counter starts
-//! again, whatever clocks say. Which period it is, and what the template shows, comes from one civil time, a [`Stamp`],
-//! which the caller reads from its clock in the declared zone.
+//! The counter of each period is a separate sequence (`name@20261122`, see [`Key`](crate::Key)), so no counter repeats
+//! values, whatever the clocks do. The period and the date in the text come from one civil time, a [`Stamp`], which the
+//! caller reads from its clock in the declared zone.
 //!
-//! Not here: zones and clocks.
+//! The module has no zones and no clocks.
 //!
-//! Invariant: two different values, or two different periods, never have the same text: a template shows its period in
-//! full, and all of its fields have fixed widths but for a counter that may grow, which stands alone.
+//! Invariant: two different values, or two different periods, never have the same text. A template shows its period in
+//! full, and all of its fields have fixed widths, except one counter that may grow.
 
 mod check_digit;
 mod counter;

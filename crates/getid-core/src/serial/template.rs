@@ -8,30 +8,30 @@ use core::fmt;
 use super::CheckDigit;
 use crate::format::is_plain;
 
-/// Bytes of a template, and of a serial number, at most.
+/// Longest template, and longest serial number, bytes.
 pub const TEMPLATE_BYTES_MAX: usize = 128;
 
-/// Digits of the counter: those of the largest value of a sequence, but one.
+/// Most digits of the counter: one less than the largest value of a sequence has.
 const DIGITS_MAX: u32 = 18;
 
-/// A civil time in the zone of a serial number, as far as templates show it.
+/// A civil time in the zone of a serial number, with the fields that templates show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
-    /// 0 to 9999.
+    /// Year, 0 to 9999.
     pub year: u16,
-    /// 1 to 12.
+    /// Month, 1 to 12.
     pub month: u8,
-    /// 1 to 31.
+    /// Day of the month, 1 to 31.
     pub day: u8,
-    /// 0 to 23.
+    /// Hour, 0 to 23.
     pub hour: u8,
 }
 
 impl Stamp {
-    /// That of a template that shows no time.
+    /// Stamp of a template that shows no time.
     pub const FIRST: Stamp = Stamp { year: 0, month: 1, day: 1, hour: 0 };
 
-    /// Whether there is such an hour of such a day.
+    /// Returns true if such an hour of such a day exists.
     fn is_date(self) -> bool {
         let Stamp { year, month, day, hour } = self;
         let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -44,26 +44,26 @@ impl Stamp {
     }
 }
 
-/// How often the counter begins again. The greater is the finer.
+/// How often the counter begins again. The greater value is the finer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reset {
-    /// Never.
+    /// The counter never begins again.
     Never,
-    /// With each year.
+    /// The counter begins again each year.
     Year,
-    /// With each month.
+    /// The counter begins again each month.
     Month,
-    /// With each day.
+    /// The counter begins again each day.
     Day,
-    /// With each hour.
+    /// The counter begins again each hour.
     Hour,
 }
 
 impl Reset {
-    /// All of them, the coarsest first.
+    /// All values, the coarsest first.
     pub const ALL: [Reset; 5] = [Reset::Never, Reset::Year, Reset::Month, Reset::Day, Reset::Hour];
 
-    /// The word that declares it.
+    /// Returns the word that declares it.
     pub const fn word(self) -> &'static str {
         match self {
             Reset::Never => "never",
@@ -74,7 +74,7 @@ impl Reset {
         }
     }
 
-    /// How often it is, as a sentence has it.
+    /// Returns how often it is, for a sentence.
     pub const fn each(self) -> &'static str {
         match self {
             Reset::Never => "never",
@@ -85,8 +85,8 @@ impl Reset {
         }
     }
 
-    /// The period that a time is in, as the key of its counter has it: `2026`, `202611`, `20261122`, `20261122T23`;
-    /// `None`: there is only one.
+    /// Returns the period of a time, for the key of its counter: `2026`, `202611`, `20261122`, `20261122T23`; `None`:
+    /// there is only one.
     pub fn period(self, stamp: Stamp) -> Option<String> {
         let Stamp { year, month, day, hour } = stamp;
         Some(match self {
@@ -98,7 +98,7 @@ impl Reset {
         })
     }
 
-    /// The first hour of a period; `None`: the text is not what [`Reset::period`] returns.
+    /// Returns the first hour of a period; `None`: the text is not one of [`Reset::period`].
     pub fn first_of(self, period: &str) -> Option<Stamp> {
         let number = |at: usize, digits: usize| period.get(at..at + digits)?.parse::<u16>().ok();
         let small = |at: usize| u8::try_from(number(at, 2)?).ok();
@@ -112,7 +112,7 @@ impl Reset {
         (self.period(stamp)? == period).then_some(stamp)
     }
 
-    /// What a template must show for it.
+    /// Returns the fields that a template must show for it.
     pub const fn shown(self) -> &'static str {
         match self {
             Reset::Never => "",
@@ -137,7 +137,7 @@ enum Part {
 }
 
 impl Part {
-    /// How many bytes it takes; `None`: it is the counter, which may grow.
+    /// Returns the width of the part, bytes; `None`: the counter, which may grow.
     fn width(&self) -> Option<usize> {
         Some(match self {
             Part::Text(text) => text.len(),
@@ -149,7 +149,7 @@ impl Part {
     }
 }
 
-/// A template that was read.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     text: String,
@@ -157,7 +157,7 @@ pub struct Template {
     digits: u32,
 }
 
-/// What is wrong with a template.
+/// Mistake in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the sentence of each says it")]
 pub enum TemplateError {
@@ -206,11 +206,11 @@ impl fmt::Display for TemplateError {
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong with it.
+    /// Fails with the first mistake.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
         if text.len() > TEMPLATE_BYTES_MAX {
             return Err(TemplateError::TooLong { bytes: text.len() });
@@ -252,39 +252,40 @@ impl Template {
         if bytes > TEMPLATE_BYTES_MAX { Err(TemplateError::TooLong { bytes }) } else { Ok(template) }
     }
 
-    /// As it was written.
+    /// Returns the template as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many digits its counter has.
+    /// Returns the number of its counter's digits.
     pub fn digits(&self) -> u32 {
         self.digits
     }
 
-    /// The finest period that it shows in full.
+    /// Returns the finest period that it shows in full.
     pub fn finest(&self) -> Reset {
         Reset::ALL.into_iter().rev().find(|&reset| self.shows(reset)).unwrap_or(Reset::Never)
     }
 
-    /// The finest period of which it shows a part, if that is finer than what it shows in full: the day of `{MM}{dd}`.
+    /// Returns the finest period of which the template shows a part, if that is finer than what it shows in full: the
+    /// day of `{MM}{dd}`.
     pub fn finest_in_part(&self) -> Option<Reset> {
         let parts = [(Part::Hour, Reset::Hour), (Part::Day, Reset::Day), (Part::Month, Reset::Month)];
         let shown = parts.into_iter().find(|(part, _)| self.parts.contains(part));
         shown.map(|(_, reset)| reset).filter(|&reset| reset > self.finest())
     }
 
-    /// Whether it shows anything of the time.
+    /// Returns true if it shows any part of the time.
     pub fn has_date(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_) | Part::Counter { .. } | Part::Check(_)))
     }
 
-    /// Whether years are shown by two digits alone: its texts repeat after a hundred years.
+    /// Returns true if years have only two digits: then its texts repeat after a hundred years.
     pub fn has_short_years(&self) -> bool {
         self.parts.contains(&Part::Year2) && !self.parts.contains(&Part::Year4)
     }
 
-    /// Whether two periods of a reset have different texts, for a hundred years at least.
+    /// Returns true if any two periods of a reset have different texts, for a hundred years at least.
     fn shows(&self, reset: Reset) -> bool {
         let has = |part| self.parts.contains(&part);
         let wanted = [
@@ -296,22 +297,22 @@ impl Template {
         wanted.into_iter().all(|(finer, is_shown)| is_shown || finer > reset)
     }
 
-    /// Whether its counter may begin again so often.
+    /// Checks that its counter may begin again this often.
     ///
     /// # Errors
     ///
-    /// Texts would repeat.
+    /// Fails if texts would repeat.
     pub fn check_reset(&self, reset: Reset) -> Result<(), TemplateError> {
         if self.shows(reset) { Ok(()) } else { Err(TemplateError::FineReset { reset }) }
     }
 
-    /// The most bytes of its texts, with a counter that may grow.
+    /// Returns the longest of its texts, bytes, with a counter that may grow.
     pub fn bytes_max(&self) -> usize {
         self.parts.iter().map(|part| part.width().unwrap_or(DIGITS_MAX as usize + 1)).sum()
     }
 
-    /// The value of a text that [`Template::write`] has written, and what the text shows of the time: fields that it
-    /// does not show are those of [`Stamp::FIRST`], and a year of two digits is 0 to 99.
+    /// Parses a text of [`Template::write`]; returns the time in it and the value. Fields that are not shown are those
+    /// of [`Stamp::FIRST`], and a year of two digits is 0 to 99.
     pub fn read(&self, text: &str, grows: bool) -> Option<(Stamp, i64)> {
         let fixed: usize = self.parts.iter().map(|part| part.width().unwrap_or(0)).sum();
         let counter_digits = text.len().checked_sub(fixed)?;
@@ -334,14 +335,14 @@ impl Template {
                 Part::Text(_) | Part::Year2 | Part::Check(_) => {}
             }
         }
-        // Writing it again compares texts and check digits, and fields that are shown twice.
+        // Writing it again compares texts, check digits and fields that are shown twice.
         let mut written = Vec::with_capacity(text.len());
         (stamp.is_date() && self.write(stamp, value, grows, &mut written) && written == text.as_bytes())
             .then_some((stamp, value))
     }
 
-    /// Appends the text of a value, 0 or more; false, and nothing is appended, if it has more digits than the counter
-    /// and may not grow.
+    /// Appends the text of a value, 0 or more. Returns false, and appends nothing, if it has more digits than the
+    /// counter and may not grow.
     #[must_use]
     pub fn write(&self, stamp: Stamp, value: i64, grows: bool, out: &mut Vec<u8>) -> bool {
         let start = out.len();
@@ -368,7 +369,7 @@ impl Template {
     }
 }
 
-/// Appends a number, padded with zeros; how many digits it has.
+/// Appends a number, padded with zeros; returns the number of its digits.
 fn write_padded(mut number: u64, digits: usize, out: &mut Vec<u8>) -> usize {
     let mut text = [b'0'; 20];
     let mut first = text.len();

@@ -1,4 +1,4 @@
-//! Which worker id a program gets.
+//! Choice of the worker id for a program.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,37 +7,37 @@ use core::fmt;
 
 use super::{BEGINS_SOON_MS, Lease, LeaseState, Pool, PoolRules, TokenDigest, end_of};
 
-/// How many groups of holders are told of.
+/// Largest number of groups of holders in an error.
 const HOLDERS_MAX: usize = 3;
 
-/// The lease that is given, once it is kept.
+/// The lease to give, once it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Of which worker id.
+    /// Worker id of the lease.
     pub id: u32,
-    /// It takes the place of what was kept of the id.
+    /// New lease, which replaces the stored one of the id.
     pub lease: Lease,
 }
 
-/// Why there is none. `Display` goes on after "pool orders ".
+/// Reason why there is no lease. `Display` continues after "pool orders ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoLease {
-    /// What was leased of it before is not known, and may go on until it opens.
+    /// Earlier leases of the pool are unknown, and may last until it opens.
     NotOpen {
-        /// When it does, Unix ms.
+        /// When the pool opens, Unix ms.
         opens_ms: u64,
-        /// R.
+        /// R, Unix ms.
         now_ms: u64,
     },
-    /// All are leased.
+    /// All ids are leased.
     Exhausted {
-        /// Ids that are leased, or not free yet.
+        /// Number of ids that are leased, or not free yet.
         leased: u32,
-        /// Who holds most of them.
+        /// The names with the most leases.
         holders: Vec<Holders>,
-        /// When the next falls free if nobody renews it, Unix ms.
+        /// When the next id falls free if it is not renewed, Unix ms.
         next_free_ms: u64,
-        /// R.
+        /// R, Unix ms.
         now_ms: u64,
     },
 }
@@ -65,37 +65,37 @@ impl fmt::Display for NoLease {
     }
 }
 
-/// Holders of one name.
+/// Holders with one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holders {
-    /// Their name; empty: those that do not say.
+    /// Their name; empty: holders without a name.
     pub name: String,
-    /// How many ids they hold.
+    /// Number of ids that they hold.
     pub count: u32,
 }
 
-/// How good it is to give an id; the least is taken.
+/// Rank of an id in the choice; the least is taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// It had this name before.
+    /// The id had this name before.
     Own,
-    /// Nobody ever had it.
+    /// The id was never leased.
     New,
-    /// It is free: the one that has been for longest comes first.
+    /// The id is free: the one that has been free for longest comes first.
     Free,
-    /// It was released, and its next lease begins a while ahead.
+    /// The id was released, and its next lease begins a while ahead.
     Later,
 }
 
-/// Chooses an id and makes its lease. `leases` are all that are kept, in the order of their ids; `None` is an id that
-/// somebody else is being given right now. Ids past the pool's size are passed over.
+/// Chooses an id and creates its lease. `leases` are all stored ones, in the order of their ids; `None` is an id that
+/// is being leased to another program right now. Ids past the pool's size are skipped.
 ///
-/// A name gets its id back if that lease was released or is over; then an id that nobody ever had is taken, then the
-/// one that has been free for longest.
+/// A name gets its id back if that lease was released or is over. Otherwise a never leased id is taken, then the one
+/// that has been free for longest.
 ///
 /// # Errors
 ///
-/// [`NoLease`]: all are leased, or the pool is not open yet.
+/// Fails with [`NoLease`]: all ids are leased, or the pool is not open yet.
 pub fn choose<'a>(
     rules: &PoolRules,
     pool: &Pool,
@@ -116,7 +116,7 @@ pub fn choose<'a>(
     };
     let mut new = 0;
     for (id, lease) in leases.clone().filter(|(id, _)| *id < rules.size) {
-        // They come in order: the first that is left out was never leased.
+        // Leases are in the order of ids: the first missing id was never leased.
         if id == new {
             new += 1;
         }
@@ -148,14 +148,14 @@ pub fn choose<'a>(
     Ok(Chosen { id, lease })
 }
 
-/// What a program asks for.
+/// A program's request for a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// As it calls itself; empty: it does not say.
+    /// Name of the holder; empty: none.
     pub name: &'a str,
-    /// For how long; `None`: as the pool has it.
+    /// Requested duration, ms; `None`: the pool's default.
     pub ttl_ms: Option<u64>,
-    /// What it will show.
+    /// Digest of the token that the holder will show.
     pub token: TokenDigest,
 }
 

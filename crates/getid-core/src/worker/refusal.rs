@@ -1,38 +1,38 @@
-//! Why a lease does not go on, and why a pool is not new.
+//! Reasons why a lease is not renewed, and why a pool is not new.
 
-/// Why a lease does not go on. `Display` goes on after "worker id 7 of pool orders: ".
+/// Reason why a lease is not renewed or released. `Display` continues after "worker id 7 of pool orders: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseRefusal {
-    /// What was shown belongs to no lease of this id that is known.
+    /// The token belongs to no known lease of this id.
     WrongToken,
-    /// R has passed its end.
+    /// R has passed the lease's end.
     Over {
-        /// The end, Unix ms.
+        /// End of the lease, Unix ms.
         not_after_ms: u64,
-        /// R.
+        /// R, Unix ms.
         now_ms: u64,
         /// Whether another lease of this id was given since.
         is_leased_again: bool,
     },
-    /// Its holder has given it back.
+    /// The holder has given the lease back.
     Released,
-    /// An operator has ended it.
+    /// An operator has ended the lease.
     Revoked {
-        /// Until when the holder may make IDs by it, Unix ms.
+        /// End of the time in which the holder may make IDs, Unix ms.
         not_after_ms: u64,
     },
-    /// The pool was made smaller, and has no such id any more.
+    /// The pool was made smaller, and no longer has this id.
     PoolSmaller {
-        /// Ids are below it.
+        /// Number of ids of the pool.
         size: u32,
-        /// Until when the holder may make IDs by it, Unix ms.
+        /// End of the time in which the holder may make IDs, Unix ms.
         not_after_ms: u64,
     },
-    /// The newest ID of the holder lies too far ahead.
+    /// The newest ID of the holder is too far ahead.
     LastAhead {
-        /// Its time, Unix ms.
+        /// Time of that ID, Unix ms.
         last_ms: u64,
-        /// R.
+        /// R, Unix ms.
         now_ms: u64,
     },
 }
@@ -78,19 +78,19 @@ impl core::fmt::Display for LeaseRefusal {
     }
 }
 
-/// Why a pool does not open as a new one. `Display` continues after "worker pool 'orders' ".
+/// Reason why a pool does not open as a new one. `Display` continues after "worker pool 'orders' ".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotNew {
-    /// Leases are kept of it.
+    /// The pool has stored leases.
     Leased {
-        /// Ids that have one, current or not.
+        /// Number of ids with a lease, current or not.
         leased: usize,
     },
-    /// Its record was written again while it waits to open.
+    /// The pool's record was written again while it waits to open.
     Rewritten {
-        /// When it opens, Unix ms.
+        /// When the pool opens, Unix ms.
         opens_ms: u64,
-        /// R.
+        /// R, Unix ms.
         now_ms: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! What is said of layouts before they are used: evenness, and proposals.
+//! Advice about layouts before use: evenness, and proposals.
 
 use getid_core::{Composer, Declaration, Evenness, RandomCycle, Role, evenness, propose};
 
@@ -39,7 +39,7 @@ fn evenness_is_that_of_the_lowest_bits() {
     }
 }
 
-/// IDs of one server that come by chance, `ids_per_s` on average, as a line gives them.
+/// Returns IDs of one server at random times, `ids_per_s` on average, as a line gives them.
 fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &mut Random) -> Vec<u128> {
     let layout = declaration.layout();
     let cycle = RandomCycle::new(random.permutation(1 << layout.bits_of(Role::Random)));
@@ -59,7 +59,7 @@ fn simulated(declaration: &Declaration, ids_per_s: f64, count: usize, random: &m
         .collect()
 }
 
-/// How many IDs each remainder has.
+/// Returns the number of IDs of each remainder.
 fn remainders(ids: &[u128], modulus: u64) -> Vec<u32> {
     let mut counts = vec![0; usize::try_from(modulus).unwrap()];
     for id in ids {
@@ -68,7 +68,7 @@ fn remainders(ids: &[u128], modulus: u64) -> Vec<u32> {
     counts
 }
 
-/// With fixed seeds, 100,000 IDs and at most 32 remainders: a share is right to a twentieth or so.
+/// With fixed seeds, 100,000 IDs and at most 32 remainders, a share is accurate to about a twentieth.
 #[test]
 fn evenness_is_what_a_simulation_counts() {
     let mut random = Random(1024);
@@ -96,7 +96,7 @@ fn evenness_is_what_a_simulation_counts() {
                 let case = format!("{words}, {rate} a second, % {modulus}: {fullest} {emptiest} {told:?}");
                 assert!((fullest - told.fullest).abs() <= 0.08 * told.fullest, "{case}");
                 assert!((emptiest - told.emptiest).abs() <= 0.08, "{case}");
-                // What is told of may be rare, but nothing else comes.
+                // A reported remainder may be rare, but no other occurs.
                 let reached = counts.iter().filter(|&&count| count > 0).count() as u64;
                 assert!(reached <= told.reached, "{case}");
             }
@@ -104,7 +104,7 @@ fn evenness_is_what_a_simulation_counts() {
     }
 }
 
-/// That is exact, at any rate: not by chance.
+/// The random field is exactly even at any rate, not just on average.
 #[test]
 fn any_round_of_the_random_field_has_each_value_once() {
     let mut random = Random(2);
@@ -130,8 +130,8 @@ fn any_round_of_the_random_field_has_each_value_once() {
     }
 }
 
-/// Chi-squared of remainders, in standard deviations above its mean: below 5 for fixed seeds, and a counter at the
-/// bottom is found out.
+/// Chi-squared of remainders, in standard deviations above its mean: below 5 for fixed seeds. A counter at the bottom
+/// fails this test.
 #[test]
 fn remainders_pass_a_test_of_chance() {
     let mut random = Random(3);

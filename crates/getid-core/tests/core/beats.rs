@@ -1,5 +1,5 @@
-//! Beats in a simulated world: servers around [`Member`], a store that loses its last writes, clients that are given
-//! values. A world is made of a seed; its judge sees every value.
+//! Beats in a simulated world: servers around [`Member`], a store that loses its last writes, and clients that receive
+//! values. A world is made from a seed; its judge sees every value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,26 +11,26 @@ use getid_core::checks::{Fault, plant};
 
 use crate::random::Random;
 
-/// Worlds of a run. `GETID_BEAT_WORLDS=FIRST..END` plays others.
+/// Number of worlds in a run. `GETID_BEAT_WORLDS=FIRST..END` plays others.
 const WORLDS: u64 = 1_000;
 
-/// Events of a world, before faults end.
+/// Number of events in a world, before faults end.
 const EVENTS: u64 = 600;
 
-/// Servers that a world ever has.
+/// Most servers of a world in its whole life.
 const SERVERS_MAX: usize = 7;
 
-/// States that a store may go back to.
+/// Number of states that a store may go back to.
 const HISTORY: usize = 60;
 
-/// A store with one sequence.
+/// A simulated store with one sequence.
 #[derive(Clone)]
 struct Store {
     servers: BTreeMap<Nonce, ServerRow>,
     next: i64,
 }
 
-/// What survives a process.
+/// The notes of a server, which outlive its process.
 #[derive(Clone, Default)]
 struct Notes {
     nonce: Nonce,
@@ -56,21 +56,21 @@ enum Outcome {
 /// A statement that was sent.
 struct Flight {
     statement: Statement,
-    /// `None`: the store did not do it yet. With how often the store had gone back.
+    /// The outcome, with the number of times that the store had gone back; `None`: not done yet.
     outcome: Option<(Outcome, u64)>,
 }
 
 struct Server {
     notes: Notes,
-    /// `None`: its process does not run.
+    /// State of the running process; `None`: no process runs.
     member: Option<Member>,
     flight: Option<Flight>,
     compares: bool,
-    /// It never starts again.
+    /// Whether it never starts again.
     is_dead: bool,
-    /// It was cleared when the store lost writes, and ran since then.
+    /// Whether it was cleared when the store lost writes, and has run since then.
     is_witness: bool,
-    /// How often the store had gone back when it did this server's last statement that was answered.
+    /// Number of times that the store had gone back at this server's last answered statement.
     losses_seen: u64,
 }
 
@@ -82,13 +82,13 @@ struct World {
     history: Vec<Store>,
     servers: Vec<Server>,
     given: BTreeSet<i64>,
-    /// The store lost writes, and some server does not run, or is not cleared.
+    /// Whether the store lost writes, and some server does not run, or is not cleared.
     is_unsettled: bool,
     losses: u64,
     seen: Seen,
 }
 
-/// What happened in worlds: a run in which nothing happens proves nothing.
+/// Counts of events in worlds: a run without events proves nothing.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     values: u64,
@@ -100,7 +100,7 @@ struct Seen {
 }
 
 impl World {
-    /// One without servers.
+    /// Returns a world without servers.
     fn empty(seed: u64) -> World {
         let store = Store { servers: BTreeMap::new(), next: 1 };
         World {
@@ -122,13 +122,13 @@ impl World {
         for _ in 0..world.random.within(1, 4) {
             world.add();
         }
-        // A store that is older than all servers that could know is beyond what any of them can notice.
+        // No server can notice that the store is older than all servers with knowledge of it.
         world.settle(5);
         world.history = vec![world.store.clone()];
         world
     }
 
-    /// Turns without a fault.
+    /// Plays turns without a fault.
     fn settle(&mut self, turns: u64) {
         for turn in 0..turns {
             for at in 0..self.servers.len() {
@@ -181,7 +181,7 @@ impl World {
         self.servers[at].is_witness = false;
     }
 
-    /// A clean stop.
+    /// Stops a server cleanly.
     fn stop(&mut self, at: usize) {
         if self.servers[at].flight.is_none()
             && let Some(member) = &self.servers[at].member
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// The server sends its next statement.
+    /// Sends the server's next statement.
     fn send(&mut self, at: usize) {
         let now_ms = self.now_ms;
         let reserves = self.random.one_in(2);
@@ -210,7 +210,7 @@ impl World {
         server.flight = Some(Flight { statement, outcome: None });
     }
 
-    /// The store does it.
+    /// Executes the statement in the store.
     fn commit(&mut self, at: usize) {
         let Some(Flight { statement, .. }) = self.servers[at].flight.take_if(|own| own.outcome.is_none()) else {
             return;
@@ -263,7 +263,7 @@ impl World {
         Some((first, first + values - 1, beat))
     }
 
-    /// The server's beat, 1 more than it was, if its row allows it.
+    /// Returns the server's new beat, 1 more than before, if its row allows it.
     fn may(&mut self, credentials: &Credentials, is_right: fn(ServerState) -> bool) -> Option<u64> {
         let own = self.store.servers.get_mut(&credentials.nonce)?;
         let may = own.life == credentials.life && own.beat >= credentials.at_least && is_right(own.state);
@@ -273,7 +273,7 @@ impl World {
         })
     }
 
-    /// The server gets the answer.
+    /// Delivers the answer to the server.
     fn answer(&mut self, at: usize) {
         let new = self.nonce();
         let server = &mut self.servers[at];
@@ -322,7 +322,7 @@ impl World {
         }
     }
 
-    /// The server's connection breaks: it does not learn what became of its statement.
+    /// Breaks the server's connection: it does not learn the outcome of its statement.
     fn cut(&mut self, at: usize) {
         self.servers[at].flight = None;
         if let Some(member) = &mut self.servers[at].member {
@@ -330,16 +330,16 @@ impl World {
         }
     }
 
-    /// The store fails over to a replica that lacks its last writes. A pooler hides that from some servers, which see
-    /// another instance only.
+    /// Fails the store over to a replica that lacks its last writes. A pooler hides that from some servers, which see
+    /// only another instance.
     fn fail_over(&mut self) {
         self.go_back(self.random.clone().index(self.history.len()));
         self.instance += 1;
         for at in 0..self.servers.len() {
             match self.random.below(4) {
-                // A pooler is in between. What was sent is done by the other instance.
+                // A pooler is in between: the other instance executes statements that are under way.
                 0 => {}
-                // What was answered comes still.
+                // Answers that were sent still arrive.
                 1 => {
                     self.answer(at);
                     self.cut(at);
@@ -349,7 +349,7 @@ impl World {
         }
     }
 
-    /// An older copy of the store takes its place, under running servers, with their connections. It is older than the
+    /// Replaces the store by an older copy, under running servers with open connections. The copy is older than the
     /// last beat of each of them.
     fn restore(&mut self) {
         let is_older = |copy: &Store, server: &Server| {
@@ -377,7 +377,7 @@ impl World {
         self.store = self.history[at].clone();
     }
 
-    /// An operator releases servers that will never run again, and raises the sequence past all that they gave.
+    /// Releases servers that will never run again, as an operator does, and raises the sequence past all their values.
     fn release_the_dead(&mut self) {
         let dead: Vec<Nonce> =
             self.servers.iter().filter(|server| server.is_dead).map(|server| server.notes.nonce).collect();
@@ -400,7 +400,8 @@ impl World {
         }
     }
 
-    /// Whether each server that is not dead runs, had an answer since the last loss, and waits for dead ones only.
+    /// Returns true if each server that is not dead runs, had an answer since the last loss, and waits only for dead
+    /// ones.
     fn is_settled(&self) -> bool {
         let dead: Vec<Nonce> =
             self.servers.iter().filter(|server| server.is_dead).map(|server| server.notes.nonce).collect();
@@ -413,14 +414,14 @@ impl World {
         self.servers.iter().filter(|server| !server.is_dead).all(is_settled)
     }
 
-    /// Whether each server that runs had an answer since the store lost writes.
+    /// Returns true if each running server had an answer since the store lost writes.
     fn has_beaten(&self) -> bool {
         self.servers.iter().all(|server| server.member.is_none() || server.losses_seen == self.losses)
     }
 
-    /// Servers may be down for a minute and longer, and for ever, but not while the store has just lost writes: then
-    /// no server is left that could know. So time stands still until all others are there again; one server that knew
-    /// all others runs on; and servers join after those that run have beaten.
+    /// Plays one event. Servers may be down for a minute and longer, and for ever, but not right after the store lost
+    /// writes: then no server with knowledge of them would be left. So time stands still until all other servers are
+    /// back; one server that knew all others keeps running; and servers join after the running ones have beaten.
     fn event(&mut self) {
         self.is_unsettled &= !self.is_settled();
         let at = self.random.index(self.servers.len());
@@ -443,7 +444,7 @@ impl World {
             93..=95 if self.has_beaten() => self.start(at),
             96 if !self.is_unsettled => self.add(),
             97 if !self.is_unsettled => {
-                // Servers that run beat meanwhile.
+                // Running servers beat meanwhile.
                 for _ in 0..self.random.within(1, 8) {
                     self.now_ms += self.random.pick(&[5_000, 15_000, 18_000, STILL_MS]);
                     self.settle(1);
@@ -460,7 +461,7 @@ impl World {
         }
     }
 
-    /// A world with faults, and then without: in the end each server that runs may reserve.
+    /// Plays a world with faults, and then without: in the end each running server may reserve.
     fn play(mut self) -> Seen {
         for _ in 0..EVENTS {
             self.event();
@@ -511,13 +512,13 @@ fn no_value_twice_by_stores_that_lose_writes() {
     }
 }
 
-/// Servers of a step-by-step scene: each asks, is answered and notes.
+/// Servers of a step-by-step scene: each asks, gets an answer and notes it.
 struct Scene {
     world: World,
 }
 
 impl Scene {
-    /// Servers that are cleared, by the time at which all have seen each other.
+    /// Creates cleared servers, at a time when all have seen each other.
     fn new(servers: usize) -> Scene {
         let mut world = World::empty(1);
         for _ in 0..servers {
@@ -527,7 +528,7 @@ impl Scene {
         Scene { world }
     }
 
-    /// A turn of one server: its statement is sent, done and answered.
+    /// Plays a turn of one server: its statement is sent, executed and answered.
     fn turn(&mut self, at: usize) {
         let (now_ms, server) = (self.world.now_ms, &mut self.world.servers[at]);
         let Some(member) = &mut server.member else { return };
@@ -555,8 +556,8 @@ impl Scene {
     }
 }
 
-/// The store goes back after a server saw that its round is complete, and before it beat again: what the others did
-/// for that round is lost.
+/// The store goes back after a server saw that its round is complete, and before it beat again: acknowledgements of
+/// that round are lost.
 fn a_round_ends_with_a_beat_of_its_starter() {
     let mut scene = Scene::new(2);
     scene.world.cut(0);
@@ -572,7 +573,7 @@ fn a_round_ends_with_a_beat_of_its_starter() {
     assert!(!scene.is_cleared(0), "it may reserve by an acknowledgement that the store has lost");
 }
 
-/// A server that beat until the doubt began is waited for, for however long it stands still.
+/// A server that beat until the doubt began keeps the round open, however long it stands still.
 fn a_server_that_notes_call_live_does_not_age_in_a_doubt() {
     let mut scene = Scene::new(2);
     for _ in 0..3 {
@@ -603,8 +604,8 @@ fn a_broken_connection_is_a_doubt() {
     assert!(scene.world.servers[0].member.as_ref().unwrap().credentials().is_none());
 }
 
-/// A dead server's last values are lost with its beats. A server that noted those marks it, and one without notes waits
-/// for it as well.
+/// A dead server's last values are lost with its beats. A server that noted those marks it as returning, and a server
+/// without notes waits for it as well.
 fn a_server_whose_beats_are_lost_is_marked_for_those_without_notes() {
     let mut scene = Scene::new(2);
     for _ in 0..3 {
@@ -622,7 +623,7 @@ fn a_server_whose_beats_are_lost_is_marked_for_those_without_notes() {
     for _ in 0..6 {
         scene.turn(0);
     }
-    // The one that knows leaves.
+    // The server with the notes leaves.
     scene.world.stop(0);
     scene.world.add();
     for _ in 0..30 {
@@ -632,7 +633,7 @@ fn a_server_whose_beats_are_lost_is_marked_for_those_without_notes() {
     assert!(!scene.is_cleared(2), "{:?}", scene.world.store.servers);
 }
 
-/// A server that did not look for long does not take that time for silence of others.
+/// Time in which a server did not observe does not count as silence of other servers.
 fn time_in_which_it_did_not_look_is_no_silence() {
     let mut scene = Scene::new(2);
     for _ in 0..3 {
@@ -644,13 +645,13 @@ fn time_in_which_it_did_not_look_is_no_silence() {
     scene.turn(0);
     let state = |scene: &Scene| scene.world.store.servers[&scene.world.servers[1].notes.nonce].state;
     assert!(state(&scene).is_live());
-    // One that looks all the time does.
+    // For a server that observes all the time it counts.
     for _ in 0..8 {
         scene.world.now_ms += 10_000;
         scene.turn(0);
     }
     assert_eq!(state(&scene), ServerState::Gone);
-    // It comes back by a round.
+    // The server returns by a round.
     for _ in 0..6 {
         scene.turn(1);
         scene.turn(0);
@@ -658,10 +659,10 @@ fn time_in_which_it_did_not_look_is_no_silence() {
     assert!(state(&scene).is_live() && scene.is_cleared(1));
 }
 
-/// A server that starts a round does not acknowledge the round of another one that it has not seen yet.
+/// A server that starts a round does not acknowledge another server's round that it has not seen yet.
 fn a_start_acknowledges_nothing_unseen() {
     let mut scene = Scene::new(1);
-    // Server 0 has looked, and a new server joins before it starts its round.
+    // Server 0 has looked, and a new server joins before server 0 starts its round.
     scene.world.cut(0);
     let ask = scene.world.servers[0].member.as_mut().unwrap().ask(scene.world.now_ms);
     scene.world.add();
@@ -669,7 +670,7 @@ fn a_start_acknowledges_nothing_unseen() {
     scene.turn(1);
     let answer = scene.world.beat(&ask);
     let own = &scene.world.store.servers[&scene.world.servers[0].notes.nonce];
-    assert!(own.acknowledged < 2, "round 2 is of a server that it does not know: {own:?}");
+    assert!(own.acknowledged < 2, "round 2 is of a server that it has not seen: {own:?}");
     scene.world.servers[0].member.as_mut().unwrap().answered(&ask, &answer);
 }
 
@@ -683,7 +684,7 @@ fn each_rule_holds_step_by_step() {
     a_server_whose_beats_are_lost_is_marked_for_those_without_notes();
 }
 
-/// A process that uses a copy of another one's notes finds its row written by that one.
+/// A process with a copy of another one's notes finds its row written by that process.
 #[test]
 fn a_copy_of_notes_takes_another_nonce() {
     let mut scene = Scene::new(1);
@@ -703,7 +704,7 @@ fn a_copy_of_notes_takes_another_nonce() {
     scene.reserve(1);
 }
 
-/// The scene that is for a fault; `None`: the worlds find it.
+/// Returns the scene that finds a fault; `None`: the worlds find it.
 fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
         Fault::ClearedWithoutABeat => a_round_ends_with_a_beat_of_its_starter,

@@ -1,5 +1,5 @@
-//! What of a declaration may change between two lives: each harmful change and each harmless one by name, and a fleet
-//! whose servers are changed one after another, which must not give an ID twice.
+//! Changes of a declaration between two lives: each harmful and each harmless one by name. And a fleet whose servers
+//! are changed one after another, which must not give an ID twice.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::support::declared;
 
 const ARTICLE: &str = "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3";
 
-/// Before, and now.
+/// Name of the change, declaration before, declaration after.
 const HARMLESS: &[(&str, &str, &str)] = &[
     ("nothing", ARTICLE, ARTICLE),
     ("an earlier epoch", "twitter", "twitter epoch 1288834974656"),
@@ -54,7 +54,7 @@ const HARMLESS: &[(&str, &str, &str)] = &[
     ("no time before and now", "uuid4", "uuid4"),
 ];
 
-/// Before, now, and what is said of it.
+/// Name of the change, declaration before, declaration after, and the expected error.
 const HARMFUL: &[(&str, &str, &str, &str)] = &[
     (
         "a later epoch",
@@ -128,7 +128,7 @@ const HARMFUL: &[(&str, &str, &str, &str)] = &[
         "its field 'datacenter' had another place or width, or had its value from elsewhere, before",
     ),
     (
-        // A server that was not changed for two times would meet one that was.
+        // A server that missed two changes would meet one that has them.
         "a worker field by hand, of one server",
         "twitter one-server 3",
         "twitter datacenter 1 one-server 3",
@@ -227,7 +227,7 @@ fn harmful_changes_are_refused() {
     }
 }
 
-/// A chain of declarations, each of which takes the place of the one before.
+/// Makes one step in a chain of declarations, each of which replaces the previous one.
 fn replace(old: &Declaration, words: &str) -> Result<Declaration, Change> {
     let mut new = declared(words);
     new.keep_drawn(old);
@@ -243,9 +243,9 @@ fn a_format_of_long_ago_counts() {
                     formerly base62/11/error/A-";
     assert_eq!(second.to_text(), formerly);
     assert_eq!(format!("{} formerly base62/11/error/A-", second.declared_text()), formerly);
-    // Another format with the prefix of the first one: some of its texts were given.
+    // Another format with the prefix of the first one: some of its texts were given already.
     assert!(matches!(replace(&second, "t twitter format hex prefix A-"), Err(Change::Format { .. })));
-    // The first one itself: larger numbers, so other texts.
+    // The first format itself: numbers are larger, so texts differ.
     let third = replace(&second, "t twitter format base62 prefix A-").unwrap();
     assert!(third.to_text().ends_with("prefix A- formerly hex/16/error/B-"), "{}", third.to_text());
     // Its texts were longer while it grew.
@@ -269,11 +269,11 @@ fn formats_that_are_kept_have_a_bound() {
     }
     let refused = replace(&now, "t twitter format hex prefix p-").unwrap_err();
     assert_eq!(refused.to_string(), "its format was another one 16 times before");
-    // What does not change it passes.
+    // Declarations without a change pass.
     assert!(replace(&now, "t twitter format hex prefix p15- epoch 0").is_ok());
 }
 
-/// The parts of small layouts, so that IDs of wrong changes meet soon: one of each.
+/// Parts of small layouts, one choice of each, so that IDs of wrong changes meet soon.
 const PARTS: &[&[&str]] = &[
     &["time:7@1ms", "time:7@2ms", "time:8@1ms"],
     &["server-id:2", "server-id:1", "region:2", ""],
@@ -286,7 +286,7 @@ const PARTS: &[&[&str]] = &[
     &["", "overflow grow"],
 ];
 
-/// Which of each part, and a value for the constants.
+/// The choice of each part, and a value for the constants.
 #[derive(Clone)]
 struct Small([usize; PARTS.len()], u64);
 
@@ -295,7 +295,7 @@ impl Small {
         Small(std::array::from_fn(|part| random.index(PARTS[part].len())), random.below(4))
     }
 
-    /// With one or two other parts.
+    /// Returns a copy with one or two other parts.
     fn changed(&self, random: &mut Random) -> Small {
         let mut new = self.clone();
         for _ in 0..=random.below(2) {
@@ -320,14 +320,14 @@ impl Small {
     }
 }
 
-/// A server of the fleet: how it is declared there, and up to when its IDs reach, ms.
+/// A server of the fleet: its present declaration, and up to when its IDs reach, ms.
 struct Server {
     id: u32,
     at: usize,
     position_ms: i64,
 }
 
-/// How many changes passed and how many were refused; an ID that was given twice, with the declarations.
+/// Returns the numbers of accepted and of refused changes; and an ID that was given twice, with the declarations.
 fn fleet(seed: u64) -> (u32, u32, Option<String>) {
     let mut random = Random(seed);
     let (mut parts, first) = loop {
@@ -336,7 +336,7 @@ fn fleet(seed: u64) -> (u32, u32, Option<String>) {
             break (parts, declaration);
         }
     };
-    // The declarations that the fleet has had, one after another.
+    // All declarations of the fleet, one after another.
     let mut declarations = vec![first];
     let (mut passed, mut refused) = (0, 0);
     for _ in 0..40 {
@@ -358,7 +358,7 @@ fn fleet(seed: u64) -> (u32, u32, Option<String>) {
     let mut servers = [0, 1, 2].map(|id| Server { id, at: 0, position_ms: 0 });
     for now_ms in 0..60 {
         for server in &mut servers {
-            // One server after another, at times of its own.
+            // One server after another, at random times.
             if server.at + 1 < declarations.len() && random.one_in(10) {
                 server.at += 1;
             }

@@ -1,4 +1,4 @@
-//! Every rule of the reference clock, from a simulated clock: a scene, and what must come of it.
+//! Every rule of the reference clock, with a simulated clock: a scene, and its expected result.
 
 use crate::random::Random;
 
@@ -34,14 +34,14 @@ impl Scene {
         Scene { clock, wall, boot_ns, given: false, events: vec![], last_r: 0 }
     }
 
-    /// A life that has given an ID.
+    /// Returns a life that has given an ID.
     fn running(wall: i64) -> Scene {
         let mut scene = Scene::start(wall, None);
         scene.given = true;
         scene
     }
 
-    /// Real time passes, with samples; wall and boot clock go on together.
+    /// Lets real time pass, with samples; wall and boot clock advance together.
     fn pass(&mut self, ms: i64) -> &mut Scene {
         let mut left = ms;
         while left > 0 {
@@ -54,7 +54,7 @@ impl Scene {
         self
     }
 
-    /// Real time passes without a sample: the process is stopped, or the machine suspended.
+    /// Lets real time pass without a sample: the process is stopped, or the machine suspended.
     fn sleep(&mut self, ms: i64) -> &mut Scene {
         self.wall += ms;
         self.boot_ns += ms.cast_unsigned() * 1_000_000;
@@ -77,7 +77,7 @@ impl Scene {
         self.clock.at(self.boot_ns).0.cast_signed()
     }
 
-    /// R - W.
+    /// Returns R - W.
     fn ahead(&self) -> i64 {
         self.r() - self.wall
     }
@@ -105,12 +105,12 @@ fn jitter_drift_and_smear_do_not_log() {
     let mut rng = Random(1);
     let mut scene = Scene::running(T0);
     for _ in 0..6000 {
-        // A few ms of reading skew either way.
+        // A few ms of reading skew in either direction.
         let skew = rng.below(7).cast_signed() - 3;
         scene.step_wall(skew).pass(100).step_wall(-skew);
         assert!((-4..=4).contains(&scene.ahead()), "{}", scene.ahead());
     }
-    // A leap second smeared over a day, by steps of 1 ms, each way.
+    // A leap second smeared over a day, in steps of 1 ms, in both directions.
     for _ in 0..1000 {
         scene.step_wall(-1).pass(864);
     }
@@ -207,7 +207,7 @@ fn a_larger_jump_that_is_taken_back_leaves_no_trace() {
     scene.pass(1000).step_wall(2 * HOUR).pass(5 * MIN).step_wall(-2 * HOUR).pass(100);
     scene.expect(&[ClockEvent::JumpHeld { by_ms, too_far: false }, ClockEvent::JumpTakenBack { by_ms }]);
     assert_eq!(scene.ahead(), 0);
-    // Another one starts its own ten minutes.
+    // Another jump starts its own ten minutes.
     scene.step_wall(2 * HOUR).pass(6 * MIN);
     assert_eq!(scene.ahead(), -2 * HOUR);
 }
@@ -232,7 +232,7 @@ fn more_than_400_days_are_never_followed() {
     let mut scene = Scene::running(T0);
     scene.pass(1000).step_wall(401 * DAY).pass(3 * HOUR);
     assert_eq!(scene.ahead(), -401 * DAY);
-    assert!(scene.clock.fault().is_none(), "IDs go on");
+    assert!(scene.clock.fault().is_none(), "IDs continue");
     let by_ms = (401 * DAY).cast_unsigned();
     scene.expect(&[ClockEvent::JumpHeld { by_ms, too_far: true }]);
     assert_eq!(ClockEvent::JumpHeld { by_ms, too_far: true }.severity(), Severity::Error);
@@ -251,7 +251,7 @@ fn limit_0_follows_any_jump() {
     scene.expect(&[ClockEvent::JumpFollowed { by_ms: (30 * DAY).cast_unsigned() }]);
 }
 
-/// 0 switches the limit off, and not the bound of 400 days.
+/// 0 switches off the limit, but not the bound of 400 days.
 #[test]
 fn limit_0_does_not_follow_by_more_than_400_days() {
     let mut scene = Scene::start_with(T0, None, 0);
@@ -260,14 +260,14 @@ fn limit_0_does_not_follow_by_more_than_400_days() {
     assert_eq!(scene.ahead(), -401 * DAY);
     let by_ms = (401 * DAY).cast_unsigned();
     scene.expect(&[ClockEvent::JumpHeld { by_ms, too_far: true }]);
-    // It wanders, and nobody is told of each step.
+    // The clock wanders, and not each step is reported.
     for _ in 0..100 {
         scene.step_wall(5000).pass(200);
     }
     scene.expect(&[]);
     scene.step_wall(-2 * DAY).pass(100);
     assert_eq!(scene.ahead(), 0, "less is followed");
-    // Exactly 400 days are not more.
+    // Exactly 400 days are within the bound.
     scene.step_wall(400 * DAY).pass(100);
     assert_eq!(scene.ahead(), 0);
 }
@@ -280,7 +280,7 @@ fn suspend_and_stopped_processes_are_no_jump() {
     scene.sleep(20 * MIN).pass(1000).expect(&[]);
 }
 
-/// IDs and serial numbers have the new time with the first draw after a suspend, before any sample, however long it
+/// IDs and serial numbers have the new time from the first draw after a suspend, before any sample, however long it
 /// was.
 #[test]
 fn a_draw_right_after_a_suspend_has_the_new_time() {
@@ -294,8 +294,8 @@ fn a_draw_right_after_a_suspend_has_the_new_time() {
     }
 }
 
-/// What no clock of the machine knows of: it was paused from outside, or it booted with a wrong time that was corrected
-/// after the first ID. IDs have the old time for ten minutes, and no longer.
+/// A change that no clock of the machine shows: it was paused from outside, or it booted with a wrong time that was
+/// corrected after the first ID. IDs have the old time for ten minutes, and no longer.
 #[test]
 fn a_jump_that_the_boot_clock_does_not_know_is_believed_after_ten_minutes() {
     for by in [10 * HOUR, 5 * DAY] {
@@ -307,8 +307,8 @@ fn a_jump_that_the_boot_clock_does_not_know_is_believed_after_ten_minutes() {
     }
 }
 
-/// A clock that was 5 days ahead at boot and is put right after the first ID: R goes on at nine tenths of real speed,
-/// which takes fifty days. IDs stay unique and in order; their time is not right meanwhile.
+/// A clock was 5 days ahead at boot and is corrected after the first ID: R continues at nine tenths of real speed,
+/// which takes fifty days. IDs stay unique and in order; their time is wrong meanwhile.
 #[test]
 fn a_clock_that_was_days_ahead_at_boot_costs_ten_times_as_long() {
     let mut scene = Scene::running(T0);
@@ -318,13 +318,13 @@ fn a_clock_that_was_days_ahead_at_boot_costs_ten_times_as_long() {
     assert!((scene.ahead() - 5 * DAY / 2).abs() < 1000, "{}", scene.ahead());
     scene.sleep(26 * DAY).sample();
     assert_eq!(scene.ahead(), 0);
-    // Before the first ID it is followed back at once.
+    // Before the first ID R follows it back at once.
     let mut scene = Scene::start(T0, None);
     scene.pass(1000).step_wall(-5 * DAY).pass(200);
     assert_eq!(scene.ahead(), 0);
 }
 
-/// A virtual machine that was paused: its boot clock stood, its wall clock is then put right.
+/// A virtual machine was paused: its boot clock stood, and its wall clock is then corrected.
 #[test]
 fn a_paused_machine_is_really_that_late() {
     let mut scene = Scene::running(T0);
@@ -388,7 +388,7 @@ fn readings_that_overtake_each_other_do_not_turn_r_back() {
 
 #[test]
 fn before_the_first_id_r_follows_both_ways() {
-    // Booted at 2100, put right ten seconds later.
+    // Booted at 2100, corrected ten seconds later.
     let wrong = 75 * 365 * DAY;
     let mut scene = Scene::start(T0 + wrong, None);
     scene.pass(10_000);
@@ -447,10 +447,10 @@ fn sane_clocks_at_start() {
     for (wall, found) in [
         (0, None),
         (Tick::LAST.0.cast_signed() - DAY, None),
-        // A record that says "nothing yet" is none.
+        // A record with no ID so far counts as no record.
         (Tick::LAST.0.cast_signed() - DAY, Some((0, 0))),
         (T0 + 400 * DAY, Some((T0, T0))),
-        // The last life gave its last ID long ago, and ended yesterday: so does a spare server that nobody asks.
+        // The last life gave its last ID long ago, and ended yesterday, as an unused spare server does.
         (T0 + 800 * DAY, Some((T0, T0 + 799 * DAY))),
         (-1, Some((T0, T0))),
         (-Tick(0).unix_ms(Epoch::DEFAULT), Some((T0, T0))),
@@ -536,7 +536,7 @@ fn the_time_for_a_tick_is_when_r_gets_there() {
     }
 }
 
-/// The mutation: with the slew taken out, R goes back.
+/// The mutation: without the slew, R goes back.
 #[test]
 fn without_the_slew_r_goes_back() {
     let mut scene = Scene::running(T0);
@@ -616,7 +616,7 @@ fn a_fault_ends_a_held_jump() {
 }
 
 #[test]
-fn a_held_jump_that_shrinks_is_told() {
+fn a_held_jump_that_shrinks_is_reported() {
     let mut scene = Scene::running(T0);
     scene.pass(1000).step_wall(2 * HOUR).pass(1000).step_wall(-HOUR).pass(100);
     let by_ms = (2 * HOUR).cast_unsigned();
@@ -640,7 +640,7 @@ fn ahead_ends_the_slew() {
 }
 
 #[test]
-fn a_second_smaller_set_back_is_told() {
+fn a_second_smaller_set_back_is_reported() {
     let mut scene = Scene::running(T0);
     scene.pass(1000).step_wall(-MIN).pass(5 * MIN).step_wall(-1000).pass(100);
     assert_eq!((scene.events.len(), scene.clock.rollbacks()), (2, 2));

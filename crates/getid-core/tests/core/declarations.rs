@@ -1,4 +1,4 @@
-//! Declarations of named generators: what they mean, and their mistakes.
+//! Declarations of named generators: their meaning, and their mistakes.
 
 use getid_core::{CounterDeclaration, Declaration, KINDS, no_dates};
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::support::declared;
 
-/// One of each kind, and of each option.
+/// Valid declarations: one of each kind, and of each option.
 const RIGHT: &[&str] = &[
     "tweets twitter",
     "tweets twitter datacenter 3 epoch 1420041600000",
@@ -44,7 +44,7 @@ fn the_canonical_text_reads_back() {
     }
 }
 
-/// They are refused where they are declared; a record may have them from before.
+/// Such names are refused in a configuration; a record may have them from before.
 #[test]
 fn names_that_a_path_cannot_mean_are_refused() {
     for name in ["-", ".", ".."] {
@@ -67,7 +67,7 @@ fn names_that_a_path_cannot_mean_are_refused() {
     }
 }
 
-/// What it says, the start of its counter, and how a configuration and a record say that.
+/// Declaration, the start of its counter, and its text for a configuration and for a record.
 #[test]
 fn a_kind_has_a_counter_start_of_its_own() {
     for (words, start, configured, recorded) in [
@@ -103,7 +103,7 @@ fn every_kind_can_be_declared_by_its_word() {
     }
 }
 
-/// A declaration with one mistake, and its sentence.
+/// A declaration with one mistake, and the error.
 const WRONG: &[(&str, &str)] = &[
     (
         "",
@@ -254,17 +254,17 @@ fn thirty_mistakes_are_thirty_sentences() {
         "overflow",
         "wrap",
     ]);
-    // The name, two fields and where one of them is, the option x, the values of 20 fields, and six options.
+    // The name, two fields, the place of one of them, the option x, the values of 20 fields, and six options.
     let told = mistakes(&words);
     assert_eq!(told.len(), 31, "{told:#?}");
-    // Of an unknown kind nobody knows what the fields should be, but the options.
+    // For an unknown kind the expected fields are unknown, but the options are not.
     words[1] = "snowfleck";
     let told = mistakes(&words);
     assert_eq!(told.len(), 7, "{told:#?}");
 }
 
 #[test]
-fn a_server_is_told_by_its_fields() {
+fn servers_differ_by_their_fields() {
     for (text, bits, by_hand, is_same_of_3_bits) in [
         ("t twitter", 10, 0, false),
         ("t twitter worker 1 datacenter 2", 10, 2, false),
@@ -287,7 +287,7 @@ fn a_server_is_told_by_its_fields() {
 fn drawn_values_are_drawn_once() {
     let mut first = declared("t uuid1 node 5");
     first.draw_missing(|_, _| u64::MAX);
-    // A node that is drawn is no network card's, one that is given is left as it is.
+    // A drawn node is marked as no network card's; a given node stays unchanged.
     assert_eq!((first.drawn_value("clock-seq"), first.drawn_value("node")), (Some(16_383), Some(5)));
     let mut node = declared("t uuid6");
     node.draw_missing(|_, _| 0);
@@ -312,14 +312,14 @@ fn what_is_an_integer() {
     ] {
         assert_eq!(declared(text).is_integer(), is_integer, "{text}");
     }
-    // Wider ones are decimal text.
+    // Wider numbers are decimal text.
     let mut written = Vec::new();
     assert!(declared("t discord").write(u128::from(u64::MAX), &mut written));
     assert_eq!(written, b"18446744073709551615");
     assert_eq!(declared("t discord").read("18446744073709551616"), None);
 }
 
-/// Words of which declarations are made, right and wrong ones.
+/// Generates words of declarations, valid and invalid ones.
 fn words() -> impl Strategy<Value = Vec<String>> {
     let kinds: Vec<_> = KINDS.iter().map(|kind| kind.word.to_owned()).collect();
     let field = (
@@ -395,7 +395,7 @@ proptest! {
     }
 }
 
-/// A record has room for 16,384 bytes: a field for each bit, long names, and as many formats as are kept.
+/// A record has room for 16,384 bytes: a field for each bit, long names, and the largest number of former formats.
 #[test]
 fn the_longest_text_has_a_bound() {
     let mut words = vec!["n".repeat(128), "layout".to_owned(), "time:1@86400s".to_owned()];

@@ -1,5 +1,5 @@
-//! Layouts of any fields: numbers are put together and taken apart, grow with slots, carry as large integers do, and
-//! end where they should. The unnamed generator's layout is one of them.
+//! Layouts of any fields: numbers are composed and split, grow with slots, carry as large integers do, and end at the
+//! right place. The unnamed generator's layout is one of them.
 
 use getid_core::{
     Composer, Epoch, Field, FieldLayout, FieldsError, Parts, RandomCycle, Role, Scheme, Slot, Tick, Unit, request_bits,
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::random::Random;
 use crate::support::splits;
 
-/// Any layout that the rules allow, with values for its fields.
+/// A valid layout with values for its fields.
 #[derive(Clone, Debug)]
 struct Any {
     layout: FieldLayout,
@@ -136,7 +136,7 @@ proptest! {
         prop_assert_eq!(any.layout.tick_of(number), Some(u64::try_from(any.field("time", number).unwrap()).unwrap()));
     }
 
-    /// Whatever is random or comes with the request, as long as it is the same in both.
+    /// Random and request fields may have any values, if they are equal in both numbers.
     #[test]
     fn numbers_are_in_the_order_of_their_slots(
         any in any_layout(), slots: (u64, u64), counts: (u64, u64), noise: (u128, u128), near: bool,
@@ -151,7 +151,7 @@ proptest! {
         prop_assert!(any.number(low, counts.0, noise.0) < any.number(high, counts.1, noise.1));
     }
 
-    /// In other units the order holds for any values of the request.
+    /// In later units the order holds for any values of the request.
     #[test]
     fn numbers_of_later_units_are_larger_whatever_is_asked(any in any_layout(), slot: u64, requests: Vec<u64>) {
         let bits = any.layout.counter_bits();
@@ -166,7 +166,7 @@ proptest! {
         prop_assert!(any.number(last, 0, u128::MAX) < other.number((tick + 1) << bits, 0, 0));
     }
 
-    /// Behind the last value of the counter comes the first one of the next unit, as in a number of two digits.
+    /// The last value of the counter is followed by the first one of the next unit, as in a number of two digits.
     #[test]
     fn a_counter_carries_as_a_large_integer(any in any_layout(), slot: u64, n: u32) {
         let slot = u128::from(slot) % any.slots();
@@ -209,7 +209,7 @@ proptest! {
         prop_assert_eq!((low..=high).contains(&number), (from.min(last)..=to.min(last)).contains(&tick));
     }
 
-    /// What is refused is what breaks one of the rules, each asked for by itself.
+    /// A layout is refused exactly if it breaks one of the rules, each checked here separately.
     #[test]
     fn layouts_are_right_by_the_rules(seed: u64) {
         let mut random = Random(seed);
@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn errors_of_fields_are_told_together() {
+fn errors_of_fields_are_reported_together() {
     let field = |name: &str, bits, role| Field { name: name.to_owned(), bits, role };
     let fields = vec![
         field("a", 1, Role::Constant(2)),

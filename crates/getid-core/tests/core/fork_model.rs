@@ -1,14 +1,14 @@
-//! The fork's own algorithm, as a model: a millisecond, and a counter that is never masked.
+//! Model of the fork's own algorithm: a millisecond, and a counter that is never masked.
 //!
-//! With the mask put in, it must give the same (tick, shard) as ours, step for step: whoever moves over from the fork
-//! gets the same order and the same borrowing. Without it, it must give the corrupt ID from the fork's own log.
+//! With a mask added, it must give the same (tick, shard) as ours, step for step: so users who migrate from the fork
+//! get the same order and the same borrowing. Without it, it must give the corrupt ID from the fork's own log.
 
 use crate::random::Random;
 use crate::support::splits;
 
 use getid_core::{Id, Layout, Parts, RandomCycle, Scheme, Slot, Slots, Tick};
 
-/// Millisecond and counter, as the fork keeps them.
+/// Millisecond and counter, as in the fork.
 struct Fork {
     shard_bits: u32,
     time: u64,
@@ -76,7 +76,7 @@ fn the_forks_corrupt_id_is_composed_right() {
     assert_eq!(right.get(), 139_840_286_867_072_072);
     assert_eq!(layout.split(right), Parts { tick: Tick(TIME), server: 0, shard: 9, random: RANDOM });
 
-    // The corrupt one wears another tick and says so when it is read.
+    // The corrupt ID has a wrong tick, and shows it when it is read.
     let corrupt = Id::new(as_the_fork).expect("63 bits");
     assert_ne!(layout.split(corrupt).tick, Tick(TIME));
 }

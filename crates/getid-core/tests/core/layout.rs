@@ -5,7 +5,7 @@ use crate::support::{scheme, splits};
 
 use getid_core::{Epoch, Id, Layout, LayoutError, Parts, RandomCycle, Reservation, Scheme, Slot, Slots, Tick, UtcMs};
 
-/// DESIGN, section 1.
+/// Vectors of DESIGN, section 1.
 #[test]
 fn known_good_vectors() {
     let layout = Layout::default();
@@ -89,7 +89,7 @@ fn utc_as_rfc_3339() {
     ] {
         assert_eq!(UtcMs(unix_ms).to_string(), text);
     }
-    // No clock is too absurd to be named.
+    // Every time can be displayed, however absurd.
     assert!(UtcMs(i64::MAX).to_string().starts_with("292278994-08-17"));
     assert!(UtcMs(i64::MIN).to_string().ends_with('Z'));
 }
@@ -111,7 +111,7 @@ fn compose_and_split_are_inverse_under_every_split() {
             let id = layout.compose(parts);
             assert_eq!(layout.split(id), parts);
             assert_eq!(Id::new(id.get()), Some(id));
-            // A big-integer composition: no part touches another.
+            // A composition in large integers: no part overlaps another.
             let sum = (u128::from(tick.0) * (1 << 21))
                 + u128::from(server) * (1 << (21 - widths[0]))
                 + u128::from(shard) * (1 << widths[2])
@@ -157,8 +157,8 @@ fn a_cycle_is_a_permutation_or_nothing() {
     assert!(Scheme::new(Layout::default(), 4, whole()).is_none(), "past id-range 2");
 }
 
-/// Random requests and clock walks under every split: strict order (so uniqueness), parts that decode to what was
-/// given, the carry against a naive model in big integers.
+/// Random requests and clock walks under every split. IDs are in strict order (so unique), their parts decode to the
+/// given ones, and the carry equals a naive model in large integers.
 #[test]
 fn walks_under_every_split() {
     let mut rng = Random(3);
@@ -194,7 +194,7 @@ fn walks_under_every_split() {
     }
 }
 
-/// IDs that are made by eights are the same as those that are made one by one, over ends of ticks and of the cycle.
+/// IDs made by eights equal those made one by one, over ends of ticks and of the cycle.
 #[test]
 fn by_eights_as_one_by_one_under_every_split() {
     let mut rng = Random(11);
@@ -219,7 +219,7 @@ fn by_eights_as_one_by_one_under_every_split() {
     }
 }
 
-/// The carry as a child would do it, one ID at a time.
+/// Returns the next slot by a naive carry, one ID at a time.
 fn naive(next: &mut u128, now: u64, shard_bits: u32) -> (u64, u32) {
     let per_tick = 2_u128.pow(shard_bits);
     if *next < u128::from(now) * per_tick {
@@ -230,8 +230,8 @@ fn naive(next: &mut u128, now: u64, shard_bits: u32) -> (u64, u32) {
     (u64::try_from(tick).expect("in range"), u32::try_from(shard).expect("in range"))
 }
 
-/// What users buy: over any 2^random-range consecutive IDs, `id % 2^k` takes every value equally often, for every k
-/// up to random-range, at one ID per ms as well as under borrowing.
+/// Over any 2^random-range consecutive IDs, `id % 2^k` takes every value equally often, for every k up to random-range.
+/// It holds at one ID per ms as well as under borrowing.
 #[test]
 fn even_over_every_power_of_two() {
     let mut rng = Random(5);
@@ -260,7 +260,7 @@ fn even_over_every_power_of_two() {
     }
 }
 
-/// Long cycles: a whole period has no random part twice, which is evenness over every smaller power of two.
+/// Long cycles: a whole period has no random part twice, which implies evenness over every smaller power of two.
 #[test]
 fn even_over_long_cycles() {
     for random_bits in 12..=17 {

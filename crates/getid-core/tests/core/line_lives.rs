@@ -1,8 +1,8 @@
-//! Lives of a mint with named generators: units from 100 ns to seconds under one watermark, kills, saves that fail,
-//! clocks that are set, claims that are retaken, generators that come and go. Nothing is given twice, all ascend.
+//! Lives of a mint with named generators: units from 100 ns to seconds under one watermark, kills, failed saves, clocks
+//! that are set, retaken claims, generators that are removed and return. No ID repeats, all ascend.
 //!
-//! There are two worlds. By a right clock any record may be found at a start: an old one, another folder's, none. With
-//! a wild clock it is the last one, or nobody could know. Each fault of the lines is found in one of them.
+//! There are two worlds. With a right clock any record may be found at a start: an old one, another folder's, none.
+//! With a wild clock it is the last one, or no server could notice. Each fault of the lines is found in one of them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn spec(epoch_unix_ms: i64, unit_ns: u64, time_bits: u32, counter_bits: u32) -> 
     LineSpec { epoch_unix_ms, unit_ns, time_bits, counter_bits, counter_start: 0, seed: 5 }
 }
 
-/// Generators of every unit, with epochs before the server's and after it.
+/// Returns generators of every unit, with epochs before the server's and after it.
 fn specs() -> Vec<LineSpec> {
     let second = 1000 * MS;
     vec![
@@ -36,7 +36,7 @@ fn specs() -> Vec<LineSpec> {
     ]
 }
 
-/// What a disk holds: a save point, and whose declarations.
+/// Content of a disk: a save point, and the names of declared generators.
 #[derive(Clone, Debug, Default)]
 struct Record {
     point: Option<SavePoint>,
@@ -65,19 +65,19 @@ struct World {
     /// Records of earlier times.
     copies: Vec<Record>,
     generators: Vec<Generator>,
-    /// What the unnamed generator gave last, in 21 bits of shard.
+    /// The last slot of the unnamed generator, with 21 bits of shard.
     unnamed_end: u64,
     given: u64,
-    /// When the last unit began that was given in this life, in ns since 1970.
+    /// Beginning of the last unit given in this life, ns since 1970.
     begin_max_ns: i128,
-    /// A second server is running while the first one has lost its claim.
+    /// Whether a second server runs while the first one has lost its claim.
     is_second: bool,
 }
 
-/// A life as it runs.
+/// State of a running life.
 struct Life {
     mint: Mint,
-    /// The generators of the lines, in the order of their indices.
+    /// Generators of the lines, in the order of their indices.
     order: Vec<usize>,
     flight: Option<(SavePoint, Vec<usize>)>,
 }
@@ -135,7 +135,7 @@ impl World {
             self.shard_bits = self.rng.pick(&[0, 3, 9, 21]);
         }
         if self.rng.one_in(5) {
-            // An earlier epoch of the server: its ticks are larger.
+            // An earlier epoch of the server makes its ticks larger.
             let shift_ms = self.rng.below(100_000);
             self.epoch_unix_ms -= shift_ms;
             let shifted =
@@ -158,7 +158,7 @@ impl World {
     }
 
     fn pass(&mut self, ms: u64) {
-        // Not in step with whole ms.
+        // Out of step with whole ms.
         let ns = if ms == 0 { 0 } else { ms * MS + self.rng.below(MS) };
         let before_ms = self.boot_ns / MS;
         self.boot_ns += ns;
@@ -198,7 +198,7 @@ impl World {
 
     fn add(&mut self, life: &mut Life, i: usize) {
         let generator = &mut self.generators[i];
-        // One that comes back goes on; that it may be added as a new one as well is what R + B is for.
+        // A generator that returns continues its line. It may also be added as a new one, thanks to R + B.
         if generator.line.is_none() || self.rng.one_in(2) {
             generator.line = Some(life.mint.add_line(generator.spec));
             life.order.push(i);
@@ -219,7 +219,7 @@ impl World {
             }
             9 if self.wild_clock => self.step_wall(),
             9 if self.rng.one_in(3) => {
-                // By a right clock, no life knows of a larger limit of another one.
+                // With a right clock, no life knows about a larger limit of another one.
                 let max_borrow_ms = self.limits.max_borrow_ms / self.rng.within(1, 3);
                 let limits = Limits { max_borrow_ms, ..self.limits };
                 life.mint.set_limits(if self.rng.one_in(2) { limits } else { self.limits });
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// The save in flight ends, somehow, or one begins.
+    /// The save in flight ends in some way, or one begins.
     fn keep(&mut self, life: &mut Life) {
         life.mint.sample(self.reading());
         if let Some((point, lines)) = life.flight.take() {
@@ -264,7 +264,7 @@ impl World {
         self.disk = Record { point: Some(point), declared };
     }
 
-    /// The folder was away and is back; by a right clock it may be another one.
+    /// The folder was unavailable and returns; with a right clock it may be another one.
     fn lose_claim(&mut self, life: &mut Life) {
         if let Some((point, lines)) = life.flight.take()
             && self.rng.one_in(2)
@@ -293,13 +293,13 @@ impl World {
         }
     }
 
-    /// By a right clock it does not matter which.
+    /// Finds a record; with a right clock it may be any.
     fn find_any_record(&mut self) {
         let found = self.rng.index(self.copies.len() + 1);
         self.disk = self.copies.get(found).cloned().unwrap_or_default();
     }
 
-    /// In bursts, at one instant: whoever asks then gets what there is.
+    /// Draws in bursts, at one instant: each draw gets what is left.
     fn draw(&mut self, life: &mut Life) {
         for _ in 0..self.rng.within(1, 6) {
             let n = u32::try_from(self.rng.skewed(16)).expect("small");
@@ -315,7 +315,7 @@ impl World {
         }
     }
 
-    /// Whether it got any.
+    /// Draws from one generator. Returns whether it got any.
     fn draw_of(&mut self, life: &mut Life, i: usize, n: u32) -> bool {
         let generator = &mut self.generators[i];
         let Some(index) = generator.line.filter(|_| generator.is_configured) else { return true };
@@ -342,20 +342,24 @@ impl World {
         let disk = self.disk.point.expect("no id before a save");
         assert!(is_below(disk.watermark.0), "at or past the watermark: {:?}, {disk:?}", generator.spec);
         if let Some((flight, _)) = &life.flight {
-            assert!(is_below(flight.watermark.0), "past what the disk may hold: {:?}, {flight:?}", generator.spec);
+            assert!(
+                is_below(flight.watermark.0),
+                "past every watermark the disk may hold: {:?}, {flight:?}",
+                generator.spec
+            );
         }
         assert!(self.disk.declared.contains(&i), "{:?} is not declared", generator.spec);
         true
     }
 
-    /// With a disk that works, whoever asks is served within a bound.
+    /// With a working disk, each draw is served within a bound.
     fn expect_service(&mut self, life: &mut Life) {
         let largest_ms = life.mint.start_max_borrow_ms().max(10_000);
         let mut waiting: Vec<usize> =
             (0..self.generators.len()).filter(|&i| self.generators[i].is_configured).collect();
         for _ in 0..(2 * largest_ms + 5000) / 50 {
             life.mint.sample(self.reading());
-            // At once, as far as the mint can tell.
+            // At once, as far as the mint can decide.
             let wanted = |life: &mut Life, boot_ns| {
                 let point = life.mint.wanted_save(boot_ns)?;
                 Some((point, life.order[..life.mint.lines_in_save()].to_vec()))

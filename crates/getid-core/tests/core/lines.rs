@@ -1,4 +1,4 @@
-//! Named generators in the mint, scene by scene: starts, units that are long, declarations, saves, ends.
+//! Named generators in the mint, scene by scene: starts, long units, declarations, saves, ends.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ const SECOND: u64 = 1000 * MS;
 const T0: u64 = 347_155_200_000;
 const T0_UNIX_MS: i64 = 1_767_196_800_000;
 
-/// `counter_bits` in units of `unit_ns` since 1970.
+/// Returns a spec with `counter_bits` in units of `unit_ns` since 1970.
 fn spec(unit_ns: u64, counter_bits: u32) -> LineSpec {
     LineSpec { epoch_unix_ms: 0, unit_ns, time_bits: 60 - counter_bits, counter_bits, counter_start: 0, seed: 3 }
 }
 
-/// A server that has been up for five seconds, with these lines.
+/// Returns a server that has been up for five seconds, with these lines.
 fn running(limits: Limits, specs: &[LineSpec]) -> Scene {
     let mut scene = Scene::start(None, limits);
     // The save that begins with the start does not hold them.
@@ -34,14 +34,14 @@ fn running(limits: Limits, specs: &[LineSpec]) -> Scene {
 impl Scene {
     fn draw_line(&mut self, line: usize, n: u32) -> Result<Slot, Blocked> {
         let drawn = self.mint.draw_line(self.boot_ns, line, n, false);
-        // A draw that waits wakes the keeper.
+        // A waiting draw wakes the keeper.
         if self.mint.is_save_due() || drawn == Err(Blocked::Watermark) {
             self.save();
         }
         drawn.map(|drawn| drawn.first)
     }
 
-    /// The unit of one ID, in ns since 1970.
+    /// Returns the unit of one ID, ns since 1970.
     fn unit_ns(&mut self, line: usize, spec: LineSpec) -> u64 {
         if self.draw_line(line, 1) == Err(Blocked::Watermark) {
             self.pass(self.sync_ms);
@@ -51,8 +51,8 @@ impl Scene {
     }
 }
 
-/// Chi-squared of `id % modulus`, in standard deviations above its mean, of one ID in two milliseconds for each of
-/// these seeds. The IDs ascend.
+/// Returns the chi-squared of `id % modulus`, in standard deviations above its mean, of one ID in two milliseconds for
+/// each seed. The IDs ascend.
 fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
     let declaration = declared(&format!("t {words}"));
     let layout = declaration.layout();
@@ -64,7 +64,7 @@ fn deviation(words: &str, modulus: u64, seeds: std::ops::Range<u64>) -> f64 {
             time_bits: layout.time_bits(),
             counter_bits: layout.counter_bits(),
             counter_start: declaration.counter_start(),
-            // Apart in all bits, as those of lives are: units XOR small numbers would be the same units.
+            // Different in all bits, as in real lives: units XOR small numbers would be the same units.
             seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         };
         let mut scene = running(Limits::default(), &[spec]);
@@ -97,10 +97,10 @@ fn quiet_leaf_ids_are_even_as_leafs_are() {
     // 128 has more remainders than there are starts.
     assert!(deviation("leaf", 128, 1..6) > 10.0);
     assert!(deviation("leaf counter-start 0..127", 128, 1..6) < 5.0);
-    assert!(deviation("leaf counter-start 0..0", 10, 1..6) > 50.0, "the test finds out what is not even");
+    assert!(deviation("leaf counter-start 0..0", 10, 1..6) > 50.0, "the test detects unevenness");
 }
 
-/// Unix time in ns.
+/// Returns a tick's Unix time in ns.
 fn unix_ns(tick: u64) -> u64 {
     (tick - T0 + T0_UNIX_MS.unsigned_abs()) * MS
 }
@@ -113,7 +113,7 @@ fn a_start_begins_with_the_first_unit_at_or_after_p() {
             let mut scene = Scene::start(found, Limits::default());
             let line = scene.mint.add_line(spec);
             let p = unix_ns(if found.is_some() { T0 + 3150 } else { T0 + 3000 });
-            // It takes a save, and at most a unit.
+            // It needs a save, and at most a unit.
             scene.pass(210 + unit_ns.div_ceil(MS));
             let unit = scene.unit_ns(line, spec);
             assert!(unit >= p && unit < p + unit_ns, "{unit_ns}: {unit} and P is {p}");
@@ -125,7 +125,7 @@ fn a_start_begins_with_the_first_unit_at_or_after_p() {
 fn a_line_gives_nothing_before_a_save_that_holds_its_declaration() {
     let mut scene = running(Limits::default(), &[]);
     scene.one().expect("served");
-    // A save is under way, and does not know of it.
+    // A save without it is under way.
     while scene.flight.is_none() {
         scene.pass(1);
     }
@@ -136,12 +136,12 @@ fn a_line_gives_nothing_before_a_save_that_holds_its_declaration() {
     scene.mint.saved(point);
     scene.pass(2);
     assert_eq!(scene.draw_line(line, 1), Err(Blocked::Watermark));
-    // Nothing else would make a save worth it.
+    // No other reason makes a save worth it.
     let (point, _) = scene.flight.take().expect("it is due at once");
     assert_eq!(scene.mint.lines_in_save(), 1);
     scene.mint.save_failed(Arc::from("full"));
     assert!(matches!(scene.draw_line(line, 1), Err(Blocked::Refused(Refusal::Save { .. }))), "{point:?}");
-    scene.one().expect("the others go on");
+    scene.one().expect("the others continue");
     scene.pass(1000);
     scene.draw_line(line, 1).expect("a save has succeeded");
     assert!(scene.mint.line_status(scene.boot_ns, line).is_declared);
@@ -157,18 +157,18 @@ fn a_line_that_is_added_later_begins_at_r_plus_b() {
     scene.pass(100);
     let unit = scene.unit_ns(line, spec);
     assert!((unix_ns(r + 2900)..=unix_ns(r + 3000)).contains(&unit));
-    // By the largest B there was: one that was removed may have given so much under this name.
+    // By the largest B so far: a removed generator may have given IDs that far ahead under this name.
     scene.mint.set_limits(Limits { max_borrow_ms: 500, ..Limits::default() });
     scene.pass(100);
     let (again, r) = (scene.mint.add_line(spec), scene.r());
     scene.pass(4000);
     scene.mint.set_limits(Limits::default());
     let next = scene.mint.line_status(scene.boot_ns, again).next.0 >> spec.counter_bits;
-    // R as it was last asked for.
+    // R at its last reading.
     assert!((unix_ns(r + 2900)..=unix_ns(r + 3000)).contains(&(next * MS)));
 }
 
-/// With a right clock and one that is set back: where a life began holds for what is added to it.
+/// With a right clock and one that is set back: an added line begins no earlier than this life did.
 #[test]
 fn a_line_that_is_added_later_begins_past_the_watermark_found() {
     let found = SavePoint { watermark: Tick(T0 + 60_000), reference: Tick(T0), max_borrow_ms: 3000 };
@@ -184,7 +184,7 @@ fn a_line_that_is_added_later_begins_past_the_watermark_found() {
 fn a_life_in_which_only_a_line_gave_ids_is_not_fresh() {
     let mut scene = running(Limits::default(), &[spec(SECOND, 4)]);
     scene.draw_line(0, 40).expect("ids");
-    // Corrections of the clock are corrections of a clock that IDs were given by.
+    // IDs were given by this clock, so its corrections are slewed.
     scene.wall -= 60_000;
     let r = scene.r();
     scene.pass(500);
@@ -196,7 +196,7 @@ fn a_life_in_which_only_a_line_gave_ids_is_not_fresh() {
     assert_eq!(scene.draw_line(0, 1), Err(Blocked::Refused(Refusal::Closed)));
 }
 
-/// Nothing lies past R + B, however long the unit is: so no start repeats it, with no record or with one that is old.
+/// Nothing is past R + B, however long the unit is: so no start repeats it, without a record or with an old one.
 #[test]
 fn a_long_unit_is_not_repeated_when_the_record_is_lost_or_old() {
     let spec = spec(SECOND, 4);
@@ -205,7 +205,7 @@ fn a_long_unit_is_not_repeated_when_the_record_is_lost_or_old() {
         let mut first = Scene::start(records[0], Limits::default());
         first.mint.add_line(spec);
         first.pass(1100);
-        // As much as there is.
+        // As many IDs as possible.
         for _ in 0..10 {
             while first.draw_line(0, 5).is_ok() {}
             first.pass(5);
@@ -223,7 +223,7 @@ fn a_long_unit_is_not_repeated_when_the_record_is_lost_or_old() {
     }
 }
 
-/// Nor does it cost the others more than 200 ms.
+/// It costs the other generators at most 200 ms too.
 #[test]
 fn a_crash_of_a_long_unit_at_the_borrow_limit_costs_200_ms_at_most() {
     let mut scene = running(Limits::default(), &[spec(1500 * MS, 2)]);
@@ -235,7 +235,7 @@ fn a_crash_of_a_long_unit_at_the_borrow_limit_costs_200_ms_at_most() {
     next.pass(201).one().expect("served");
 }
 
-/// A unit is longer than the lead: what it needs of the watermark is asked for, once.
+/// A unit is longer than the lead: the draw requests its watermark, once.
 #[test]
 fn a_unit_longer_than_the_lead_is_borrowed_after_one_save() {
     let borrow = || {
@@ -243,7 +243,7 @@ fn a_unit_longer_than_the_lead_is_borrowed_after_one_save() {
         let mut scene = running(limits, &[spec(SECOND, 1)]);
         for _ in 0..5 {
             scene.pass(7);
-            // The unit there is and the next ones, up to the watermark.
+            // The present unit and the next ones, up to the watermark.
             while scene.draw_line(0, 2).is_ok() {}
             assert_eq!(scene.draw_line(0, 2), Err(Blocked::Watermark));
             scene.pass(6).draw_line(0, 2).expect("one sync later");
@@ -263,7 +263,7 @@ fn at_the_borrow_limit_a_line_waits_for_its_unit_alone() {
     let Err(Blocked::Borrow { until_boot_ns }) = scene.draw_line(0, 1) else { panic!("at the limit") };
     assert_eq!(scene.mint.late_ms_line(scene.boot_ns, 0), (until_boot_ns - scene.boot_ns).div_ceil(MS) - 1);
     assert!(scene.mint.line_status(scene.boot_ns, 0).ahead_ms >= 3000);
-    scene.draw_line(1, 100).expect("the others have what they had");
+    scene.draw_line(1, 100).expect("the others keep their values");
     scene.one().expect("and so has the unnamed one");
     scene.pass((until_boot_ns - scene.boot_ns) / MS - 1);
     assert!(scene.draw_line(0, 1).is_err());
@@ -271,7 +271,7 @@ fn at_the_borrow_limit_a_line_waits_for_its_unit_alone() {
     if scene.pass(1).draw_line(0, 16) == Err(Blocked::Watermark) {
         scene.pass(5).draw_line(0, 16).expect("a whole unit");
     }
-    // What waits too long for time is told so, what waits for others how much the layout holds.
+    // A draw that waits too long for time gets one refusal; a draw that waits for others gets the layout's capacity.
     let of = |late_ms| Overload { wait_ms: 1, max_wait_ms: 2000, late_ms, asked_per_s: 90 };
     assert!(matches!(scene.mint.overload_line(0, of(2001)), Refusal::Busy { ahead_ms: 5001, max_borrow_ms: 3000 }));
     let text = scene.mint.overload_line(0, of(2000)).to_string();
@@ -296,7 +296,7 @@ fn under_the_policy_error_a_line_is_refused_what_does_not_fit() {
     let Blocked::Refused(Refusal::Busy { ahead_ms, max_borrow_ms: 3000 }) = refused else { panic!("{refused:?}") };
     assert!((3000..3100).contains(&ahead_ms), "{ahead_ms}");
     while scene.draw_line(0, 1).is_ok() {}
-    // The rest of a draw waits.
+    // The rest of a draw that has begun waits.
     assert!(matches!(scene.mint.draw_line(scene.boot_ns, 0, 10, true), Err(Blocked::Borrow { .. })));
 }
 
@@ -337,7 +337,7 @@ fn what_is_wrong_with_the_server_is_wrong_with_its_lines() {
     assert!(matches!(scene.draw_line(0, 1), Err(Blocked::Refused(Refusal::Clock(_)))));
 }
 
-/// The watermark is one, and so are its saves: as often as with one generator, busy or idle.
+/// There is one watermark, saved as often as with one generator, busy or idle.
 #[test]
 fn twenty_lines_save_as_often_as_one_generator() {
     let saves_of = |specs: &[LineSpec], unnamed: bool, n: u32| {
@@ -347,7 +347,7 @@ fn twenty_lines_save_as_often_as_one_generator() {
             for _ in 0..60_000 {
                 for line in 0..specs.len() {
                     if n > 0 {
-                        // Some want more than there is.
+                        // Some draws exceed the rest.
                         let _ = scene.draw_line(line, n);
                     }
                 }
@@ -383,7 +383,7 @@ fn a_sync_of_300_ms_is_felt_by_no_line() {
 }
 
 proptest! {
-    /// A line of the unnamed generator's layout gets what the unnamed one gets, whatever the bounds say.
+    /// A line with the unnamed generator's layout gets what the unnamed one gets, at any bounds.
     #[test]
     fn a_line_of_the_unnamed_generators_layout_is_the_unnamed_generator(
         asks in prop::collection::vec((0..400_u64, prop_oneof![Just(1_u32), 1..2_000_000_u32]), 1..60),

@@ -1,5 +1,4 @@
-//! The core of pure arithmetic: layouts, the reference clock, the mint. Nothing here needs a file, a socket or the
-//! clock.
+//! Tests of the pure core: layouts, the reference clock, the mint. None needs a file, a socket or the clock.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

@@ -39,7 +39,7 @@ impl Scene {
         scene
     }
 
-    /// A server that has long been running, at ease.
+    /// Returns a server that has long been running, without load.
     pub(crate) fn running(limits: Limits) -> Scene {
         let mut scene = Scene::start(None, limits);
         scene.pass(10).one().expect("served");
@@ -47,7 +47,7 @@ impl Scene {
         scene
     }
 
-    /// Real time, ms by ms; the keeper runs every 100 ms.
+    /// Lets real time pass, ms by ms; the keeper runs every 100 ms.
     pub(crate) fn pass(&mut self, ms: u64) -> &mut Scene {
         for _ in 0..ms {
             self.wall += 1;
@@ -153,7 +153,7 @@ fn a_start_without_a_record_begins_past_what_a_lost_run_gave() {
     assert!(scene.position() <= scene.r() + 1001);
 }
 
-/// The record may be older than the last IDs, and another may be newer: P = max(watermark, R + B), whatever it says.
+/// The record may be older than the last IDs, and another may be newer: P = max(watermark, R + B) in each case.
 #[test]
 fn a_start_with_a_record_begins_past_what_anybody_gave_by_a_right_clock() {
     for (found, first) in [
@@ -163,7 +163,7 @@ fn a_start_with_a_record_begins_past_what_anybody_gave_by_a_right_clock() {
         (point(T0 + 3004, T0), T0 + 3004),
         // A clean stop a moment ago.
         (point(T0, T0), T0 + 3000),
-        // A crash long ago, or a folder that was put back.
+        // A crash long ago, or a folder that was restored.
         (point(T0 - HOUR, T0 - HOUR - 3000), T0 + 3000),
         // A record a day ahead of the clock: R starts there.
         (point(T0 + 24 * HOUR, T0 + 24 * HOUR), T0 + 24 * HOUR + 3000),
@@ -178,8 +178,8 @@ fn a_start_with_a_record_begins_past_what_anybody_gave_by_a_right_clock() {
     }
 }
 
-/// A life with a larger B than the configured one begins by it, gives IDs at once, and the B comes down once it is
-/// passed.
+/// A life that finds a larger B than the configured one begins with it, gives IDs at once, and the B comes down once it
+/// is passed.
 #[test]
 fn a_larger_b_of_the_record_is_the_limit_until_it_is_passed() {
     let found = SavePoint { max_borrow_ms: 10_000, ..point(T0, T0) };
@@ -187,7 +187,7 @@ fn a_larger_b_of_the_record_is_the_limit_until_it_is_passed() {
     for ms in 0..30_000 {
         scene.pass(1);
         if ms > 6 {
-            // What was given beyond the start in its first seven seconds, 14 ms worth, is waited for once.
+            // IDs beyond the start in its first seven seconds, 14 ms worth, cause one wait.
             assert!(scene.one().is_ok() || (6990..7020).contains(&ms), "{ms}");
         }
         let status = scene.mint.status(scene.boot_ns);
@@ -202,7 +202,7 @@ fn a_larger_b_of_the_record_is_the_limit_until_it_is_passed() {
 
 /// R is where the last life left it, idle or not: P does not slip below R + B while the clock is behind.
 #[test]
-fn a_start_behind_the_record_does_not_slip_while_nobody_asks() {
+fn a_start_behind_the_record_does_not_slip_while_no_id_is_drawn() {
     for idle_ms in [10, 1000, 2000, 3000, 3300, 10_000] {
         let found = point(T0 + HOUR, T0 + HOUR);
         let mut scene = Scene::start(Some(found), Limits::default());
@@ -225,7 +225,7 @@ fn restarts_in_a_loop_stay_with_the_clock() {
     let mut scene = Scene::start(None, Limits::default());
     for _ in 0..100 {
         scene.pass(100);
-        // As much as is to be had, then kill -9.
+        // As many IDs as possible, then kill -9.
         while scene.draw(1000).is_ok() {}
         assert!(scene.watermark() <= scene.r() + 3200);
         let (wall, found) = (scene.wall, scene.disk);
@@ -255,7 +255,7 @@ fn one_write_a_second_when_busy_and_fewer_when_idle() {
 }
 
 #[test]
-fn a_sync_of_300_ms_is_felt_by_nobody() {
+fn a_sync_of_300_ms_delays_no_draw() {
     // Twice the layout's rate, until the borrow limit is near.
     let mut scene = Scene::running(Limits::default());
     scene.sync_ms = 300;
@@ -342,7 +342,7 @@ fn a_life_needs_no_sample_to_begin() {
     }
 }
 
-/// A claim that was retaken before the first ID: what either record says holds, for draws and at a clean stop.
+/// A claim is retaken before the first ID: both records are bounds, for draws and at a clean stop.
 #[test]
 fn two_records_of_a_life_without_an_id_both_hold() {
     let one = SavePoint { max_borrow_ms: 5000, ..point(T0 + 20_000, T0 - 200) };
@@ -374,7 +374,7 @@ fn a_record_with_numbers_out_of_range_ends_nothing_but_the_ids() {
     assert!(matches!(scene.pass(6).one(), Err(Blocked::Refused(Refusal::EndOfTime { .. }))));
 }
 
-/// The furthest that an ID lay ahead counts the last ID of a draw, however it was drawn.
+/// The highest borrow counts the last ID of a draw, however it was drawn.
 #[test]
 fn the_highest_borrow_is_that_of_the_last_id() {
     for rest in [false, true] {
@@ -398,7 +398,7 @@ fn a_draw_of_one_more_than_half_the_limit_is_cut() {
 }
 
 #[test]
-fn a_wait_says_when_to_come_again_and_not_for_each_slot() {
+fn a_wait_lasts_for_several_slots() {
     let layout = Layout::new(Epoch::DEFAULT, 2, 0, 19).expect("adds up");
     let mut scene = Scene::start_at(T0.cast_signed(), None, layout, Limits::default());
     scene.pass(10);
@@ -416,11 +416,11 @@ fn a_wait_says_when_to_come_again_and_not_for_each_slot() {
         }
     }
     assert!(wakes <= 101, "{wakes} wakes for 1000 ids");
-    // One id is waited for no longer than it must.
+    // The wait for one ID is no longer than it must be.
     assert_eq!(scene.one(), Err(Blocked::Borrow { until_boot_ns: scene.boot_ns + MS }));
 }
 
-/// Ten ms worth of slots at once, whatever a ms holds, and less where less is missing.
+/// Ten ms worth of slots at once, whatever a ms holds, and less if less is missing.
 #[test]
 fn a_large_draw_at_the_borrow_limit_comes_again_every_ten_ms() {
     let mut scene = Scene::start(None, Limits::default());
@@ -428,7 +428,7 @@ fn a_large_draw_at_the_borrow_limit_comes_again_every_ten_ms() {
     for (n, ms) in [(1, 1), (512, 1), (513, 2), (5120, 10), (5121, 10), (50_000, 10)] {
         let until_boot_ns = scene.boot_ns + ms * MS;
         assert_eq!(scene.draw(n), Err(Blocked::Borrow { until_boot_ns }), "{n}");
-        assert_eq!(scene.mint.late_ms(scene.boot_ns), 0, "the first free slot is the next to be let in");
+        assert_eq!(scene.mint.late_ms(scene.boot_ns), 0, "the first free slot is the next within the limit");
     }
 }
 
@@ -440,7 +440,7 @@ fn how_late_the_first_free_slot_is() {
     assert_eq!(scene.mint.late_ms(scene.boot_ns + 7000 * MS), 0);
 }
 
-/// Where a save is what is missing, a draw that fits below the borrow limit waits for it, whatever the policy.
+/// If only a save is missing, a draw that fits below the borrow limit waits for it, whatever the policy.
 #[test]
 fn policy_error_refuses_what_does_not_fit_and_nothing_else() {
     let mut scene = Scene::start(None, ERROR);
@@ -453,7 +453,7 @@ fn policy_error_refuses_what_does_not_fit_and_nothing_else() {
 }
 
 #[test]
-fn policy_error_says_busy_and_uses_no_slot() {
+fn policy_error_returns_busy_and_uses_no_slot() {
     let mut scene = Scene::running(ERROR);
     loop {
         match scene.draw(512) {
@@ -473,7 +473,7 @@ fn policy_error_says_busy_and_uses_no_slot() {
     let Err(Blocked::Refused(Refusal::Busy { ahead_ms: 3000, .. })) = scene.draw(1000) else { panic!("not busy") };
     assert_eq!(scene.mint.status(scene.boot_ns).ids_issued, issued, "not a part of it");
     assert_eq!(scene.draw(512).expect("fits").len, 512);
-    // A draw already begun waits, whatever the policy: or what was given is lost.
+    // A draw that has begun waits, whatever the policy: otherwise its first IDs are lost.
     assert!(matches!(scene.mint.draw(scene.boot_ns, 10, true), Err(Blocked::Borrow { .. })));
     assert!(scene.mint.status(scene.boot_ns).refusals >= 3);
 }
@@ -506,7 +506,7 @@ fn a_failing_disk_lets_ids_go_on_up_to_the_watermark() {
     assert_eq!(scene.mint.status(scene.boot_ns).save_error, None);
 }
 
-/// The time of the next try is of the clock that went back, and would come with it only.
+/// The time of the next try is on the clock that went back, and would arrive only with it.
 #[test]
 fn a_failed_save_is_tried_again_although_the_boot_time_clock_went_back() {
     let mut scene = Scene::running(Limits::default());
@@ -524,8 +524,7 @@ fn a_failed_save_is_tried_again_although_the_boot_time_clock_went_back() {
     scene.one().expect("served");
 }
 
-/// While a save is under way that says a smaller B than the disk had, the smaller one is the limit: the next life may
-/// find it.
+/// While a save with a smaller B than the disk's is under way, the smaller one is the limit: the next life may find it.
 #[test]
 fn a_limit_that_is_raised_while_a_smaller_one_is_being_saved_waits_for_the_disk() {
     let found = SavePoint { max_borrow_ms: 10_000, ..point(T0, T0) };
@@ -552,7 +551,7 @@ fn a_lost_claim_stops_ids_until_a_save_works() {
     scene.mint.claim_lost(Arc::from("getid-0.lock is not the file that was opened"));
     let Err(Blocked::Refused(refusal)) = scene.one() else { panic!("not refused") };
     assert_eq!(refusal.to_string(), "MISCONF claim lost: getid-0.lock is not the file that was opened");
-    // However far the watermark is ahead: only a save says whether the claim is back.
+    // However far the watermark is ahead, only a save shows whether the claim is back.
     scene.pass(300);
     assert!(scene.saves > saves, "a save is wanted at once");
     scene.pass(200).one().expect("served again");
@@ -576,7 +575,7 @@ fn a_clean_stop_stores_the_first_tick_without_an_id() {
     assert_eq!(next.one().expect("served").first, Slot((last + 1) << 3), "at the borrow limit: right there");
 }
 
-/// A clock that is wrong at boot, and a stop before it was put right: the next life finds what this one found.
+/// A clock is wrong at boot, and the server stops before it is corrected: the next life finds what this one found.
 #[test]
 fn a_life_without_an_id_leaves_no_trace_at_a_clean_stop() {
     const YEARS: u64 = 74 * 365 * 24 * HOUR;
@@ -591,7 +590,7 @@ fn a_life_without_an_id_leaves_no_trace_at_a_clean_stop() {
         let killed = scene.disk;
         let stored = scene.mint.close();
         assert_eq!(stored, Some(found.unwrap_or(SavePoint::NOTHING)));
-        assert_eq!(scene.mint.close(), stored, "asked again");
+        assert_eq!(scene.mint.close(), stored, "called again");
         let mut next = Scene::start_at(T0.cast_signed(), stored, Layout::default(), Limits::default());
         next.pass(6);
         assert_eq!(tick_of(next.one().expect("served")), T0 + 3000);
@@ -601,7 +600,7 @@ fn a_life_without_an_id_leaves_no_trace_at_a_clean_stop() {
     }
 }
 
-/// The same when the clock is absurd by the time it stops; and nothing is written over what was never touched.
+/// A life without an ID whose clock is out of all bounds when it stops; an untouched disk is not written.
 #[test]
 fn a_life_without_an_id_and_with_an_absurd_clock() {
     for found in [None, Some(point(T0, T0))] {
@@ -615,8 +614,8 @@ fn a_life_without_an_id_and_with_an_absurd_clock() {
     }
 }
 
-/// A serial number shows R, and a value of a sequence is given in its order: both count as IDs for the clock, for the
-/// record and for the last act, though no generator has given one.
+/// A serial number shows R, and a value of a sequence is given in its order. Both count as IDs for the clock, for the
+/// record and for the last act, even without an ID of a generator.
 #[test]
 fn a_life_that_gave_serial_numbers_alone_keeps_its_time() {
     const YEAR: u64 = 365 * 24 * HOUR;
@@ -627,7 +626,7 @@ fn a_life_that_gave_serial_numbers_alone_keeps_its_time() {
             let shown = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0;
             scene.pass(5000);
             let shown = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0.max(shown);
-            // In this life R goes on.
+            // In this life R continues.
             scene.wall -= back.cast_signed();
             scene.pass(2000);
             let later = scene.mint.give_reference(scene.boot_ns).expect("the clock is right").0;
@@ -636,7 +635,7 @@ fn a_life_that_gave_serial_numbers_alone_keeps_its_time() {
             assert!(killed.reference.0 + 2000 >= later, "the record is as young as with IDs: {killed:?} {later}");
             let stored = if is_stopped { scene.mint.close().expect("a point") } else { killed };
             assert!(!stored.is_nothing() && stored.watermark.0 >= T0 + 3000, "{stored:?}");
-            // And in the next one, with a clock that is still back.
+            // It continues in the next life too, with a clock that is still back.
             let mut next = Scene::start_at(scene.wall, Some(stored), Layout::default(), Limits::default());
             next.pass(10);
             let again = next.mint.give_reference(next.boot_ns).expect("the clock is right").0;
@@ -646,7 +645,7 @@ fn a_life_that_gave_serial_numbers_alone_keeps_its_time() {
     }
 }
 
-/// An absurd clock gives no serial number, and such a request pins nothing to it.
+/// A clock out of all bounds gives no serial number, and such a request leaves no trace of it.
 #[test]
 fn an_absurd_clock_gives_no_time_to_show() {
     let absurd = (T0 + 500 * 24 * HOUR).cast_signed();
@@ -660,7 +659,7 @@ fn an_absurd_clock_gives_no_time_to_show() {
     assert!(tick_of(scene.pass(10).one().expect("served")) < T0 + 10_000);
 }
 
-/// Under another epoch too, "nothing yet" is no record of years ago.
+/// In another epoch too, a record without IDs stays one.
 #[test]
 fn nothing_stays_nothing_in_another_epoch() {
     assert_eq!(SavePoint::NOTHING.in_earlier_epoch(HOUR), SavePoint::NOTHING);
@@ -691,7 +690,7 @@ fn a_wrong_clock_at_boot_leaves_no_trace() {
     }
 }
 
-/// The clock is put right while the save of the wrong watermark is in flight: another save brings it down.
+/// The clock is corrected while the save of the wrong watermark is in flight: another save brings it down.
 #[test]
 fn a_wrong_watermark_in_flight_is_brought_down_too() {
     let mut scene = Scene::start_at((T0 + 1000 * HOUR).cast_signed(), None, Layout::default(), Limits::default());
@@ -796,7 +795,7 @@ fn set_back_while_running_costs_a_tenth_of_the_rate() {
 }
 
 #[test]
-fn status_tells_what_is_borrowed() {
+fn status_shows_the_borrowed_time() {
     let mut scene = Scene::running(Limits::default());
     scene.pass(2000);
     for _ in 0..1000 {
@@ -849,7 +848,7 @@ fn limits_change_while_running() {
 
 #[test]
 fn a_lower_limit_before_the_first_id_takes_nothing_from_the_start() {
-    // Another run may have given IDs as far as the limit that this one was started with.
+    // Another run may have given IDs up to the limit with which this one was started.
     let mut scene = Scene::start(None, Limits::default());
     scene.mint.set_limits(Limits { max_borrow_ms: 100, lead_ms: 100, ..Limits::default() });
     scene.pass(200);
@@ -859,7 +858,7 @@ fn a_lower_limit_before_the_first_id_takes_nothing_from_the_start() {
     scene.pass(3000);
     assert_eq!(scene.mint.status(scene.boot_ns).max_borrow_ms, 100);
 
-    // And as far as a server may that does not know yet that its folder is gone.
+    // And as far as a server may that has not noticed yet that its folder is gone.
     let text: std::sync::Arc<str> = "gone".into();
     scene.mint.claim_retaken(scene.boot_ns, None, text);
     assert_eq!(scene.position(), scene.r() + 3200);
@@ -881,7 +880,7 @@ fn a_higher_limit_taken_back_before_the_first_id_leaves_no_trace() {
         assert!(scene.disk.expect("saved").watermark.0 <= scene.r() + 3200, "brought down: no id was given");
     }
 
-    // The clock is put right meanwhile: the position goes with it, as far ahead as at the start.
+    // The clock is corrected meanwhile: the position moves with it, as far ahead as at the start.
     let mut scene = Scene::start(None, Limits::default());
     scene.mint.set_limits(long);
     scene.wall -= HOUR.cast_signed();
@@ -889,7 +888,7 @@ fn a_higher_limit_taken_back_before_the_first_id_leaves_no_trace() {
     assert_eq!(scene.position(), T0 - HOUR + 3000);
 }
 
-/// Why a server without a state file refuses what is more than it was started with.
+/// Without a state file, a server refuses limits above those of its start.
 #[test]
 fn what_lies_further_ahead_than_the_limit_of_the_start_needs_the_record() {
     for has_record in [true, false] {
@@ -926,7 +925,7 @@ fn a_jump_that_is_held_is_followed_once_it_is_allowed() {
     soon(&mut scene).expect("served");
 }
 
-/// An ID after a save at most, which a short lead may take.
+/// Returns an ID after at most one save, which a short lead may need.
 fn soon(scene: &mut Scene) -> Option<Reservation> {
     (0..100).find_map(|_| {
         scene.pass(1).keep();
@@ -934,17 +933,17 @@ fn soon(scene: &mut Scene) -> Option<Reservation> {
     })
 }
 
-/// What happens to a server whose limits are changed.
+/// An event of a server whose limits are changed.
 #[derive(Clone, Debug)]
 enum Step {
     Limits(Limits),
     Draw(u32),
     Pass(u64),
-    /// Killed at once, and started again.
+    /// The server is killed at once, and started again.
     Kill {
         /// Whether the save in flight reached the disk.
         landed: bool,
-        /// Whether the next life goes by the limits as they were changed, or by those of the first start again.
+        /// Whether the next life uses the changed limits, or those of the first start.
         keeps_limits: bool,
     },
     /// The claim was lost and has been taken again, with the record or without one.
@@ -976,7 +975,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is changed while it runs: IDs ascend, over lives too; each is below what the disk has and below R + B.
+    /// However limits change while running: IDs ascend, over lives too; each is below the disk's watermark and below R
+    /// + B.
     #[test]
     fn limits_that_change_while_running_repeat_nothing(
         first in limits(), steps in prop::collection::vec(step(), 1..60),
@@ -989,14 +989,14 @@ proptest! {
                 Step::Limits(limits) => scene.mint.set_limits(limits),
                 Step::Pass(ms) => drop(scene.pass(ms)),
                 Step::Kill { landed, keeps_limits } => {
-                    // A server on a folder that is gone finds out within 200 ms.
+                    // A server on a removed folder notices within 200 ms.
                     while scene.boot_ns < others_until_ns {
                         scene.pass(1);
                     }
                     others_until_ns = 0;
                     let found = if landed { scene.flight.map(|(point, _)| point).or(scene.disk) } else { scene.disk };
                     let limits = match (found, keeps_limits) {
-                        // Its loss is made good by the largest limit there was.
+                        // The largest limit so far covers the loss of the record.
                         (None, _) => Limits { max_borrow_ms: 10_000, ..first },
                         (Some(_), true) => scene.mint.limits(),
                         (Some(_), false) => first,
@@ -1008,7 +1008,7 @@ proptest! {
                     others_until_ns = scene.boot_ns + 200 * MS;
                     scene.disk = scene.disk.filter(|_| has_record);
                     scene.mint.claim_retaken(scene.boot_ns, scene.disk, Arc::from("retaken"));
-                    // Past what another server may have given by the same limits.
+                    // Past all IDs that another server may have given with the same limits.
                     let max_borrow_ms = scene.mint.start_max_borrow_ms().max(scene.mint.limits().max_borrow_ms);
                     let others = (scene.r() + max_borrow_ms + 200).max(scene.disk.map_or(0, |disk| disk.watermark.0));
                     last = last.max((others << 9) - 1);
@@ -1020,7 +1020,7 @@ proptest! {
                     last = drawn.first.0 + u64::from(drawn.len) - 1;
                     let tick = last >> 9;
                     prop_assert!(tick < now + max_borrow_ms);
-                    // A save that begins behind the draw may lower the limit.
+                    // A save that begins after the draw may lower the limit.
                     let in_force_ms = scene.mint.status(scene.boot_ns).max_borrow_ms;
                     for disk in [scene.disk, scene.flight.map(|(point, _)| point)].into_iter().flatten() {
                         prop_assert!(tick < disk.watermark.0);
@@ -1031,12 +1031,12 @@ proptest! {
                 }
             }
         }
-        // And service comes back, when time has caught up with the highest limit.
+        // Service resumes when time has caught up with the highest limit.
         scene.pass(11_000);
         prop_assert!(soon(&mut scene).is_some());
     }
-    /// Limits that change before the first ID change nothing of where a life without a record begins, and once they are
-    /// back at what they were, nothing of when.
+    /// Limits that change before the first ID do not change the start of a life without a record. Once they are
+    /// restored, they do not change its time either.
     #[test]
     fn limits_that_change_before_the_first_id_leave_no_trace(
         first in limits(), changes in prop::collection::vec((limits(), 1u64..400, -5000i64..5000), 1..8),
@@ -1045,7 +1045,7 @@ proptest! {
         let mut start = T0.cast_signed();
         for (limits, ms, by) in changes {
             scene.mint.set_limits(limits);
-            // The clock is put right, too: the start with it.
+            // The clock is corrected too, and the start with it.
             (scene.wall, start) = (scene.wall + by, start + by);
             scene.pass(ms).keep();
             let expected = start.cast_unsigned() + first.max_borrow_ms;
@@ -1056,8 +1056,7 @@ proptest! {
         prop_assert!(served.is_some_and(|drawn| tick_of(drawn) >= start.cast_unsigned() + first.max_borrow_ms - 1));
     }
 
-    /// Without a state file: whatever the limits are changed to, up to that of the start, the next life begins past it
-    /// all.
+    /// Without a state file: limits may change up to that of the start, and the next life begins past all IDs.
     #[test]
     fn limits_up_to_that_of_the_start_repeat_nothing_without_a_record(
         first in limits(), steps in prop::collection::vec(step(), 1..60),
@@ -1163,7 +1162,7 @@ fn borrowing_and_overload() {
     scene.pass(10);
     assert_eq!(scene.mint.borrowing(scene.boot_ns, 600_000), None, "nothing is borrowed");
     scene.draw(100_000).expect("borrowed");
-    assert_eq!(scene.mint.borrowing(scene.boot_ns, 512_000), None, "what the layout holds");
+    assert_eq!(scene.mint.borrowing(scene.boot_ns, 512_000), None, "within the layout's capacity");
     let said = scene.mint.borrowing(scene.boot_ns, 512_001).expect("more than it holds");
     let shortage = Layout::default().shortage(512_001).expect("the same");
     assert!(

@@ -1,4 +1,4 @@
-//! The one generator of random numbers for tests: a seed says everything, in every run. The server's tests use it too.
+//! The random number generator of all tests: a seed determines every run. The server's tests use it too.
 
 #![allow(dead_code, reason = "each binary uses a part")]
 
@@ -15,27 +15,27 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// `0..bound`.
+    /// Returns a number of `0..bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// A place in a slice of this length.
+    /// Returns an index of a slice of this length.
     pub(crate) fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).expect("small")
     }
 
-    /// `low..=high_inclusive`.
+    /// Returns a number of `low..=high_inclusive`.
     pub(crate) fn within(&mut self, low: u64, high_inclusive: u64) -> u64 {
         low + self.below(high_inclusive - low + 1)
     }
 
-    /// True once in `n` times.
+    /// Returns true once in `n` times.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// Small numbers often, large ones sometimes: `1..=2^bits_max`.
+    /// Returns a number of `1..=2^bits_max`: small ones often, large ones sometimes.
     pub(crate) fn skewed(&mut self, bits_max: u32) -> u64 {
         let bits = self.below(u64::from(bits_max) + 1);
         self.below(1 << bits) + 1

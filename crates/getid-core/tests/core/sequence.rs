@@ -17,19 +17,19 @@ fn reserved(first: i64, last: i64, cache: u32) -> Fetched {
     Fetched::Reserved { store: 0, segment, version: 1, generation: 1, spec }
 }
 
-/// What came of serving: of each payload its values, or the refusal.
+/// Returns the results of serving: for each payload its values, or the refusal.
 fn serve(sequence: &mut Sequence<u32>, now_ms: u64) -> Vec<(u32, Result<Vec<i64>, SequenceRefusal>)> {
     let mut served = Vec::new();
     sequence.serve(now_ms, &mut |who, result| served.push((who, result.map(|runs| values(&runs)))));
     served
 }
 
-/// The last value of each command.
+/// Returns the last value of each command.
 fn values(runs: &[Run]) -> Vec<i64> {
     runs.iter().flat_map(|run| (0..run.times).map(|nth| run.last_of(nth))).collect()
 }
 
-/// One that has `first` to `last` in memory.
+/// Returns a sequence with `first` to `last` in memory.
 fn holding(first: i64, last: i64) -> Sequence<u32> {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(1)], 0);
@@ -68,7 +68,7 @@ pub(crate) fn a_range_over_two_segments_is_taken_only_if_they_adjoin() {
 }
 
 #[test]
-pub(crate) fn with_cache_0_a_fetch_is_for_those_who_had_come_before_it() {
+pub(crate) fn with_cache_0_a_fetch_is_for_draws_that_came_before_it() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(2)], 1);
     assert_eq!(sequence.begin_fetch(0, &POLICY), Some(Fetch { values: 2, floor: 0 }));
@@ -77,7 +77,7 @@ pub(crate) fn with_cache_0_a_fetch_is_for_those_who_had_come_before_it() {
     assert_eq!(serve(&mut sequence, 5), [(1, Ok(vec![1, 2]))]);
     assert!(sequence.wants_fetch(5));
     assert_eq!(sequence.begin_fetch(5, &POLICY), Some(Fetch { values: 1, floor: 3 }));
-    // More than was asked for: the rest is thrown away.
+    // More than needed: the rest is discarded.
     sequence.fetched(6, reserved(3, 9, 0));
     sequence.join(vec![ones(1)], 3);
     assert_eq!(serve(&mut sequence, 6), [(2, Ok(vec![3]))]);
@@ -100,7 +100,7 @@ pub(crate) fn after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits() {
         assert_eq!(sequence.begin_fetch(now_ms, &POLICY), Some(Fetch { values: 100, floor: 1001 }));
     }
     assert_eq!(sequence.may_wait(now_ms, &POLICY, &[ones(1)]), Err(SequenceRefusal::Store("it hangs".into())));
-    // What the lost ones may have reserved is skipped.
+    // Values that the lost fetches may have reserved are skipped.
     sequence.fetched(now_ms, reserved(5000, 5099, 100));
     assert_eq!(serve(&mut sequence, now_ms), [(1, Ok((5000..5007).collect()))]);
     assert_eq!(sequence.may_wait(now_ms, &POLICY, &[ones(1)]), Ok(()));
@@ -115,7 +115,7 @@ pub(crate) fn a_new_generation_throws_away_what_is_held_and_what_is_on_its_way()
     assert!(!sequence.set_generation(0, 2));
     assert_eq!(sequence.fetched(6, reserved(11, 40, 100)), FetchTaken::Outdated);
     assert_eq!(serve(&mut sequence, 6), []);
-    // Asked for when the new one was known, and older all the same: the store went back.
+    // Sent when the new generation was known, and older all the same: the store went back.
     sequence.begin_fetch(6, &POLICY).expect("a fetch");
     assert_eq!(sequence.fetched(7, reserved(41, 70, 100)), FetchTaken::Backwards { floor: 11 });
     sequence.fetched(7, Fetched::Refused(SequenceRefusal::WentBack));
@@ -155,7 +155,7 @@ pub(crate) fn what_is_given_back_is_the_rows_end_or_nothing() {
 }
 
 #[test]
-pub(crate) fn who_waits_is_served_in_rounds_and_nobody_passes() {
+pub(crate) fn waiting_draws_are_served_in_rounds_and_none_passes() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(200)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -178,7 +178,7 @@ pub(crate) fn a_set_inside_of_what_is_held_skips() {
     let mut sequence = holding(2, 10);
     assert!(sequence.skip_to(5) && sequence.skip_to(5));
     assert!(!sequence.skip_to(4), "it never goes back");
-    assert!(!sequence.skip_to(11), "that is the store's to say");
+    assert!(!sequence.skip_to(11), "the store must decide that");
     let mut runs = Vec::new();
     assert_eq!(sequence.draw(ones(1), &mut runs), 0);
     assert_eq!(values(&runs), [6]);
@@ -225,14 +225,14 @@ pub(crate) fn from_idle_to_200000_a_second_takes_few_fetches() {
         }
         now_ms += 1;
     }
-    assert!(missed_ms < 250, "somebody waited after {missed_ms} ms");
+    assert!(missed_ms < 250, "a request waited after {missed_ms} ms");
     assert!(fetches < 25, "{fetches} fetches in 30 s");
 }
 
 /// `sequence-ride-out-s` 900, its default.
 const RIDE_OUT: SequencePolicy = SequencePolicy { ride_out_ms: 900_000, waits: WaitPolicy::Wait };
 
-/// A sequence that one request a tick draws from, and the row that answers its fetches at once.
+/// A sequence with one request a tick, and the row that answers its fetches at once.
 struct Steady {
     sequence: Sequence<u32>,
     now_ms: u64,
@@ -283,7 +283,7 @@ pub(crate) fn a_busy_sequence_rides_out_a_quarter_of_an_hour_without_its_store()
     let mut steady = Steady::new(getid_core::VALUE_MAX);
     steady.draw(10, 3_600_000, true);
     let values = steady.draw(10, 7_200_000, false);
-    // Half of a segment of 900 s at least, one and a half at most, at 100 values a second.
+    // At 100 values a second: at least half of a segment of 900 s, at most one and a half.
     assert!((44_000..150_000).contains(&values), "{values} values without the store");
 }
 
@@ -300,7 +300,7 @@ pub(crate) fn a_burst_of_seconds_does_not_reserve_minutes_of_itself() {
 pub(crate) fn near_the_max_a_server_reserves_an_eighth_of_the_rest() {
     let mut steady = Steady::new(100_000);
     steady.draw(10, 300_000, true);
-    // Others may have the rest: this server has drawn 30,000, and at its rate 900 s are 90,000.
+    // Other servers may have the rest: this server has drawn 30,000, and at its rate 900 s are 90,000.
     assert!(steady.next <= 45_000, "the row is at {}", steady.next);
     let given = 30_000 + steady.draw(10, 7_200_000, true);
     assert!(given >= 99_999, "{given} of 100,000 values were given");
@@ -323,7 +323,7 @@ pub(crate) fn one_is_small() {
 const AT_ONCE: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Error };
 
 #[test]
-pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {
+pub(crate) fn a_store_that_is_back_is_noticed_though_no_draw_may_wait_for_it() {
     let mut sequence: Sequence<u32> = Sequence::new(0);
     let waiter = sequence.join(vec![ones(1)], 1);
     for now_ms in [0, 100, 300, 700, 1500] {
@@ -331,16 +331,16 @@ pub(crate) fn a_store_that_is_back_is_noticed_though_nobody_may_wait_for_it() {
         sequence.fetched(now_ms, Fetched::Failed { is_unknown: true, said: "down".into() });
     }
     sequence.leave(waiter);
-    assert!(!sequence.wants_fetch(10_000), "nobody wants any");
+    assert!(!sequence.wants_fetch(10_000), "no request needs any");
     assert_eq!(sequence.may_wait(10_000, &POLICY, &[ones(500)]), Err(SequenceRefusal::Store("down".into())));
-    // To ask whether it is back takes no more than one value.
+    // To test whether it is back needs only one value.
     assert_eq!(sequence.begin_fetch(10_000, &POLICY), Some(Fetch { values: 1, floor: 0 }));
     sequence.fetched(10_005, reserved(1, 1, 100));
     assert_eq!(sequence.may_wait(10_005, &POLICY, &[ones(500)]), Ok(()));
 }
 
 #[test]
-pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_who_asks() {
+pub(crate) fn with_policy_error_a_large_range_is_there_for_the_next_draw() {
     let mut sequence = holding(2, 101);
     let large = Ask { values: 500, times: 1 };
     let mut runs = Vec::new();
@@ -361,11 +361,11 @@ pub(crate) fn with_policy_error_a_sequence_at_its_max_goes_on_once_it_was_given_
     sequence.fetched(6, Fetched::Reserved { store: 0, segment: Segment::EMPTY, version: 1, generation: 1, spec });
     assert_eq!(sequence.may_wait(7, &AT_ONCE, &[ones(1)]), Err(SequenceRefusal::AtMax { max: 1 }));
     sequence.set_generation(0, 2);
-    assert_eq!(sequence.may_wait(8, &AT_ONCE, &[ones(1)]), Ok(()), "nothing can be in memory: the store is asked");
+    assert_eq!(sequence.may_wait(8, &AT_ONCE, &[ones(1)]), Ok(()), "nothing can be in memory: a fetch begins");
 }
 
 #[test]
-pub(crate) fn a_ticket_of_one_that_was_served_is_nobody_elses() {
+pub(crate) fn a_ticket_of_a_served_draw_is_not_used_again() {
     let mut sequence = Sequence::new(0);
     let first = sequence.join(vec![ones(1)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -407,18 +407,18 @@ pub(crate) fn with_cache_0_nothing_of_an_earlier_cache_is_given() {
     let mut sequence = holding(2, 100);
     let mut runs = Vec::new();
     sequence.draw(ones(60), &mut runs);
-    // There are 39 left, and others have had 101 to 200.
+    // 39 are left, and other servers have had 101 to 200.
     sequence.join(vec![Ask { values: 50, times: 1 }], 1);
     sequence.begin_fetch(10, &POLICY).expect("a fetch");
-    // In tables of others, whose rows have no generation.
+    // In tables of other programs, whose rows have no generation.
     sequence.fetched(11, reserved(101, 200, 0));
     assert_eq!(serve(&mut sequence, 11), [(1, Ok(vec![150]))]);
     assert_eq!(sequence.status(11).left, 0);
 }
 
 #[test]
-pub(crate) fn a_raise_is_in_force_whatever_the_generation_says() {
-    // A store that lost a raise counts its generations once more: 1 was the one that was lost, and is the new one.
+pub(crate) fn a_raise_is_in_force_with_any_generation() {
+    // A store that lost a raise repeats its generations: 1 was the lost one, and is the new one.
     let mut sequence = holding(2, 100);
     sequence.note_given(50);
     let mut runs = Vec::new();
@@ -441,14 +441,14 @@ pub(crate) fn a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end()
 }
 
 #[test]
-pub(crate) fn an_answer_that_nobody_waits_for_is_not_used() {
+pub(crate) fn an_answer_without_a_fetch_is_not_used() {
     let mut sequence: Sequence<u32> = Sequence::new(0);
     sequence.join(vec![ones(1)], 1);
     sequence.begin_fetch(0, &POLICY).expect("a fetch");
     sequence.fetched(2000, Fetched::Failed { is_unknown: true, said: "no answer".into() });
     assert_eq!(sequence.fetched(2001, reserved(1, 100, 100)), FetchTaken::Outdated);
     assert_eq!(serve(&mut sequence, 2001), []);
-    assert_eq!(sequence.retry_at_ms(), Some(2100), "and the pause goes on");
+    assert_eq!(sequence.retry_at_ms(), Some(2100), "and the pause continues");
 }
 
 #[test]
@@ -465,7 +465,7 @@ pub(crate) fn what_is_held_of_a_row_that_is_gone_is_not_given() {
 }
 
 #[test]
-pub(crate) fn what_a_kill_would_skip_is_told() {
+pub(crate) fn the_status_shows_the_values_that_a_kill_would_skip() {
     let mut sequence = Sequence::new(0);
     sequence.join(vec![ones(10), Ask { values: 50, times: 1 }], 1);
     let fetch = sequence.begin_fetch(0, &POLICY).expect("a fetch");
@@ -474,11 +474,11 @@ pub(crate) fn what_a_kill_would_skip_is_told() {
     sequence.fetched(1, reserved(1, 30, 100));
     assert_eq!(serve(&mut sequence, 1), []);
     let status = sequence.status(1);
-    assert_eq!((status.left, status.asked), (30, 0), "ten of them are another's, who has not heard of them");
+    assert_eq!((status.left, status.asked), (30, 0), "ten of them are another draw's, still incomplete");
 }
 
-/// A few values after each of many changes by an operator: each segment was thrown away after a moment, and the next
-/// one was eight times as large, up to hundreds of thousands.
+/// A few values after each of many changes by an operator: each segment was discarded soon, and the next one was eight
+/// times as large, up to hundreds of thousands.
 #[test]
 fn a_segment_does_not_grow_because_the_one_before_was_thrown_away() {
     let mut sequence = holding(2, 101);
@@ -495,9 +495,9 @@ fn a_segment_does_not_grow_because_the_one_before_was_thrown_away() {
     }
 }
 
-/// Dropped at 1200 and made anew from 5, while a fetch of the old row was on its way, whose verdict comes late.
+/// Dropped at 1200 and created again from 5, while a fetch of the old row was on its way, whose verdict comes late.
 #[test]
-fn a_row_that_was_made_anew_begins_where_it_says() {
+fn a_row_that_was_created_again_begins_at_its_start() {
     let mut sequence = holding(2, 101);
     sequence.set_generation(0, 2);
     assert!(sequence.begin_fetch(5, &POLICY).is_some());

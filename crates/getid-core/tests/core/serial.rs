@@ -32,7 +32,7 @@ fn templates_and_their_texts() {
         ("{HH}{n:18}", 1, "09000000000000000001"),
         // 7992739871 is Luhn's example: its digit is 3.
         ("799273987{n:1}{luhn}", 1, "79927398713"),
-        // An IBAN of the standard, its country and digits behind: GB82 WEST 1234 5698 7654 32.
+        // An IBAN of the standard, with country and digits at the end: GB82 WEST 1234 5698 7654 32.
         ("WEST{n:14}GB{mod97}", 12_345_698_765_432, "WEST12345698765432GB82"),
     ] {
         assert_eq!(text(template, value, false).as_deref(), Some(expected));
@@ -42,7 +42,8 @@ fn templates_and_their_texts() {
     assert_eq!(CheckDigit::Mod97.of(b"0"), 98);
 }
 
-/// What a template has written is read, and nothing else: the stamp has what is shown, and firsts elsewhere.
+/// A text that a template has written is read, and no other text. The stamp has the shown fields, and the first value
+/// of others.
 #[test]
 fn texts_of_templates_are_read() {
     let stamp = |year, month, day, hour| Stamp { year, month, day, hour };
@@ -53,7 +54,7 @@ fn texts_of_templates_are_read() {
         ("{HH}{n:18}", "23000000000000000001", Some((stamp(0, 1, 1, 23), 1))),
         ("799273987{n:1}{luhn}", "79927398713", Some((Stamp::FIRST, 1))),
         ("A{n:2}", "A99", Some((Stamp::FIRST, 99))),
-        // A check digit, a year or a text that is another one, and times that there are not.
+        // A wrong check digit, year or text, and times that do not exist.
         ("799273987{n:1}{luhn}", "79927398714", None),
         ("{yyyy}{yy}{n:1}", "2026259", None),
         ("A{n:2}", "B99", None),
@@ -63,7 +64,7 @@ fn texts_of_templates_are_read() {
         ("{yyyyMMdd}{n:1}", "202602291", None),
         ("{yyyyMMdd}{n:1}", "202802291", Some((stamp(2028, 2, 29, 0), 1))),
         ("{HH}{n:1}", "241", None),
-        // Too short, too long, and digits that are none.
+        // Too short, too long, and characters that are not digits.
         ("A{n:2}", "A9", None),
         ("A{n:2}", "", None),
         ("A{n:2}", "A100", None),
@@ -196,7 +197,7 @@ fn stamps() -> impl Strategy<Value = Stamp> {
 }
 
 proptest! {
-    /// Whatever two values and periods: their texts differ.
+    /// Texts of different values or periods always differ.
     #[test]
     fn no_two_periods_or_values_have_the_same_text(
         stamps in prop::collection::vec(stamps(), 2..20),
@@ -212,7 +213,7 @@ proptest! {
             let period = template.finest().period(stamp);
             if template.write(stamp, value, grows, &mut out) && rows.insert((period, value)) {
                 let text = String::from_utf8(out).expect("ASCII");
-                let (read, counted) = template.read(&text, grows).expect("it is what was written");
+                let (read, counted) = template.read(&text, grows).expect("it was written by the template");
                 prop_assert_eq!((template.finest().period(read), counted), (template.finest().period(stamp), value));
                 prop_assert!(texts.insert(text.clone()), "{} twice", text);
             }

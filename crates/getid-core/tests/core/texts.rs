@@ -1,4 +1,4 @@
-//! Numbers as text: texts sort as the numbers do, are read back, and nothing else is read.
+//! Numbers as text: texts sort as the numbers do and are read back, and no other text is read.
 
 use getid_core::{Declaration, Format, KINDS, Radix, Shape};
 use proptest::prelude::*;
@@ -21,12 +21,12 @@ fn formats() -> impl Strategy<Value = Format> {
     })
 }
 
-/// Of all lengths alike.
+/// Generates numbers of all lengths.
 fn numbers() -> impl Strategy<Value = u128> {
     (any::<u128>(), 0..128_u32).prop_map(|(number, shift)| number >> shift)
 }
 
-/// The digits of a number, worked out the slow way.
+/// Returns the digits of a number, computed the slow way.
 fn digits(radix: Radix, mut number: u128) -> Vec<u8> {
     let alphabet = radix.alphabet();
     let mut digits = Vec::new();
@@ -76,7 +76,7 @@ proptest! {
         let text = format!("{}{text}", format.prefix);
         if let Some(number) = format.read(&text) {
             let again = written(&format, number).unwrap();
-            // Letters of either case where that means nothing, and Crockford's that look like digits.
+            // Letters of either case if the radix ignores it, and Crockford's look-alikes.
             let same = |text: &str| match format.radix {
                 Radix::Hex | Radix::Base36 => text.to_ascii_lowercase(),
                 Radix::Base32 => text.to_ascii_uppercase().replace('O', "0").replace(['I', 'L'], "1"),
@@ -86,7 +86,7 @@ proptest! {
         }
     }
 
-    /// Kinds that are ordered have texts in the order of their numbers.
+    /// Texts of ordered kinds have the order of their numbers.
     #[test]
     fn texts_of_kinds_sort_as_numbers(kind in 0..KINDS.len(), a in numbers(), b in numbers(), near: bool) {
         let kind = &KINDS[kind];
@@ -127,7 +127,7 @@ proptest! {
     }
 }
 
-/// What is written has no zero too many, whichever way somebody spells a zero.
+/// A text with a superfluous zero is not read, in any spelling of the zero.
 #[test]
 fn a_zero_too_many_is_not_read() {
     let format = Format { radix: Radix::Base32, pad: 1, prefix: String::new(), grows: true };
@@ -147,7 +147,7 @@ fn alphabets_are_in_ascii_order() {
     }
 }
 
-/// By default all digits that the widest ID needs, and no more.
+/// By default a format has all digits that the widest ID needs, and no more.
 #[test]
 fn the_default_width_holds_the_widest_id() {
     for radix in Radix::ALL {
@@ -184,7 +184,7 @@ fn what_is_past_its_width_is_refused_or_grows() {
         assert_eq!(grows.read(wrong), None, "{wrong}");
     }
     assert_eq!(short.read("T100"), None);
-    // What has more bits than the layout is no ID of it, though the format would hold it.
+    // A number with more bits than the layout is no ID of it, though the format would hold it.
     let narrow = declared("t js53 format decimal");
     assert_eq!(narrow.read("9007199254740991"), Some((1 << 53) - 1));
     assert_eq!(narrow.read("9007199254740992"), None);

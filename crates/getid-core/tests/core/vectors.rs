@@ -1,4 +1,4 @@
-//! Worked IDs of other systems, from `layout-vectors.json`: each is taken apart and put together again.
+//! Worked IDs of other systems, from `layout-vectors.json`: each is split and composed again.
 
 use getid_core::{Composer, Declaration, FieldLayout, RandomCycle, Role, UtcMs, request_bits};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use uuid::{Uuid, Variant};
 
 use crate::support::declared;
 
-/// Our word for a field, and the file's where that is another one.
+/// Our word for a field, and the file's if that differs.
 type Words = (&'static str, &'static str);
 
-/// The declaration for each layout of the file, and what its fields are called there.
+/// The declaration for each layout of the file, and the file's names of its fields.
 const LAYOUTS: &[(&str, &str, &[Words])] = &[
     ("orig_redis_fork_2_9_10", "fork", &[("server-id", "server"), ("counter", "shard")]),
     ("orig_redis_fork_4_8_9", "fork server-id:4 counter:8 random:9", &[("server-id", "server"), ("counter", "shard")]),
@@ -29,7 +29,7 @@ const LAYOUTS: &[(&str, &str, &[Words])] = &[
     ("pd_tso", "pd", &[("time", "physical_ms"), ("counter", "logical")]),
 ];
 
-/// What the file says of other things than the bits of an ID, and what has a test of its own below.
+/// Entries of the file that are not bits of an ID, and entries with a separate test below.
 const OTHERS: &[&str] = &[
     "baidu_readme_example",
     "flickr_ticket",
@@ -49,7 +49,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The value of a field, as a composer is told it.
+/// Composes an ID from the values of its fields.
 fn compose(declaration: &Declaration, value_of: impl Fn(&str) -> u64) -> u128 {
     let layout = declaration.layout();
     let (mut server_id, mut requests, mut random, mut noise) = (0, Vec::new(), 0, 0);
@@ -63,7 +63,7 @@ fn compose(declaration: &Declaration, value_of: impl Fn(&str) -> u64) -> u128 {
             _ => {}
         }
     }
-    // With the cycle 0, 1, 2 ... the ID that was given as number n has the random value n.
+    // With the cycle 0, 1, 2 ... the ID with number n has the random value n.
     let cycle = RandomCycle::new((0..1 << layout.bits_of(Role::Random)).collect());
     let composer =
         Composer::new(layout, u32::try_from(server_id).unwrap(), |name| Some(value_of(name)), cycle).unwrap();
@@ -77,7 +77,7 @@ fn fields(layout: &FieldLayout, number: u128) -> Vec<(&str, u128)> {
     layout.places().map(|(field, shift)| (field.name.as_str(), FieldLayout::value(field, shift, number))).collect()
 }
 
-/// A Unix time in ns as the file writes it, in ms.
+/// Returns a Unix time in ns as the file writes it, in ms.
 fn instant(unix_ns: i128) -> String {
     UtcMs(i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap()).to_string()
 }
@@ -212,7 +212,7 @@ fn worked_uuids() {
             assert_eq!(value_of("clock-seq"), number(&vector["clock_seq"]));
             assert_eq!(format!("{:012x}", value_of("node")), vector["node"].as_str().unwrap());
         }
-        // Of another version it is no ID.
+        // With another version it is no ID.
         for other in [1, 4, 6, 7].into_iter().filter(|&other| other != version) {
             assert_eq!(declared(&format!("t uuid{other}")).read(text), None, "{text} as version {other}");
         }

@@ -1,4 +1,4 @@
-//! Worker ids: no two holders have one millisecond of an id, whatever their clocks say, and what is refused.
+//! Worker ids: no two holders have one millisecond of an id, whatever their clocks show; and refusals.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn asked(name: &str, number: u64) -> Asked<'_> {
     Asked { name, ttl_ms: None, token: token(number) }
 }
 
-/// Leases an id, and keeps the lease.
+/// Leases an id, and stores the lease.
 fn lease(leases: &mut Leases, name: &str, number: u64, now_ms: u64) -> Result<(u32, Lease), NoLease> {
     let kept = leases.clone();
     let Chosen { id, lease } =
@@ -40,13 +40,13 @@ fn a_lease_begins_where_the_one_before_ended() {
     let renewed = first.renewed(&RULES, id, token(1), Some(NOW + 20_000), NOW + 10_000).unwrap();
     assert_eq!((renewed.not_before_ms, renewed.not_after_ms), (NOW, NOW + 20_001 + 30_000));
 
-    // Given back with LAST: the next begins right behind it, and the name has its id again.
+    // Released with LAST: the next lease begins right behind it, and the name gets its id again.
     let released = renewed.released(token(1), Some(NOW + 20_500), NOW + 21_000).unwrap();
     leases.insert(id, released);
     let (id, second) = lease(&mut leases, "a", 2, NOW + 21_000).unwrap();
     assert_eq!((id, second.not_before_ms, second.not_after_ms), (0, NOW + 20_501, NOW + 51_000));
 
-    // Without it: where it would have ended. The holder is told that it has to wait.
+    // Released without LAST: the lease ends where it would have ended. The next holder has to wait.
     leases.insert(id, second.released(token(2), None, NOW + 22_000).unwrap());
     let (id, third) = lease(&mut leases, "a", 3, NOW + 22_000).unwrap();
     assert_eq!((id, third.not_before_ms, third.not_after_ms), (0, NOW + 51_000, NOW + 81_000));
@@ -59,13 +59,13 @@ fn a_name_has_its_id_back_only_when_that_is_free() {
     assert_eq!(lease(&mut leases, "web", 2, NOW).unwrap().0, 1, "containers share names");
     assert_eq!(lease(&mut leases, "", 3, NOW).unwrap().0, 2);
     let over = NOW + 30_000;
-    assert_eq!(lease(&mut leases, "other", 4, over).unwrap().0, 3, "what nobody ever had comes first");
+    assert_eq!(lease(&mut leases, "other", 4, over).unwrap().0, 3, "a never leased id comes first");
     assert_eq!(lease(&mut leases, "web", 5, over).unwrap().0, 0);
-    assert_eq!(lease(&mut leases, "", 6, over).unwrap().0, 1, "then what has been free for longest");
+    assert_eq!(lease(&mut leases, "", 6, over).unwrap().0, 1, "then the id that has been free for longest");
 }
 
 #[test]
-fn a_pool_that_is_used_up_says_who_holds_it() {
+fn a_pool_that_is_used_up_names_its_holders() {
     let mut leases = Leases::new();
     for (number, name) in [(1, "api"), (2, "api"), (3, ""), (4, "cron")] {
         lease(&mut leases, name, number, NOW + number).unwrap();
@@ -89,7 +89,7 @@ fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
     let chosen = choose(&RULES, &pool, nothing, &asked("a", 1), NOW + 60_000).unwrap();
     assert_eq!(chosen.lease.not_before_ms, NOW + 60_000);
 
-    // A longer one that it had once counts for ever; a shorter one changes nothing.
+    // A longer `longest` of earlier rules counts for ever; a shorter one changes nothing.
     let longer = PoolRules { longest_ms: 90_000, ..RULES };
     let raised = pool.with(&longer).unwrap();
     assert_eq!((raised.longest_ms, raised.with(&RULES)), (90_000, None));
@@ -97,13 +97,13 @@ fn a_pool_that_is_new_or_went_back_waits_for_its_longest_lease() {
 }
 
 #[test]
-fn a_pool_that_is_said_to_be_new_opens_at_once_unless_its_records_say_otherwise() {
+fn a_pool_that_is_declared_new_opens_at_once_unless_its_records_contradict() {
     let pool = Pool::opened(&RULES, None, NOW);
     let opened = pool.opened_as_new(1, 0, NOW + 1).unwrap().unwrap();
     assert_eq!(opened, Pool { opens_ms: NOW + 1, ..pool });
     let nothing = std::iter::empty::<(u32, Option<&Lease>)>();
     assert!(choose(&RULES, &opened, nothing, &asked("a", 1), NOW + 1).is_ok());
-    // Said again, or of a pool that has waited.
+    // Repeated, or for a pool that has waited.
     assert_eq!(opened.opened_as_new(2, 0, NOW + 2), Ok(None));
     assert_eq!(pool.opened_as_new(1, 0, NOW + 60_000), Ok(None));
     assert_eq!(opened.opened_as_new(2, 2, NOW + 2), Ok(None), "in use");
@@ -132,7 +132,7 @@ fn what_is_refused() {
     let over = NOW + 30_000;
     let refused = LeaseRefusal::Over { not_after_ms: over, now_ms: over, is_leased_again: false };
     assert_eq!(renewed(&held, 1, None, over), Err(refused));
-    // Leased to another, the one before is told so, and everybody else nothing.
+    // Leased to another: the previous holder gets that reason, and others get none.
     leases.insert(0, Lease { name: "b".to_owned(), token: token(7), token_before: Some(token(1)), ..held.clone() });
     assert!(matches!(renewed(&leases[&0], 1, None, over), Err(LeaseRefusal::Over { is_leased_again: true, .. })));
     assert_eq!(renewed(&leases[&0], 2, None, over), Err(LeaseRefusal::WrongToken));
@@ -140,7 +140,7 @@ fn what_is_refused() {
     let revoked = held.revoked(NOW + 1);
     assert_eq!(renewed(&revoked, 1, None, NOW + 2), Err(LeaseRefusal::Revoked { not_after_ms: over }));
     assert!(revoked.is_live(over - 1) && !revoked.is_live(over));
-    assert_eq!(held.revoked(over), held, "what is over is not revoked");
+    assert_eq!(held.revoked(over), held, "a lease that is over is not revoked");
 
     let released = held.released(token(1), Some(NOW + 5), NOW + 6).unwrap();
     assert_eq!(renewed(&released, 1, None, NOW + 7), Err(LeaseRefusal::Released));
@@ -153,7 +153,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn a_lease_never_reaches_farther_than_the_pool_says_and_never_shrinks() {
+fn a_lease_never_reaches_past_the_pools_longest_and_never_shrinks() {
     let mut leases = Leases::new();
     let (id, held) = lease(&mut leases, "a", 1, NOW).unwrap();
     let renewed = held.renewed(&RULES, id, token(1), Some(NOW + 29_999), NOW).unwrap();
@@ -163,12 +163,12 @@ fn a_lease_never_reaches_farther_than_the_pool_says_and_never_shrinks() {
     // A server whose R is behind.
     let again = renewed.renewed(&RULES, id, token(1), None, NOW - 20_000).unwrap();
     assert_eq!(again.not_after_ms, renewed.not_after_ms);
-    // One that made IDs past its lease has broken the contract; nobody has these milliseconds again.
+    // A holder that made IDs past its lease has broken the contract; no other holder gets these milliseconds.
     let broken = held.renewed(&RULES, id, token(1), Some(NOW + 100_000), NOW).unwrap();
     assert_eq!(broken.not_after_ms, NOW + 100_001);
 }
 
-/// What happens to programs, servers and the store.
+/// An event of programs, servers or the store.
 #[derive(Clone, Debug)]
 enum Step {
     Lease {
@@ -190,7 +190,7 @@ enum Step {
     Revoke {
         id: u32,
     },
-    /// A program makes an ID, at so many percent of the time that it may use: its clock may say anything.
+    /// A program makes an ID, at a percentage of its allowed time: its clock may show anything.
     Make {
         program: usize,
         percent: u64,
@@ -201,9 +201,9 @@ enum Step {
     Resize {
         size: u32,
     },
-    /// What the store has is noted, to come back.
+    /// The store's state is saved, to be restored later.
     Snapshot,
-    /// It loses what was written since, or everything.
+    /// The store loses later writes, or everything.
     GoBack {
         all: bool,
     },
@@ -231,7 +231,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The milliseconds of an id that a program may use, as it was told, by a token.
+/// The milliseconds of an id that a program may use, by its last answer, with a token.
 #[derive(Clone, Debug)]
 struct Right {
     id: u32,
@@ -243,7 +243,7 @@ struct Right {
 /// A program that keeps the contract.
 #[derive(Clone, Default)]
 struct Program {
-    /// Its place among all rights.
+    /// Its index among all rights.
     held: Option<usize>,
     last_ms: Option<u64>,
 }
@@ -305,7 +305,7 @@ impl World {
     }
 
     fn release(&mut self, program: usize, says_last: bool, is_lost: bool) {
-        // It makes no more, whether or not it hears the answer.
+        // It makes no more IDs, whether or not it gets the answer.
         let Program { held: Some(held), last_ms } = std::mem::take(&mut self.programs[program]) else { return };
         let right = &mut self.rights[held];
         let last_ms = if says_last { Some(last_ms.unwrap_or(right.from_ms.saturating_sub(1))) } else { None };
@@ -340,13 +340,13 @@ impl World {
             Step::Snapshot => self.snapshot = self.leases.clone(),
             Step::GoBack { all } => {
                 self.leases = if all { Leases::new() } else { self.snapshot.clone() };
-                // Nothing is known of the pool's record either.
+                // The pool's record is unknown as well.
                 self.pool = Pool::opened(&self.rules, None, self.now_ms);
             }
         }
     }
 
-    /// That no two rights have a millisecond.
+    /// Checks that no two rights have a millisecond in common.
     fn check(&self) -> Result<(), TestCaseError> {
         let mut rights = self.rights.clone();
         rights.retain(|right| right.from_ms < right.until_ms);

@@ -1,29 +1,29 @@
-//! A machine's clocks, as functions of real time, which nobody can read.
+//! A machine's clocks, as functions of real time, which no program can read.
 
 use getid_core::Reading;
 use getid_core::claim::Clocks;
 
-/// Real time begins here, Unix ms.
+/// Beginning of real time, Unix ms.
 pub(crate) const START_UNIX_MS: i64 = 1_790_000_000_000;
 
 const NS_PER_MS: i64 = 1_000_000;
 
-/// Three clocks with rates of their own.
+/// Three clocks with separate rates.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineClock {
-    /// Real time when `boot`, `raw` and `wall` were what they are here, ns.
+    /// Real time at which `boot`, `raw` and `wall` had these values, ns.
     since_ns: u64,
     boot_ns: i128,
     raw_ns: i128,
     wall_ns: i128,
-    /// How fast they run, in millionths of real time.
+    /// Difference of their rates from real time, ppm.
     boot_ppm: i64,
     raw_ppm: i64,
     wall_ppm: i64,
 }
 
 impl MachineClock {
-    /// Booted at `now_ns`; its wall clock is `skew_ms` ahead.
+    /// Boots a machine at `now_ns`, whose wall clock is `skew_ms` ahead.
     pub(crate) fn new(now_ns: u64, up_ms: u64, skew_ms: i64) -> MachineClock {
         let uptime_ns = i128::from(up_ms) * i128::from(NS_PER_MS);
         let real_ns = i128::from(START_UNIX_MS) * i128::from(NS_PER_MS) + i128::from(now_ns);
@@ -58,13 +58,13 @@ impl MachineClock {
         self.wall_ns += i128::from(by_ms) * i128::from(NS_PER_MS);
     }
 
-    /// Sets the wall clock right.
+    /// Sets the wall clock to real time.
     pub(crate) fn set_right(&mut self, now_ns: u64) {
         self.carry(now_ns);
         self.wall_ns = i128::from(START_UNIX_MS) * i128::from(NS_PER_MS) + i128::from(now_ns);
     }
 
-    /// They stand still for `ns`: of all three the named ones.
+    /// Stops the selected clocks for `ns`.
     pub(crate) fn lose(&mut self, now_ns: u64, ns: u64, [boot, raw, wall]: [bool; 3]) {
         self.carry(now_ns);
         let lost = |clock: &mut i128, loses: bool| *clock -= if loses { i128::from(ns) } else { 0 };
@@ -76,7 +76,7 @@ impl MachineClock {
     pub(crate) fn clocks(&mut self, now_ns: u64) -> Clocks {
         self.carry(now_ns);
         Clocks {
-            // In the middle of a time that it loses, a machine that was booted a moment ago would be before its boot.
+            // While it loses time, a machine that was just booted would be before its boot.
             boot_ns: u64::try_from(self.boot_ns.max(1)).expect("after boot"),
             raw_ns: u64::try_from(self.raw_ns.max(1)).expect("after boot"),
             wall_ms: i64::try_from(self.wall_ns.div_euclid(i128::from(NS_PER_MS))).expect("a time"),

@@ -1,4 +1,4 @@
-//! What no fleet may do.
+//! Checks of the promises that no fleet may break.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ pub(crate) struct Judge {
     /// First to last slot.
     given: BTreeMap<u64, u64>,
     pub(crate) ids: u64,
-    /// Draws whose IDs came late: smaller than some that were given before.
+    /// Number of draws whose IDs came late: smaller than earlier ones.
     pub(crate) late: u64,
 }
 
 impl Judge {
     /// # Errors
     ///
-    /// An ID was given before; or, with `in_order`, a larger one was.
+    /// Fails if an ID was given before; or, with `in_order`, if a larger one was.
     pub(crate) fn judge(&mut self, drawn: Reservation, in_order: bool) -> Result<(), String> {
         let (first, last) = (drawn.first.0, drawn.first.0 + u64::from(drawn.len) - 1);
         self.ids += u64::from(drawn.len);
@@ -33,7 +33,7 @@ impl Judge {
                 return Err(format!("slot {first} comes late: {highest} was given before"));
             }
         }
-        // Neighbours are one range.
+        // Adjacent slots become one range.
         match self.given.range_mut(..first).next_back() {
             Some((_, end)) if *end + 1 == first => *end = last,
             _ => {

@@ -1,9 +1,9 @@
-//! Fleets in simulated time: servers with the real mint and the real machine of claims, a store that fails in every
-//! way, networks, clocks and processes that do.
+//! Fleets in simulated time: servers with the real mint and the real machine of claims, and a store, networks, clocks
+//! and processes that fail in every way.
 //!
-//! A story is played from a seed. What is judged: no ID is ever given twice; each is larger than all that were given
-//! before it with its server-id, where clocks are as the rules assume; a claim that can be taken over is, in time; and
-//! once all is well again every claim gives IDs.
+//! A story is played from a seed. Its checks: no ID is ever given twice; each is larger than all earlier ones of its
+//! server-id, if clocks are as the rules assume; a free claim is taken over in time; and once all faults end every
+//! claim gives IDs.
 //!
 //! A failure prints its seed: `GETID_SIM_SEED=123 cargo test -p getid-core --test fleet one_seed -- --nocapture`.
 
@@ -22,10 +22,10 @@ use getid_core::checks::{Fault, plant};
 
 use crate::story::{Kind, Played, play};
 
-/// Stories of each kind in a test run.
+/// Number of stories of each kind in a test run.
 const SEEDS: u64 = 12;
 
-/// Seeds of each scene.
+/// Number of seeds for each scene.
 const SCENES: u64 = 50;
 
 #[track_caller]
@@ -71,14 +71,14 @@ fn everything_at_once() {
     stories(Kind::All);
 }
 
-/// Not covered by the promise of order, and said so: the IDs of a machine that was frozen with its clocks may come
+/// Documented as not covered by the promise of order: the IDs of a machine that was frozen with its clocks may come
 /// late. None is given twice.
 #[test]
 fn machines_that_are_frozen_with_their_clocks() {
     stories(Kind::Frozen);
 }
 
-/// 1,024 servers of 960 server-ids, with everything that fails.
+/// 1,024 servers of 960 server-ids, with every kind of fault.
 #[test]
 fn a_fleet_of_1024_servers() {
     let played = play(Kind::Fleet, 1).unwrap_or_else(|why| panic!("{why}"));
@@ -121,22 +121,22 @@ fn slow_clocks_of_a_holder_and_fast_ones_of_a_standby() {
 }
 
 #[test]
-fn nobody_was_silent_while_the_store_stood_still() {
+fn no_server_was_silent_while_the_store_stood_still() {
     for seed in 0..SCENES {
         story::store_that_stands_still(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
 
-/// What finds a fault: a story or a scene, of a seed.
+/// A story or a scene that finds a fault with a seed.
 type Finds = fn(u64) -> Result<(), String>;
 
-/// Each fault is found by what is named with it.
+/// Each fault is found by the story or scene beside it.
 #[test]
 fn what_could_be_forgotten_is_found() {
     let faults: [(Fault, Finds); 5] = [
-        // No comparison in the save.
+        // The save does not compare the stamp.
         (Fault::SaveIsNotFenced, |seed| play(Kind::Processes, seed).map(drop)),
-        // A start at R, not past the watermark and R + B.
+        // A start begins at R, not past the watermark and R + B.
         (Fault::RetakeForgetsPosition, |seed| play(Kind::Processes, seed).map(drop)),
         (Fault::GivesPastItsHold, |seed| play(Kind::Processes, seed).map(drop)),
         (Fault::HoldWithoutMargin, story::slow_holder_and_fast_standby),

@@ -6,14 +6,14 @@ use getid_core::{Epoch, Layout, Limits, Mint, SavePoint};
 use crate::clock::MachineClock;
 use crate::store::Row;
 
-/// What a story says of all its servers.
+/// Settings of a story for all its servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) timeout_ms: u64,
     pub(crate) limits: Limits,
 }
 
-/// Few IDs a ms, so that the borrow limit is reached.
+/// Returns a layout with few IDs a ms, so that the borrow limit is reached.
 pub(crate) fn layout() -> Layout {
     Layout::new(Epoch::DEFAULT, 10, 1, 10).expect("they sum to 21")
 }
@@ -21,28 +21,28 @@ pub(crate) fn layout() -> Layout {
 /// A machine with its folder, and the process that runs there.
 pub(crate) struct Server {
     pub(crate) claim: usize,
-    /// Its folder, on this boot.
+    /// Number of its folder, on this boot.
     pub(crate) folder: u64,
     pub(crate) clock: MachineClock,
     pub(crate) claimant: Claimant,
     pub(crate) mint: Mint,
     setup: Setup,
-    /// The term that the mint knows of.
+    /// The term that the mint has.
     term: u64,
-    /// What the mint waits for.
+    /// The save that the mint waits for.
     saving: Option<SavePoint>,
     ask: Ask,
     pub(crate) call: Option<Call>,
-    /// Whether the process is there.
+    /// Whether the process runs.
     pub(crate) is_up: bool,
-    /// It does nothing before this time, ns.
+    /// End of a pause of the process, ns.
     pub(crate) paused_until_ns: u64,
-    /// Nothing of it reaches the store before this time, ns.
+    /// End of the time in which its requests do not reach the store, ns.
     pub(crate) cut_to_ns: u64,
-    /// Nothing of the store reaches it before this time, ns.
+    /// End of the time in which the store's answers do not reach it, ns.
     pub(crate) cut_from_ns: u64,
     pub(crate) next_beat_ns: u64,
-    /// It ends with the next answer: a clean stop.
+    /// Whether it ends with the next answer: a clean stop.
     pub(crate) is_stopping: bool,
     pub(crate) takeovers: u64,
     pub(crate) losses: u64,
@@ -56,10 +56,10 @@ pub(crate) struct Call {
     pub(crate) sent: Clocks,
 }
 
-/// What a call came to.
+/// Result of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// The record, of a read.
+    /// The record, from a read.
     Row(Row),
     Written,
     Conflict(Row),
@@ -67,10 +67,10 @@ pub(crate) enum Answer {
     Nothing,
 }
 
-/// What to do next.
+/// Next step of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Then {
-    /// This is to be sent.
+    /// Send this wish.
     Send(Wish),
     Rest,
 }
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Another process in its place. `noted`: whether the folder's notes are there.
+    /// Starts another process in its place. `noted`: whether the folder's notes exist.
     pub(crate) fn start(&mut self, me: u128, noted: bool, now_ns: u64) {
         let beat = if noted { self.claimant.noted_beat() } else { 0 };
         let (claimant, mint) = process(me, self.setup, &mut self.clock, beat, now_ns);
@@ -116,7 +116,7 @@ impl Server {
         (self.is_up, self.is_stopping, self.next_beat_ns) = (true, false, now_ns);
     }
 
-    /// What the keeper does ten times a second.
+    /// Does the keeper's work, ten times a second.
     pub(crate) fn step(&mut self, now_ns: u64) -> Then {
         let _ = self.mint.sample(self.clock.reading(now_ns));
         let clocks = self.clock.clocks(now_ns);
@@ -151,7 +151,7 @@ impl Server {
                 Then::Rest
             }
             Wish::Nothing => {
-                // The mint does not know of this term yet.
+                // The mint has an older term.
                 if self.claimant.is_holder() && self.term != self.claimant.term() {
                     self.retake(now_ns);
                 } else if self.saving.take().is_some() {
@@ -171,7 +171,7 @@ impl Server {
         self.next_beat_ns = now_ns;
     }
 
-    /// The answer of its call.
+    /// Handles the answer of its call.
     pub(crate) fn answered(&mut self, answer: Answer, now_ns: u64) -> Then {
         let Some(Call { wish, sent, .. }) = self.call.take() else { return Then::Rest };
         let now = self.clock.clocks(now_ns);
@@ -222,7 +222,7 @@ impl Server {
                 if self.saving.take().is_some() {
                     self.mint.save_failed("the store is away".into());
                 }
-                // A stop does not wait for a store that is away.
+                // A stop does not wait for an unreachable store.
                 self.is_up &= !self.is_stopping;
                 Then::Rest
             }
@@ -240,6 +240,6 @@ fn process(me: u128, setup: Setup, clock: &mut MachineClock, noted: u64, now_ns:
         epoch: Epoch::DEFAULT,
     };
     let mut mint = Mint::new(layout(), setup.limits, None, clock.reading(now_ns));
-    mint.stand_by("not asked yet".into());
+    mint.stand_by("not read yet".into());
     (Claimant::new(me, options, noted, None), mint)
 }

@@ -10,24 +10,24 @@ pub(crate) struct Row {
     pub(crate) holder: Option<u128>,
     pub(crate) timeout_ms: u64,
     pub(crate) point: SavePoint,
-    /// The folder that its holder ran in.
+    /// Number of the folder that its holder ran in.
     pub(crate) folder: u64,
     /// When it was written, ns.
     pub(crate) at_ns: u64,
 }
 
-/// The claims, by server-id, each with what it was before.
+/// The claims, by server-id, each with its earlier records.
 #[derive(Debug)]
 pub(crate) struct Store {
     rows: Vec<Vec<Row>>,
     pub(crate) writes: u64,
 }
 
-/// Writes of a claim that are remembered, for a store that goes back.
+/// Number of a claim's writes that are kept, for a store that goes back.
 const KEPT: usize = 12;
 
 impl Store {
-    /// `claims` server-ids that nobody ever had.
+    /// Creates `claims` server-ids that were never used.
     pub(crate) fn new(claims: usize, timeout_ms: u64) -> Store {
         let stamp = Stamp { writer: 1, beat: 1 };
         let free = Row { stamp, holder: None, timeout_ms, point: SavePoint::NOTHING, folder: 0, at_ns: 0 };
@@ -38,7 +38,7 @@ impl Store {
         *self.rows[claim].last().expect("a first one")
     }
 
-    /// The record if it was not written.
+    /// Writes the record. Fails with the present record if the write was not done.
     pub(crate) fn write(&mut self, claim: usize, write: Write, folder: u64, at_ns: u64) -> Result<(), Row> {
         let row = self.row(claim);
         if write.expect != Some(row.stamp) {
@@ -78,7 +78,7 @@ impl Store {
         rows.len() < before
     }
 
-    /// `getid state advance`: past everything that a right clock could have given, and past all beats.
+    /// Does `getid state advance`: past all IDs by a right clock, and past all beats.
     pub(crate) fn advance(&mut self, claim: usize, now: Tick, at_ns: u64) {
         let row = self.row(claim);
         let max_borrow_ms = row.point.max_borrow_ms.max(3000);

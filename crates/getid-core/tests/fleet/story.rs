@@ -1,4 +1,4 @@
-//! Stories: what goes wrong, and when all must be well again.
+//! Stories: which faults happen, and when all must be well again.
 
 use getid_core::claim::Wish;
 use getid_core::{Epoch, Limits, Tick};
@@ -9,7 +9,7 @@ use crate::server::{Server, Setup};
 use crate::store::Store;
 use crate::world::{MS, StoreState, World, instance, signed};
 
-/// What goes wrong in a story.
+/// Faults of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Partitions,
@@ -18,11 +18,11 @@ pub(crate) enum Kind {
     Store,
     /// The store loses its last writes. Then R + B alone keeps IDs apart, and clocks are right.
     Rollback,
-    /// All of it, without a store that goes back.
+    /// All faults, except a store that goes back.
     All,
     /// Machines are frozen with all their clocks.
     Frozen,
-    /// All of it, with 1,024 servers.
+    /// All faults, with 1,024 servers.
     Fleet,
 }
 
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// What a story has seen.
+/// Events that a story has seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Played {
     pub(crate) ids: u64,
@@ -60,7 +60,7 @@ impl Played {
     }
 }
 
-/// How long things go wrong, ms, and how long all is well after that.
+/// Duration of the faults, ms, and of the time without faults after that.
 struct Times {
     wrong_ms: u64,
     well_ms: u64,
@@ -90,7 +90,7 @@ fn world(kind: Kind, seed: u64, setup: Setup, claims: usize, standbys: usize) ->
 ///
 /// # Errors
 ///
-/// What a fleet may not do, and who did it when.
+/// Fails with a broken promise, and the server and time of it.
 pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
     let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(kind as u64));
     let setup =
@@ -118,7 +118,7 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
     mend(&mut world);
     let well_ns = world.now_ns + times.well_ms * MS;
     if kind == Kind::Rollback {
-        // Somebody may have to say that a store which went back is to be believed: not before it was found out.
+        // An operator may have to confirm a store that went back, but only after it was detected.
         world.run(world.now_ns + (setup.timeout_ms + 1000) * MS)?;
         advance_those_that_wait(&mut world);
     }
@@ -136,7 +136,7 @@ pub(crate) fn play(kind: Kind, seed: u64) -> Result<Played, String> {
     })
 }
 
-/// One thing. Says how many claims of the store went back.
+/// Makes one fault happen. Returns how many claims of the store went back.
 fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) -> u64 {
     let kinds = [Kind::Partitions, Kind::Processes, Kind::Clocks, Kind::Store, Kind::Rollback, Kind::Frozen];
     let possible: Vec<Kind> = kinds.into_iter().filter(|other| kind.has(*other)).collect();
@@ -153,7 +153,7 @@ fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) 
         }
         Kind::Processes => process_goes_wrong(world, random, who, for_ns),
         Kind::Clocks => {
-            // Rates that differ by less than a quarter, whatever the pair.
+            // Rates that differ by less than a quarter, for any pair.
             let rate = |random: &mut Random| 1_000_000 + signed(random, 80_000);
             let one = rate(random);
             let rates = if random.one_in(2) { [one; 3] } else { [one, rate(random), rate(random)] };
@@ -169,7 +169,7 @@ fn goes_wrong(kind: Kind, world: &mut World, random: &mut Random, setup: Setup) 
             world.state = states[random.index(4)];
             world.state_until_ns = now_ns + for_ns / 2;
             let until_ns = world.state_until_ns;
-            // The story goes on when it is over; whatever else goes wrong has to wait.
+            // The story continues when it is over; other faults have to wait.
             if world.run(until_ns).is_ok() {
                 world.state = StoreState::Well;
             }
@@ -193,7 +193,7 @@ fn process_goes_wrong(world: &mut World, random: &mut Random, who: usize, for_ns
     match random.below(5) {
         0 => world.kill(who, random.below(5000)),
         1 => {
-            // The machine, too: it boots again.
+            // The machine boots again too.
             world.kill(who, random.within(500, 8000));
             let up_ms = random.within(500, 2000);
             let server = &mut world.servers[who];
@@ -213,7 +213,7 @@ fn process_goes_wrong(world: &mut World, random: &mut Random, who: usize, for_ns
     }
 }
 
-/// Network, clocks and store are well from here on, and all processes are there.
+/// Ends all faults: network, clocks and store are well from here on, and all processes run.
 fn mend(world: &mut World) {
     let now_ns = world.now_ns;
     world.state = StoreState::Well;
@@ -227,7 +227,7 @@ fn mend(world: &mut World) {
     }
 }
 
-/// What an operator does about a store that went back.
+/// Does what an operator does about a store that went back.
 fn advance_those_that_wait(world: &mut World) {
     let now_ms = START_UNIX_MS + i64::try_from(world.now_ns / MS).expect("small");
     let now = Tick(u64::try_from(now_ms - Tick(0).unix_ms(Epoch::DEFAULT)).expect("after the epoch"));
@@ -238,7 +238,7 @@ fn advance_those_that_wait(world: &mut World) {
     }
 }
 
-/// Nobody waits for ever: each claim has given IDs in the last moments.
+/// Checks that no server waits for ever: each claim has given IDs recently.
 fn all_are_well(world: &World, setup: Setup) -> Result<(), String> {
     for (claim, &given_ns) in world.given_ns.iter().enumerate() {
         let quiet_ms = (world.now_ns - given_ns) / MS;
@@ -259,7 +259,7 @@ fn all_are_well(world: &World, setup: Setup) -> Result<(), String> {
     Ok(())
 }
 
-/// Two servers, one of which has the claim.
+/// Returns two servers, one of which has the claim.
 fn pair(seed: u64) -> Result<(World, usize, usize), String> {
     let setup = Setup { timeout_ms: 2000, limits: Limits::default() };
     let mut world = world(Kind::Processes, seed, setup, 1, 1);
@@ -268,7 +268,7 @@ fn pair(seed: u64) -> Result<(World, usize, usize), String> {
     world.run(settle_ns)?;
     let holder = usize::from(world.servers[1].claimant.is_holder());
     if !world.servers[holder].claimant.is_holder() {
-        return Err("nobody has the claim".to_owned());
+        return Err("no server has the claim".to_owned());
     }
     Ok((world, holder, 1 - holder))
 }
@@ -284,28 +284,28 @@ fn takeover(world: &mut World, from_ns: u64, standby: usize) -> Result<u64, Stri
             return Ok((given_ns - from_ns) / MS);
         }
     }
-    Err("nobody has taken over within 4 s".to_owned())
+    Err("no server has taken over within 4 s".to_owned())
 }
 
-/// Kills a holder. How long there were no IDs, ms.
+/// Kills a holder. Returns how long there were no IDs, ms.
 ///
 /// # Errors
 ///
-/// More than three seconds, or what a fleet may not do.
+/// Fails after more than three seconds, or if a promise is broken.
 pub(crate) fn kill_of_a_holder(seed: u64) -> Result<u64, String> {
     let (mut world, holder, standby) = pair(seed)?;
     let from_ns = world.now_ns;
-    // It does not come back.
+    // It does not return.
     world.kill(holder, 100_000);
     let took_ms = takeover(&mut world, from_ns, standby)?;
     if took_ms > 3000 { Err(format!("it took {took_ms} ms")) } else { Ok(took_ms) }
 }
 
-/// Stops a holder as SIGTERM does. How long there were no IDs, ms.
+/// Stops a holder as SIGTERM does. Returns how long there were no IDs, ms.
 ///
 /// # Errors
 ///
-/// As [`kill_of_a_holder`].
+/// Fails as [`kill_of_a_holder`] does.
 pub(crate) fn release_of_a_holder(seed: u64) -> Result<u64, String> {
     let (mut world, holder, standby) = pair(seed)?;
     let from_ns = world.now_ns;
@@ -313,11 +313,11 @@ pub(crate) fn release_of_a_holder(seed: u64) -> Result<u64, String> {
     takeover(&mut world, from_ns, standby)
 }
 
-/// A holder whose clocks are slow is cut off, and a standby whose clocks are fast takes over.
+/// A holder with slow clocks is cut off, and a standby with fast clocks takes over.
 ///
 /// # Errors
 ///
-/// What a fleet may not do.
+/// Fails if a promise is broken.
 pub(crate) fn slow_holder_and_fast_standby(seed: u64) -> Result<(), String> {
     let (mut world, holder, standby) = pair(seed)?;
     // At the borrow limit the watermark would end it sooner.
@@ -330,14 +330,14 @@ pub(crate) fn slow_holder_and_fast_standby(seed: u64) -> Result<(), String> {
     world.run(now_ns + rest_ns)?;
     world.servers[holder].cut_to_ns = now_ns + 60_000 * MS;
     world.run(now_ns + 6000 * MS)?;
-    if world.servers[standby].claimant.is_holder() { Ok(()) } else { Err("nobody has taken over".to_owned()) }
+    if world.servers[standby].claimant.is_holder() { Ok(()) } else { Err("no server has taken over".to_owned()) }
 }
 
-/// The store stands still for longer than the time-out: nobody was silent, and the holder has the claim afterwards.
+/// The store stands still for longer than the time-out: no server was silent, and the holder has the claim afterwards.
 ///
 /// # Errors
 ///
-/// Somebody else has it.
+/// Fails if another server has it.
 pub(crate) fn store_that_stands_still(seed: u64) -> Result<(), String> {
     let (mut world, holder, _) = pair(seed)?;
     let now_ns = world.now_ns;

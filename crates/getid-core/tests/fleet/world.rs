@@ -1,4 +1,4 @@
-//! Real time, and all that happens in it: one queue of events.
+//! Real time, and a queue of all events in it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,18 +12,18 @@ use crate::store::Store;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// From `-most` to `most`.
+/// Returns a number from `-most` to `most`.
 pub(crate) fn signed(random: &mut Random, most: u64) -> i64 {
     i64::try_from(random.below(2 * most + 1)).expect("small") - i64::try_from(most).expect("small")
 }
 
-/// The number of a process.
+/// Returns a random number of a process.
 pub(crate) fn instance(random: &mut Random) -> u128 {
     (u128::from(random.next()) << 64) | u128::from(random.next())
 }
 
-/// Draws come first of all that happens at one time: a process that goes on after a pause gives IDs before it looks at
-/// anything.
+/// Kinds of events. Of all events at one time draws come first: a process that continues after a pause gives IDs before
+/// it reads anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
     Draw,
@@ -34,22 +34,22 @@ enum Happens {
     Starts,
 }
 
-/// How the store is now.
+/// State of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreState {
     Well,
-    /// It refuses at once.
+    /// It refuses requests at once.
     Refuses,
-    /// What comes is done once it goes on.
+    /// It executes requests once it continues.
     Stands,
-    /// Up to so many ms there, and as many back.
+    /// It delays requests and answers by up to this time each, ms.
     Slow(u64),
 }
 
 /// A call on its way.
 struct Flight {
     wish: Wish,
-    /// The folder of the process that sent it.
+    /// Number of the sender's folder.
     folder: u64,
     answer: Option<Answer>,
 }
@@ -71,9 +71,9 @@ pub(crate) struct World {
     pub(crate) in_order: bool,
     pub(crate) sample_ms: u64,
     pub(crate) draw_every_ms: u64,
-    /// Now and then somebody asks for all that there is, up to the borrow limit.
+    /// Whether some draws take all possible IDs, up to the borrow limit.
     pub(crate) is_greedy: bool,
-    /// A call has no answer after this, ns.
+    /// Time after which a call has no answer, ns.
     deadline_ns: u64,
 }
 
@@ -124,11 +124,11 @@ impl World {
         self.at(self.now_ns + down_ms * MS, Happens::Starts, who);
     }
 
-    /// Goes on until this time.
+    /// Plays events until this time.
     ///
     /// # Errors
     ///
-    /// What a fleet may not do.
+    /// Fails if a promise is broken.
     pub(crate) fn run(&mut self, until_ns: u64) -> Result<(), String> {
         while let Some(&Reverse((ns, what, who))) = self.queue.peek() {
             if ns > until_ns {
@@ -170,7 +170,7 @@ impl World {
                 let (me, noted) = (instance(&mut self.random), !self.random.one_in(4));
                 self.servers[who].start(me, noted, now_ns);
             }
-            // It has not stopped yet.
+            // The process has not stopped yet.
             Happens::Starts => self.at(now_ns + 50 * MS, Happens::Starts, who),
         }
         Ok(())
@@ -186,7 +186,7 @@ impl World {
 
     fn follow(&mut self, who: usize, then: Then) {
         let Then::Send(wish) = then else {
-            // A claim that was just taken is saved to at once.
+            // A claim that was just taken is saved at once.
             let server = &self.servers[who];
             if server.is_up
                 && server.call.is_none()
@@ -221,12 +221,12 @@ impl World {
         }
     }
 
-    /// While the store is slow, the network is bad.
+    /// Returns whether a message is lost: the network is bad while the store is slow.
     fn loses(&mut self) -> bool {
         matches!(self.state, StoreState::Slow(_)) && self.random.one_in(10)
     }
 
-    /// A call is at the store, whether its sender still waits for it or not.
+    /// Executes a call at the store, whether its sender still waits for it or not.
     fn reaches(&mut self, number: u64, who: usize) {
         if self.state == StoreState::Stands && self.state_until_ns > self.now_ns {
             let late_ns = self.random.below(20 * MS);
@@ -252,7 +252,7 @@ impl World {
         }
     }
 
-    /// What its sender hears, if it still waits.
+    /// Delivers the answer to its sender, if it still waits.
     fn answer(&mut self, who: usize, number: u64, answer: Answer) {
         let server = &mut self.servers[who];
         if !server.is_up || server.call.is_none_or(|call| call.number != number) {
@@ -268,7 +268,7 @@ impl World {
             return Ok(());
         }
         let boot_ns = server.clock.clocks(self.now_ns).boot_ns;
-        // Now and then all that there is.
+        // Sometimes all possible IDs.
         let n = if self.is_greedy && self.random.one_in(20) {
             server.mint.piece_max()
         } else {

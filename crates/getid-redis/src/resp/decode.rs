@@ -1,23 +1,22 @@
-//! Bytes to requests: arrays of bulk strings, and inline commands.
+//! Decoder of requests: arrays of bulk strings, and inline commands.
 //!
-//! What may arrive here is whatever anyone sends to an open port, so the decoder is strict and bounded before it is
-//! fast:
+//! Anyone may send any bytes to an open port, so the decoder is strict and bounded before it is fast:
 //!
-//! - It copies nothing. A request is a list of [`Span`]s into the caller's input; only an inline command with quotes is
-//!   written to a side buffer, since its bytes are not those that were sent.
-//! - It looks at each byte once. A request that is not complete yet leaves its position behind, and the next call goes
-//!   on from there, so a request that arrives byte by byte costs what it costs in one piece.
-//! - It takes no memory for what a client merely declares. The list of spans grows as arguments arrive.
-//! - It keeps nothing that nobody wants. A large request is shown to the caller as soon as its size is known
-//!   ([`Decoded::Large`]); one that would be refused anyway is then passed over as it arrives.
+//! - It copies nothing. A request is a list of [`Span`]s into the caller's input. Only an inline command with quotes is
+//!   written to a side buffer, since its bytes differ from the sent ones.
+//! - It reads each byte once. An incomplete request leaves its position behind, and the next call continues there. So a
+//!   request that arrives byte by byte costs as much as in one piece.
+//! - It allocates nothing for sizes that a client merely declares. The list of spans grows as arguments arrive.
+//! - It keeps nothing unnecessary. A large request is shown to the caller as soon as its size is known
+//!   ([`Decoded::Large`]); one that would be refused anyway is then skipped as it arrives.
 //! - The same bytes give the same requests and the same error, however they were cut on the way.
 //!
 //! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
-//! `sdssplitargs`, `string2ll`), down to what Redis does not check: the byte after a header's CR and the two bytes
-//! after a bulk's data are skipped whatever they are, and a line that holds a NUL before its end never ends.
-//! `tests/protocol/table/` is the proof.
+//! `sdssplitargs`, `string2ll`), including what Redis does not check. The byte after a header's CR and the two bytes
+//! after a bulk's data are skipped whatever they are, and a line with a NUL before its end never ends.
+//! `tests/protocol/table/` proves it.
 //!
-//! Invariant: `scanned` and every span lie within the input that was given, `position <= input.len()`.
+//! Invariant: `scanned` and every span are within the given input, `position <= input.len()`.
 
 use std::fmt;
 
@@ -31,31 +30,31 @@ const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 /// of 16 KiB, ten of them.)
 const UNAUTHENTICATED_BYTES_MAX: usize = 8 * 1024;
 
-/// Sizes of a request, in bytes as sent, beyond which the caller is asked whether to go on.
+/// Sizes of a request, in bytes as sent, beyond which the caller decides whether to continue.
 const LARGE_BYTES: [usize; 2] = [16 * 1024, 64 * 1024];
 
-/// How much of its last argument is there when the caller is asked: what an error text quotes.
+/// Length of the last argument's beginning that is present when the caller decides: an error text quotes it.
 const QUOTED_BYTES: usize = 128;
 
-/// Spans that are kept between requests, 16 KiB of them, and as many bytes of the side buffer. A larger request's
-/// memory is given back when the next one begins.
+/// Number of spans that are kept between requests, 16 KiB, and as many bytes of the side buffer. A larger request's
+/// memory is released when the next one begins.
 const SPANS_KEPT: usize = 1024;
 
-/// Room for arguments that a quiet connection keeps: 256 bytes, and as much for unquoted ones.
+/// Number of spans that a quiet connection keeps: 256 bytes, and as much for unquoted arguments.
 const SPANS_QUIET: usize = 16;
 
 /// Reads requests from a connection's input, one at a time.
 ///
-/// A fresh one owns no memory. After an error the connection is to be closed; a decoder that is used on nevertheless
-/// starts with a new request.
+/// A new decoder owns no memory. After an error the connection must be closed; a decoder that is used again starts with
+/// a new request.
 #[derive(Debug, Default)]
 pub struct Decoder {
     stage: Stage,
     /// First byte that is not parsed yet: of a header line, or of a bulk's data.
     position: usize,
-    /// Up to here the current line was searched for its end.
+    /// End of the bytes in which the current line's end was searched.
     scanned: usize,
-    /// Arguments that the array still lacks.
+    /// Number of arguments that the array still lacks.
     args_missing: usize,
     /// The last request's arguments, or the current one's so far.
     spans: Vec<Span>,
@@ -63,7 +62,7 @@ pub struct Decoder {
     side: Vec<u8>,
     /// Whether `spans` point into `side`.
     spans_in_side: bool,
-    /// How many of [`LARGE_BYTES`] the current array has passed.
+    /// Number of [`LARGE_BYTES`] that the current array has passed.
     large: usize,
 }
 
@@ -77,71 +76,72 @@ enum Stage {
     BulkData {
         bytes: usize,
     },
-    /// As `BulkData`, and the last span is of what is there of it.
+    /// [`Stage::BulkData`] of a large array whose last span covers the bytes that have arrived.
     Large {
         bytes: usize,
     },
-    /// Before the header of an argument that nobody wants.
+    /// Before the header of an argument to skip.
     SkipHeader,
-    /// Before so many bytes of such an argument, its end included.
+    /// Before this number of bytes of such an argument, its end included.
     SkipData {
         bytes: usize,
     },
 }
 
-/// What [`Decoder::decode`] found.
+/// Result of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// The request goes on behind the input.
+    /// The request continues behind the input.
     Incomplete {
-        /// Bytes that are missing at least, >= 1. A client chose this number, it may be as large as
-        /// [`DecodeLimits::bulk_bytes_max`]: never take that much memory before the bytes are there.
+        /// Lower bound of the missing bytes, >= 1. A client chose this number, which may be as large as
+        /// [`DecodeLimits::bulk_bytes_max`]: never allocate that much before the bytes have arrived.
         wanted: usize,
     },
-    /// An empty line, or an array of no or a negative number of arguments: nothing to answer.
+    /// An empty line, or an array of no or a negative number of arguments: no reply.
     Skip {
-        /// Bytes it took.
+        /// Number of bytes used.
         used: usize,
     },
     /// One request, of at least one argument: see [`Decoder::args`].
     Request {
-        /// Bytes it took.
+        /// Number of bytes used.
         used: usize,
     },
-    /// An array is large: is it wanted? [`Decoder::args`] are its arguments so far, of the last one the beginning at
-    /// least; [`Decoder::args_declared`] is how many it will have. Whether and when a request is asked for depends on
-    /// its bytes alone. Decode on with the same input to take it, after [`Decoder::skip`] to pass over it.
+    /// An array is large, and the caller decides whether to take it. [`Decoder::args`] are its arguments so far, with
+    /// at least the beginning of the last one; [`Decoder::args_declared`] is their final number. Whether and when this
+    /// is returned depends only on the request's bytes. Decode again with the same input to take it; call
+    /// [`Decoder::skip`] first to skip it.
     Large {
-        /// Bytes it will have at least.
+        /// Lower bound of its size, bytes.
         bytes: usize,
     },
-    /// The next part of an array that is passed over; there is more to come.
+    /// The next part of a skipped array; more follows.
     Dropped {
-        /// Bytes it took.
+        /// Number of bytes used.
         used: usize,
     },
-    /// The end of an array that was passed over: it is time to say so.
+    /// The end of a skipped array: the caller now replies with the error.
     Skipped {
-        /// Bytes it took.
+        /// Number of bytes used.
         used: usize,
     },
 }
 
-/// How large a request may be.
+/// Limits of a request's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Longest argument of an array, in bytes (`proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
     /// Most arguments of an array: 1024 * 1024, as in Redis until 6.2. (Redis 7.0 takes 2^31 - 1.)
     pub args_max: usize,
-    /// Whether the client has authenticated, or need not. If not, a request has at most 10 arguments and 8 KiB.
+    /// Whether the client has authenticated, or need not. Otherwise a request has at most 10 arguments and 8 KiB.
     pub authenticated: bool,
     /// Longest request, in bytes as sent (`client-query-buffer-limit`).
     pub request_bytes_max: usize,
 }
 
 impl Default for DecodeLimits {
-    /// Redis's defaults, and a client that need not authenticate.
+    /// Returns Redis's defaults, for a client that need not authenticate.
     fn default() -> DecodeLimits {
         DecodeLimits {
             bulk_bytes_max: 512 << 20,
@@ -153,21 +153,22 @@ impl Default for DecodeLimits {
 }
 
 impl Decoder {
-    /// Reads the request that `input` begins with.
+    /// Reads the request at the beginning of `input`.
     ///
     /// `input` starts at the first byte that no request has used yet. After [`Decoded::Incomplete`] the caller calls
     /// again with the same bytes and more behind them.
     ///
-    /// A fast path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call
-    /// and may be taken whenever [`Decoder::is_between_requests`].
+    /// A fast path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call.
+    /// It may be used whenever [`Decoder::is_between_requests`] returns true.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`] when the bytes can't become a request within `limits`; the connection is then to be closed.
+    /// Fails with [`ProtocolError`] if the bytes can't become a request within `limits`; then the connection must be
+    /// closed.
     ///
     /// # Panics
     ///
-    /// When `input` is shorter than it was in the call before.
+    /// Panics if `input` is shorter than in the previous call.
     #[inline]
     pub fn decode(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
         let decoded = match self.stage {
@@ -192,19 +193,19 @@ impl Decoder {
         decoded
     }
 
-    /// The arguments of the request that the last call of [`Decoder::decode`] found in this same `input`.
+    /// Returns the arguments of the request that the last call of [`Decoder::decode`] found in this same `input`.
     #[inline]
     pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
         Args { bytes: if self.spans_in_side { &self.side } else { input }, ranges: &self.spans }
     }
 
-    /// How many arguments the current array will have.
+    /// Returns the number of arguments that the current array declares.
     pub fn args_declared(&self) -> usize {
         let partial = usize::from(matches!(self.stage, Stage::Large { .. }));
         self.spans.len() - partial + self.args_missing
     }
 
-    /// Passes over the array that [`Decoded::Large`] was said of, from the next call on.
+    /// Skips the array of [`Decoded::Large`], from the next call on.
     pub fn skip(&mut self) {
         if let Stage::Large { bytes } = self.stage {
             self.stage = Stage::SkipData { bytes: bytes + 2 };
@@ -212,13 +213,13 @@ impl Decoder {
         }
     }
 
-    /// Whether no request has begun that is still incomplete.
+    /// Returns true if no request is incomplete.
     #[inline]
     pub fn is_between_requests(&self) -> bool {
         matches!(self.stage, Stage::Between)
     }
 
-    /// Whether no request is incomplete and [`Decoder::release_memory`] has nothing to do.
+    /// Returns true if no request is incomplete and [`Decoder::release_memory`] has nothing to do.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         self.is_between_requests() && !self.is_large()
@@ -229,16 +230,16 @@ impl Decoder {
         self.spans.capacity() > SPANS_QUIET || self.side.capacity() > SPANS_QUIET * size_of::<Span>()
     }
 
-    /// Gives memory back if no request is incomplete, for a connection that may go quiet now: ten thousand that each
-    /// sent one request of a million arguments must not keep their tables. What usual requests need is kept, so that
-    /// they cost no allocation.
+    /// Releases memory if no request is incomplete, for a connection that may become quiet. Ten thousand connections
+    /// that each sent one request of a million arguments must not keep their tables. Memory for usual requests is kept,
+    /// so that they cost no allocation.
     pub fn release_memory(&mut self) {
         if self.is_large() && self.is_between_requests() {
             *self = Decoder::default();
         }
     }
 
-    /// Bytes of memory held beside the input.
+    /// Returns the memory held beside the input, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.side.capacity()
     }
@@ -255,7 +256,7 @@ impl Decoder {
         self.large = 0;
     }
 
-    /// `*<count>\r\n`
+    /// Parses `*<count>\r\n`.
     #[inline]
     fn array_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
         let Some(header) = self.header(input, limits, ProtocolError::TooBigMultibulkCount)? else {
@@ -280,7 +281,7 @@ impl Decoder {
         self.bulks(input, limits)
     }
 
-    /// `$<bytes>\r\n<data>\r\n`, as often as arguments are missing.
+    /// Parses `$<bytes>\r\n<data>\r\n` for each missing argument.
     #[inline]
     fn bulks(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
         loop {
@@ -313,7 +314,7 @@ impl Decoder {
         }
     }
 
-    /// Whether an array that goes on to `end` at least has just passed one of [`LARGE_BYTES`].
+    /// Returns true if an array that extends at least to `end` has just passed one of [`LARGE_BYTES`].
     #[cold]
     fn is_to_be_shown(&mut self, end: usize, input: &[u8]) -> bool {
         let passed = LARGE_BYTES.iter().filter(|&&bytes| end > bytes).count();
@@ -325,10 +326,10 @@ impl Decoder {
         is_to_be_shown
     }
 
-    /// What is there of an array that nobody wants.
+    /// Skips the arrived part of an array.
     #[cold]
     fn skipped(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
-        // Nothing of it is held, so it may be as large as it likes.
+        // Nothing of it is held, so it may have any size.
         let limits = DecodeLimits { request_bytes_max: usize::MAX, ..*limits };
         loop {
             if let Stage::SkipData { bytes } = self.stage {
@@ -352,19 +353,19 @@ impl Decoder {
         }
     }
 
-    /// Lets go of what is passed over so far.
+    /// Releases the bytes that were skipped so far.
     fn dropped(&mut self) -> Decoded {
         let used = std::mem::take(&mut self.position);
         self.scanned -= used;
         if used == 0 { Decoded::Incomplete { wanted: 1 } } else { Decoded::Dropped { used } }
     }
 
-    /// The length of the bulk whose header begins at `position`, which then moves to its data.
+    /// Returns the length of the bulk whose header begins at `position`, and moves `position` to its data.
     #[inline]
     fn bulk_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Option<usize>, ProtocolError> {
         let line = self.position;
         let Some(header) = self.header(input, limits, ProtocolError::TooBigBulkCount)? else { return Ok(None) };
-        // As in Redis only now, when the line is complete.
+        // Checked only when the line is complete, as in Redis.
         if input[line] != b'$' {
             return Err(ProtocolError::ExpectedDollar { got: input[line] });
         }
@@ -381,7 +382,7 @@ impl Decoder {
         Ok(Some(bytes))
     }
 
-    /// The header line that begins at `position`, or `None` if its end has not arrived.
+    /// Returns the header line that begins at `position`, or `None` if its end has not arrived.
     #[inline]
     fn header(
         &mut self,
@@ -389,7 +390,7 @@ impl Decoder {
         limits: &DecodeLimits,
         too_long: ProtocolError,
     ) -> Result<Option<Header>, ProtocolError> {
-        // Nearly all headers hold one or two digits.
+        // Fast path: nearly all headers have one or two digits.
         let line = self.position;
         let (number, end) = match input[line..] {
             [b'$' | b'*', ones @ b'0'..=b'9', b'\r', _, ..] => (Some(i64::from(ones - b'0')), line + 4),
@@ -398,7 +399,7 @@ impl Decoder {
             }
             _ => {
                 let Some(cr) = self.line_end(input, b'\r', limits, too_long)? else { return Ok(None) };
-                // The byte after it must be there, and may be any.
+                // The byte after the CR must be present, and may be any.
                 if cr + 2 > input.len() {
                     return if input.len() > limits.request_bytes_max {
                         Err(ProtocolError::RequestTooBig)
@@ -406,7 +407,7 @@ impl Decoder {
                         Ok(None)
                     };
                 }
-                // A line may be its CR alone.
+                // A line may be only its CR.
                 (parse_integer(input.get(line + 1..cr).unwrap_or_default()), cr + 2)
             }
         };
@@ -416,7 +417,7 @@ impl Decoder {
         Ok(Some(Header { number, end }))
     }
 
-    /// `PING\n`, `ECHO "two words"\r\n`
+    /// Parses an inline command: `PING\n`, `ECHO "two words"\r\n`.
     fn inline(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
         let Some(newline) = self.line_end(input, b'\n', limits, ProtocolError::TooBigInline)? else {
             self.stage = Stage::Inline;
@@ -426,7 +427,7 @@ impl Decoder {
         if used > limits.request_bytes_max {
             return Err(ProtocolError::RequestTooBig);
         }
-        // A CR in front of the line feed separates arguments as any space does.
+        // A CR in front of the line feed separates arguments as a space does.
         let line = &input[..newline];
         if line.iter().any(|&byte| matches!(byte, b'"' | b'\'')) {
             self.spans_in_side = true;
@@ -437,9 +438,9 @@ impl Decoder {
         Ok(if self.spans.is_empty() { Decoded::Skip { used } } else { Decoded::Request { used } })
     }
 
-    /// Where the line that begins at `position` ends, or `None` if that has not arrived.
+    /// Returns the end of the line that begins at `position`, or `None` if it has not arrived.
     ///
-    /// A NUL hides whatever is behind it, as it does from Redis's `strchr`: the line goes on until it is too long.
+    /// A NUL hides everything behind it, as from Redis's `strchr`: the line continues until it is too long.
     fn line_end(
         &mut self,
         input: &[u8],
@@ -449,7 +450,8 @@ impl Decoder {
     ) -> Result<Option<usize>, ProtocolError> {
         let line = self.position;
         let line_bytes_max = if limits.authenticated { LINE_BYTES_MAX } else { UNAUTHENTICATED_BYTES_MAX };
-        // Redis looks at all it has read, which is up to 16 KiB more. We look at so many bytes, however they came.
+        // Redis searches all bytes that it has read, up to 16 KiB more. This searches the same number of bytes, however
+        // they arrived.
         let longest = line + line_bytes_max + 1;
         let window = &input[self.scanned..input.len().min(longest)];
         match window.iter().position(|&byte| byte == end || byte == 0) {
@@ -461,7 +463,7 @@ impl Decoder {
             }
             None => self.scanned += window.len(),
         }
-        // Both limits may be passed at once; the one that was passed first counts.
+        // Both limits may be exceeded at once; the one that was exceeded first counts.
         if input.len() >= longest && longest <= limits.request_bytes_max {
             Err(too_long)
         } else if input.len() > limits.request_bytes_max {
@@ -474,22 +476,22 @@ impl Decoder {
 
 /// A parsed header line.
 struct Header {
-    /// `None` if it is not an integer.
+    /// The number; `None` if it is not an integer.
     number: Option<i64>,
-    /// Behind the line.
+    /// End of the line, exclusive.
     end: usize,
 }
 
-/// Where an argument lies, as `start..end` in bytes.
+/// Position of an argument, as `start..end` in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its first byte.
+    /// First byte.
     pub start: usize,
-    /// Behind its last byte.
+    /// End, exclusive.
     pub end: usize,
 }
 
-/// The arguments of one request, the command's name first: a view, nothing is copied.
+/// The arguments of one request, the command's name first: a view without copies.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     bytes: &'a [u8],
@@ -497,46 +499,46 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// The arguments at `ranges` of `bytes`.
+    /// Creates a view of the arguments at `ranges` of `bytes`.
     ///
     /// # Panics
     ///
-    /// Not here, but when an argument is read whose range does not lie within `bytes`.
+    /// Does not panic itself. Reading an argument whose range is not within `bytes` panics.
     pub const fn new(bytes: &'a [u8], ranges: &'a [Span]) -> Args<'a> {
         Args { bytes, ranges }
     }
 
-    /// How many there are, the name included.
+    /// Returns the number of arguments, the name included.
     #[inline]
     pub const fn len(self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there is none, not even a name.
+    /// Returns true if there is no argument, not even a name.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The argument at `index`; the name has 0.
+    /// Returns the argument at `index`; the name has 0.
     #[inline]
     pub fn get(self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|span| &self.bytes[span.start..span.end])
     }
 
-    /// The command's name as it was sent; empty if there is none.
+    /// Returns the command's name as it was sent; empty if there is none.
     #[inline]
     pub fn name(self) -> &'a [u8] {
         self.get(0).unwrap_or_default()
     }
 
-    /// Those from `index` on, as a request of their own: `ACL DRYRUN` carries one.
+    /// Returns the arguments from `index` on, as a request: `ACL DRYRUN` carries one.
     #[must_use]
     pub fn behind(self, index: usize) -> Args<'a> {
         Args { bytes: self.bytes, ranges: self.ranges.get(index..).unwrap_or_default() }
     }
 
-    /// All of them, the name first.
+    /// Returns all arguments, the name first.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
         self.ranges.iter().map(move |span| &self.bytes[span.start..span.end])
@@ -549,8 +551,8 @@ impl fmt::Debug for Args<'_> {
     }
 }
 
-/// Why bytes are not a request. `Display` is Redis's text behind `ERR `, fit for a log; [`ProtocolError::write_reply`]
-/// gives the exact bytes.
+/// Reason why bytes are not a request. `Display` is Redis's text behind `ERR `, safe for a log;
+/// [`ProtocolError::write_reply`] writes the exact bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The number after `$` is not an integer, or it is negative or above `proto-max-bulk-len`.
@@ -562,10 +564,10 @@ pub enum ProtocolError {
     /// An argument of an array is not a bulk string but a nested array, an integer or anything else.
     #[error("Protocol error: expected '$', got '{}'", Printable(*got))]
     ExpectedDollar {
-        /// What is in the place of the `$`.
+        /// The byte in the place of the `$`.
         got: u8,
     },
-    /// An inline command's quotes don't close, or something follows a closing quote.
+    /// An inline command's quotes don't close, or another character follows a closing quote.
     #[error("Protocol error: unbalanced quotes in request")]
     UnbalancedQuotes,
     /// More than 64 KiB without an end of line.
@@ -583,18 +585,18 @@ pub enum ProtocolError {
     /// A request of more than 8 KiB before authentication.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
-    /// The request is larger than `client-query-buffer-limit`. Redis closes without a word.
+    /// The request is larger than `client-query-buffer-limit`. Redis closes without an error.
     #[error("request is larger than client-query-buffer-limit")]
     RequestTooBig,
 }
 
 impl ProtocolError {
-    /// Appends the reply that Redis gives before it closes the connection; nothing for
+    /// Appends the reply that Redis sends before it closes the connection; nothing for
     /// [`ProtocolError::RequestTooBig`].
     pub fn write_reply(self, output: &mut Vec<u8>) {
         match self {
             ProtocolError::RequestTooBig => {}
-            // Redis puts the byte in as it came.
+            // Redis writes the byte unchanged.
             ProtocolError::ExpectedDollar { got } => {
                 super::write_error(
                     [b"ERR Protocol error: expected '$', got '" as &[u8], &[got], b"'"].concat(),
@@ -606,7 +608,7 @@ impl ProtocolError {
     }
 }
 
-/// A byte from a client, made fit for a log.
+/// A byte from a client, escaped for a log.
 struct Printable(u8);
 
 impl fmt::Display for Printable {
@@ -618,8 +620,8 @@ impl fmt::Display for Printable {
     }
 }
 
-/// An integer as Redis reads it (`string2ll`): digits with at most a `-` in front, nothing else, no needless zero. `-0`
-/// is none.
+/// Parses an integer as Redis does (`string2ll`): digits with at most a `-` in front, and no leading zero. `-0` is
+/// refused.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         b"0" => return Some(0),
@@ -640,12 +642,13 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
     if negative { Some(number) } else { number.checked_neg() }
 }
 
-/// What separates arguments: C's `isspace`. (A vertical tab or form feed within an argument belongs to it.)
+/// Returns true for a separator of arguments: C's `isspace`. (A vertical tab or form feed within an argument belongs to
+/// it.)
 const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// What ends an argument outside of quotes.
+/// Returns true for a byte that ends an argument outside of quotes.
 const fn is_end(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -721,7 +724,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], side: &mut Vec<u8>) -> Result<&'a [u8],
     }
 }
 
-/// What is behind a closing quote, which must be a space or nothing.
+/// Returns the rest behind a closing quote, which must be followed by a space or the end.
 fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     match rest {
         [byte, ..] if !is_space(*byte) => Err(ProtocolError::UnbalancedQuotes),
@@ -733,7 +736,7 @@ fn skip_space(line: &[u8]) -> &[u8] {
     &line[line.iter().take_while(|&&byte| is_space(byte)).count()..]
 }
 
-/// The value of an ASCII hexadecimal digit.
+/// Returns the value of an ASCII hexadecimal digit.
 const fn hex_digit(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',

@@ -1,32 +1,32 @@
-//! IDs as decimal text, fast.
+//! Fast writing of IDs as decimal text.
 //!
-//! Formatting a number is most of what an ID costs once it is drawn. But IDs of one draw are neighbours: they share all
-//! but their last digits, because tick, server-id and the upper shard bits are the same or nearly so. So an
-//! [`IdWriter`] keeps eight whole lines with the leading digits in place, appends them all, and writes the last eight
-//! digits over each; those of eight IDs are made at once (`texts`). Only when the leading digits change (every 10^8:
-//! each 47 ms of IDs) are they formatted again.
+//! Formatting a number is most of an ID's cost after the draw. But IDs of one draw are adjacent: they share all but
+//! their last digits, because tick, server-id and the upper shard bits are equal or nearly so. So an [`IdWriter`] keeps
+//! eight whole lines with the leading digits in place, appends them all, and writes the last eight digits over each;
+//! those of eight IDs are computed together (`texts`). Leading digits are formatted only when they change (every 10^8:
+//! each 47 ms of IDs).
 //!
-//! Lines are appended as a block of fixed size and then cut to their length: the copy becomes a few moves, and where
-//! the digits go is looked at once for all eight.
+//! Lines are appended as a block of fixed size and then cut to their length: the copy becomes a few moves, and the
+//! place of the digits is computed once for all eight.
 
 mod texts;
 
 use getid_core::{Eight, Reservation, Scheme};
 use texts::{RANGE, text, texts};
 
-/// Digits that are written for each ID; the others are kept.
+/// Number of last digits that are written for each ID; the others are kept.
 const LOW_DIGITS: usize = 8;
 
-/// Room for a line: `$19`, CRLF, up to 20 digits (a u64), CRLF. A power of two, so that a mask bounds a length.
+/// Room for a line, bytes: `$19`, CRLF, up to 20 digits (a u64), CRLF. A power of two, so that a mask bounds a length.
 const LINE_BYTES: usize = 32;
 
-/// Room for the lines of eight IDs.
+/// Room for the lines of eight IDs, bytes.
 const BLOCK_BYTES: usize = Eight::LEN * LINE_BYTES;
 
-/// Room that each ID takes while it is written, bytes: reserve it once for many.
+/// Room that each ID needs while it is written, bytes: reserve it once for many.
 pub const ID_BYTES_MAX: usize = LINE_BYTES;
 
-/// Writes IDs as lines of one kind, `:<id>` or `$<len>` and the digits. Best used for IDs that lie close together.
+/// Writes IDs as lines of one kind, `:<id>` or `$<len>` and the digits. Best for IDs that are close together.
 #[derive(Debug)]
 pub struct IdWriter {
     kind: Kind,
@@ -34,9 +34,9 @@ pub struct IdWriter {
     base: u64,
     /// Eight lines, one after the other.
     lines: [u8; BLOCK_BYTES],
-    /// Where the last eight digits are in a line.
+    /// Offset of the last eight digits in a line.
     low_at: usize,
-    /// Length of a line.
+    /// Length of a line, bytes.
     len: usize,
 }
 
@@ -47,12 +47,12 @@ enum Kind {
 }
 
 impl IdWriter {
-    /// Writes integers, as `GETID` is answered.
+    /// Returns a writer of integers, as in the reply of `GETID`.
     pub fn integers() -> IdWriter {
         IdWriter::of(Kind::Integer)
     }
 
-    /// Writes bulk strings, as `MGETID` is answered.
+    /// Returns a writer of bulk strings, as in the reply of `MGETID`.
     pub fn bulks() -> IdWriter {
         IdWriter::of(Kind::Bulk)
     }
@@ -61,7 +61,7 @@ impl IdWriter {
         IdWriter { kind, base: 0, lines: [0; BLOCK_BYTES], low_at: 0, len: 0 }
     }
 
-    /// Appends one.
+    /// Appends an ID.
     #[inline]
     pub fn write(&mut self, id: u64, output: &mut Vec<u8>) {
         let Some(low) = self.low_digits(id, 0).or_else(|| self.change_base(id, 0)) else {
@@ -69,19 +69,20 @@ impl IdWriter {
         };
         let start = output.len();
         output.extend_from_slice(&self.lines[..LINE_BYTES]);
-        // Into the copy, not into the line: reading back what was just written in smaller pieces stalls the processor.
+        // Into the copy, not into the line: reading back bytes that were just written in smaller pieces stalls the
+        // processor.
         let low_at = start + self.low_at;
         output[low_at..low_at + LOW_DIGITS].copy_from_slice(&text(low).to_le_bytes());
         output.truncate(start + self.len);
     }
 
-    /// Appends all of a reservation.
+    /// Appends all IDs of a reservation.
     #[inline]
     pub fn write_run(&mut self, scheme: &Scheme, run: Reservation, output: &mut Vec<u8>) {
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") {
             #[expect(unsafe_code, reason = "without vectors of 32 bytes a run takes 1.6 times as long")]
-            // SAFETY: it asks for a processor with AVX2 and for nothing else, and this is one.
+            // SAFETY: the function needs a processor with AVX2 and nothing else, which was checked.
             return unsafe { self.write_run_avx2(scheme, run, output) };
         }
         self.write_run_by(texts, scheme, run, output);
@@ -117,7 +118,7 @@ impl IdWriter {
             let start = output.len();
             output.extend_from_slice(&self.lines);
             let block: &mut [u8; BLOCK_BYTES] = output[start..].first_chunk_mut().expect("what was just appended");
-            // The masks change nothing, and show that nothing is past the end.
+            // The masks change nothing, but prove to the compiler that all offsets are in bounds.
             let (line, low_at) = (self.len % LINE_BYTES, self.low_at % LINE_BYTES);
             for (nth, text) in texts.into_iter().enumerate() {
                 let at = nth * line + low_at;
@@ -127,7 +128,7 @@ impl IdWriter {
         }
     }
 
-    /// Appends them one by one: they don't share their leading digits, or have none.
+    /// Appends the IDs one by one, if they don't share their leading digits, or have none.
     #[cold]
     fn write_each(&mut self, ids: &Eight, count: usize, output: &mut Vec<u8>) {
         for &above in &ids.above[..count] {
@@ -135,14 +136,14 @@ impl IdWriter {
         }
     }
 
-    /// The last eight digits of `id`, if the lines have all others, also those of what is `above` it.
+    /// Returns the last eight digits of `id`, if the lines have all its other digits, and those of `id + above`.
     #[inline]
     fn low_digits(&self, id: u64, above: u32) -> Option<u32> {
         let low = u32::try_from(id.checked_sub(self.base)?).ok()?;
         (low.checked_add(above)? < RANGE && self.base > 0).then_some(low)
     }
 
-    /// The same once the lines have the leading digits of `id`, if it has any.
+    /// Sets the lines to the leading digits of `id`, if it has any, and returns its last eight digits.
     #[cold]
     fn change_base(&mut self, id: u64, above: u32) -> Option<u32> {
         let leading = id / u64::from(RANGE);
@@ -170,14 +171,15 @@ impl IdWriter {
         append(&[b'0'; LOW_DIGITS]);
         self.len = append(b"\r\n");
         self.base = leading * u64::from(RANGE);
-        // Each over what is too much of the one before it.
+        // Each line overwrites the unused end of the one before it.
         for nth in 0..Eight::LEN {
             self.lines[nth * self.len..][..LINE_BYTES].copy_from_slice(&line);
         }
         self.low_digits(id, above)
     }
 
-    /// Numbers without leading digits: of the epoch's first minute, so for completeness only.
+    /// Appends a number without leading digits. Such IDs are of the epoch's first minute, so this is for completeness
+    /// only.
     #[cold]
     fn write_small(&self, id: u64, output: &mut Vec<u8>) {
         match self.kind {
@@ -212,12 +214,12 @@ mod tests {
         }
     }
 
-    /// Runs by one writer, in each way, against their IDs one by one.
+    /// Compares runs of one writer, in each way, with their IDs one by one.
     fn check_runs(scheme: &Scheme, runs: &[Reservation]) {
         let ids: Vec<u64> = runs.iter().flat_map(|&run| scheme.ids(run)).map(Id::get).collect();
         for kind in [Kind::Integer, Kind::Bulk] {
             let (mut fastest, mut portable) = (IdWriter::of(kind), IdWriter::of(kind));
-            // Behind what is there already.
+            // The output already has other bytes.
             let (mut by_fastest, mut by_portable) = (b"*1\r\n".to_vec(), Vec::new());
             for &run in runs {
                 fastest.write_run(scheme, run, &mut by_fastest);
@@ -232,7 +234,7 @@ mod tests {
     fn scheme(server_bits: u32, shard_bits: u32) -> Scheme {
         let layout = Layout::new(Epoch::DEFAULT, server_bits, shard_bits, 21 - server_bits - shard_bits);
         let layout = layout.expect("21 bits");
-        // Up and down, and no two alike side by side.
+        // Alternating values, so that no two adjacent ones are similar.
         let values =
             (0..1_u32 << layout.random_bits()).map(|value| value.reverse_bits() >> (32 - layout.random_bits()));
         let values = if layout.random_bits() == 0 { vec![0] } else { values.collect() };
@@ -254,7 +256,7 @@ mod tests {
             let scheme = scheme(0, shard_bits);
             let random_bits = 21 - shard_bits;
             for len in 0..=40 {
-                // From the epoch, where IDs have few digits, to the last ID.
+                // From the epoch, with few digits, to the last ID.
                 for power in 0..=19 {
                     let slot = (10_u64.pow(power) >> random_bits).saturating_sub(u64::from(len) / 2);
                     let first = Slot(slot.min((1 << (42 + shard_bits)) - u64::from(len)));

@@ -1,8 +1,8 @@
-//! Replies to bytes.
+//! Encoder of replies.
 //!
-//! A [`Value`] is what a command answers, in the richer words of RESP3; [`encode`] writes it in the protocol that the
-//! client speaks, by the frames of `redis-protocol`, and falls back for RESP2 as Redis does. The few replies that are
-//! written millions of times a second (IDs, errors) have functions of their own, which take no memory but the output's.
+//! A [`Value`] is a command's reply, with the types of RESP3. [`encode`] writes it in the client's protocol, by the
+//! frames of `redis-protocol`, and falls back for RESP2 as Redis does. Replies that are written millions of times a
+//! second (IDs, errors) have separate functions, which allocate nothing but the output.
 
 use std::borrow::Cow;
 
@@ -13,61 +13,61 @@ use redis_protocol::resp2::types::{BytesFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::encode::complete::encode_bytes as encode_resp3;
 use redis_protocol::resp3::types::{BytesFrame as Frame3, Resp3Frame as _, VerbatimStringFormat};
 
-/// Which protocol a client speaks; `HELLO` changes it.
+/// Protocol of a client; `HELLO` changes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// What every connection begins with.
+    /// RESP2, with which every connection begins.
     #[default]
     Resp2,
-    /// After `HELLO 3`.
+    /// RESP3, after `HELLO 3`.
     Resp3,
 }
 
 /// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `+OK`. Written as [`write_error`] writes its text.
+    /// A simple string such as `+OK`, filtered as in [`write_error`].
     Simple(Cow<'static, str>),
-    /// `-ERR ...`: the text with its code, without the `-`. Written as by [`write_error`].
+    /// An error such as `-ERR ...`: code and text without the `-`, filtered as in [`write_error`].
     Error(String),
-    /// `:1`
+    /// An integer such as `:1`.
     Integer(i64),
     /// A string of any bytes.
     Bulk(Bytes),
-    /// A text for people, as `INFO` gives it: RESP3 marks it as `txt`, in RESP2 it is a bulk string.
+    /// A text for people, as in `INFO`: RESP3 marks it as `txt`, in RESP2 it is a bulk string.
     Verbatim(Bytes),
-    /// Nothing; in RESP2 the null bulk string.
+    /// The null value; in RESP2 the null bulk string.
     Null,
-    /// In RESP2 a bulk string.
+    /// A floating-point number; in RESP2 a bulk string.
     Double(f64),
     /// Values in order.
     Array(Vec<Value>),
-    /// Fields in the order they are given, each once; in RESP2 an array of field, value, field, value.
+    /// Fields in the given order, each once; in RESP2 an array of field, value, field, value.
     Map(Vec<(Value, Value)>),
-    /// Values of which each comes once; in RESP2 an array.
+    /// Distinct values; in RESP2 an array.
     Set(Vec<Value>),
 }
 
 impl Value {
-    /// `+OK`
+    /// The reply `+OK`.
     pub const OK: Value = Value::Simple(Cow::Borrowed("OK"));
 
-    /// A bulk string.
+    /// Returns a bulk string.
     pub fn bulk(data: impl Into<Bytes>) -> Value {
         Value::Bulk(data.into())
     }
 
-    /// A text for people.
+    /// Returns a text for people.
     pub fn text(data: impl Into<Bytes>) -> Value {
         Value::Verbatim(data.into())
     }
 
-    /// An error: code and text, without the `-`.
+    /// Returns an error: code and text, without the `-`.
     pub fn error(text: impl Into<String>) -> Value {
         Value::Error(text.into())
     }
 
-    /// A map whose fields are named by bulk strings.
+    /// Returns a map whose fields are named by bulk strings.
     pub fn map<'a>(fields: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
         Value::Map(fields.into_iter().map(|(name, value)| (Value::from(name), value)).collect())
     }
@@ -85,7 +85,7 @@ impl From<i64> for Value {
     }
 }
 
-/// Appends `value` as `protocol` writes it.
+/// Appends `value` in a protocol.
 pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
     let start = output.len();
     let written = match protocol {
@@ -100,14 +100,14 @@ pub fn encode(value: &Value, protocol: Protocol, output: &mut Vec<u8>) {
             encode_resp3(&mut output[start..], &frame, false)
         }
     };
-    // It fails only in a buffer that is too small.
-    let written = written.expect("a frame fits the length it told");
-    // The length that it tells has a byte too many for 999,999,999,999,999,999 and its like: redis-protocol 6.0.0
-    // counts digits with a floating-point logarithm, which takes it for the power of ten above.
+    // It fails only if the buffer is too small.
+    let written = written.expect("a frame fits its computed length");
+    // The computed length has a byte too many for 999,999,999,999,999,999 and similar numbers: redis-protocol 6.0.0
+    // counts digits with a floating-point logarithm, which rounds up to the power of ten above.
     output.truncate(start + written);
 }
 
-/// Appends `:<id>`.
+/// Appends an ID as the line `:<id>`.
 #[inline]
 pub fn write_id(id: u64, output: &mut Vec<u8>) {
     let mut digits = itoa::Buffer::new();
@@ -120,7 +120,7 @@ pub fn write_id(id: u64, output: &mut Vec<u8>) {
     output.extend_from_slice(&line[..end + 2]);
 }
 
-/// Appends an ID as a bulk string, as in `MGETID`'s reply.
+/// Appends an ID as a bulk string, as in the reply of `MGETID`.
 #[inline]
 pub fn write_bulk_id(id: u64, output: &mut Vec<u8>) {
     write_bulk(itoa::Buffer::new().format(id).as_bytes(), output);
@@ -134,13 +134,13 @@ pub fn write_bulk(data: &[u8], output: &mut Vec<u8>) {
     output.extend_from_slice(b"\r\n");
 }
 
-/// Appends the header of a bulk string of `len` bytes, which must follow, and then CR LF.
+/// Appends the header of a bulk string. The caller appends `len` bytes and CR LF.
 #[inline]
 pub fn write_bulk_header(len: usize, output: &mut Vec<u8>) {
     write_header(b'$', len, output);
 }
 
-/// Appends the header of a text for people ([`Value::Verbatim`]) of `len` bytes, which must follow, and then CR LF.
+/// Appends the header of a text for people ([`Value::Verbatim`]). The caller appends `len` bytes and CR LF.
 pub fn write_text_header(len: usize, protocol: Protocol, output: &mut Vec<u8>) {
     match protocol {
         Protocol::Resp2 => write_header(b'$', len, output),
@@ -151,13 +151,13 @@ pub fn write_text_header(len: usize, protocol: Protocol, output: &mut Vec<u8>) {
     }
 }
 
-/// Appends the header of an array of `len` values, which must follow.
+/// Appends the header of an array. The caller appends `len` values.
 #[inline]
 pub fn write_array_header(len: usize, output: &mut Vec<u8>) {
     write_header(b'*', len, output);
 }
 
-/// Appends the header of a message that nobody asked for, in RESP3, of `len` values, which must follow.
+/// Appends the header of an unrequested (push) message of RESP3. The caller appends `len` values.
 pub fn write_push_header(len: usize, output: &mut Vec<u8>) {
     write_header(b'>', len, output);
 }
@@ -167,7 +167,7 @@ pub fn write_count(count: usize, output: &mut Vec<u8>) {
     write_header(b':', count, output);
 }
 
-/// Appends nothing, as [`Value::Null`] is.
+/// Appends the null value, as [`Value::Null`] does.
 pub fn write_null(protocol: Protocol, output: &mut Vec<u8>) {
     output.extend_from_slice(match protocol {
         Protocol::Resp2 => b"$-1\r\n",
@@ -177,9 +177,9 @@ pub fn write_null(protocol: Protocol, output: &mut Vec<u8>) {
 
 /// Appends `-<text>`, where the text begins with its code (`ERR`).
 ///
-/// The text may quote what a client sent. As in Redis, CR and LF are cut from its ends and become spaces within, so it
+/// The text may quote a client's input. As in Redis, CR and LF are cut from its ends and become spaces within, so it
 /// stays one line. Other characters that control a terminal or change the direction of writing are escaped as in logs
-/// (`\u{1b}`), and bytes that are not UTF-8 as `\xff`: a reply is printed by programs that escape nothing.
+/// (`\u{1b}`), and bytes that are not UTF-8 as `\xff`, because clients print replies unescaped.
 pub fn write_error(text: impl AsRef<[u8]>, output: &mut Vec<u8>) {
     output.push(b'-');
     push_line(text.as_ref(), output);

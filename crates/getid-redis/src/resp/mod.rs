@@ -1,9 +1,9 @@
-//! The Redis protocol: bytes in become requests, replies become bytes.
+//! The Redis protocol: bytes become requests, replies become bytes.
 //!
-//! Requests are read by our own [`Decoder`]: it is the hot path and the attack surface, and a request is never more
-//! than a flat array of strings. Replies other than IDs go through the frames of `redis-protocol`.
+//! The [`Decoder`] is our own: it is the hot path and the attack surface, and a request is only a flat array of
+//! strings. Replies other than IDs use the frames of `redis-protocol`.
 //!
-//! Pure: no clock, no socket, no `async`. What a request means is not here but in `command` and `session`.
+//! The module is pure: no clock, no socket, no `async`. Modules `command` and `session` execute requests.
 
 mod decode;
 mod digits;

@@ -1,4 +1,4 @@
-//! Claims: the rules one by one, and an exhaustive search of what a few servers with one claim may come to.
+//! Claims: each rule separately, and an exhaustive search of the states of a few servers with one claim.
 
 mod model;
 mod rules;

@@ -1,8 +1,8 @@
-//! The exhaustive search (crate `stateright`): every order in which a few servers' requests, answers, crashes, losses
-//! and clocks may come, within a few milliseconds of which four are a time-out.
+//! The exhaustive search (crate `stateright`): every possible order of a few servers' requests, answers, crashes,
+//! losses and clocks, within a few milliseconds of which four are a time-out.
 //!
-//! Nothing is left out within a scope but for reads that take time, where nothing is lost: what a read shows may be old
-//! before it is used all the same.
+//! A scope leaves out only reads that take time, and loses nothing by it: the result of a read may be old before it is
+//! used anyway.
 
 use getid_core::checks::Fault;
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -11,23 +11,24 @@ use super::world::{Action, Met, Scope, World, Wrong};
 
 const WALKS: u64 = 1500;
 
-/// From one state of so many it is tried whether anybody comes to give IDs.
+/// Divisor of the states from which the search tries whether a server will give IDs.
 const TRIED: u64 = 200;
 
-/// A scope, and what it promises.
+/// A scope, and its promises.
 #[derive(Clone, Copy, Debug)]
 struct Search {
     name: &'static str,
     scope: Scope,
-    /// What must not happen in it.
+    /// Violations that must not occur in it.
     never: &'static [Wrong],
 }
 
-/// What rests on the fence alone, and order besides.
+/// Promises of the fence alone, and order besides.
 const ALL: &[Wrong] = &[Wrong::Twice, Wrong::Late, Wrong::Overlap, Wrong::Imagined];
-/// What an operator who takes a claim away risks is order.
+/// Promises that hold when an operator takes a claim away, which risks order.
 const BUT_ORDER: &[Wrong] = &[Wrong::Twice, Wrong::Overlap, Wrong::Imagined];
-/// A store that loses its last writes has no fence: no ID comes twice because a start begins past R + B.
+/// Promise for a store that loses its last writes, and so has no fence: no ID repeats, because a start begins past R +
+/// B.
 const ONLY_UNIQUE: &[Wrong] = &[Wrong::Twice];
 
 impl Search {
@@ -35,8 +36,8 @@ impl Search {
         wrong.is_none_or(|wrong| !self.never.contains(&wrong))
     }
 
-    /// Whether anybody comes to give IDs from here, as far as that is promised: of a store that went back an operator
-    /// decides.
+    /// Returns true if a server will give IDs from here, where that is promised: an operator decides about a store that
+    /// went back.
     fn is_alive(&self, world: &World) -> bool {
         self.scope.rollbacks > 0 || world.wrong.is_some() || !world.is_one_of(TRIED) || world.comes_to_give(&self.scope)
     }
@@ -63,7 +64,7 @@ impl Model for Search {
             Property::always("nothing happens that must not", |search: &Search, world: &World| {
                 search.may_happen(world.wrong)
             }),
-            Property::always("from everywhere somebody comes to give IDs", |search: &Search, world: &World| {
+            Property::always("from every state a server comes to give IDs", |search: &Search, world: &World| {
                 search.is_alive(world)
             }),
         ]
@@ -97,7 +98,7 @@ fn searches() -> Vec<Search> {
     ]
 }
 
-/// Rates that differ by a fifth; a hold is three quarters.
+/// Clocks whose rates differ by a fifth; a hold is three quarters of the time-out.
 const SLOW_HOLDER: [(u64, i64); 3] = [(80, 0), (100, 3), (100, 0)];
 const QUICK_STANDBY: [(u64, i64); 3] = [(100, 3), (120, 0), (100, 0)];
 
@@ -120,7 +121,8 @@ fn no_order_of_events_breaks_a_promise() {
     assert!(missed.is_empty(), "never happened: {missed:?}");
 }
 
-/// What went wrong on the walks of three servers, whose clocks differ as they may, and of whose messages many are lost.
+/// Returns the violation on random walks of three servers, whose clocks differ as far as allowed, and whose messages
+/// are often lost.
 fn walks(fault: Option<Fault>) -> Result<u64, String> {
     let mut random = 1_u64;
     let mut pick = move |n: u64| {
@@ -141,14 +143,14 @@ fn walks(fault: Option<Fault>) -> Result<u64, String> {
             }
         }
         if !world.comes_to_give(&scope) {
-            return Err(format!("walk {walk}: nobody gives any more: {world:?}"));
+            return Err(format!("walk {walk}: no server gives IDs any more: {world:?}"));
         }
         takeovers += u64::from(scope.has_met(Met::Silent));
     }
     Ok(takeovers)
 }
 
-/// Longer than can be searched.
+/// Walks longer than the search can cover.
 #[test]
 fn no_long_walk_breaks_a_promise() {
     let takeovers = walks(None).unwrap();

@@ -1,4 +1,4 @@
-//! The rules of claims, each by itself, on one server or two and a store that does what it is told.
+//! The rules of claims, each separately, on one or two servers and an obedient store.
 
 use getid_core::checks::{Fault, plant};
 use getid_core::claim::{
@@ -8,12 +8,12 @@ use getid_core::claim::{
 use getid_core::{Epoch, SavePoint, Tick};
 use proptest::prelude::*;
 
-/// `claim-timeout-ms` of all, the default.
+/// `claim-timeout-ms` of all servers, the default.
 const TIMEOUT_MS: u64 = 2000;
-/// A standby looks this often.
+/// Interval between the reads of a standby, ms.
 const POLL_MS: u64 = 100;
 
-/// A moment: all three clocks, this many ms after a start of everything.
+/// Returns all three clocks at `ms` after a common start.
 fn at(ms: u64) -> Clocks {
     Clocks { boot_ns: 1_000_000 * (1000 + ms), raw_ns: 1_000_000 * (1000 + ms), wall_ms: wall(ms) }
 }
@@ -45,7 +45,7 @@ fn claimant(me: u128) -> Claimant {
     Claimant::new(me, options(), 0, None)
 }
 
-/// A record of process `writer`, which has the claim.
+/// Returns a record of process `writer`, which has the claim.
 fn held(writer: u128, beat: u64) -> Seen {
     Seen {
         stamp: Stamp { writer, beat },
@@ -65,7 +65,7 @@ fn save(machine: &Claimant) -> Ask {
     Ask::Save { point: point(6_000_000), term: machine.term() }
 }
 
-/// A store with one record, which answers at once.
+/// A simulated store with one record, which answers at once.
 #[derive(Clone, Copy)]
 struct Store(Option<Seen>);
 
@@ -78,7 +78,7 @@ impl Store {
         Wrote::Done
     }
 
-    /// One wish of a server, and what came of it; `None`: it wished nothing.
+    /// Executes one wish of a server, and returns the event; `None`: the server wished nothing.
     fn serves(&mut self, machine: &mut Claimant, now: Clocks, ask: Ask) -> Option<Event> {
         match machine.wish(ask) {
             Wish::Nothing => None,
@@ -95,7 +95,7 @@ impl Store {
         self.serves(machine, now, ask)
     }
 
-    /// All that a server does when it is asked once: the last event.
+    /// Executes wishes until none is left, and returns the last event.
     fn works_off(&mut self, machine: &mut Claimant, now: Clocks) -> Event {
         for _ in 0..8 {
             let event = self.serves(machine, now, save(machine)).expect("a server always has something to do");
@@ -107,7 +107,7 @@ impl Store {
     }
 }
 
-/// Process `me` with the claim at `ms`, its first save done, and the store.
+/// Returns process `me` with the claim since `ms` and its first save done, and the store.
 fn holder(me: u128, ms: u64) -> (Claimant, Store) {
     let (mut machine, mut store) = (claimant(me), Store(Some(released(99, 1))));
     let event = store.works_off(&mut machine, at(ms));
@@ -127,7 +127,7 @@ fn write_saving(machine: &mut Claimant) -> Write {
     write_of(machine, ask)
 }
 
-/// The write that a machine wishes.
+/// Returns the write that a machine wishes.
 fn write_of(machine: &mut Claimant, ask: Ask) -> Write {
     match machine.wish(ask) {
         Wish::Write(write) => write,
@@ -150,7 +150,7 @@ fn a_save_counts_only_over_the_stamp_that_this_server_wrote_last() {
 }
 
 #[test]
-fn nothing_is_saved_for_a_mint_that_was_not_told_of_the_term() {
+fn nothing_is_saved_for_a_mint_with_an_older_term() {
     let (mut machine, mut store) = (claimant(1), Store(Some(released(99, 1))));
     let old = save(&machine);
     while !machine.is_holder() {
@@ -158,7 +158,7 @@ fn nothing_is_saved_for_a_mint_that_was_not_told_of_the_term() {
     }
     assert_eq!((machine.term(), machine.found()), (1, Some(point(5_003_000))));
     assert_eq!(machine.wish(old), Wish::Nothing);
-    // What it gives up is what it found: the mint has given nothing since.
+    // It gives up with the point that it found: the mint has given nothing since.
     let write = write_of(&mut machine, Ask::Release { point: point(9_000_000), term: 0 });
     assert_eq!((write.point, write.act), (point(5_003_000), Act::Release));
 }
@@ -177,11 +177,11 @@ fn what_was_found_is_not_changed_by_taking_it() {
     assert_eq!(machine.hold(), None, "no IDs before a save");
 }
 
-/// A save of which nobody knows, and then the same machine goes on: each write has a stamp of its own.
+/// A save with an unknown outcome, after which the same machine continues: each write has its own stamp.
 #[test]
 fn an_unknown_save_is_settled_by_reading() {
     let (mut machine, mut store) = holder(1, 0);
-    // It was done: it counts from when it was sent.
+    // The write was done: its hold counts from its sending.
     let write = write_saving(&mut machine);
     store.does(write);
     assert_eq!(machine.wrote(at(500), at(900), Wrote::Unknown), Event::Away);
@@ -189,7 +189,7 @@ fn an_unknown_save_is_settled_by_reading() {
         Some(Event::Saved { point, hold }) => assert_eq!((point, hold.sent), (write.point, at(500))),
         other => panic!("{other:?}"),
     }
-    // It was not done, and is done late, between the next one's sending and its arrival.
+    // The write was not done at first, but is done late, between the sending and the arrival of the next one.
     let late = write_saving(&mut machine);
     machine.wrote(at(1100), at(1200), Wrote::Unknown);
     assert_eq!(store.saves(&mut machine, at(1300)), Some(Event::Again));
@@ -239,8 +239,8 @@ fn a_store_that_fails_does_not_move_a_hold() {
     assert_eq!((machine.hold(), machine.is_holder()), (hold, true));
 }
 
-/// When a standby whose clocks go at `standby` percent takes over from a holder whose last beat was sent at `sent`, was
-/// done `until_done` ms later, and first shown `until_seen` ms after that: in real ms.
+/// Returns when a standby whose clocks run at `standby` percent takes over from a holder, in real ms. The holder's last
+/// beat was sent at `sent`, done `until_done` ms later, and first shown `until_seen` ms after that.
 fn taken_over_at(standby: u64, sent: u64, until_done: u64, until_seen: u64) -> u64 {
     let by = |ms: u64| at(ms * standby / 100);
     let (mut machine, mut store) = (claimant(2), Store(Some(held(1, 6))));
@@ -253,11 +253,11 @@ fn taken_over_at(standby: u64, sent: u64, until_done: u64, until_seen: u64) -> u
             return ms;
         }
     }
-    panic!("nobody took over");
+    panic!("no server took over");
 }
 
 proptest! {
-    /// The clocks' rates differ by less than a quarter: the holder has stopped before anybody can have taken over.
+    /// If the clocks' rates differ by less than a quarter, the holder has stopped before a standby can have taken over.
     #[test]
     fn a_holder_stops_before_a_standby_takes_over(
         holder_rate in 100..125_u64, standby_rate in 100..125_u64, reply in 0..900_u64, seen in 0..300_u64,
@@ -265,7 +265,7 @@ proptest! {
         stops_before(holder_rate, standby_rate, reply, seen)?;
     }
 
-    /// Whatever is answered, and whenever: a machine never panics, and never writes over a stamp that it has not read
+    /// Whatever answers arrive, and whenever, a machine never panics, and never overwrites a stamp that it has not read
     /// or written.
     #[test]
     fn any_answers_are_borne(seed in any::<u64>()) {
@@ -278,7 +278,7 @@ fn stops_before(holder_rate: u64, standby_rate: u64, reply: u64, seen: u64) -> R
     let write = write_saving(&mut machine);
     store.does(write);
     let sent = 200;
-    // The holder's own readings, by clocks that go slower than the standby's.
+    // The holder's readings, by clocks slower than the standby's.
     let own = |ms: u64| at(ms * holder_rate / 100);
     machine.wrote(own(sent), own(sent + reply), Wrote::Done);
     let hold = machine.hold().expect("a hold");
@@ -348,7 +348,7 @@ fn a_silent_claim_is_taken_after_the_records_time_out() {
         let silent_ns = ms * 1_000_000;
         assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns, timeout_ms: 800 }), "{ms}");
     }
-    // A beat: it counts anew.
+    // A beat: the silence counts from 0 again.
     store.0 = Some(Seen { timeout_ms: 800, ..held(2, 42) });
     for ms in (800..1600).step_by(100) {
         assert!(matches!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Held { .. })), "{ms}");
@@ -367,7 +367,7 @@ fn a_takeover_names_the_record_that_was_silent() {
     }
     let write = write_of(&mut machine, Ask::Watch);
     assert_eq!(write.expect, Some(Stamp { writer: 2, beat: 41 }));
-    // The holder beats in this very moment: then it has the claim.
+    // The holder beats at this very moment: then it keeps the claim.
     store.0 = Some(held(2, 42));
     let event = machine.wrote(at(2000), at(2010), store.does(write));
     assert_eq!(event, Event::Standby(Waiting::Held { by: 2, silent_ns: 0, timeout_ms: TIMEOUT_MS }));
@@ -382,18 +382,18 @@ fn time_in_which_it_could_not_read_is_no_silence() {
         store.works_off(&mut machine, at(ms));
     }
     assert_eq!(silent_ms(&machine), 500);
-    // The store is away for an hour: until the first read failed it was there.
+    // The store is unreachable for an hour: until the first failed read it was there.
     for ms in (600..3_600_000).step_by(10_000) {
         assert_eq!(machine.wish(Ask::Watch), Wish::Read);
         assert_eq!(machine.read(at(ms), at(ms + 1000), Read::Failed), Event::Away);
     }
     store.works_off(&mut machine, at(3_600_000));
     assert_eq!(silent_ms(&machine), 600);
-    // The process is stopped for a minute, and reads on as if nothing had been.
+    // The process is stopped for a minute, and then continues to read.
     let event = store.works_off(&mut machine, at(3_660_000));
     assert!(matches!(event, Event::Standby(Waiting::Held { .. })), "{event:?}");
     assert_eq!(silent_ms(&machine), 600);
-    // A read that fails now and then does not make it wait for ever.
+    // An occasional failed read does not make it wait for ever.
     let mut ms = 3_660_000;
     while !machine.is_holder() {
         ms += POLL_MS;
@@ -420,7 +420,7 @@ fn silence_goes_by_the_slower_clock() {
 }
 
 #[test]
-fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
+fn an_unknown_takeover_is_settled_by_reading() {
     for was_done in [false, true] {
         let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
         store.serves(&mut machine, at(0), Ask::Watch);
@@ -429,13 +429,13 @@ fn a_takeover_of_which_nobody_knows_is_settled_by_reading() {
             store.does(write);
         }
         assert_eq!(machine.wrote(at(0), at(1000), Wrote::Unknown), Event::Away);
-        assert!(!machine.is_holder(), "nobody knows");
+        assert!(!machine.is_holder(), "the outcome is unknown");
         let event = store.works_off(&mut machine, at(1100));
         assert!(matches!(event, Event::Taken { cause: Cause::Free, .. }), "{event:?}");
-        // It is not told of a write that was given up, or of one that never was.
+        // The cancelled write is used if it was done, and is not sent again.
         assert_eq!(store.0.unwrap().stamp.beat, if was_done { 42 } else { 43 });
     }
-    // Somebody else was faster.
+    // Another server was faster.
     let (mut machine, mut store) = (claimant(1), Store(Some(released(2, 41))));
     store.serves(&mut machine, at(0), Ask::Watch);
     write_of(&mut machine, Ask::Watch);
@@ -484,7 +484,7 @@ fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
     // Ahead of a record that beat while it was watched: IDs would be 50 minutes ahead.
     assert!(matches!(watched(3_000_000, options(), true), Event::Standby(Waiting::Apart { by_ms: 2_900_000.. })));
     assert!(matches!(watched(day_ms, options(), true), Event::Standby(Waiting::Apart { .. })));
-    // A record that was silent from the first may be a day old: then the clock is right.
+    // A record that was silent from the beginning may be a day old: then the clock is right.
     assert!(!matches!(watched(day_ms, options(), false), Event::Standby(_)));
     for lifted in [Options { takes_any: true, ..options() }, Options { max_ahead_ms: 0, max_behind_ms: 0, ..options() }]
     {
@@ -493,7 +493,7 @@ fn a_standby_whose_wall_clock_is_apart_is_not_eligible() {
     }
 }
 
-/// What keeps a standby from a takeover is known before the holder is gone.
+/// The obstacle to a takeover is known before the holder is gone.
 #[test]
 fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
     let apart = |wall_off_ms: i64, options: Options, seen: fn(Seen) -> Seen| {
@@ -518,13 +518,13 @@ fn a_standby_knows_that_its_wall_clock_is_apart_while_another_holds() {
     assert_eq!(apart(7_200_000, options(), own_folder).1, None, "a holder, or one that will be");
 }
 
-/// The same record with a time that is so many ms later.
+/// Returns the same record with a time `ms` later.
 fn later(seen: Seen, ms: u64) -> Seen {
     let reference = seen.point.reference.plus_ms(ms);
     Seen { point: SavePoint { reference, ..seen.point }, ..seen }
 }
 
-/// How far a standby is from the record's time is known before there is anything to take.
+/// A standby's distance from the record's time is known before there is a claim to take.
 #[test]
 fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
     let gap = |wall_off_ms: i64, seen: &[(u64, Seen)]| {
@@ -539,20 +539,20 @@ fn a_standby_knows_how_far_its_clock_is_from_the_records_time() {
     for off_ms in [3_000_000, 5001, 0, -5001, -3_000_000] {
         assert_eq!(gap(off_ms, &[first, beat]), Some(off_ms));
     }
-    // The age of the first record is not known: the clock is ahead by that, perhaps.
+    // The age of the first record is unknown: the clock may be ahead by that age.
     assert_eq!((gap(3_000_000, &[first]), gap(-3_000_000, &[first])), (None, Some(-3_000_000)));
-    // A write that leaves the time as it was, as an operator's does, makes it no younger.
+    // A write that leaves the time unchanged, such as an operator's, makes it no younger.
     let taken = |ms| (ms, Seen { stamp: held(9, 43).stamp, ..beat.1 });
     assert_eq!(gap(7, &[first, beat, taken(1400)]), Some(7));
     assert_eq!(gap(7, &[first, taken(400)].map(|(ms, seen)| (ms, Seen { point: first.1.point, ..seen }))), None);
-    // What comes back from another store has the time of its last save there.
+    // A record that returns from another store has the time of its last save there.
     let moved = (500, Seen { is_moved: true, ..beat.1 });
     assert_eq!(gap(7, &[first, moved, (900, later(held(9, 43), 600))]), None);
     assert_eq!(holder(1, 0).0.clock_gap_ms(at(0)), None);
 }
 
 #[test]
-fn nobody_takes_what_is_moved() {
+fn a_moved_claim_is_not_taken() {
     for seen in [held(2, 41), released(2, 41), held(1, 41)] {
         let mut store = Store(Some(Seen { is_moved: true, is_this_folder: true, ..seen }));
         let mut machine = claimant(1);
@@ -560,7 +560,7 @@ fn nobody_takes_what_is_moved() {
             assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::Moved));
         }
     }
-    // A holder that meets the mark.
+    // A holder that reads the mark.
     let (mut machine, mut store) = holder(1, 0);
     store.0 = Some(Seen { is_moved: true, ..held(9, 40) });
     assert_eq!(store.works_off(&mut machine, at(500)), Event::Lost(Loss::Moved));
@@ -612,13 +612,13 @@ fn auto_takes_its_own_then_released_then_unused_then_the_longest_silent() {
 #[test]
 fn auto_waits_to_see_whether_its_own_record_is_silent() {
     let free = candidate(8, Some(silent(released(8, 9), 0)));
-    // It was killed a moment ago, perhaps.
+    // The holder may have been killed a moment ago.
     assert_eq!(choose(&[free, own(9, silent(held(9, 9), 1900))], 0), Choice::Look);
     assert_eq!(own_name_in_use(&[free, own(9, silent(held(9, 9), 1900))]), None);
-    // Somebody else has this name.
+    // Another server has this name.
     let in_use = [free, own(9, beating(held(9, 9)))];
     assert_eq!((choose(&in_use, 0), own_name_in_use(&in_use)), (Choice::Take(8), Some(9)));
-    // Its own folder's: at once.
+    // A claim of the server's own folder is taken at once.
     let same = Seen { is_this_folder: true, ..held(9, 9) };
     assert_eq!(choose(&[free, own(9, silent(same, 0))], 0), Choice::Take(9));
     assert_eq!(choose(&[free, own(9, silent(released(9, 9), 0))], 0), Choice::Take(9));
@@ -642,7 +642,7 @@ fn a_record_that_is_missing_is_made_only_where_it_may_be_new() {
     machine.set_options(Options { creates: true, ..options() });
     assert_eq!(store.works_off(&mut machine, at(0)), Event::Taken { found: None, cause: Cause::New });
     assert_eq!(store.0.unwrap().stamp, Stamp { writer: 1, beat: 1 });
-    // Of two the slower one loses.
+    // Of two servers the slower one loses.
     let (mut slower, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 0, None), Store(None));
     store.serves(&mut slower, at(0), Ask::Watch);
     let write = write_of(&mut slower, Ask::Watch);
@@ -650,7 +650,7 @@ fn a_record_that_is_missing_is_made_only_where_it_may_be_new() {
     store.0 = Some(held(2, 1));
     let event = slower.wrote(at(0), at(0), store.does(write));
     assert!(matches!(event, Event::Standby(Waiting::Held { by: 2, .. })), "{event:?}");
-    // A record that this server knows of is not new.
+    // A record that this server has seen before is not new.
     let (mut knows, mut store) = (Claimant::new(1, Options { creates: true, ..options() }, 7, None), Store(None));
     assert_eq!(store.works_off(&mut knows, at(0)), Event::Standby(Waiting::WentBack { noted: 7, found: 0 }));
 }
@@ -667,7 +667,7 @@ fn a_record_that_is_gone_is_lost() {
 // Rule 7: the store is away; the same machine again.
 
 #[test]
-fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
+fn a_holder_continues_when_the_store_is_back_and_no_server_was_faster() {
     let (mut machine, mut store) = holder(1, 0);
     for ms in (500..60_000).step_by(500) {
         let answer = if ms % 1000 == 0 { Wrote::Unknown } else { Wrote::NotDone };
@@ -678,14 +678,14 @@ fn a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster() {
         };
     }
     assert!(machine.hold().is_some_and(|hold| hold.is_over(at(60_000))));
-    // Its hold had ended: as at a start, whatever the store says.
+    // Its hold had ended: it continues as at a start, whatever the store has.
     let event = store.works_off(&mut machine, at(60_000));
     assert_eq!(event, Event::Taken { found: None, cause: Cause::Resumed });
     let release = Ask::Release { point: point(5), term: machine.term() - 1 };
-    assert_eq!(write_of(&mut machine.clone(), release).point, point(6_000_000), "its mint does not know yet");
+    assert_eq!(write_of(&mut machine.clone(), release).point, point(6_000_000), "its mint has the old term");
     let event = store.works_off(&mut machine, at(60_100));
     assert!(matches!(event, Event::Saved { hold, .. } if hold.sent == at(60_100)), "{event:?}");
-    // A wall clock that was set ends a hold, but nobody can have had the claim.
+    // A wall clock that was set ends a hold, but no other server can have had the claim.
     let set = Clocks { wall_ms: 0, ..at(60_200) };
     assert!(machine.hold().is_some_and(|hold| hold.is_over(set)));
     assert!(matches!(store.works_off(&mut machine, set), Event::Saved { .. }));
@@ -703,19 +703,19 @@ fn the_same_folder_on_the_same_boot_takes_its_claim_at_once() {
 
 #[test]
 fn a_lower_beat_is_refused() {
-    // A standby that knows of beat 50, from its notes.
+    // A standby with beat 50 in its notes.
     for seen in [held(2, 49), released(2, 49), held(1, 49), Seen { is_this_folder: true, ..held(2, 49) }] {
         let (mut machine, mut store) = (Claimant::new(1, options(), 50, None), Store(Some(seen)));
         for ms in (0..5000).step_by(100) {
             let event = store.works_off(&mut machine, at(ms));
             assert_eq!(event, Event::Standby(Waiting::WentBack { noted: 50, found: 49 }), "{seen:?}");
         }
-        // An operator's advance, or others' beats, go past it.
+        // An operator's advance, or beats of other servers, exceed it.
         store.0 = Some(released(3, 49 + (1 << 32)));
         assert!(matches!(store.works_off(&mut machine, at(5000)), Event::Taken { .. }));
         assert!(store.0.unwrap().stamp.beat > 49 + (1 << 32));
     }
-    // A holder, after its hold: somebody may have had the claim since.
+    // A holder after its hold: another server may have had the claim since.
     let (mut machine, mut store) = holder(1, 0);
     let old = store.0;
     store.works_off(&mut machine, at(500));
@@ -739,7 +739,7 @@ fn a_holder_writes_itself_in_while_its_hold_lasts() {
     assert_eq!(event, Some(Event::WritesItselfIn { noted, found: noted - 1 }));
     assert!(matches!(store.works_off(&mut machine, at(1999)), Event::Saved { .. }));
     assert!(store.0.unwrap().stamp.beat > noted, "beats never go down");
-    // Not over somebody else, whoever that is.
+    // The holder does not overwrite another writer's record.
     let (mut machine, mut store) = holder(1, 0);
     let noted = machine.noted_beat();
     store.0 = Some(held(2, 1));
@@ -763,7 +763,7 @@ fn a_release_names_no_holder_and_stores_the_position() {
     let left = store.0.unwrap();
     assert_eq!((left.holder, left.point), (None, point(5_500_000)));
     assert_eq!((machine.wish(release), machine.hold()), (Wish::Nothing, None));
-    // Of which nobody knows: it may be asked again.
+    // A release with an unknown outcome may be requested again.
     let (mut machine, mut store) = holder(1, 0);
     let write = write_of(&mut machine, release);
     store.does(write);
@@ -780,10 +780,10 @@ fn a_claim_that_was_taken_away_is_not_taken_back_at_once() {
     for ms in (600..2500).step_by(100) {
         assert_eq!(store.works_off(&mut machine, at(ms)), Event::Standby(Waiting::SteppedAside), "{ms}");
     }
-    assert!(matches!(store.works_off(&mut machine, at(2500)), Event::Taken { .. }), "nobody else wanted it");
+    assert!(matches!(store.works_off(&mut machine, at(2500)), Event::Taken { .. }), "no other server took it");
 }
 
-/// The scene that finds a fault.
+/// Returns the scene that finds a fault.
 fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
         Fault::SaveIsNotFenced => a_save_counts_only_over_the_stamp_that_this_server_wrote_last,
@@ -791,9 +791,9 @@ fn scene(fault: Fault) -> Option<fn()> {
             a_hold_lasts_three_quarters_of_the_time_out_from_the_sending
         }
         Fault::CutOffCountsAsSilence => time_in_which_it_could_not_read_is_no_silence,
-        Fault::UnknownTakeoverCounts => a_takeover_of_which_nobody_knows_is_settled_by_reading,
+        Fault::UnknownTakeoverCounts => an_unknown_takeover_is_settled_by_reading,
         Fault::LowerBeatIsAccepted => a_lower_beat_is_refused,
-        Fault::ResumesWhereItWas => a_holder_goes_on_when_the_store_is_back_and_nobody_was_faster,
+        Fault::ResumesWhereItWas => a_holder_continues_when_the_store_is_back_and_no_server_was_faster,
         Fault::TakesBackAtOnce => a_claim_that_was_taken_away_is_not_taken_back_at_once,
         _ => return None,
     })

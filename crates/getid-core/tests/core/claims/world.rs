@@ -1,9 +1,8 @@
-//! A few servers, one claim, one store, and a network that loses and delays: everything that may happen next is an
-//! [`Action`]. The servers' machine is the real one; the mint is what matters of it here: a position, a gate
-//! and a hold.
+//! A few servers, one claim, one store, and a network that loses and delays: every possible next event is an
+//! [`Action`]. The servers' machine is the real one; of the mint the model has a position, a gate and a hold.
 //!
-//! One step of time is a millisecond. All that a server may give it gives at once: whoever gives less has more left to
-//! do harm with, and the search has both, because giving is an action that may come at any time.
+//! One step of time is a millisecond. A server gives all that it may at once. Giving less leaves more to do harm with
+//! later, and the search covers both, because giving is an action that may come at any time.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
@@ -14,34 +13,34 @@ use getid_core::claim::{
 };
 use getid_core::{Epoch, SavePoint, Tick};
 
-/// `claim-timeout-ms` of all.
+/// `claim-timeout-ms` of all servers.
 const TIMEOUT_MS: u64 = 4;
-/// B and the lead of all, ms.
+/// B and the lead of all servers, ms.
 const BORROW_MS: u64 = 4;
 const LEAD_MS: u64 = 4;
 
-/// What is searched.
+/// Bounds of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     pub(super) servers: u8,
-    /// The first server has the claim already.
+    /// Whether the first server has the claim already.
     pub(super) is_claimed: bool,
-    /// Whoever knows of so many beats writes no more.
+    /// A server that has seen this many beats writes no more.
     pub(super) beats: u64,
-    /// The search ends here.
+    /// End of the search, ms.
     pub(super) end_ms: u8,
-    /// How many of each may happen.
+    /// How many of each kind of event may happen.
     pub(super) losses: u8,
     pub(super) crashes: u8,
     pub(super) releases: u8,
     pub(super) takes: u8,
     pub(super) rollbacks: u8,
-    /// A start begins this much past R + B.
+    /// A start begins this much past R + B, ms.
     pub(super) slack_ms: u64,
-    /// How fast each server's clocks go, percent, and how far its wall clock is ahead, ms.
+    /// Rate of each server's clocks, percent, and how far its wall clock is ahead, ms.
     pub(super) clocks: [(u64, i64); 3],
     pub(super) fault: Option<Fault>,
-    /// What was met, a bit for each.
+    /// Events that were met, a bit for each.
     pub(super) met: &'static AtomicU16,
 }
 
@@ -54,12 +53,12 @@ impl Scope {
         self.met.load(Relaxed) & 1 << met as u16 != 0
     }
 
-    /// The same, with this mistake made.
+    /// Returns the same scope with this mistake planted.
     pub(super) fn with(self, fault: Fault) -> Scope {
         Scope { fault: Some(fault), ..self }
     }
 
-    /// Nothing but time and two servers.
+    /// Returns a scope with nothing but time and two servers.
     pub(super) fn calm() -> Scope {
         Scope {
             servers: 2,
@@ -79,21 +78,21 @@ impl Scope {
     }
 }
 
-/// Everything.
+/// State of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
     pub(super) now_ms: u8,
     store: Option<Seen>,
-    /// What it had before its last write, and before the one before.
+    /// The record before the last write, and before the one before it.
     older: [Option<Seen>; 2],
     pub(super) servers: Vec<Server>,
-    /// Ticks that were given.
+    /// Ticks that were given, a bit for each.
     given: u128,
     pub(super) left: Left,
     pub(super) wrong: Option<Wrong>,
 }
 
-/// How much more may go wrong.
+/// Number of faults that may still happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Left {
     losses: u8,
@@ -103,14 +102,14 @@ pub(super) struct Left {
     rollbacks: u8,
 }
 
-/// Where a mint starts that has taken a claim, as `Mint::new` and `Mint::claim_retaken` do.
+/// Returns the start of a mint that has taken a claim, as in `Mint::new` and `Mint::claim_retaken`.
 fn first_tick(found: SavePoint, reference: u64, slack_ms: u64) -> u64 {
     let watermark = if planted(Fault::StartForgetsWatermark) { 0 } else { found.watermark.0 };
     let ahead_ms = if planted(Fault::StartsAtClock) { 0 } else { BORROW_MS.max(found.max_borrow_ms) + slack_ms };
     watermark.max(reference + ahead_ms)
 }
 
-/// What must never happen.
+/// Violations that must never occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wrong {
     /// A tick was given twice.
@@ -119,11 +118,11 @@ pub(super) enum Wrong {
     Late,
     /// Two servers may give the same ticks.
     Overlap,
-    /// A server was told that it has a claim that the store never had under its name.
+    /// A server believes that it has a claim which the store never had under its name.
     Imagined,
 }
 
-/// What a search must have met.
+/// Events that a search must have met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     Silent,
@@ -153,7 +152,7 @@ impl Met {
     ];
 }
 
-/// One server: its folder outlives its processes.
+/// A server: its folder outlives its processes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server {
     lives: u8,
@@ -168,21 +167,21 @@ struct Process {
     machine: Claimant,
     mint: Mint,
     call: Call,
-    /// It asks once a millisecond, but for what must be done at once.
+    /// Whether it has asked in this millisecond. It asks once, except when it must act at once.
     asked: bool,
     stops: bool,
-    /// The machine wants to be asked again at once.
+    /// Whether the machine must be asked again at once.
     is_ready: bool,
     /// Whether the store has had a record of this process.
     landed: bool,
 }
 
-/// What matters of a mint.
+/// The part of a mint that the model needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Mint {
     term: u64,
     position: u64,
-    /// The watermark that is saved; 0: none of this term.
+    /// The saved watermark; 0: none of this term.
     gate: u64,
     hold: Option<Hold>,
 }
@@ -198,22 +197,22 @@ enum Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Action {
     Pass,
-    /// A server asks its machine, and sends what that wishes.
+    /// A server calls its machine, and sends the result.
     Ask(u8),
     /// A server stops: the last act.
     Stop(u8),
-    /// The request reaches the store, which does it.
+    /// The request reaches the store, which executes it.
     Reach(u8),
     /// The answer reaches the server.
     Answer(u8),
     /// The request or its answer is lost; the request may arrive later still.
     Lose(u8),
-    /// A request that was given up arrives.
+    /// A cancelled request arrives.
     Land(u8),
     Give(u8),
     Crash(u8),
     Start(u8),
-    /// An operator releases the claim, whoever has it.
+    /// An operator releases the claim, whichever server has it.
     TakeAway,
     /// The store loses its last two writes.
     RollBack,
@@ -293,7 +292,7 @@ impl World {
         u8::try_from(self.servers.len()).unwrap()
     }
 
-    /// R of a server: its wall clock.
+    /// Returns R of a server, which is its wall clock.
     fn reference(&self, scope: &Scope, number: u8) -> u64 {
         u64::try_from(self.clocks(scope, number).wall_ms).unwrap()
     }
@@ -349,14 +348,14 @@ impl World {
         }
     }
 
-    /// The ticks that a server may give now.
+    /// Returns the ticks that a server may give now.
     fn may_give(&self, scope: &Scope, number: u8) -> Option<(u64, u64)> {
         let process = self.servers[usize::from(number)].process.as_ref()?;
         let mint = &process.mint;
         let is_held = mint.hold.is_some_and(|hold| !hold.is_over(self.clocks(scope, number)));
         let reference = self.reference(scope, number);
         let first = mint.position.max(reference);
-        // One more than R + B: a step of time is much here, and a start costs a mint no wait.
+        // One more than R + B: a step of time is large here, and a start costs a mint no wait.
         let end = mint.gate.min(reference + BORROW_MS + 1);
         (is_held && !process.stops && first < end).then_some((first, end))
     }
@@ -412,7 +411,7 @@ impl World {
         let ask = if process.stops {
             Ask::Release { point: point(mint.position), term: mint.term }
         } else {
-            // As the mint's policy has it: a lead, but hardly past R + B, or it would grow with each start.
+            // As in the mint's policy: a lead, but hardly past R + B, or it would grow with each start.
             let wanted = (mint.position.max(reference) + LEAD_MS).min(reference + BORROW_MS + 1);
             Ask::Save { point: point(wanted.max(mint.position + 1)), term: mint.term }
         };
@@ -433,7 +432,7 @@ impl World {
             let (now, reference) = (self.clocks(scope, number), self.reference(scope, number));
             let Some(process) = &mut self.servers[usize::from(number)].process else { continue };
             process.asked = false;
-            // States that come to the same are made the same.
+            // Equivalent states are made equal.
             let mint = &mut process.mint;
             mint.position = mint.position.max(reference);
             mint.hold = mint.hold.filter(|hold| !hold.is_over(now));
@@ -443,7 +442,7 @@ impl World {
         }
     }
 
-    /// A standby reads, in no time: what it shows may be old before it is used all the same.
+    /// A standby reads in no time: the result may be old before it is used anyway.
     fn look(&mut self, scope: &Scope, number: u8) {
         let at = self.clocks(scope, number);
         let Some(process) = &mut self.servers[usize::from(number)].process else { return };
@@ -474,7 +473,7 @@ impl World {
         self.process(number).call = call;
     }
 
-    /// What the store does with a write.
+    /// Executes a write in the store.
     fn write(&mut self, scope: &Scope, number: u8, write: Write) -> Wrote {
         if self.store.map(|seen| seen.stamp) != write.expect {
             return Wrote::Conflict(self.store.map(|seen| self.as_seen_by(number, seen)));
@@ -530,7 +529,7 @@ impl World {
         self.happens(scope, number, event);
     }
 
-    /// What the server makes of an event.
+    /// Applies an event to the server.
     fn happens(&mut self, scope: &Scope, number: u8, event: Event) {
         let reference = self.reference(scope, number);
         let process = self.process(number);
@@ -612,13 +611,13 @@ impl World {
         }
         self.given |= ticks;
         if scope.takes == 0 {
-            // Nothing below may be given any more: states that differ below come to the same.
+            // No lower tick may be given any more: states that differ only below are equivalent.
             self.given |= (1 << first) - 1;
         }
         self.process(number).mint.position = end;
     }
 
-    /// No two mints have a tick in common that both may give, now or once their holds are renewed.
+    /// Checks that no two mints have a tick in common that both may give, now or after a renewal of their holds.
     fn check_overlap(&mut self) {
         let range = |server: &Server| {
             let process = server.process.as_ref()?;
@@ -633,7 +632,8 @@ impl World {
         }
     }
 
-    /// Whether some server gives IDs within three time-outs, if from here on nothing goes wrong and all act in turn.
+    /// Returns true if some server gives IDs within three time-outs, provided that from here on nothing fails and all
+    /// act in turn.
     pub(super) fn comes_to_give(&self, scope: &Scope) -> bool {
         let scope = &Scope { beats: u64::MAX, ..*scope };
         let mut world = self.clone();
@@ -652,14 +652,14 @@ impl World {
         false
     }
 
-    /// One state of some, the same ones in each run.
+    /// Returns true for one state in `some`, the same ones in each run.
     pub(super) fn is_one_of(&self, some: u64) -> bool {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish().is_multiple_of(some)
     }
 
-    /// A step of `seed`'s walk; `None`: nothing is left to do.
+    /// Returns a step of `seed`'s walk; `None`: no action is left.
     pub(super) fn walk(&self, scope: &Scope, seed: u64) -> Option<World> {
         let mut actions = vec![];
         self.actions(scope, &mut actions);

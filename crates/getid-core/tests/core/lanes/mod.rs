@@ -1,4 +1,4 @@
-//! Draws by a lane are those that the mint would have given, and none where something is special.
+//! Draws on a lane equal those of the mint, and none succeeds outside of the normal case.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ mod model;
 const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000;
 
-/// Those that lie in how the server's threads share a lane: `interleavings` finds them, with the server's own source.
+/// Faults in how the server's threads share a lane: `interleavings` finds them, with the server's own source.
 const OF_SHARING: [Fault; 4] =
     [Fault::ClosedLaneIsUsed, Fault::HolderLeavesTheLaneOpen, Fault::LanePassesTheQueue, Fault::LaneIsNotCounted];
 
@@ -33,7 +33,7 @@ impl Beside {
         beside
     }
 
-    /// What the holder of the lock does: see [`Mint::follow_lane`](getid_core::Mint::follow_lane).
+    /// Does the work of the lock's holder: see [`Mint::follow_lane`](getid_core::Mint::follow_lane).
     fn locked<T>(&mut self, work: impl FnOnce(&mut Scene) -> T) -> T {
         if let Some((position, _)) = self.open.take() {
             self.scene.mint.follow_lane(position, self.scene.boot_ns, self.given, self.ahead);
@@ -59,10 +59,10 @@ fn pass(ms: u64) -> impl FnOnce(&mut Scene) {
     }
 }
 
-/// A server that has long been running, and was sampled a moment ago.
+/// Returns a server that has long been running, and was just sampled.
 fn at_ease() -> Beside {
     let mut scene = Scene::start(None, Limits::default());
-    // Past where its life began.
+    // Past the start of its life.
     scene.pass(5000).one().expect("served");
     scene.pass(101);
     Beside::of(scene)
@@ -73,7 +73,7 @@ fn no_lane_before_the_first_id() {
     assert_eq!(beside.open, None, "no save has succeeded");
     beside.locked(pass(10));
     assert_eq!(beside.open, None, "no ID was given");
-    // A clock that was wrong may still be put right.
+    // A wrong clock may still be corrected.
     beside.locked(|scene| {
         scene.wall -= 500;
         scene.keep();
@@ -91,7 +91,7 @@ fn no_lane_while_the_watermark_comes_down() {
     scene.keep();
     let mut beside = Beside::of(scene);
     beside.locked(|scene| {
-        scene.pass(100).one().expect("below what it comes down to");
+        scene.pass(100).one().expect("below the lowered watermark");
     });
     assert_eq!(beside.open, None, "the disk still holds what was stored by the wrong clock");
     beside.locked(pass(2000));
@@ -112,7 +112,7 @@ fn no_lane_while_the_clock_slews() {
 
 fn where_a_save_is_due_the_lock_hears_of_it() {
     let mut beside = at_ease();
-    // The hint holds until somebody asks whether to save.
+    // The hint holds until the keeper checks whether to save.
     beside.locked(|scene| {
         let wall_unix_ms = scene.wall + Tick(0).unix_ms(Epoch::DEFAULT);
         scene.mint.sample(Reading { wall_unix_ms, boot_ns: scene.boot_ns });
@@ -122,7 +122,7 @@ fn where_a_save_is_due_the_lock_hears_of_it() {
     let drawn = beside.locked(|scene| scene.mint.draw(scene.boot_ns, 300, false)).expect("below the watermark");
     assert!(drawn.first.tick(9).0 + 500 < watermark, "{drawn:?}: long before {watermark} is reached");
     assert!(beside.scene.mint.is_save_due());
-    assert!(beside.draw(300).is_some(), "draws go on meanwhile");
+    assert!(beside.draw(300).is_some(), "draws continue meanwhile");
 }
 
 fn no_lane_past_the_hold() {
@@ -132,11 +132,11 @@ fn no_lane_past_the_hold() {
     beside.scene.boot_ns += 500 * MS - 1;
     assert!(beside.draw(1).is_some());
     beside.scene.boot_ns += 1;
-    assert_eq!(beside.draw(1), None, "the process was stopped, and nobody has looked at the clocks since");
+    assert_eq!(beside.draw(1), None, "the process was stopped, and the clocks were not read since");
     assert!(beside.locked(|scene| scene.mint.draw(scene.boot_ns, 1, false)).is_err());
 }
 
-/// The exchange of a draw that goes by what is over must fail.
+/// The exchange of a draw on an outdated lane must fail.
 fn what_is_lower_moves_on() {
     let lower = Limits { max_borrow_ms: 1000, lead_ms: 1000, ..Limits::default() };
     let mut beside = at_ease();
@@ -193,7 +193,8 @@ fn every_fault_of_lanes_is_found_by_its_scene() {
     }
 }
 
-/// Who stops the process for longer than a lane lasts, or sets its clock back, goes by the lock, which sees that.
+/// If the process is stopped for longer than a lane lasts, or its clock is set back, draws take the lock, which detects
+/// that.
 #[test]
 fn a_lane_is_good_for_the_time_it_was_made_for() {
     let (position, lane) = at_ease().open.expect("a lane");
@@ -218,7 +219,7 @@ fn a_closed_mint_has_no_lane() {
 }
 
 #[test]
-fn what_the_lane_gave_is_told() {
+fn ids_from_the_lane_are_counted() {
     let mut beside = at_ease();
     let before = beside.scene.mint.status(beside.scene.boot_ns);
     let ids: u32 = (1..=100).filter_map(|n| beside.draw(n)).map(|drawn| drawn.len).sum();
@@ -253,12 +254,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Slots, and the place in the random cycle.
+/// Returns slots, and the place in the random cycle.
 fn taken(drawn: Reservation) -> (u64, u32, u64) {
     (drawn.first.0, drawn.len, drawn.count % 1024)
 }
 
-/// A draw by the lane, and the same by a mint that had none.
+/// Draws on the lane, and from a copy of the mint without one; both must agree. Returns whether the lane allowed it.
 fn draws_the_same(beside: &mut Beside, n: u32) -> Result<bool, TestCaseError> {
     let mut alone = Scene { mint: beside.scene.mint.clone(), events: vec![], ..beside.scene };
     if let Some((position, _)) = beside.open {
@@ -275,8 +276,8 @@ fn draws_the_same(beside: &mut Beside, n: u32) -> Result<bool, TestCaseError> {
 }
 
 proptest! {
-    /// Whatever happens between them: a draw by the lane takes what the mint would have given, and leaves what it would
-    /// have left.
+    /// Whatever happens between draws: a draw on the lane takes what the mint would have given, and leaves the same
+    /// state.
     #[test]
     fn a_draw_by_the_lane_is_the_mints(steps in prop::collection::vec(step(), 1..120)) {
         let mut beside = at_ease();
@@ -308,7 +309,7 @@ proptest! {
                 Step::Lock => beside.locked(|_| ()),
             }
         }
-        // Most seeds draw by it.
+        // With most seeds some draws use the lane.
         prop_assume!(by_lane > 0);
     }
 }

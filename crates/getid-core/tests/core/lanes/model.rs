@@ -1,12 +1,13 @@
-//! Every order of the steps of draws by a lane, and of what is done under the lock meanwhile.
+//! Every order of the steps of draws on a lane, and of the work under the lock meanwhile.
 //!
-//! A draw is what it is on a machine: the clock is read, the position loaded, then the lane, in two parts, then the
-//! position exchanged. Between any two of them a thread may stand still while others draw, the keeper saves, the clock
-//! ticks or is set back, limits change, the claim goes to another server and comes back, or the last act is done. What
-//! the holder of the lock does is one step: whoever meets a closed lane waits for the lock.
+//! A draw has the steps of a real one: the clock is read, the position loaded, then the lane, in two parts, then the
+//! position exchanged. Between any two of them a thread may stand still. Meanwhile others draw, the keeper saves, the
+//! clock ticks or is set back, limits change, the claim goes to another server and returns, or the last act is done.
+//! The work of the lock's holder is one step: a thread that finds a closed lane waits for the lock.
 //!
-//! In every state: no slot comes twice or late, the random cycle goes on by one for each ID, and each slot given lies
-//! below R + B and below what the disk may hold. The states are kept, so each is looked at once, however it is come by.
+//! In every state: no slot is given twice or late, the random cycle advances by one for each ID, and each slot given is
+//! below R + B and below every watermark the disk may hold. States are stored, so each is examined once, whatever leads
+//! to it.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -22,7 +23,7 @@ const WALL_UNIX_MS: i64 = 1_767_225_600_000;
 const SHARD_BITS: u32 = 1;
 const RANDOM_BITS: u32 = 2;
 
-/// How far a draw has come.
+/// Progress of a draw.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Idle,
@@ -35,18 +36,18 @@ enum Step {
 
 #[derive(Clone, Debug)]
 struct Thread {
-    /// IDs that its draws ask for, still to come.
+    /// Numbers of IDs of its draws, still to come.
     draws: Vec<u32>,
     step: Step,
 }
 
-/// What happens once, whenever.
+/// An event that happens once, at any time.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     LowerLimits,
     RaiseLimits,
     SetBack,
-    /// The claim goes to another server and comes back.
+    /// The claim goes to another server and returns.
     ClaimRetaken,
     Close,
 }
@@ -63,11 +64,11 @@ struct World {
     threads: [Thread; 2],
     now_ns: u64,
     wall_ms: i64,
-    /// What the disk may hold: the old and, while a save is in flight or has failed, the new.
+    /// Points that the disk may hold: the old one and, while a save is in flight or has failed, the new one.
     disk: Vec<SavePoint>,
     saving: Option<SavePoint>,
     landed: bool,
-    /// Slots given so far, in order.
+    /// End of the slots given so far.
     end: u64,
     given: u64,
     saves: u32,
@@ -76,15 +77,15 @@ struct World {
     is_closed: bool,
 }
 
-/// Counts what happens, so that a model in which nothing does cannot pass for a proof.
+/// Counts of events, so that a model without events cannot pass for a proof.
 #[derive(Default, Debug)]
 struct Seen {
     states: HashSet<u64>,
     by_lane: u64,
     by_lock: u64,
-    /// Exchanges that failed.
+    /// Number of exchanges that failed.
     too_late: u64,
-    /// Exchanges by a lane that is not the one of now.
+    /// Number of exchanges on a lane that was replaced meanwhile.
     by_an_old_lane: u64,
     refused: u64,
 }
@@ -94,7 +95,7 @@ fn limits(max_borrow_ms: u64) -> Limits {
 }
 
 impl World {
-    /// A server that has given an ID, and has room for some.
+    /// Returns a server that has given an ID, and has room for some.
     fn new(plan: &Plan) -> World {
         let random = RANDOM_BITS;
         let layout = Layout::new(Epoch::DEFAULT, 21 - SHARD_BITS - random, SHARD_BITS, random).expect("21");
@@ -143,7 +144,7 @@ impl World {
         world
     }
 
-    /// Every step that some thread could take next; each makes a world of its own.
+    /// Explores every step that some thread could take next; each creates a new world.
     fn explore(&self, seen: &mut Seen) {
         let mut hasher = Written(DefaultHasher::new());
         write!(hasher, "{self:?}").expect("it takes everything");
@@ -198,7 +199,7 @@ impl World {
         }
     }
 
-    /// What the holder of the lock does.
+    /// Does the work of the lock's holder.
     fn locked<T>(&mut self, work: impl FnOnce(&mut Mint, u64) -> T) -> T {
         if !self.position.is_closed() {
             self.mint.follow_lane(self.position, self.now_ns, self.given_by_lanes, self.ahead);
@@ -232,7 +233,7 @@ impl World {
                 self.sample();
             }
             Change::ClaimRetaken => {
-                // Another server has begun where the record said, and gave all below its own.
+                // Another server has begun at the record, and gave all IDs below its own watermark.
                 let highest = self.disk.iter().map(|point| point.watermark).max().expect("a record");
                 let found = SavePoint { watermark: highest.plus_ms(1), ..self.disk[0] };
                 (self.disk, self.saving) = (vec![found], None);
@@ -301,7 +302,7 @@ impl World {
         assert!(!self.is_closed, "{first:?} was given after the last act");
         assert!(first.0 >= self.end, "{first:?} was given before: they overlap, or their order is wrong");
         let period = 1 << RANDOM_BITS;
-        assert_eq!(count % period, self.given % period, "the random cycle goes on by one for each ID");
+        assert_eq!(count % period, self.given % period, "the random cycle advances by one for each ID");
         self.end = first.0 + u64::from(len);
         self.given += u64::from(len);
         let status = self.mint.status(self.now_ns);
@@ -327,10 +328,10 @@ impl Write for Written {
     }
 }
 
-/// What is to happen, in any order.
+/// Events to happen, in any order.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// IDs that each thread's draws ask for, one after the other.
+    /// Numbers of IDs of each thread's draws, one after the other.
     draws: [&'static [u32]; 2],
     saves: u32,
     ticks: u32,

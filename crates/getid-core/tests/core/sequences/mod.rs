@@ -1,7 +1,7 @@
 //! Sequences in a simulated world: a database, servers around [`getid_core::Sequence`], clients, an operator, faults.
 //!
-//! A world is made of a seed. Its servers are killed and stopped, its databases are slow, dead, lose replies and what
-//! they had committed; statements are done after everybody has given up on them. An oracle sees every reply.
+//! A world is made from a seed. Its servers are killed and stopped. Its databases are slow, dead, lose replies and
+//! committed writes; statements are done after all callers have given up. An oracle sees every reply.
 
 mod oracle;
 mod properties;
@@ -17,40 +17,40 @@ use getid_core::checks::{Fault, plant};
 use self::world::{Told, World};
 use crate::sequence;
 
-/// What the model around the core does wrong on purpose: each is a hole that a rule closes.
+/// Mistakes that the model around the core makes on purpose: each is a hole that a rule closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// A reservation makes the row where there is none.
+    /// A reservation creates a missing row.
     Upsert,
-    /// Values are given back whatever the row's version is.
+    /// Values are given back at any version of the row.
     GivesBackAnyway,
-    /// They are given back twice, if the row's end looks as it did.
+    /// Values are given back twice, if the row's end looks unchanged.
     GivesBackTwice,
-    /// A sequence that is dropped leaves no tombstone.
+    /// A dropped sequence leaves no tombstone.
     DropDeletes,
     /// A row that went back is marked, and not raised.
     MarkWithoutARaise,
-    /// A range whose reply was lost is worked out, and used.
+    /// A range whose reply was lost is computed, and used.
     UsesRangeOfLostReply,
-    /// What others have changed is asked for, and ignored.
+    /// Changes by other servers are polled, and ignored.
     PollsAreIgnored,
-    /// A server goes on though it could not ask.
+    /// A server continues though its poll failed.
     GivesUnconfirmed,
-    /// What this server had is not compared with the row.
+    /// The values that this server had are not compared with the row.
     NotesAreIgnored,
-    /// Values are given back, and the note still says that this server had them.
+    /// Values are given back, and the note still has them as this server's.
     NotesAreNotLowered,
-    /// Values are given back, and the note says that this server had all that lies below them.
+    /// Values are given back, and the note has all lower ones as this server's.
     NotesAreLoweredTooLittle,
-    /// At the max, a server notes values that others have.
+    /// At the max, a server notes values of other servers.
     NotesWhatOthersHave,
     /// A raise is not noted.
     RaiseIsNotNoted,
-    /// Of several rows, those that are higher than a raise stay as they are.
+    /// Of several rows, those higher than a raise stay as they are.
     RaiseForgetsHigherRows,
-    /// Of several rows, each is altered for itself.
+    /// Of several rows, each is altered separately.
     AltersWithoutHolding,
-    /// Of several stores, a life begins below what an earlier one had of another store.
+    /// With several stores, a life begins below values that an earlier one had from another store.
     FloorForgetsEarlierLives,
     /// The rows of several stores have the same values.
     SameOffsets,
@@ -78,7 +78,7 @@ impl Wrong {
     ];
 }
 
-/// Worlds of a run. `GETID_SEQUENCE_WORLDS=FIRST..END` plays others.
+/// Number of worlds in a run. `GETID_SEQUENCE_WORLDS=FIRST..END` plays others.
 const WORLDS: u64 = 1000;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -87,7 +87,7 @@ fn seeds() -> std::ops::Range<u64> {
     first.parse().expect("a number")..end.parse().expect("a number")
 }
 
-/// Plays a world; a failure says how to play it again.
+/// Plays a world; a failure prints how to replay it.
 fn play(seed: u64) -> Told {
     catch_unwind(|| World::new(seed, None).play()).unwrap_or_else(|_| {
         let next = seed + 1;
@@ -119,7 +119,7 @@ fn every_wrong_of_the_model_is_found() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// The scene that is for a fault; `None`: the worlds find it.
+/// Returns the scene that finds a fault; `None`: the worlds find it.
 fn scene(fault: Fault) -> Option<fn()> {
     Some(match fault {
         Fault::UnknownTailIsGivenBack | Fault::GivesBackInFlight | Fault::GivesBackAgain | Fault::GivesBackAndKeeps => {
@@ -131,17 +131,17 @@ fn scene(fault: Fault) -> Option<fn()> {
         Fault::FailingStoreIsWaitedFor | Fault::NoBackOff | Fault::RetriesByDemand => {
             sequence::after_a_failure_it_pauses_and_asks_for_no_more_than_what_waits
         }
-        Fault::FloorIsForgotten => sequence::with_cache_0_a_fetch_is_for_those_who_had_come_before_it,
-        Fault::LargeOneIsServedWhole => sequence::who_waits_is_served_in_rounds_and_nobody_passes,
+        Fault::FloorIsForgotten => sequence::with_cache_0_a_fetch_is_for_draws_that_came_before_it,
+        Fault::LargeOneIsServedWhole => sequence::waiting_draws_are_served_in_rounds_and_none_passes,
         Fault::MaxRefusesEverybody => sequence::at_the_max_those_are_served_for_whom_there_is_enough,
-        Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_who_asks,
-        Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_whatever_the_generation_says,
+        Fault::PolicyErrorWaits => sequence::with_policy_error_a_large_range_is_there_for_the_next_draw,
+        Fault::RaiseIsForgotten => sequence::a_raise_is_in_force_with_any_generation,
         Fault::OneServerHoldsTheRest => sequence::near_the_max_a_server_reserves_an_eighth_of_the_rest,
         Fault::SegmentsDoNotGrow => sequence::from_idle_to_200000_a_second_takes_few_fetches,
-        Fault::NothingIsFetchedAhead => rules::a_load_that_grows_tenfold_a_second_makes_nobody_wait,
+        Fault::NothingIsFetchedAhead => rules::a_load_that_grows_tenfold_a_second_makes_no_draw_wait,
         Fault::SkipGoesBack => sequence::a_set_below_what_others_had_is_refused,
         Fault::SkipsWhatOthersHave => sequence::a_set_is_the_stores_while_others_may_have_a_part_in_the_rows_end,
-        Fault::UninvitedAnswerIsUsed => sequence::an_answer_that_nobody_waits_for_is_not_used,
+        Fault::UninvitedAnswerIsUsed => sequence::an_answer_without_a_fetch_is_not_used,
         Fault::VerdictIsNotBelieved => sequence::at_its_max_it_refuses_and_gives_what_is_left,
         Fault::VerdictKeepsValues => sequence::what_is_held_of_a_row_that_is_gone_is_not_given,
         _ => return None,
@@ -168,7 +168,7 @@ fn every_fault_of_sequences_is_found() {
 
 fn is_found(what: &str, wrong: Option<Wrong>) -> bool {
     let worlds = (0..100 * WORLDS).filter(|&seed| World::new(seed, wrong).suits());
-    // Some are rare: they need several things at once.
+    // Some are rare: they need several events at once.
     let mut played = worlds.take(usize::try_from(5 * WORLDS).expect("few"));
     let found = played.find(|&seed| catch_unwind(AssertUnwindSafe(|| World::new(seed, wrong).play())).is_err());
     println!("{what}: found by {found:?}");

@@ -1,4 +1,4 @@
-//! What has been given, by whom and when it was asked for; and so, what may not be.
+//! Record of all values given, by which server and for which request; and so, of the values that may not be given.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use getid_core::{Ask, Run};
 #[derive(Clone, Debug)]
 pub(super) struct Request {
     pub(super) server: usize,
-    /// In the order of all requests.
+    /// Number in the order of all requests.
     pub(super) arrival: u64,
     pub(super) at_ms: u64,
     pub(super) asks: Vec<Ask>,
-    /// Above all that this server had told when it came.
+    /// Lower bound: above all values that this server had replied when the request came.
     floor: i64,
-    /// Above all that any server had told.
+    /// Lower bound: above all values that any server had replied.
     floor_of_all: i64,
 }
 
-/// Values up to `last` count as given, for whoever asks from a time on.
+/// A raise: values up to `last` count as given, for all requests from a time on.
 #[derive(Clone, Copy, Debug)]
 struct Raise {
     last: i64,
     server: usize,
     here_ms: u64,
     everywhere_ms: u64,
-    /// Which request came first after it.
+    /// Arrival of the first request after it.
     arrival: u64,
 }
 
@@ -33,13 +33,13 @@ struct Raise {
 pub(super) struct Oracle {
     /// By increment and remainder: first values, and the last ones of their ranges.
     given: BTreeMap<(i64, i64), BTreeMap<i64, i64>>,
-    /// The largest value that each server has told.
+    /// Largest value that each server has replied.
     told: Vec<i64>,
     raises: Vec<Raise>,
     /// Requests for one value: their arrivals and values, of each server.
     singles: Vec<Vec<(u64, i64)>>,
     arrivals: u64,
-    /// With `cache 0`, values ascend over all servers.
+    /// Whether values ascend over all servers (`cache 0`).
     pub(super) is_strict: bool,
     pub(super) values: u64,
     pub(super) served: u64,
@@ -50,7 +50,7 @@ impl Oracle {
         Oracle { told: vec![-1; servers], singles: vec![vec![]; servers], is_strict, ..Oracle::default() }
     }
 
-    /// The largest value that anybody has told.
+    /// Returns the largest value that any server has replied.
     pub(super) fn told(&self) -> i64 {
         self.told.iter().copied().max().unwrap_or(-1)
     }
@@ -61,13 +61,13 @@ impl Oracle {
         Request { server, arrival: self.arrivals, at_ms, asks, floor: self.told[server], floor_of_all }
     }
 
-    /// A raise was answered.
+    /// Records that a raise was answered.
     pub(super) fn raised(&mut self, server: usize, last: i64, now_ms: u64, confirm_ms: u64) {
         let arrival = self.arrivals + 1;
         self.raises.push(Raise { last, server, here_ms: now_ms, everywhere_ms: now_ms + confirm_ms, arrival });
     }
 
-    /// A request was served with all it had asked for.
+    /// Records that a request was served in full.
     pub(super) fn replied(&mut self, request: &Request, runs: &[Run]) {
         check_ranges(&request.asks, runs);
         let above = if self.is_strict { request.floor_of_all } else { request.floor };
@@ -92,12 +92,12 @@ impl Oracle {
         }
     }
 
-    /// No value twice.
+    /// Checks that no value repeats.
     fn note(&mut self, run: &Run, last: i64) {
         let increment = i64::from(run.increment);
         let lattice = (increment, run.first % increment);
         for (other, ranges) in &self.given {
-            // Other remainders of one increment lie between each other.
+            // Other remainders of one increment interleave.
             if other.0 == increment && *other != lattice {
                 continue;
             }
@@ -108,7 +108,7 @@ impl Oracle {
         self.given.entry(lattice).or_default().insert(run.first, last);
     }
 
-    /// Whoever comes later gets a larger one, wait they or not.
+    /// Checks that a later request gets a larger value, whether it waits or not.
     fn note_single(&mut self, request: &Request, value: i64) {
         let singles = &mut self.singles[request.server];
         let at = singles.partition_point(|(arrival, _)| *arrival < request.arrival);
@@ -119,7 +119,7 @@ impl Oracle {
     }
 }
 
-/// Each command has its own range, in the order of commands.
+/// Checks that each command has its own range, in the order of commands.
 fn check_ranges(asks: &[Ask], runs: &[Run]) {
     let mut runs = runs.iter().copied();
     let mut run: Option<Run> = None;
@@ -136,5 +136,5 @@ fn check_ranges(asks: &[Ask], runs: &[Run]) {
             }
         }
     }
-    assert!(run.is_none() && runs.next().is_none(), "more than was asked for");
+    assert!(run.is_none() && runs.next().is_none(), "more values than requested");
 }

@@ -1,4 +1,4 @@
-//! What holds for all segments, runs, options and keys.
+//! Properties of all segments, runs, options and keys.
 
 use getid_core::{Ask, INCREMENT_MAX, Key, RESERVED_MAX, Run, Segment, Sequence, Spec, VALUE_MAX, WaitPolicy};
 use proptest::prelude::*;

@@ -10,7 +10,7 @@ use super::store::{Row, Said, State, Statement, Store};
 
 const POLICY: SequencePolicy = SequencePolicy { ride_out_ms: 10_000, waits: WaitPolicy::Wait };
 
-/// A store and servers, where everything is said at once.
+/// A store and servers whose messages arrive at once.
 struct Small {
     store: Store,
     now_ms: u64,
@@ -29,7 +29,7 @@ impl Small {
         self.store.row.as_ref().expect("a row")
     }
 
-    /// What a fetch comes to.
+    /// Returns the outcome of a fetch.
     fn reserve(&mut self, fetch: Fetch) -> Fetched {
         match self.does(&Statement::Reserve { values: fetch.values, floor: 0 }) {
             Said::Reserved { segment, row, .. } => {
@@ -72,7 +72,7 @@ impl Small {
         result.expect("it is served or refused")
     }
 
-    /// The reply to a fetch is lost, done or not.
+    /// Loses the reply to a fetch, which was done or not.
     fn lose_reply(&mut self, server: &mut Sequence<u8>, is_done: bool) {
         server.join(vec![Ask { values: 1, times: 1 }], 1);
         let fetch = server.begin_fetch(self.now_ms, &POLICY).expect("a fetch");
@@ -84,7 +84,7 @@ impl Small {
     }
 }
 
-/// What a clean stop says.
+/// Returns the statement of a clean stop.
 fn give_back(server: &mut Sequence<u8>) -> Option<Statement> {
     server.give_back().map(|remainder| {
         let end = remainder.next + remainder.values.cast_signed();
@@ -107,8 +107,8 @@ fn a_row_that_is_gone_is_an_error_and_never_a_fresh_1() {
     assert!(small.store.row.is_none(), "only CREATE makes one");
 }
 
-/// A reserves 2 to 101, the reply is lost. B reserves, and it depends on who was first whether that is 2 or 102. Were A
-/// to use 2 to 101, both would give 2.
+/// A reserves 2 to 101, and the reply is lost. B reserves 2 or 102, depending on whose statement was first. If A used 2
+/// to 101, both would give 2.
 #[test]
 fn a_range_whose_reply_was_lost_is_never_given() {
     for is_done in [true, false] {
@@ -158,7 +158,7 @@ fn retries_do_not_burn_millions() {
     assert!(largest > 1_000_000 && burnt < u64::from(largest) + 100 * 20, "{burnt} values, the largest {largest}");
 }
 
-/// A holds 51 to 100 and stops. B has reserved 101 to 200 since. Were the row set back to 51, C would be given 101.
+/// A holds 51 to 100 and stops. B has reserved 101 to 200 since. If the row were set back to 51, C would get 101.
 #[test]
 fn a_give_back_after_another_has_reserved_takes_nothing() {
     let (mut small, mut a, mut b) = (Small::new(), server(), server());
@@ -171,15 +171,15 @@ fn a_give_back_after_another_has_reserved_takes_nothing() {
     assert!(small.incr(&mut server()).expect("a value") > of_b);
 }
 
-/// A gives back 51 to 100, and has no reply. B reserves the same 51 to 100, so the row is at 101 as it was. Were A to
-/// say it again, C would be given 51.
+/// A gives back 51 to 100, and gets no reply. B reserves the same 51 to 100, so the row is at 101 as before. If A
+/// repeated the statement, C would get 51.
 #[test]
 fn a_give_back_that_is_repeated_takes_nothing() {
     let (mut small, mut a) = (Small::new(), server());
     assert_eq!(small.incr_by(&mut a, 50), Ok(50));
     let end = small.row().next;
     let statement = give_back(&mut a).expect("a part");
-    assert!(give_back(&mut a).is_none(), "a sequence says it once");
+    assert!(give_back(&mut a).is_none(), "a sequence gives back once");
     small.does(&statement);
     assert_eq!(small.row().next, 51);
     let values = u32::try_from(end - 51).expect("few");
@@ -189,8 +189,8 @@ fn a_give_back_that_is_repeated_takes_nothing() {
     assert_eq!(small.row().next, end);
 }
 
-/// B gives back 301 to 400 and stops; A, which held up to 300, reserves them, and gives back from 261. That is what A
-/// may do. Had B noted that it had all below 301, it would take the row at 261 for one that went back.
+/// B gives back 301 to 400 and stops. A, which held up to 300, reserves them, and gives back from 261, as it may. If B
+/// had noted all below 301 as its own, the row at 261 would look as if it had gone back.
 #[test]
 fn what_is_noted_at_a_stop_is_what_was_given() {
     let (mut small, mut a, mut b) = (Small::new(), server(), server());
@@ -198,7 +198,7 @@ fn what_is_noted_at_a_stop_is_what_was_given() {
     let remainder = b.give_back().expect("a part");
     assert_eq!((remainder.next, remainder.had_next), (11, Some(11)));
     small.does(&Statement::GiveBack { version: remainder.version, next: 11, end: 0 });
-    // B comes back, and reserves behind A, but gives nothing.
+    // B returns, and reserves behind A, but gives nothing.
     assert_eq!(small.incr(&mut a), Ok(11));
     let mut b = server();
     b.join(vec![Ask { values: 1, times: 1 }], 0);
@@ -210,7 +210,8 @@ fn what_is_noted_at_a_stop_is_what_was_given() {
     assert!(remainder.next > 12 && remainder.had_next.is_none(), "{remainder:?}");
 }
 
-/// The row goes to 1000 by A's SET. B holds 102 to 201, and reads the new generation within a second: then 1001 comes.
+/// A's SET moves the row to 1000. B holds 102 to 201, and reads the new generation within a second: its next value is
+/// 1001.
 #[test]
 fn a_raise_throws_away_what_is_held() {
     let (mut small, mut a, mut b) = (Small::new(), server(), server());
@@ -237,7 +238,7 @@ fn an_answer_that_is_older_than_a_raise_is_thrown_away() {
     assert!(small.incr(&mut b).expect("a value") > 1000);
 }
 
-/// 'orders' was at 57, is dropped, and made again: it goes on at 58 or above.
+/// 'orders' was at 57, is dropped, and created again: it continues at 58 or above.
 #[test]
 fn one_that_was_dropped_goes_on_above_its_tombstone() {
     let (mut small, mut a) = (Small::new(), server());
@@ -250,8 +251,8 @@ fn one_that_was_dropped_goes_on_above_its_tombstone() {
     assert!(small.incr(&mut a).expect("a value") > 57);
 }
 
-/// A failover loses the reservation of 102 to 201. The row is at 102 once more, and another server would be given what
-/// this one gave. It says so, and the row goes past it.
+/// A failover loses the reservation of 102 to 201. The row is at 102 once more, and another server would get values
+/// that this one gave. This server reports it, and the row moves past them.
 #[test]
 fn a_store_that_went_back_is_refused_until_somebody_confirms() {
     let (mut small, mut a) = (Small::new(), server());
@@ -272,14 +273,15 @@ fn a_store_that_went_back_is_refused_until_somebody_confirms() {
     assert_eq!(a.fetched(0, answer), FetchTaken::Backwards { floor: had_next });
     a.fetched(0, Fetched::Refused(SequenceRefusal::WentBack));
     small.does(&Statement::WentBack { had_next });
-    assert_eq!(small.incr(&mut server()), Err(SequenceRefusal::WentBack), "nor is anybody else given any");
+    assert_eq!(small.incr(&mut server()), Err(SequenceRefusal::WentBack), "nor does another server get any");
     let Said::Row(row) = small.does(&Statement::Confirm) else { panic!("it is confirmed") };
     a.set_generation(0, row.generation);
     small.now_ms += 1001;
     assert!(small.incr(&mut a).expect("a value") >= had_next);
 }
 
-/// One store has 1, 3, 5, ..., the other 2, 4, 6, ... The first is down after 199, and the second is at 2: 200 comes.
+/// One store has 1, 3, 5, ..., the other 2, 4, 6, ... The first is down after 199, and the second is at 2: its next
+/// value is 200.
 #[test]
 fn of_several_stores_one_may_be_down_and_values_ascend() {
     let spec = |offset| Spec { increment: 2, offset, ..Spec::default() };
@@ -307,9 +309,9 @@ fn of_several_stores_one_may_be_down_and_values_ascend() {
     }
 }
 
-/// With a store 5 to 50 ms away: from 10 a second to 100,000, and on at that.
+/// With a store 5 to 50 ms away: the load grows from 10 a second to 100,000, and stays there.
 #[test]
-pub(super) fn a_load_that_grows_tenfold_a_second_makes_nobody_wait() {
+pub(super) fn a_load_that_grows_tenfold_a_second_makes_no_draw_wait() {
     for took_ms in [5, 20, 50] {
         let mut small = Small::new();
         let mut a = server();
@@ -342,8 +344,8 @@ pub(super) fn a_load_that_grows_tenfold_a_second_makes_nobody_wait() {
 
 /// Invoices count from 1 each day. C's clock is five minutes late: it begins at 20261122 while A is at 20261123.
 ///
-/// Whether a number of one day is given twice, with a row for each day, or with one that is set back to 1 by whoever
-/// sees a new day first.
+/// Returns true if a number of one day is given twice, with a row for each day, or with one row that the first server
+/// of a new day sets back to 1.
 fn is_given_twice(has_periods: bool) -> bool {
     let mut rows: BTreeMap<Key, Small> = BTreeMap::new();
     let mut servers: [BTreeMap<&str, Sequence<u8>>; 3] = Default::default();

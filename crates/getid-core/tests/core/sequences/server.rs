@@ -1,5 +1,5 @@
-//! A model of the shell around [`Sequence`]: deadlines, notes, polls, and what a clean stop gives back. What the real
-//! one does on threads, this does one event after the other.
+//! Model of the shell around [`Sequence`]: deadlines, notes, polls, and what a clean stop gives back. The real shell
+//! has threads; the model has one event after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use super::oracle::Request;
 use super::store::{Row, Said, State, Statement};
 use super::world::{CONFIRM_MS, Event, World};
 
-/// How long a statement may take, and how long a client waits.
+/// Longest duration of a statement, and longest wait of a client, ms.
 pub(super) const DEADLINE_MS: u64 = 2000;
 pub(super) const WAIT_MS: u64 = 1000;
 
@@ -18,23 +18,23 @@ pub(super) const WAIT_MS: u64 = 1000;
 pub(super) struct Server {
     pub(super) is_up: bool,
     pub(super) is_stopping: bool,
-    /// It has no way to the stores.
+    /// Whether it has no connection to the stores.
     pub(super) is_cut: bool,
-    /// One more with each life: what belongs to an earlier one is dropped.
+    /// Number of the life: answers to an earlier life are dropped.
     pub(super) life: u32,
     pub(super) sequence: Option<Sequence<u64>>,
-    /// The statement of the fetch in flight.
+    /// Statement of the fetch in flight.
     flight: Option<(u64, Fetch)>,
     waiting: BTreeMap<u64, Waiting>,
-    /// When the last poll was sent that was answered, of each store.
+    /// When the last answered poll was sent, of each store.
     confirmed: Vec<Option<u64>>,
-    /// What it had of each store's row: this survives.
+    /// Notes about each store's row, which outlive the process.
     notes: Vec<Option<i64>>,
-    /// What the note was before the sequence came into memory.
+    /// The note before the sequence was loaded.
     kept: Option<i64>,
     pub(super) job: Option<Job>,
-    /// Values of fetches, in any life, whose outcome nobody knows: they may be done yet. And those that were thrown
-    /// away.
+    /// Number of values of fetches, in any life, whose outcome is unknown, so that they may still be done; and of
+    /// discarded values.
     unknown: u64,
     /// The last store that did not answer.
     avoided: usize,
@@ -47,22 +47,22 @@ struct Waiting {
     runs: Vec<Run>,
 }
 
-/// What an operator has told a server: statements, one after the other.
+/// Statements for an operator's command, one after the other.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) steps: VecDeque<(usize, Statement)>,
     pub(super) raises_to: Option<i64>,
-    /// With several stores, rows that are held are altered in a second step, from the highest of them on.
+    /// With several stores, held rows are altered in a second step, from the highest of them on.
     pub(super) then_alter: Vec<(usize, getid_core::Spec)>,
     pub(super) highest: i64,
 }
 
-/// What a statement is for.
+/// Purpose of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Fetch,
     Poll,
-    /// With how many fetches had been begun by then.
+    /// With the number of fetches begun before it.
     GiveBack {
         fetches: u64,
     },
@@ -70,7 +70,7 @@ pub(super) enum Purpose {
     Mark,
 }
 
-/// A statement that somebody waits for.
+/// A statement with a waiting caller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) server: usize,
@@ -91,7 +91,7 @@ impl World {
         self.later(0, Event::Poll { server: index, life });
     }
 
-    /// It is gone at once, and what it held with it.
+    /// Kills a process, which loses its held values.
     pub(super) fn kill(&mut self, index: usize) {
         self.check_gap(index);
         let server = &mut self.servers[index];
@@ -103,7 +103,7 @@ impl World {
         server.job = None;
     }
 
-    /// A kill skips no more than was told.
+    /// Checks that a kill skips no more values than the status showed.
     fn check_gap(&mut self, index: usize) {
         let is_calm = !self.oracle.is_strict
             && self.servers.len() == 1
@@ -117,10 +117,10 @@ impl World {
         let status = sequence.status(now_ms);
         let gap = (row.next - last).unsigned_abs() / u64::from(row.spec.increment) - 1;
         let told = status.left + u64::from(status.asked) + server.unknown;
-        assert!(gap <= told, "{gap} values are skipped, and {told} were told: {status:?}, {row:?}");
+        assert!(gap <= told, "{gap} values are skipped, and {told} were shown: {status:?}, {row:?}");
     }
 
-    /// Refuses all who wait, and gives back once nothing is under way.
+    /// Refuses all waiting requests, and gives values back once no statement is under way.
     pub(super) fn stop(&mut self, index: usize) {
         let server = &mut self.servers[index];
         server.is_stopping = true;
@@ -140,7 +140,7 @@ impl World {
         self.kill(index);
     }
 
-    /// A sequence leaves memory.
+    /// Unloads a sequence.
     pub(super) fn let_go(&mut self, index: usize, mut sequence: Sequence<u64>) {
         let status = sequence.status(self.now_ms);
         let given_back = sequence.give_back();
@@ -166,7 +166,7 @@ impl World {
         self.send(index, 0, statement, Purpose::GiveBack { fetches: self.fetches });
     }
 
-    /// Nobody has asked for long.
+    /// Unloads an idle sequence.
     pub(super) fn evict(&mut self, index: usize) {
         let server = &mut self.servers[index];
         if server.waiting.is_empty()
@@ -184,7 +184,7 @@ impl World {
             || at_ms.is_some_and(|at_ms| self.now_ms < at_ms + CONFIRM_MS)
     }
 
-    /// Throws away what is held of stores that could not be asked for too long; whether there is one that was.
+    /// Discards held values of stores that were not reachable for too long. Returns whether there was one.
     fn expire(&mut self, index: usize) -> bool {
         let mut is_any = false;
         for store in 0..self.stores.len() {
@@ -296,7 +296,7 @@ impl World {
         }
         let Some(sequence) = &mut server.sequence else { return };
         if let Some(fetch) = sequence.begin_fetch(self.now_ms, &self.policy) {
-            // Nor below what an earlier life has had of any store.
+            // Not below values that an earlier life had from any store either.
             let had = server.notes.iter().flatten().max().copied().unwrap_or(0);
             let had = if self.wrong == Some(Wrong::FloorForgetsEarlierLives) { 0 } else { had };
             let floor = if stores == 1 { 0 } else { fetch.floor.max(had) };
@@ -330,7 +330,7 @@ impl World {
                 {
                     self.learn(index, store, row.generation);
                 }
-                // From when it was asked for: what came after that it does not say.
+                // From the sending of the poll: it does not cover later changes.
                 self.servers[index].confirmed[store] = Some(call.sent_ms);
                 self.serve(index);
             }
@@ -371,7 +371,7 @@ impl World {
         }
     }
 
-    /// A shell that thinks it knows what a lost reply has said.
+    /// Simulates a shell that computes the content of a lost reply.
     fn guess(&mut self, index: usize, store: usize, token: u64, fetch: Fetch) {
         let Some(mut row) = self.stores[store].row.clone() else {
             self.tell(index, Fetched::Failed { is_unknown: true, said: "lost".into() });
@@ -397,7 +397,7 @@ impl World {
                     self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
                     Fetched::Refused(SequenceRefusal::WentBack)
                 } else {
-                    // At the max it has nothing of the row: others may give back what they have.
+                    // At the max it has no values of the row: other servers may give theirs back.
                     if segment.left() > 0 || self.wrong == Some(Wrong::NotesWhatOthersHave) {
                         *note = Some(row.next);
                     }
@@ -407,7 +407,7 @@ impl World {
                 }
             }
             Said::Refusal(row) if row.state == State::WentBack => {
-                // Others have found it lower than this server had it, or higher.
+                // Other servers have found it lower than this server had it, or higher.
                 if let Some(had_next) = note.filter(|had| row.next < *had) {
                     self.send(index, store, Statement::WentBack { had_next }, Purpose::Mark);
                 }
@@ -419,7 +419,7 @@ impl World {
         let answer = if self.is_confirmed(index, store) {
             answer
         } else {
-            // What it has reserved is thrown away.
+            // Its reserved values are discarded.
             let server = &mut self.servers[index];
             server.unknown += server.flight.map_or(0, |(_, fetch)| u64::from(fetch.values));
             Fetched::Failed { is_unknown: true, said: "not asked".into() }
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    /// Tells the sequence what came of its fetch. `Some`: it lies below that.
+    /// Passes the outcome of its fetch to the sequence. Returns the floor if the reservation is below it.
     fn tell(&mut self, index: usize, answer: Fetched) -> Option<i64> {
         let now_ms = self.now_ms;
         let server = &mut self.servers[index];

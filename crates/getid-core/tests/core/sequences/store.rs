@@ -1,4 +1,4 @@
-//! A simulated database: one row, what statements make of it, and how they travel.
+//! A simulated database: one row, the effects of statements on it, and their delays.
 
 use getid_core::{Segment, Spec};
 
@@ -22,7 +22,7 @@ pub(super) enum State {
     WentBack,
 }
 
-/// What a database is told.
+/// A statement for the database.
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
     Reserve {
@@ -41,7 +41,7 @@ pub(super) enum Statement {
     Raise {
         last: i64,
     },
-    /// Also at its options: no smaller than `next_from`.
+    /// Sets the options, and raises `next` to at least `next_from`.
     Alter {
         spec: Spec,
         next_from: i64,
@@ -54,7 +54,7 @@ pub(super) enum Statement {
     Poll,
 }
 
-/// What it says.
+/// Reply of the database.
 #[derive(Clone, Debug)]
 pub(super) enum Said {
     Reserved {
@@ -62,36 +62,36 @@ pub(super) enum Said {
         found_next: i64,
         row: Row,
     },
-    /// What became of it; the row as it is now.
+    /// The row after the statement.
     Row(Row),
     NoSuch,
     Refusal(Row),
     Lower,
-    /// Of a poll: nothing is there.
+    /// Reply to a poll: there is no row.
     Nothing,
 }
 
-/// How it is.
+/// Health of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// Answers within so many ms.
+    /// It answers within this time, ms.
     Healthy(u64),
     Slow,
-    /// No answers; what was sent may be done much later.
+    /// It does not answer; a sent statement may be done much later.
     Dead,
     LosesReplies,
-    /// Deadlocks, lock time-outs: nothing is done.
+    /// It fails with deadlocks and lock time-outs: nothing is done.
     Refuses,
 }
 
-/// What happens to a statement that is sent: when it is done, and when and what the caller hears.
+/// Course of a sent statement: when it is done, and when and how the caller gets an answer.
 pub(super) struct Fate {
     pub(super) done_ms: Option<u64>,
     pub(super) heard: Heard,
 }
 
 pub(super) enum Heard {
-    /// The answer, so long after it was done.
+    /// The answer arrives this long after it was done, ms.
     Answer(u64),
     /// The database refused it, or the connection broke.
     Error {
@@ -142,7 +142,7 @@ impl Store {
         }
     }
 
-    /// Does one statement, in a transaction of its own.
+    /// Executes one statement, in a separate transaction.
     pub(super) fn execute(&mut self, statement: &Statement, wrong: Option<Wrong>) -> Said {
         if let Statement::Create { spec } = *statement {
             return self.create(spec);
@@ -191,12 +191,12 @@ impl Store {
         }
     }
 
-    /// A backup is made, of which some day one is put back.
+    /// Makes a backup, one of which may be restored later.
     pub(super) fn back_up(&mut self) {
         self.backups.push(self.row.clone());
     }
 
-    /// A failover, or an operator, puts an older state in its place.
+    /// Replaces the state by an older one, as a failover or an operator does.
     pub(super) fn go_back(&mut self, rng: &mut Random) {
         let at = rng.index(self.backups.len());
         self.backups.truncate(at + 1);

@@ -1,4 +1,4 @@
-//! Lives of servers that share a sequence: what happens, in the order of a simulated time.
+//! Lives of servers that share a sequence: events in the order of simulated time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,10 +10,10 @@ use super::server::{Call, DEADLINE_MS, Job, Purpose, Server, WAIT_MS};
 use super::store::{Fate, Heard, Mood, Row, Said, State, Statement, Store};
 use crate::random::Random;
 
-/// For how long an answer about what others have changed holds.
+/// How long an answer about other servers' changes is valid, ms.
 pub(super) const CONFIRM_MS: u64 = 5000;
 
-/// How long a world goes on before everything gets well, at most.
+/// Longest time of a world before all faults end, ms.
 const LIFE_MS: u64 = 30_000;
 
 #[derive(Clone, Debug)]
@@ -56,11 +56,11 @@ pub(super) enum Event {
     Mood {
         store: usize,
     },
-    /// A server loses its way to the stores, or has it back.
+    /// A server loses its connection to the stores, or gets it back.
     Cut {
         server: usize,
     },
-    /// The only row is gone.
+    /// The only row is deleted.
     Lose,
     Life {
         server: usize,
@@ -77,19 +77,19 @@ pub(super) struct World {
     pub(super) oracle: Oracle,
     pub(super) policy: SequencePolicy,
     pub(super) wrong: Option<Wrong>,
-    /// Not the file of a single server.
+    /// Whether the store is shared, and not the file of a single server.
     pub(super) is_shared: bool,
-    /// The stores answer always, and soon.
+    /// Whether the stores always answer soon.
     pub(super) is_healthy: bool,
     pub(super) has_operator: bool,
-    /// Stores lose what they had committed.
+    /// Whether stores lose committed writes.
     pub(super) goes_back: bool,
-    /// Somebody deletes the row of an own file.
+    /// Whether the row of a server's own file is deleted.
     loses_row: bool,
     pub(super) refusals: u64,
     pub(super) fetches: u64,
     end_ms: u64,
-    /// Values of a request at most, as a power of two.
+    /// Largest number of values of a request, as a power of two.
     request_bits: u32,
     pace_ms: u64,
     events: BTreeMap<(u64, u64), Event>,
@@ -97,7 +97,7 @@ pub(super) struct World {
     tokens: u64,
 }
 
-/// What a world has come to.
+/// Result of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     pub(super) values: u64,
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Whether what is wrong can do harm here; most of them can anywhere.
+    /// Returns true if the planted mistake can do harm here; most of them can in any world.
     pub(super) fn suits(&self) -> bool {
         let is_crowd = self.servers.len() > 1 && self.stores.len() == 1;
         match self.wrong {
@@ -162,7 +162,7 @@ impl World {
         }
     }
 
-    /// Plays it to its end, and sees that it serves then.
+    /// Plays the world to its end, and checks that it serves then.
     pub(super) fn play(mut self) -> Told {
         for index in 0..self.servers.len() {
             self.start(index);
@@ -189,7 +189,7 @@ impl World {
         Told { values: self.oracle.values, served: self.oracle.served, refusals: self.refusals }
     }
 
-    /// Once the faults have ended, it serves again.
+    /// Ends all faults: the world serves again.
     fn get_well(&mut self) {
         self.stores.iter_mut().for_each(|store| store.mood = Mood::Healthy(5));
         self.servers.iter_mut().for_each(|server| server.is_cut = false);
@@ -226,7 +226,7 @@ impl World {
         self.oracle.served > before
     }
 
-    /// What an operator does in the end: all rows count alike, from the highest on, and give.
+    /// Does what an operator does in the end: all rows have the same options, from the highest on, and give values.
     fn mend(&mut self) {
         let rows = self.stores.iter().filter_map(|store| store.row.as_ref());
         let is_well = |row: &Row| row.state == State::Live && row.spec.max == VALUE_MAX;
@@ -234,7 +234,7 @@ impl World {
             return;
         }
         let next_from = rows.clone().map(|row| row.next).max().unwrap_or(0);
-        // Who makes a lost one anew says where it goes on: above all that may be in anybody's memory.
+        // The operator who creates a lost row again starts above all values that any server may have in memory.
         let start = if self.loses_row { self.oracle.told() + 2 * i64::from(RESERVED_MAX) } else { 0 };
         let known = rows.map(|row| row.spec).next().unwrap_or_default();
         let increment = 7 * u32::try_from(self.stores.len()).expect("few");
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// Whether all rows count by one increment.
+    /// Returns true if all rows have the same increment.
     fn agree(&self) -> bool {
         let increments = self.stores.iter().map(|store| store.row.as_ref().map(|row| row.spec.increment));
         increments.clone().zip(increments.skip(1)).all(|(a, b)| a == b)
@@ -427,7 +427,8 @@ impl World {
         let after_ms = self.rng.within(100, 4000);
         self.later(after_ms, Event::Operator);
         let index = self.rng.index(self.servers.len());
-        // With several stores, one change at a time, and the next only once nothing of the last may still be done.
+        // With several stores, one change at a time. The next one starts only once no statement of the last can still
+        // be done.
         let is_change = |event: &Event| match event {
             Event::Execute { statement, .. } => {
                 !matches!(statement, Statement::Reserve { .. } | Statement::Poll | Statement::GiveBack { .. })
@@ -464,7 +465,7 @@ impl World {
             return Some(job(each(&|store| Statement::Create { spec: spec(store) })));
         };
         if rows.iter().any(|row| row.state == State::WentBack) && self.rng.one_in(2) {
-            // An ALTER that ended half way is done again, not confirmed.
+            // A half finished ALTER is repeated, not confirmed.
             return self.agree().then(|| job(each(&|_| Statement::Confirm)));
         }
         match self.rng.below(8) {
@@ -478,7 +479,8 @@ impl World {
                 }
                 let is_alone = rows.len() == 1 || self.wrong == Some(Wrong::RaiseForgetsHigherRows);
                 let steps = each(&|store| {
-                    // With several stores, a row that is higher already must throw away what others hold of it, too.
+                    // With several stores, a row that is already higher must also discard values that other servers
+                    // hold.
                     let (spec, next_from) = (rows[store].spec, last + 1);
                     if is_alone { Statement::Raise { last } } else { Statement::Alter { spec, next_from } }
                 });
@@ -487,7 +489,7 @@ impl World {
         }
     }
 
-    /// SET of what this server holds to the row's end, where nobody else has a part in it.
+    /// Does a SET within the values that this server holds, up to the row's end, if no other server has a part in it.
     fn is_skipped(&mut self, index: usize, last: i64) -> bool {
         let Some(sequence) = &mut self.servers[index].sequence else { return false };
         let is_skipped = sequence.skip_to(last);

@@ -1,22 +1,22 @@
-//! Eight numbers of eight digits each as text, all at once.
+//! Text of eight numbers of eight digits each, computed together.
 //!
 //! A number is split in two, then four, then eight parts. A division by 100 or 10 is a multiplication and a shift,
-//! exact for numbers of four and of two digits; all of it is the same for each of the eight numbers, so it is done in
+//! exact for numbers of four and of two digits. The steps are equal for each of the eight numbers, so they are done in
 //! vectors.
 //!
-//! [`texts`] is written over plain arrays, which the compiler makes vectors of: with the SSE2 that every x86-64 has it
-//! takes 11 instructions a number. `avx2` is the same by hand, in 4: a hundred IDs take 139 ns instead of 228 where
-//! `itoa` alone takes 953.
+//! [`texts`] uses plain arrays, which the compiler turns into vectors: with the SSE2 of every x86-64 it takes 11
+//! instructions a number. `avx2` does it with intrinsics, in 4: a hundred IDs take 139 ns instead of 228, while `itoa`
+//! alone takes 953.
 
 use getid_core::Eight;
 
-/// How many numbers: eight.
+/// Number of numbers: eight.
 const LEN: usize = Eight::LEN;
 
-/// 10^8, which the numbers are below.
+/// Exclusive bound of the numbers, 10^8.
 pub(super) const RANGE: u32 = 100_000_000;
 
-/// The eight digits of each number; what comes first in a text is in its lowest byte.
+/// Returns the eight digits of each number; the first digit is in the lowest byte.
 #[inline]
 pub(super) fn texts(numbers: &[u32; LEN]) -> [u64; LEN] {
     let (mut upper, mut lower) = ([0; LEN], [0; LEN]);
@@ -24,8 +24,8 @@ pub(super) fn texts(numbers: &[u32; LEN]) -> [u64; LEN] {
         upper[at] = low_half(numbers[at] / 10_000);
         lower[at] = low_half(numbers[at]).wrapping_sub(upper[at].wrapping_mul(10_000));
     }
-    // Written one after the other into memory, the pairs are what the compiler makes vectors for. (That `pair` works on
-    // 32 bits is part of it: with `pair * 103 >> 10` in 16 bits all of this took four times as long.)
+    // The compiler vectorises the pairs because they are written to memory in order. (`pair` must work on 32 bits: with
+    // `pair * 103 >> 10` in 16 bits all of this took four times as long.)
     let mut pairs = [0; 4 * LEN];
     for at in 0..LEN {
         let (first, third) = (hundreds(upper[at]), hundreds(lower[at]));
@@ -40,7 +40,7 @@ pub(super) fn texts(numbers: &[u32; LEN]) -> [u64; LEN] {
     })
 }
 
-/// The eight digits of one number. With nothing beside it, parts of one word are its vector.
+/// Returns the eight digits of one number. A single number uses the parts of one word as its vector.
 #[inline]
 pub(super) fn text(number: u32) -> u64 {
     debug_assert!(number < RANGE);
@@ -52,17 +52,17 @@ pub(super) fn text(number: u32) -> u64 {
     digits + 0x3030_3030_3030_3030
 }
 
-/// The number of hundreds in one below 10,000.
+/// Returns the number of hundreds in a number below 10,000.
 #[inline]
 fn hundreds(four: u16) -> u16 {
     low_half((u32::from(four) * 5243) >> 19)
 }
 
-/// The two digits of a number below 100.
+/// Returns the two digits of a number below 100.
 #[inline]
 fn pair(number: u16) -> u16 {
     let tens = low_half((u32::from(number) * 6554) >> 16);
-    // The tens below, and what is left of the number above: tens + (number - 10 * tens) * 256.
+    // Tens in the low byte, ones in the high byte: tens + (number - 10 * tens) * 256.
     (number << 8).wrapping_sub(tens.wrapping_mul(2559)).wrapping_add(0x3030)
 }
 
@@ -84,29 +84,29 @@ mod x86 {
 
     use super::LEN;
 
-    /// The same as [`super::texts`], for processors with AVX2.
+    /// Returns the eight digits of each number, as [`super::texts`] does, on processors with AVX2.
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(in super::super) fn avx2(numbers: &[u32; LEN]) -> [u64; LEN] {
         let at = |place: usize| numbers[place].cast_signed();
         let numbers = _mm256_set_epi32(at(7), at(6), at(5), at(4), at(3), at(2), at(1), at(0));
-        // 2^45 / 10,000, rounded up: exact for 32 bits. There are products of even places only, so it takes two.
+        // 2^45 / 10,000, rounded up: exact for 32 bits. Products exist for even places only, so it takes two.
         let factor = _mm256_set1_epi32(0xd1b7_1759_u32.cast_signed());
         let even = _mm256_srli_epi64(_mm256_mul_epu32(numbers, factor), 45);
         let odd = _mm256_srli_epi64(_mm256_mul_epu32(_mm256_srli_epi64(numbers, 32), factor), 45);
         let upper = _mm256_or_si256(even, _mm256_slli_epi64(odd, 32));
-        // What is left is below 10,000, so that its lower 16 bits are enough.
+        // The rest is below 10,000, so its lower 16 bits are enough.
         let lower = _mm256_sub_epi16(numbers, _mm256_mullo_epi16(upper, _mm256_set1_epi32(10_000)));
         let fours = _mm256_or_si256(upper, _mm256_slli_epi32(lower, 16));
         let hundreds = _mm256_srli_epi16(_mm256_mulhi_epu16(fours, _mm256_set1_epi16(5243)), 3);
         let rest = _mm256_sub_epi16(fours, _mm256_mullo_epi16(hundreds, _mm256_set1_epi16(100)));
-        // Vectors are zipped by halves: numbers 0 and 1 beside 4 and 5, and the others.
+        // The unpack instructions work within halves: numbers 0 and 1 beside 4 and 5, and the others.
         let outer = words(pairs(_mm256_unpacklo_epi16(hundreds, rest)));
         let inner = words(pairs(_mm256_unpackhi_epi16(hundreds, rest)));
         [outer[0], outer[1], inner[0], inner[1], outer[2], outer[3], inner[2], inner[3]]
     }
 
-    /// As [`super::pair`], of sixteen.
+    /// Returns the digits of sixteen numbers, each as [`super::pair`] does.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn pairs(numbers: __m256i) -> __m256i {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn eight_digits_of_all_kinds() {
-        // Every pair of four digits beside the smallest and the largest, which is every value of each part.
+        // Every group of four digits beside the smallest and the largest: every value of each part.
         for four in 0..10_000 {
             let (other, upper) = (9999 - four, four * 10_000);
             let lower = [four, 99_990_000 + four, 10_000 * other + four, upper + other];
@@ -158,13 +158,13 @@ mod tests {
             for _ in 0..1_000_000 / LEN {
                 let (plain, by_avx2) = (texts(&numbers), avx2(&numbers));
                 assert_eq!(plain, by_avx2, "{numbers:?}");
-                // A step that has no divisor in common with 10^8 comes to each number once.
+                // A step coprime to 10^8 reaches each number once.
                 numbers = numbers.map(|number| (number + 61_803_399) % RANGE);
             }
         }
         if std::is_x86_feature_detected!("avx2") {
             #[expect(unsafe_code, reason = "it is what is to be tested")]
-            // SAFETY: it asks for a processor with AVX2 and for nothing else, and this is one.
+            // SAFETY: the function needs a processor with AVX2 and nothing else, which was checked.
             unsafe {
                 check_all();
             }
