@@ -406,7 +406,7 @@ fn the_slow_log_and_monitors_have_the_names_of_generators() {
 fn waiting_for_a_named_generator_is_seen() {
     let server = Server::start(&words(&format!("{NAMED} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
-    // 200 IDs are free. Each later one waits until time has advanced by 50 ms.
+    // 200 IDs are free. Each later draw waits until time has advanced by 50 ms.
     for _ in 0..8 {
         wire.send("MGETID 100 narrow:ms\r\n");
         assert_eq!(wire.line(), "*100");
@@ -631,7 +631,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
             assert_eq!([wire.line(), wire.line()], ["$1000".to_owned(), word.clone()]);
         }
         pings += 1000;
-        // Sends no further ahead of the reading monitor than the queue permits, however slow its thread.
+        // The sender waits, so that the reading monitor never falls behind by a full queue, however slow its thread.
         eventually("it saw every command", || seen.load(Relaxed) >= pings);
         wire.info("monitors_dropped") != "0"
     });

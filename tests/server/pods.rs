@@ -78,7 +78,7 @@ fn a_pod_has_the_server_id_of_its_name() {
     }
 }
 
-/// Returns the child processes, including ended ones. Orphans are among them.
+/// Returns the child processes, including ended ones. Process 1 also has the orphans.
 fn children(pid: &str) -> Vec<String> {
     let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel tells them");
     listed.split_whitespace().map(str::to_owned).collect()

@@ -1,8 +1,7 @@
-//! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
+//! Turns at the thread: a client with endless requests yields to others, whatever it sends.
 //!
-//! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
-//! seen without a clock whether the connection goes on and on by itself. The tests of time limits use it too,
-//! and the server in this process.
+//! The client here is a socket that is always ready to read and write, which no real one is for long. So the test needs
+//! no clock to see whether the connection yields. The tests of time limits use it too, and the server in this process.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,19 +29,19 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::Interval;
 
-/// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
+/// Bound of reads in a row for which other clients may wait: 16 KiB, begun and ended anywhere.
 const READS_IN_A_ROW_MAX: usize = 3;
 
-/// A client that sends the same over and over, as fast as it is read.
+/// A client that sends the same requests again and again, as fast as they are read.
 pub(crate) struct Flood {
     requests: Vec<u8>,
-    /// Where in them the next read begins.
+    /// Position of the next read in the requests.
     at: usize,
-    /// Bytes that one read gives at most.
+    /// Largest number of bytes per read.
     piece: usize,
-    /// Reads after which the client is gone.
+    /// Reads before the client is gone.
     reads_left: usize,
-    /// How many reads there were since others had their turn.
+    /// Number of reads since other clients had a turn.
     in_a_row: Arc<AtomicUsize>,
     takes: Takes,
     /// Bytes of replies read.
@@ -148,7 +147,7 @@ pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
     (server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place"), session)
 }
 
-/// The log of all servers in this process, of which there may be one: it says nothing.
+/// Returns the log of all servers in this process, of which there can be only one. It logs nothing.
 pub(crate) fn log() -> Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     let options = || LogOptions {
@@ -185,7 +184,7 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         let mut most = 0;
         runtime.block_on(async {
             let flood = serve(&server, flood);
-            // The other client: it has its turn here.
+            // The other client's turn.
             while !flood.is_finished() {
                 tokio::task::yield_now().await;
                 most = most.max(in_a_row.swap(0, Relaxed));
