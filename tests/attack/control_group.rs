@@ -66,7 +66,7 @@ impl Drop for ControlGroup {
     }
 }
 
-/// A server in a group of its own, and a client with its password that looks on.
+/// A server in a group, and a client with its password that observes it.
 struct Attacked {
     server: Server,
     http_port: u16,

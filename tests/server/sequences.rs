@@ -220,7 +220,7 @@ fn with_silent_store(words: &[&str]) -> (Server, TcpListener) {
 fn a_turn_waits_for_all_its_sequences_together() {
     let (server, _silent) = with_silent_store(&["--sequence-wait-ms", "300"]);
     let mut wire = server.connect();
-    // One after the other would take 30 s, longer than the read time-out of this client.
+    // Serial waits would take 30 s, longer than the read time-out of this client.
     let names = (0..100).map(|number| format!("INCR s:{number}\r\n")).collect::<Vec<_>>().concat();
     wire.send(format!("GETID\r\nPING\r\n{names}GETID\r\n"));
     assert!(wire.line().starts_with(':'));

@@ -261,7 +261,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         let runtime = runtime().expect("a runtime");
         let mut server = turns::server(&runtime, config.clone(), Some(Arc::clone(&tls)));
         let grace_periods = GracePeriods { normal: grace, in_rush: 4 * grace, rush: grace };
-        Arc::get_mut(&mut server).expect("no other reference yet").handshakes = Arc::new(Handshakes::new(grace_periods));
+        Arc::get_mut(&mut server).expect("sole reference").handshakes = Arc::new(Handshakes::new(grace_periods));
         let serving = std::thread::spawn({
             let (server, tls) = (Arc::clone(&server), Arc::clone(&tls));
             let config = config.clone();
@@ -284,7 +284,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         assert!((1..=BOUND).contains(&most), "{most}");
         let mut good = Dial::new(&files.authority).connect(config.tls_port).expect("connected");
         good.id();
-        // The oldest went first, and whoever is open stays.
+        // The oldest handshakes were closed, and established clients stay.
         assert_eq!(support::read(&mut stalled[0], &mut [0]).expect("the end"), 0);
         assert_eq!(evicted(), (FLOOD - BOUND + 1) as u64);
         good.id();
