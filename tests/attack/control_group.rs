@@ -189,7 +189,7 @@ fn clients_do_not_have_the_pod_killed() {
 /// A limit below the sum of the directives' bounds is logged at the start, with the sum.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn a_limit_that_is_too_small_is_told_at_the_start() {
+fn a_limit_that_is_too_small_is_logged_at_the_start() {
     let mut attacked = Attacked::start(32, "");
     attacked.server.wait_log("clients can have this server killed: its bounds add up to");
 }

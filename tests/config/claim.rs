@@ -45,7 +45,7 @@ fn a_claim_store_is_file_or_an_address() {
 }
 
 #[test]
-fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
+fn a_password_of_a_claim_store_is_hidden() {
     let (config, warnings) = load("", &["--claim-store", "mysql://a:hunter2@h/b?tls=no"]);
     assert!(warnings.len() == 2 && !warnings.concat().contains("hunter"), "{warnings:?}");
     assert!(
@@ -57,7 +57,7 @@ fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
 }
 
 #[test]
-fn what_is_said_of_claims_without_a_store_is_warned_of() {
+fn claim_directives_without_a_store_are_warned_of() {
     let (_, warnings) =
         load("claim-timeout-ms 5000\nclaim-takeover any\nclaim-max-clock-ahead-ms 0\ninstance-name a\n", &[]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
@@ -88,7 +88,7 @@ fn a_server_id_may_be_any_that_is_free() {
 
 /// The file in `dir` does not move when another machine takes the claim over, so its sequences would start again at 1.
 #[test]
-fn sequences_are_in_no_file_of_the_machine_unless_that_is_said() {
+fn sequences_are_in_no_file_of_the_machine_unless_configured() {
     let stores =
         |config: &Config| config.sequence_stores().iter().map(StoreUrl::text).map(str::to_owned).collect::<Vec<_>>();
     let (config, _) = load(STORE, &[]);

@@ -221,7 +221,7 @@ fn the_built_in_text_of_a_row_is_the_built_in_value() {
 }
 
 #[test]
-fn what_config_get_says_reads_back() {
+fn values_of_config_get_read_back() {
     let text = "bind 10.0.0.1 -::1\nport 7000\nunixsocket \"/a b\"\nunixsocketperm 770\nmaxclients 5\nrequirepass \"x y\"\n\
                 id-generator random-range 8 server-id 3 id-range 4\nid-epoch 2020-01-01T00:00:00Z\nloglevel warning\n\
                 client-output-buffer-limit replica 1 2 3 normal 1k 1kb 5\ndir /tmp\nprotected-mode yes\ntimeout 7";
@@ -308,7 +308,7 @@ fn what_the_fork_has_commented_out_loads_too() {
 }
 
 #[test]
-fn every_redis_directive_is_accepted_once_whatever_it_says() {
+fn every_redis_directive_is_accepted_once_with_any_value() {
     let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
     let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.because.reason()).collect();
@@ -468,7 +468,7 @@ fn a_layout_is_proposed_for_the_source_that_wins() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_told() {
+fn mistakes_on_the_command_line_are_reported() {
     let check = |words: &[&str], expected: &str| assert_eq!(bad(load("t.conf", b"", &[], words)), expected);
     check(
         &["--port", "x"],
@@ -490,7 +490,7 @@ fn mistakes_on_the_command_line_are_told() {
 }
 
 #[test]
-fn mistakes_in_the_environment_are_told() {
+fn mistakes_in_the_environment_are_reported() {
     let check =
         |variable: (&str, &str), expected: &str| assert_eq!(bad(load("t.conf", b"", &[variable], &[])), expected);
     check(
@@ -531,7 +531,7 @@ fn what_container_platforms_put_into_the_environment_is_passed_over() {
 }
 
 #[test]
-fn toml_says_the_same_in_its_own_way() {
+fn toml_sets_the_same_values() {
     let config = good(toml(
         "bind = [\"10.0.0.1\", \"-::1\"]\nport = 0x1ed2\nunixsocketperm = 0o770\nsyslog-enabled = true\nlogfile = \"a b\"\n\
          rename-command = [\"CONFIG ''\", [\"PING\", \"PO NG\"]]\nid-epoch = 2020-01-01T00:00:00Z\nid-generator = \"server-id 1\"\n\
@@ -622,7 +622,7 @@ fn there_is_a_bound_on_generators() {
 }
 
 #[test]
-fn what_may_not_be_meant_by_a_generator_is_a_warning() {
+fn doubtful_declarations_of_generators_are_warned_of() {
     let text =
         "generator a twitter worker 3 datacenter 1\ngenerator b leaf worker 3 one-server 0\ngenerator c uuid1 node 5";
     let (_, warnings) = conf(text).unwrap();
@@ -863,7 +863,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_said_for_an_http_port_that_is_not_there_is_warned_of() {
+fn directives_of_a_missing_http_port_are_warned_of() {
     let lines = "http-timeout 60\nhttp-bind 127.0.0.1\nhttp-open metrics\nhttp-host a.b\n";
     let said = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
     let names = ["t.conf:2: http-bind", "t.conf:3: http-open", "t.conf:4: http-host"];

@@ -35,7 +35,7 @@ fn generators_are_taken_from_the_file_and_nothing_else_is() {
 }
 
 #[test]
-fn what_a_start_would_not_take_is_refused_whole() {
+fn a_file_that_a_start_would_refuse_is_refused_whole() {
     let old = loaded("generator a uuid7");
     for (text, expected) in [
         (

@@ -98,7 +98,7 @@ impl Bare {
 /// Every command from this machine and from elsewhere, with and without the guard; every protection with every kind of
 /// login. Each directly and in `MULTI`.
 #[test]
-fn what_changes_the_server_needs_a_login_from_elsewhere() {
+fn commands_that_change_the_server_need_a_login_from_elsewhere() {
     // Values of sequences are left out: permissions are decided before.
     let users = "--sequence-store none --user ops on >pw +@all ~* &* --user open on nopass +@all ~* &*";
     let modes = [

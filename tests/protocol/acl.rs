@@ -194,7 +194,7 @@ fn a_user_is_set_whole_or_not_at_all() {
 
 /// Redis 7.0.15 accepts all of these, and then cannot load the file that it saves.
 #[test]
-fn what_could_not_be_read_again_is_not_taken() {
+fn rules_that_could_not_be_read_again_are_refused() {
     for rule in ["+select|a b", "+select|0\nuser evil on nopass +@all", "+get|a\tb", "+get|\0", "(~a) +ping)", "(~a))"]
     {
         let error = User::new("u").apply_rule(rule.as_bytes());
@@ -439,7 +439,7 @@ proptest! {
 
 /// Effect of `protected-mode` and `bind` on each client: whether it is turned away, and whether commands are refused.
 #[test]
-fn who_comes_in_and_who_may_change_the_server() {
+fn protection_turns_clients_away_or_guards_commands() {
     use Origin::{Elsewhere, ThisMachine};
     // The protection in force; whether a client from elsewhere is turned away without a password; whether its commands
     // are refused without a login.
@@ -560,7 +560,7 @@ fn the_answer_to_a_wrong_login_is_late() {
 }
 
 #[test]
-fn addresses_that_guess_are_told_of_with_their_counts_and_forgotten() {
+fn addresses_that_guess_are_reported_with_their_counts_and_forgotten() {
     let mut limiter = LoginLimiter::default();
     (0..100).for_each(|at| _ = limiter.record_failures(address(1), 1, 0, S + at));
     limiter.record_failures(address(2), 1, 0, S);

@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn what_repeats_is_counted_and_shown_one_by_one() {
+fn repeated_requests_are_counted_and_shown_one_by_one() {
     for is_watched in [false, true] {
         let mut session = Session::new(1, Arc::new(settings(&options())));
         let mut turn = Turn::default();
@@ -237,7 +237,7 @@ fn errors_are_short_whatever_was_sent() {
 
 /// Every generator's first ID is decoded to its time, and is in the span of that time.
 #[test]
-fn what_is_given_is_decoded_and_in_its_span() {
+fn issued_ids_are_decoded_and_in_their_span() {
     for line in GENERATORS {
         let (name, kind) = line.split_once(' ').unwrap();
         if name == "broken" || name == "elsewhere" || name == "narrow" {

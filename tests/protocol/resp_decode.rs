@@ -258,7 +258,7 @@ fn declared_lengths_take_no_memory() {
 
 /// Large requests between small ones, cut anywhere: each is shown by its bytes alone, and accepted or skipped whole.
 #[test]
-fn what_is_not_wanted_is_passed_over_however_it_was_cut() {
+fn unwanted_requests_are_skipped_however_they_are_cut() {
     let small = array(&[b"PING".to_vec()]);
     let one = array(&[b"ECHO".to_vec(), vec![b'x'; 100_000]]);
     let many = array(&vec![b"abcde".to_vec(); 3_000]);
@@ -371,7 +371,7 @@ fn the_limit_that_is_passed_first_counts() {
 }
 
 #[test]
-fn errors_are_told_and_the_last_one_is_silence() {
+fn errors_get_replies_except_the_last_kind() {
     let reply = |error: ProtocolError| {
         let mut output = Vec::new();
         error.write_reply(&mut output);
@@ -388,7 +388,7 @@ fn errors_are_told_and_the_last_one_is_silence() {
 }
 
 #[test]
-fn a_decoder_starts_anew_after_an_error() {
+fn a_decoder_starts_again_after_an_error() {
     let mut decoder = Decoder::default();
     let limits = DecodeLimits::default();
     assert_eq!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:", &limits), Ok(Decoded::Incomplete { wanted: 1 }));

@@ -76,7 +76,7 @@ fn asks(turn: &Turn) -> Vec<(&str, Vec<Ask>)> {
 }
 
 #[test]
-fn what_repeats_is_counted_and_shown_one_by_one() {
+fn repeated_requests_are_counted_and_shown_one_by_one() {
     for is_watched in [false, true] {
         let request = b"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n";
         let (_, turn, used) = read(&request.repeat(50), is_watched);
@@ -145,7 +145,7 @@ fn turns_have_their_bounds() {
 
 /// Requests of a muted pipeline that are all unlike stay within the bound of a turn, and keep their order.
 #[test]
-fn what_nobody_hears_of_is_asked_in_order_too() {
+fn muted_requests_run_in_order_too() {
     let input = format!(
         "CLIENT REPLY OFF\r\n{}CLIENT REPLY ON\r\nINCR a\r\n",
         "INCR a\r\nINCRBY a 5\r\nINCR b\r\n".repeat(3000)

@@ -504,7 +504,7 @@ fn the_profile_follows_the_conversation() {
 
 /// Other clients see a changed view only if this call returns it.
 #[test]
-fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
+fn a_change_of_the_profile_is_reported_once() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let mut shown = shell.session.take_changed_view().cloned();
     assert!(shown.is_some(), "nobody has seen the first");
@@ -541,7 +541,7 @@ fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
 
 /// The server closes such a client; until then it must not continue as another user, who may have more rights.
 #[test]
-fn who_is_deleted_has_ended_at_the_next_read() {
+fn a_deleted_user_has_ended_at_the_next_read() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let login = b"AUTH secret\r\nACL SETUSER u on nopass +@all\r\nAUTH u x\r\nGETID\r\n";
     shell.talk(login, usize::MAX);
@@ -592,7 +592,7 @@ fn nothing_runs_behind_a_login_that_does_not_hold_any_more() {
 /// `RESET` makes a client the default user again, and a connection begins as that user, without a login if none is
 /// needed.
 #[test]
-fn who_begins_as_the_default_user_is_not_that_one_once_it_has_a_password() {
+fn a_client_loses_the_default_user_once_that_has_a_password() {
     let with = |password| Arc::new(settings(&Options { password, ..Options::default() }));
     let mut session = Session::new(1, with(false));
     let mut turn = Turn::default();
@@ -663,7 +663,7 @@ fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
 }
 
 #[test]
-fn a_turn_that_nobody_hears_has_a_bound_too() {
+fn a_muted_turn_has_a_bound_too() {
     let mut shell = Shell::new(&Options::default());
     shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
     for (request, count) in [("COMMAND\r\n", 40), ("AUTH nobody nothing\r\n", 4000)] {
@@ -740,7 +740,7 @@ fn check_not_kept(options: &Options, before: &[u8], request: &[u8], answer: &str
 }
 
 #[test]
-fn what_is_refused_is_not_kept() {
+fn refused_requests_are_not_kept() {
     let (large, small) = (vec![b'x'; 500_000], &b"ab"[..]);
     let (plain, password) = (Options::default(), Options { password: true, ..Options::default() });
     let many = |name: &'static [u8], count: usize| [vec![name], vec![small; count]].concat();
@@ -822,7 +822,7 @@ fn what_is_refused_is_not_kept() {
 }
 
 #[test]
-fn what_a_user_may_not_run_is_not_kept_and_stands_in_the_log() {
+fn denied_requests_are_not_kept_and_are_logged() {
     let users = Users::default().with_user(b"default", &[b"-echo".to_vec()]).unwrap();
     let settings = Settings { users: Arc::new(users), ..settings(&Options::default()) };
     let mut session = Session::new(7, Arc::new(settings));

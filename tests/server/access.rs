@@ -442,7 +442,7 @@ fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
 /// Guesses in pipelines, on many connections, and by clients that close before the reply: the number per second is
 /// bounded. Logins from other addresses succeed meanwhile.
 #[test]
-fn guessing_is_slow_for_who_guesses() {
+fn guessing_is_slow_for_the_guesser() {
     let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
     let port = server.port;
     let began = Instant::now();

@@ -143,7 +143,7 @@ fn a_lost_record_with_the_ids_far_ahead_of_the_clock() {
 
 /// The tables lag ten seconds behind. The damaged record has the position, even if only its watermark is left.
 #[test]
-fn a_damaged_record_that_says_its_watermark() {
+fn a_damaged_record_with_its_watermark() {
     let damages: [Damage; 3] = [
         |text| text.replacen("\nnonce ", "\nnonce x", 1),
         |text| text[text.find("\nwatermark").expect("a line")..].to_owned(),

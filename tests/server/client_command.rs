@@ -70,7 +70,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
 }
 
 #[test]
-fn who_kills_itself_gets_the_reply_and_nothing_behind_it() {
+fn a_client_that_kills_itself_gets_the_reply_and_nothing_behind_it() {
     let server = Server::start(&[]);
     for (kill, reply) in [("CLIENT KILL ID {id} SKIPME no", ":1\r\n"), ("CLIENT KILL {addr}", "+OK\r\n")] {
         let mut wire = server.connect();
@@ -105,7 +105,7 @@ fn a_killed_client_gives_its_place_back() {
 }
 
 #[test]
-fn who_waits_for_ids_can_be_killed() {
+fn a_client_that_waits_for_ids_can_be_killed() {
     let server = Server::start(&words(NARROW));
     let mut waiting = server.connect();
     let id = id_of(&mut waiting);
@@ -254,7 +254,7 @@ fn a_paused_server_can_be_stopped_and_gives_no_id_then() {
 }
 
 #[test]
-fn who_goes_while_held_is_let_go() {
+fn a_client_that_leaves_while_held_is_removed() {
     let server = Server::start(&[]);
     let (mut wire, mut held) = (server.connect(), server.connect());
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
@@ -266,7 +266,7 @@ fn who_goes_while_held_is_let_go() {
 }
 
 #[test]
-fn the_line_of_a_client_says_what_it_does() {
+fn client_list_shows_the_state_of_a_client() {
     let dir = support::folder();
     let path = dir.path().join("getid.sock");
     let server = Server::start(&["--unixsocket", path.to_str().expect("text")]);
@@ -340,7 +340,7 @@ fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
 }
 
 #[test]
-fn what_was_done_for_a_client_that_breaks_off_is_counted() {
+fn work_for_a_client_that_breaks_off_is_counted() {
     let server = Server::start(&[]);
     let mut operator = server.connect();
     let before = operator.info_number("total_commands_processed");

@@ -133,7 +133,7 @@ fn the_table_in_the_documents_is_this_one() {
 }
 
 #[test]
-fn what_is_left_out_is_a_check_and_has_a_reason() {
+fn omitted_checks_exist_and_have_a_reason() {
     for row in &ROWS {
         for (check, why) in row.without {
             assert!(CHECKS.contains(check) && !why.is_empty(), "{}: {check}", row.client);

@@ -264,7 +264,7 @@ fn an_absurd_clock_while_running() {
 
 #[test]
 #[ignore = "needs libfaketime"]
-fn the_end_of_a_generator_is_told_once_a_day() {
+fn the_end_of_a_generator_is_logged_once_a_day() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);

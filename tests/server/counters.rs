@@ -47,7 +47,7 @@ fn formats_and_serials_are_given_in_order() {
 }
 
 #[test]
-fn generators_tells_of_them() {
+fn the_generators_command_lists_them() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "short", "sequence", "format", "hex"]].concat());
     let said = ask(&server, "GENERATORS");
     assert!(
@@ -108,7 +108,7 @@ fn no_serial_number_twice_over_connections_and_lives() {
 
 /// The month's counter begins above those of its days; otherwise `INV20261122-000001` would come twice.
 #[test]
-fn a_counter_that_begins_again_less_often_goes_on_above_what_was_given() {
+fn a_counter_that_begins_again_less_often_continues_above_earlier_values() {
     let dir = folder();
     let mut seen = HashSet::new();
     let template = "INV{yyyyMMdd}-{n:6}";

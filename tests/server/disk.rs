@@ -125,7 +125,7 @@ fn without_a_state_nothing_is_written() {
 }
 
 #[test]
-fn a_folder_deleted_and_made_anew_is_taken_again() {
+fn a_folder_deleted_and_created_again_is_claimed_again() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -158,7 +158,7 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
 }
 
 #[test]
-fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
+fn a_second_server_in_a_new_folder_keeps_the_first_off() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -241,7 +241,7 @@ fn a_second_server_while_the_folder_is_away() {
 }
 
 #[test]
-fn a_deleted_lock_file_is_made_anew() {
+fn a_deleted_lock_file_is_created_again() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &SHORT);
     let mut wire = server.connect();
@@ -516,7 +516,7 @@ fn two_users_of_one_machine() {
 
 /// A folder in place of the file that a save writes fails each save, as a full disk does.
 #[test]
-fn while_nothing_can_be_saved_everybody_is_told() {
+fn a_failing_save_is_reported_everywhere() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &[&SHORT[..], &["--requirepass", "secret"]].concat());
     let mut wire = server.connect();

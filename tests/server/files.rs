@@ -63,7 +63,7 @@ fn a_pipe_in_the_place_of_a_file_holds_up_no_change() {
 }
 
 #[test]
-fn a_start_with_a_pipe_says_so() {
+fn a_start_with_a_pipe_is_refused() {
     let dir = support::folder();
     let pipe = dir.path().join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
@@ -160,7 +160,7 @@ fn a_rewritten_file_keeps_its_mode_unless_it_holds_a_secret() {
 }
 
 #[test]
-fn what_the_environment_gives_stays_out_of_the_file() {
+fn values_of_the_environment_stay_out_of_the_file() {
     let dir = support::folder();
     let config = dir.path().join("getid.conf");
     write(&config, "timeout 5\n", 0o644);
@@ -259,7 +259,7 @@ fn a_digest_takes_the_place_of_the_default_users_password() {
 }
 
 #[test]
-fn secrets_that_everybody_can_see_are_warned_of() {
+fn secrets_that_others_can_read_are_warned_of() {
     let dir = support::folder();
     let at = |name: &str| dir.path().join(name);
     write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);
@@ -336,7 +336,7 @@ fn threads(server: &Server) -> usize {
 }
 
 #[test]
-fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
+fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     let dir = support::folder();
     let config = dir.path().join("getid.conf");
     fs::write(&config, "").expect("written");

@@ -82,7 +82,7 @@ fn wide(words: &str) -> String {
 
 /// Cases: how one line changes from its last form, and what the refusal reports; empty means that the server starts.
 #[test]
-fn what_changes_between_lives() {
+fn changes_between_lives() {
     let mut place = Place::new();
     let server = place.start(FIRST);
     place.draw(&server, &NAMES);
@@ -133,7 +133,7 @@ fn what_changes_between_lives() {
 
 /// A generator that is removed and declared again continues. Until then no other declaration gets its name.
 #[test]
-fn a_generator_that_comes_back() {
+fn a_generator_that_is_declared_again() {
     let mut place = Place::new();
     let all = FIRST;
     let without = FIRST.replace("generator tweets twitter\n", "").replace("generator doc objectid\n", "");
@@ -187,7 +187,7 @@ fn a_name_that_was_forgotten() {
 
 /// Node, process and machine are drawn once and kept in the record.
 #[test]
-fn what_is_drawn_stays() {
+fn drawn_values_stay() {
     let place = Place::new();
     let process = |server: &Server| {
         let mut wire = server.connect();

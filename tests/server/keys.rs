@@ -229,7 +229,7 @@ fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
 }
 
 #[test]
-fn names_are_told_some_at_a_time_and_each_once() {
+fn names_are_listed_in_pages_and_each_once() {
     const NAMES: usize = 1100;
     let server = Server::start(&[]);
     let mut wire = server.connect();
@@ -268,7 +268,7 @@ fn names_are_told_some_at_a_time_and_each_once() {
 }
 
 #[test]
-fn what_nobody_should_send_is_bounded() {
+fn misuse_is_bounded() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let many: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 4095)).collect();
@@ -314,7 +314,7 @@ fn what_nobody_should_send_is_bounded() {
 }
 
 #[test]
-fn without_a_store_everything_else_goes_on() {
+fn without_a_store_everything_else_works() {
     let server = Server::start(&["--sequence-store", "none"]);
     let mut wire = server.connect();
     talk(

@@ -218,7 +218,7 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 #[ignore = "needs python3 with redis, pymongo and snowflake-id (GETID_TEST_PYTHON)"]
-fn python_libraries_read_what_is_given() {
+fn python_libraries_read_the_ids() {
     let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
     let said = read_by(Command::new(python).arg(script("kinds.py")));
     assert_eq!(said, "ok snowflake-id\nok uuid\nok bson\n");
@@ -226,7 +226,7 @@ fn python_libraries_read_what_is_given() {
 
 #[test]
 #[ignore = "needs node with redis, @sapphire/snowflake, bson and uuid (GETID_TEST_NODE_DIR)"]
-fn node_libraries_read_what_is_given() {
+fn node_libraries_read_the_ids() {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
     let copy = Path::new(&dir).join("kinds.mjs");
     std::fs::copy(script("kinds.mjs"), &copy).expect("copied");

@@ -181,7 +181,7 @@ fn http_closes_with_a_warning_once_a_minute() {
 }
 
 #[test]
-fn maxclients_is_lowered_to_what_the_open_files_leave() {
+fn maxclients_is_lowered_to_fit_the_open_files() {
     let dir = support::folder();
     let started = Server::try_start_in(dir.path(), &[], |command| support::by_shell(command, "ulimit -n 80"));
     let mut server = started.unwrap_or_else(|log| panic!("{log}"));
@@ -233,7 +233,7 @@ fn the_http_port_has_its_share_of_the_open_files() {
 }
 
 #[test]
-fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
+fn a_start_without_room_for_a_client_names_the_limit_and_the_number() {
     let dir = support::folder();
     let said =
         support::refused(dir.path(), &["--io-threads", "8"], |command| support::by_shell(command, "ulimit -n 50"));
@@ -268,7 +268,7 @@ fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
 }
 
 #[test]
-fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
+fn without_descriptors_accepting_backs_off_and_resumes() {
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
     wire.id();
@@ -344,7 +344,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
 
 /// A client that was chosen counts as gone: otherwise each read until it has left would search all clients again.
 #[test]
-fn who_was_chosen_to_go_counts_as_gone() {
+fn a_client_chosen_for_eviction_counts_as_gone() {
     let runtime = runtime().expect("a runtime");
     let server = turns::server(&runtime, Config::default(), None);
     let clients = &server.clients;
@@ -435,7 +435,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
 }
 
 #[test]
-fn who_has_to_log_in_and_does_not_is_closed() {
+fn a_client_that_does_not_log_in_in_time_is_closed() {
     let mut server = Server::start(&["--requirepass", "pw", "--auth-timeout", "1000"]);
     let mut good = server.connect();
     assert_eq!(good.ask("AUTH pw"), "+OK");
@@ -509,7 +509,7 @@ fn auth_timeout_closes_clients_only_while_a_login_is_required() {
 }
 
 #[test]
-fn a_stranger_costs_what_a_login_needs() {
+fn a_client_without_a_login_costs_little() {
     let server = Server::start(&["--requirepass", "pw"]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("AUTH pw"), "+OK");

@@ -91,7 +91,7 @@ fn killed_under_the_policy_error() {
 }
 
 #[test]
-fn stopped_under_load_nothing_is_lost_and_the_next_life_goes_on_where_it_was() {
+fn stopped_under_load_nothing_is_lost_and_the_next_life_continues_there() {
     let dir = folder();
     let mut life = Life::default();
     for (round, words) in [&QUIET[..], &NARROW[..], &QUIET[..], &NARROW[..]].into_iter().enumerate() {
@@ -170,7 +170,7 @@ fn four_servers_at_once_have_nothing_in_common() {
 }
 
 #[test]
-fn a_second_process_is_told_who_is_there() {
+fn a_second_process_is_refused_with_the_holders_pid() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &QUIET);
     let first = server.connect().id();
@@ -188,7 +188,7 @@ fn a_second_process_is_told_who_is_there() {
 }
 
 #[test]
-fn the_oracle_sees_what_it_is_for() {
+fn the_oracle_finds_planted_violations() {
     let caught = |ids: Vec<u64>| {
         let mut life = Life { ids, ..Life::default() };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.check())).is_err()

@@ -47,7 +47,7 @@ fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
 }
 
 #[test]
-fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
+fn a_reader_that_stalls_stops_no_client_and_gets_a_count_of_dropped_lines() {
     let (reader, writer) = full_pipe();
     let (dir, server) = start_on(&writer, &words(&format!("--loglevel debug {SHORT_LEAD}")));
     drop(writer);
@@ -84,7 +84,7 @@ fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
 }
 
 #[test]
-fn a_server_whose_log_nobody_reads_can_be_stopped() {
+fn a_server_with_an_unread_log_can_be_stopped() {
     let (_reader, writer) = full_pipe();
     let (_one, mut by_signal) = start_on(&writer, &[]);
     let (_two, mut by_command) = start_on(&writer, &[]);
@@ -115,7 +115,7 @@ fn a_flood_of_lines_is_a_few_and_a_count() {
 }
 
 #[test]
-fn who_did_what_is_told_without_secrets() {
+fn audit_lines_contain_no_secrets() {
     let dir = support::folder();
     let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
     std::fs::write(&config, "").expect("written");
@@ -199,7 +199,7 @@ fn the_first_login_of_a_user_has_its_line_however_it_is_sent_and_others_are_coun
 
 /// The event is logged by the level before or after, whichever logs more.
 #[test]
-fn who_changes_the_level_of_the_log_is_told_of() {
+fn a_change_of_the_log_level_is_logged() {
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
     for (names, words) in [("loglevel", "loglevel nothing"), ("\"hz, loglevel\"", "hz 11 loglevel notice")] {

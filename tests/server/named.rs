@@ -68,7 +68,7 @@ fn ids_of_all_kinds_are_unique_and_in_order_over_many_connections() {
 
 /// Two generators wait in one turn; the commands behind them wait with them.
 #[test]
-fn who_waits_for_several_generators_gets_all_in_order() {
+fn a_client_that_waits_for_several_generators_gets_all_in_order() {
     let words = [&FEW[..], &["--generator", "less", "layout", "time:41@2ms", "server-id:2", "epoch", "0"]].concat();
     let server = Server::start(&words);
     let mut wire = server.connect();
@@ -83,7 +83,7 @@ fn who_waits_for_several_generators_gets_all_in_order() {
 }
 
 #[test]
-fn who_has_finished_sending_is_answered_in_full_by_named_generators_too() {
+fn a_client_that_has_finished_sending_gets_all_ids_of_named_generators() {
     let server = Server::start(&FEW);
     let mut wire = server.connect();
     wire.send("MGETID 100 few\r\nPING\r\nGETID few\r\nGETID\r\nGETID few\r\n".repeat(5) + "ECHO end\r\n");
@@ -148,7 +148,7 @@ fn a_pause_holds_named_generators_too() {
 }
 
 #[test]
-fn a_user_may_ask_some_generators_and_the_log_tells_who_asked_others() {
+fn a_user_may_draw_from_some_generators_and_denials_are_logged() {
     let server = Server::start(&["--generator", "orders:eu", "twitter", "--generator", "tweets", "twitter"]);
     let (mut admin, mut user) = (server.connect(), server.connect());
     assert_eq!(admin.ask("ACL SETUSER shop on nopass -@all +getid +mgetid ~orders:*"), "+OK");

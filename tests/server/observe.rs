@@ -265,7 +265,7 @@ fn info_and_memory_of_a_fresh_server() {
 }
 
 #[test]
-fn the_days_that_are_left_are_told() {
+fn the_days_that_are_left_are_reported() {
     let mut server = Server::start(&["--generator", "old", "baidu", "--generator", "new", "twitter"]);
     server.wait_log("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it");
     server.wait_log("2 named generators: 'old' (baidu, ended), 'new' (twitter, ");
@@ -275,7 +275,7 @@ fn the_days_that_are_left_are_told() {
 }
 
 #[test]
-fn a_generator_that_refuses_is_told_of() {
+fn a_generator_that_refuses_is_reported() {
     let server = Server::start(&["--generator", "old", "baidu", "--generator", "trace", "uuid4"]);
     let mut wire = server.connect();
     wire.send("GETID\r\nGETID old\r\nGETID old\r\nMGETID 3 old\r\nMGETID 2 trace\r\nECHO end\r\n");
@@ -428,7 +428,7 @@ fn waiting_for_a_named_generator_is_seen() {
 }
 
 #[test]
-fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
+fn thresholds_change_and_statistics_are_reset_while_it_runs() {
     let server = Server::start(&["--slowlog-log-slower-than", "-1"]);
     let (mut wire, mut other) = (server.connect(), server.connect());
     wire.id();

@@ -86,7 +86,7 @@ fn children(pid: &str) -> Vec<String> {
 
 #[test]
 #[ignore = "needs root"]
-fn what_others_leave_behind_is_reaped_by_process_1() {
+fn orphans_are_reaped_by_process_1() {
     let dir = volume();
     let ends = dir.path().join("ends");
     let orphan = format!("mkfifo '{0}' && (cat '{0}' &)", ends.display());
@@ -115,7 +115,7 @@ fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
 /// A `StatefulSet` whose template has one server-id, and two pods on one volume.
 #[test]
 #[ignore = "needs root"]
-fn two_pods_with_one_server_id_are_told() {
+fn two_pods_with_one_server_id_are_warned() {
     let (one, other) = (volume(), volume());
     let words = ["--server-id", "0"];
     let (_one, first, _) = serve("getid-0", one.path(), &mounted(one.path()), &words);
@@ -132,7 +132,7 @@ fn two_pods_with_one_server_id_are_told() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
+fn a_container_without_a_volume_is_warned_that_its_state_is_lost() {
     let dir = volume();
     let memory = format!("mount -t tmpfs tmpfs '{}'", dir.path().display());
     let (_server, first, _) =
@@ -159,7 +159,7 @@ fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_volume_that_cannot_be_written_says_whose_it_is() {
+fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
     let dir = tempfile::tempdir().expect("a folder");
     let shown = dir.path().display();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");

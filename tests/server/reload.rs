@@ -116,7 +116,7 @@ fn other_values_in_the_file_stay_and_are_named() {
 }
 
 #[test]
-fn what_is_told_of_generators_follows_a_reload() {
+fn info_about_generators_follows_a_reload() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\n");
     let told = |edited: &mut Edited| edited.wire.ask_bulk("INFO generators");
     assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=0,"));

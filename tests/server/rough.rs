@@ -46,7 +46,7 @@ fn thousands_of_idle_connections() {
 }
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_harm_no_other_client() {
     let mut server = Server::start(&["--loglevel", "debug"]);
     let mut good = server.connect();
     let mut last = good.id();
@@ -115,7 +115,7 @@ fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
 }
 
 #[test]
-fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
+fn a_client_gone_without_a_reset_costs_one_reply() {
     const GONE: usize = 8;
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut gone: Vec<Wire> = (0..GONE).map(|_| server.connect()).collect();
@@ -133,7 +133,7 @@ fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
 }
 
 #[test]
-fn who_has_finished_sending_gets_every_reply_all_the_same() {
+fn a_client_that_has_finished_sending_gets_every_reply() {
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut wire = server.connect();
     wire.send("MGETID 100\r\nPING\r\nGETID\r\n".repeat(6) + "ECHO end\r\n");

@@ -113,7 +113,7 @@ fn in_a_transaction_values_follow_each_other() {
 
 /// The default: a lost store must give an error, never 1 again.
 #[test]
-fn what_nobody_has_created_is_an_error_that_counts() {
+fn a_sequence_that_was_not_created_is_an_error_that_counts() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let text = "-ERR no such sequence 'orders': 'SEQUENCE CREATE orders' makes it, and with 'sequence-create on-first-use' so does INCR";
@@ -136,7 +136,7 @@ fn what_nobody_has_created_is_an_error_that_counts() {
 }
 
 #[test]
-fn a_server_without_a_store_says_how_to_have_one() {
+fn a_server_without_a_store_names_the_remedy() {
     let server = Server::start(&["--sequence-store", "none"]);
     let mut wire = server.connect();
     assert!(wire.ask("INCR orders").starts_with("-ERR sequences are off: the server has no store for them."));
@@ -173,7 +173,7 @@ fn a_clean_stop_skips_nothing_and_a_kill_gives_nothing_twice() {
 }
 
 #[test]
-fn a_pause_of_writes_holds_those_who_count() {
+fn a_pause_of_writes_holds_sequences() {
     let server = Server::start(&COUNTS);
     let (mut wire, mut held) = (server.connect(), server.connect());
     for (request, reply) in [("INCR orders", ":1"), ("MULTI\r\nINCR orders\r\nEXEC", "+OK")] {
@@ -188,7 +188,7 @@ fn a_pause_of_writes_holds_those_who_count() {
 }
 
 #[test]
-fn what_counts_is_shown_to_monitors_and_in_the_slow_log() {
+fn sequence_commands_are_shown_to_monitors_and_in_the_slow_log() {
     let server = Server::start(&[&COUNTS[..], &["--slowlog-log-slower-than", "0"]].concat());
     let (mut wire, mut monitor) = (server.connect(), server.connect());
     assert_eq!(monitor.ask("MONITOR"), "+OK");
@@ -264,7 +264,7 @@ fn a_client_that_resets_while_it_waits_is_removed() {
 }
 
 #[test]
-fn who_has_finished_sending_is_answered_in_full() {
+fn a_client_that_has_finished_sending_gets_all_values() {
     let server = Server::start(&COUNTS);
     let mut wire = server.connect();
     wire.send("INCR orders\r\nPING\r\nINCRBY users 5\r\nGETID\r\nINCR orders\r\n".repeat(500) + "ECHO end\r\n");
@@ -282,7 +282,7 @@ fn who_has_finished_sending_is_answered_in_full() {
 /// Regression: the list of missing names was locked while a name's shard was locked. A client with more names than the
 /// list holds stalled the server forever.
 #[test]
-fn ten_thousand_unknown_names_stall_nobody() {
+fn ten_thousand_unknown_names_stall_no_client() {
     const NAMES: usize = 10_000;
     let server = Server::start(&[]);
     let mut wire = server.connect();

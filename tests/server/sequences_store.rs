@@ -51,7 +51,7 @@ fn killed_under_load_no_value_comes_twice() {
 }
 
 #[test]
-fn a_stop_says_what_became_of_the_values_that_were_held() {
+fn a_stop_logs_the_values_that_it_returns() {
     let dir = folder();
     let mut server = Server::start_in(dir.path(), &COUNTS);
     let mut wire = server.connect();
@@ -65,7 +65,7 @@ fn a_stop_says_what_became_of_the_values_that_were_held() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_holds_up_no_id_and_comes_back_by_itself() {
+fn a_store_that_cannot_be_opened_delays_no_id_and_is_reconnected() {
     let dir = folder();
     let blocked = dir.path().join("blocked");
     fs::create_dir(&blocked).unwrap();

@@ -22,7 +22,7 @@ fn part(line: &str, name: &str) -> Option<i64> {
 }
 
 #[test]
-fn info_tells_where_sequences_are_and_how_their_store_is() {
+fn info_reports_sequences_and_their_store() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     assert_eq!([number(&mut wire, "sequences_in_memory"), number(&mut wire, "sequences_given")], [0, 0]);
@@ -132,7 +132,7 @@ fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_is_told_of_once_and_comes_back_by_itself() {
+fn a_store_that_cannot_be_used_is_logged_once_and_reconnected() {
     let dir = folder();
     let missing = dir.path().join("not-yet");
     let url = format!("sqlite:{}", missing.join("ids.sqlite").display());
@@ -210,7 +210,7 @@ fn both(output: &Output) -> String {
 /// The server's log, `check-config --connect` and the reply to clients report a store's fault in the same words.
 #[test]
 #[ignore = "needs postgresql"]
-fn what_a_database_refuses_is_named_in_the_log_and_by_check_config() {
+fn refusals_of_a_database_are_named_in_the_log_and_by_check_config() {
     let database = PostgresServer::start(&[]);
     database.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     for (login, expected) in [
@@ -235,7 +235,7 @@ fn what_a_database_refuses_is_named_in_the_log_and_by_check_config() {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn a_database_that_goes_comes_and_goes_back_is_told_of_once_each() {
+fn a_database_that_goes_comes_and_goes_back_is_logged_once_each() {
     let mut database = PostgresServer::start(&[]);
     let mut server = Server::start(&["--sequence-store", &database.url(), "--sequence-wait-ms", "5000"]);
     let mut wire = server.connect();

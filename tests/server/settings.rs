@@ -139,7 +139,7 @@ fn limits_of_requests_change_between_two_requests_of_one_client() {
 }
 
 #[test]
-fn a_password_is_asked_of_who_comes_later() {
+fn a_new_password_applies_to_later_clients() {
     let server = Server::start(&[]);
     let (mut wire, mut old) = (server.connect(), server.connect());
     old.id();
@@ -245,7 +245,7 @@ fn maxclients_moves_both_ways_and_asks_the_system() {
 }
 
 #[test]
-fn a_timeout_closes_who_was_there_before() {
+fn a_timeout_closes_existing_clients() {
     let server = Server::start(&[]);
     let (mut wire, mut idle) = (server.connect(), server.connect());
     idle.id();
@@ -330,7 +330,7 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
 }
 
 #[test]
-fn loglevel_changes_what_is_logged_from_then_on() {
+fn loglevel_applies_to_later_lines() {
     let mut server = Server::start(&["--loglevel", "warning"]);
     let mut wire = server.connect();
     set(&mut wire, "timeout 50");
@@ -523,7 +523,7 @@ fn a_rewritten_file_starts_the_next_server() {
 }
 
 #[test]
-fn resetstat_begins_to_count_anew() {
+fn resetstat_resets_the_counters() {
     let server = Server::start(&["--io-threads", "2", "--maxclients", "3"]);
     let mut wires = vec![server.connect()];
     // The connection of the readiness check may still count.
@@ -559,7 +559,7 @@ fn resetstat_begins_to_count_anew() {
 }
 
 #[test]
-fn shutdown_stays_when_the_state_cannot_be_saved_unless_it_is_told_not_to() {
+fn shutdown_fails_when_the_state_cannot_be_saved_unless_forced() {
     for last_word in ["SHUTDOWN FORCE", "SHUTDOWN NOSAVE"] {
         let mut server = Server::start(&[]);
         let mut wire = server.connect();

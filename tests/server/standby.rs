@@ -77,7 +77,7 @@ impl Told {
 }
 
 #[test]
-fn a_standby_refuses_what_only_a_holder_gives() {
+fn a_standby_refuses_ids_and_values() {
     let mut told = Told::new(standby());
     for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
         assert_eq!(told.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
@@ -99,7 +99,7 @@ fn a_standby_refuses_what_only_a_holder_gives() {
 }
 
 #[test]
-fn role_is_told_at_once_wherever_clients_ask_for_it() {
+fn role_is_reported_at_once_everywhere() {
     let mut told = Told::new(standby());
     for (status, word) in [(standby(), "standby"), (holder(), "master"), (standby(), "standby")] {
         told.claim.tell(status);
@@ -114,7 +114,7 @@ fn role_is_told_at_once_wherever_clients_ask_for_it() {
 }
 
 #[test]
-fn info_tells_all_of_the_claim() {
+fn info_reports_the_whole_claim() {
     let mut told = Told::new(standby());
     let lines = |told: &mut Told| -> Vec<String> {
         told.ask("INFO claim").lines().filter(|line| line.starts_with("claim_")).map(str::to_owned).collect()

@@ -184,7 +184,7 @@ fn refused_by_both(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
 }
 
 #[test]
-fn check_config_refuses_what_a_start_could_not_open() {
+fn check_config_refuses_files_that_a_start_could_not_open() {
     let dir = tempfile::tempdir().expect("done");
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
     fs::write(at("file"), "").expect("done");
@@ -224,7 +224,7 @@ fn check_config_refuses_what_a_start_could_not_open() {
 
 #[test]
 #[ignore = "needs root"]
-fn check_config_refuses_what_a_start_may_not_write() {
+fn check_config_refuses_files_that_a_start_may_not_write() {
     let dir = tempfile::tempdir().expect("done");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
@@ -268,7 +268,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
 
 #[test]
 #[cfg(feature = "http")]
-fn on_a_terminal_a_start_says_what_to_open_next() {
+fn on_a_terminal_a_start_names_the_page_to_open() {
     let dir = tempfile::tempdir().expect("a folder");
     let [port, http] = [free_port(), free_port()];
     let own = format!(

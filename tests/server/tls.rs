@@ -99,7 +99,7 @@ fn tls_may_be_the_only_port() {
 }
 
 #[test]
-fn clients_show_certificates_as_tls_auth_clients_says() {
+fn clients_need_certificates_according_to_tls_auth_clients() {
     let files = Files::new();
     let stranger = Authority::new("other");
     let (good, bad) = (files.authority.client(), stranger.client());
@@ -133,7 +133,7 @@ fn clients_show_certificates_as_tls_auth_clients_says() {
 }
 
 #[test]
-fn who_trusts_another_authority_does_not_connect() {
+fn a_client_that_trusts_another_authority_does_not_connect() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let error = Dial::new(&Authority::new("other")).connect(port).err().expect("refused");
@@ -143,7 +143,7 @@ fn who_trusts_another_authority_does_not_connect() {
 }
 
 #[test]
-fn plain_text_on_the_tls_port_is_closed_and_told() {
+fn plain_text_on_the_tls_port_is_closed_and_logged() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let mut good = Dial::new(&files.authority).connect(port).expect("connected");
@@ -178,7 +178,7 @@ fn stall(port: u16, count: usize) -> Vec<TcpStream> {
 }
 
 #[test]
-fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
+fn a_slow_handshake_delays_no_client_and_takes_no_place() {
     let files = Files::new();
     for io_threads in ["1", "3"] {
         let words = ["--maxclients", "3", "--shutdown-timeout", "60", "--io-threads", io_threads];
@@ -657,7 +657,7 @@ fn authorities_may_lie_in_a_folder() {
 
 /// As in Redis 8, the common name of a certificate is the user, whatever its passwords.
 #[test]
-fn a_certificate_can_say_who_its_client_is() {
+fn a_certificate_can_name_the_user() {
     let files = Files::new();
     let orders = "orders on >pw -@all +ping +getid +acl|whoami";
     let users = ["--requirepass", "secret", "--user", orders, "--user", "off off >pw +@all"];
@@ -722,7 +722,7 @@ fn a_certificate_can_say_who_its_client_is() {
 }
 
 #[test]
-fn a_session_goes_on_until_the_certificates_change() {
+fn a_session_resumes_until_the_certificates_change() {
     let files = Files::new();
     let good = files.authority.client();
     let (mut server, port) = files.start("yes", &[]);
@@ -759,7 +759,7 @@ fn a_session_goes_on_until_the_certificates_change() {
 }
 
 #[test]
-fn the_end_of_a_certificate_is_told_of() {
+fn the_end_of_a_certificate_is_logged() {
     let files = Files::new();
     let now_s = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs()).expect("a time");
     let write = |days: i64| {

@@ -161,7 +161,7 @@ pub(crate) fn log() -> Log {
 }
 
 #[test]
-fn who_always_has_more_to_say_lets_others_go_first() {
+fn a_client_with_endless_requests_yields_to_others() {
     let runtime = runtime().expect("a runtime");
     let server = server(&runtime, Config::default(), None);
     let array = |name: &str, arg: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{arg}\r\n", name.len(), arg.len());

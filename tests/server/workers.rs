@@ -194,7 +194,7 @@ fn an_operator_looks_at_leases_and_ends_them() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn mistakes_get_error_replies() {
     let dir = folder_with_open_pools();
     let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
@@ -245,7 +245,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn who_may_lease_what_is_a_matter_of_rules() {
+fn acl_rules_decide_on_leases() {
     let words =
         ["--user", "app on nopass ~quick +workerid -workerid|revoke", "--user", "reader on nopass %R~quick +@all"];
     let dir = folder_with_open_pools();
