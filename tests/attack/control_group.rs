@@ -118,7 +118,7 @@ impl Attacked {
                 }
             }
             idle_rounds = if moved { 0 } else { idle_rounds + 1 };
-            // The server has had its turn, and it lives.
+            // The server still replies.
             assert_eq!(self.watch.ask("PING"), "+PONG");
             self.watch.id();
         }

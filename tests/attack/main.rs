@@ -7,7 +7,7 @@
 //! resources.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod control_group;
 #[path = "../support/mod.rs"]
@@ -28,9 +28,9 @@ const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
 /// Bound of memory that the allocator reserves beyond the requested bytes.
 const RESERVED_BYTES_MAX: u64 = 256 << 20;
 
-/// Attacks a server while a good client sends requests. Asserts that this client gets every reply, that the server's
-/// memory grows by less than `bytes_max`, that all attackers are removed after they left, and that no connection
-/// panics.
+/// Attacks a server while a good client sends requests. Asserts that this client gets every reply, and that the
+/// server's memory grows by less than `bytes_max`. All attackers must be removed after they left, and no connection may
+/// panic.
 fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
     let mut watch = server.connect();
     let probe = Probe::start(server, password);

@@ -17,7 +17,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("client tracking on", "a promise of messages that would never come"),
     ("script load", "there is no Lua, so only scripts that are known are taken"),
     ("cluster reset", "no such subcommand here"),
-    ("watch", "no EXEC could tell whether a sequence has changed on another server"),
+    ("watch", "no EXEC could detect that a sequence has changed on another server"),
 ];
 
 /// Calls that begin with these words are left out: they would end a server or its replies, or change later comparisons.
@@ -183,7 +183,7 @@ const KEY_DIFFERENCES: &[(&str, &str)] = &[
     ("hlen", "as above"),
     ("hkeys", "as above"),
     ("hvals", "as above"),
-    ("hset", "fields are told, not set"),
+    ("hset", "fields are read, not set"),
     ("incrby {n} 0", "a step of 0 gives no value"),
     ("incrby {n} -1", "a sequence never goes back"),
     ("incrby {n} 9223372036854775807", "more than sequence-incrby-max; Redis: an overflow"),

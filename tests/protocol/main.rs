@@ -1,7 +1,7 @@
 //! The protocol: decoder and encoder, sessions, users, compared with a real Redis if there is one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod access;
 mod acl;

@@ -103,7 +103,7 @@ fn a_sequence_is_asked_once_in_the_order_of_commands() {
     assert_eq!(calls, [(Verb::Incr, 5), (Verb::IncrBy, 2), (Verb::HIncrBy, 1), (Verb::GetId, 1)]);
 }
 
-/// Names whose hashes collide stay distinct, and so do all names of a turn.
+/// A turn draws from at most 128 sequences. Their names stay distinct even if hashes collide.
 #[test]
 fn a_turn_asks_so_many_sequences() {
     let input = (0..1000).map(|number| format!("INCR s{number}\r\n")).collect::<Vec<_>>().concat();

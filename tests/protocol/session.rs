@@ -507,7 +507,7 @@ fn the_profile_follows_the_conversation() {
 fn a_change_of_the_profile_is_reported_once() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let mut shown = shell.session.take_changed_view().cloned();
-    assert!(shown.is_some(), "nobody has seen the first");
+    assert!(shown.is_some(), "the first view is new");
     assert_eq!(shell.session.take_changed_view(), None);
     let requests: [&[u8]; 16] = [
         b"AUTH secret\r\n",
@@ -607,7 +607,7 @@ fn a_client_loses_the_default_user_once_that_has_a_password() {
     // A connection without a request has to log in, as if it had come later.
     let mut session = Session::new(2, with(false));
     session.set_settings(with(true));
-    assert!(session.is_authenticated(), "who was let in stays in");
+    assert!(session.is_authenticated(), "a client keeps its access");
     session.begin_again();
     assert!(!session.is_authenticated() && !session.has_lost_user());
     // If RESET is no login, there is nothing to confirm.

@@ -22,19 +22,19 @@ use getid_core::{
 /// The setup of a session for a conversation.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// `requirepass secret`.
+    /// Whether the server has `requirepass secret`.
     pub(crate) password: bool,
-    /// No draw succeeds.
+    /// Whether every draw is refused.
     pub(crate) refuses: bool,
-    /// `rename-command config "hidden"` and `rename-command shutdown ""`.
+    /// Whether it has `rename-command config "hidden"` and `rename-command shutdown ""`.
     pub(crate) renamed: bool,
-    /// `server-id auto`, and none has come free.
+    /// Whether it has `server-id auto`, and no server-id is free.
     pub(crate) unclaimed: bool,
-    /// There are named generators.
+    /// Whether there are named generators.
     pub(crate) generators: bool,
-    /// There is a store for sequences.
+    /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
-    /// `client-query-buffer-limit`.
+    /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
 
@@ -476,7 +476,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
                 "sequences" => conversation.options.sequences = true,
-                _ => panic!("{place}: what is '{mark}'?"),
+                _ => panic!("{place}: unknown mark '{mark}'"),
             }
         }
         all.push(conversation);

@@ -369,9 +369,9 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     }
 }
 
-/// `ACL SETUSER x resetpass >new` and `CLIENT KILL USER x` in one pipeline, while clients log in on another thread,
-/// each with a long pipeline behind: none of them is still logged in at the end. A third of the rounds changes the
-/// default user, which new connections and RESET get.
+/// `ACL SETUSER x resetpass >new` and `CLIENT KILL USER x` in one pipeline: no client stays logged in with the old
+/// password. Meanwhile clients log in on another thread, each with a long pipeline behind. A third of the rounds
+/// changes the default user, which new connections and RESET get.
 #[test]
 fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
     let server = Server::start(&["--io-threads", "2", "--user", "admin on >admin ~* &* +@all", "--user", "x on +@all"]);

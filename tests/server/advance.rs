@@ -1,8 +1,8 @@
 //! Records that are lost, damaged, old or of an older format: after the remedy that the server prints, every ID is
 //! larger than all IDs of earlier lives.
 //!
-//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id, so a server at its borrow limit
-//! gives one ID a millisecond. B is small, so that each life takes a fraction of a second.
+//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id. So a server at its borrow limit
+//! issues one ID a millisecond. B is small, so that each life takes a fraction of a second.
 
 use std::fs;
 use std::path::PathBuf;

@@ -23,7 +23,7 @@ use crate::support::{self, PATIENCE, Server, Wire, eventually, free_port};
 /// Checks of a row, unless it gives a reason why not:
 /// - `connect`: with a database and a name, PING, ECHO, INFO, CLIENT, CONFIG GET, in the row's version of RESP
 /// - `getid`: 1024 IDs, singly, as the language's integers (JavaScript: as strings), with all digits
-/// - `mgetid`: 100 at once
+/// - `mgetid`: 100 IDs at once
 /// - `error`: surfaces as the library's own server error, and the connection stays usable
 /// - `pipeline`, `multi`: a thousand GETID without and within MULTI, and errors among them
 /// - `pool`: 50 connections at once draw 20,000 IDs, ascending on each, none twice

@@ -144,7 +144,7 @@ fn a_folder_deleted_and_created_again_is_claimed_again() {
         assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"));
     }
 
-    fs::create_dir(&dir).expect("made anew");
+    fs::create_dir(&dir).expect("created again");
     let first = id_again(&mut wire);
     assert!(first > last);
     assert_eq!(wire.info("refusing"), "no");
@@ -172,7 +172,7 @@ fn a_second_server_in_a_new_folder_keeps_the_first_off() {
     let second = loop {
         first.signal(nix::sys::signal::Signal::SIGSTOP);
         delete(&dir);
-        fs::create_dir(&dir).expect("made anew");
+        fs::create_dir(&dir).expect("created again");
         match Server::try_start_beside_another_in(&dir, &SHORT) {
             Ok(second) => break second,
             Err(log) => assert!(log.contains(" is in use"), "{log}"),
@@ -578,7 +578,7 @@ fn a_disk_that_is_full_while_running() {
     assert!(refusal.contains(&*disk.path.to_string_lossy()), "the path: {refusal}");
     assert!(refusal.contains("No space left on device"), "{refusal}");
     let watermark = wire.info_number("watermark");
-    assert!(last >> 21 < watermark, "IDs went on up to the watermark, not past it");
+    assert!(last >> 21 < watermark, "IDs continue up to the watermark, not past it");
     let left_ms = watermark - (last >> 21);
     assert!(left_ms < 200 + pause_ms, "{left_ms} ms of IDs were left, and no draw was made for {pause_ms} ms");
     for _ in 0..1000 {

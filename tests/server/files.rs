@@ -400,7 +400,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         }
         let saves = good.info_number("rdb_saves");
         let answered: Vec<_> = wires.iter().map(|wire| wire.stream().try_clone().expect("a second handle")).collect();
-        eventually("saves go on, and late changes are refused", || {
+        eventually("saves continue, and late changes are refused", || {
             assert_eq!(good.ask("PING"), "+PONG");
             let id = good.id();
             assert!(id > last, "{id} came after {last}");

@@ -258,7 +258,7 @@ struct Client<'a> {
     received: &'a Received,
     ids: Vec<u64>,
     last: u64,
-    /// 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
+    /// Requests that it sends. 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
     kind: usize,
 }
 

@@ -80,7 +80,7 @@ fn a_pod_has_the_server_id_of_its_name() {
 
 /// Returns the child processes, including ended ones. Process 1 also has the orphans.
 fn children(pid: &str) -> Vec<String> {
-    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel tells them");
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel lists them");
     listed.split_whitespace().map(str::to_owned).collect()
 }
 
@@ -127,7 +127,7 @@ fn two_pods_with_one_server_id_are_warned() {
     let first = said.lines().next().expect("a line");
     assert!(first.contains(" starts, pid 1; ") && first.contains("; server-id 0 is in use: "), "{said}");
     assert!(first.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
-    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it does not go on: {said}");
+    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it continues: {said}");
 }
 
 #[test]

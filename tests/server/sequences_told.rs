@@ -92,7 +92,7 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
     for name in 0..60 {
         assert_eq!(wire.ask(&format!("INCR s:{name:02}")), ":1");
     }
-    eventually("what is used most has a line", || {
+    eventually("the busiest have a line", || {
         wire.ask("INCRBY zone 1000");
         wire.ask(&format!("INCRBY {longest} 1000"));
         told(&mut wire, "sequence_zone").is_some() && told(&mut wire, &format!("sequence_{longest}")).is_some()

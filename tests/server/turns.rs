@@ -52,7 +52,7 @@ pub(crate) struct Flood {
 pub(crate) enum Takes {
     All,
     None,
-    /// 16 KiB per tick.
+    /// Reads 16 KiB per tick.
     Some(Interval),
 }
 
@@ -174,7 +174,7 @@ fn a_client_with_endless_requests_yields_to_others() {
         ("empty arrays", b"*0\r\n".to_vec(), usize::MAX),
         ("long lines", format!("PING {}\r\n", "y".repeat(65_000)).into_bytes(), usize::MAX),
         ("large arguments", array("PING", &"z".repeat(900_000)).into_bytes(), usize::MAX),
-        ("what is passed over", array("SET", &"z".repeat(900_000)).into_bytes(), usize::MAX),
+        ("skipped requests", array("SET", &"z".repeat(900_000)).into_bytes(), usize::MAX),
         // Reads that are never full: the client is just as fast as the server.
         ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
     ];

@@ -135,7 +135,7 @@ fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
     let leased = lease(&mut wire, "orders");
     let (code, text) = init(&["--new"]);
     assert!(code == Some(0) && text.ends_with(": worker pool 'orders' is open\n"), "{text}");
-    assert_ne!(lease(&mut wire, "orders").id, leased.id, "what is leased stays so");
+    assert_ne!(lease(&mut wire, "orders").id, leased.id, "a lease stays");
     assert_eq!(said(&mut wire, "WORKERID INIT orders OLD"), "-ERR syntax error\r\n");
 }
 

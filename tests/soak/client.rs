@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 pub(crate) struct Habit {
     /// Number of IDs per MGETID; `None` sends GETID.
     pub(crate) ids: Option<u32>,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub(crate) depth: u32,
 }
 

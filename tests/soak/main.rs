@@ -201,7 +201,7 @@ impl Soak {
             (played, runs)
         });
         if let Some((one, other)) = judge::overlap(&mut runs) {
-            self.judge.found(|| format!("slots were given twice: {one:?} and {other:?}"));
+            self.judge.found(|| format!("slots were issued twice: {one:?} and {other:?}"));
         }
         // A violation explains more than the error that follows from it.
         Ok(self.judge.violation().or(played.err()))
@@ -340,7 +340,7 @@ impl Stage<'_> {
         match end {
             End::Kill => self.note("kills"),
             End::KillPaused(time) => {
-                self.note("kills while it stands still");
+                self.note("kills during a pause");
                 server.signal("STOP")?;
                 sleep(time);
             }

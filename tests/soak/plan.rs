@@ -38,13 +38,13 @@ pub(crate) enum Event {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// SIGKILL.
+    /// Ends by SIGKILL.
     Kill,
-    /// SIGKILL during a pause.
+    /// Ends by SIGKILL during a pause.
     KillPaused(Duration),
-    /// SIGKILL while the disk fails.
+    /// Ends by SIGKILL while the disk fails.
     KillInFault(DiskFault, Duration),
-    /// SIGTERM: a clean stop.
+    /// Ends by SIGTERM: a clean stop.
     Stop,
 }
 

@@ -48,8 +48,8 @@ impl HaProxy {
         Wire::connect(self.port)
     }
 
-    /// Waits until a new connection gets an ID, and returns its server-id. `haproxy` replaces a stalled server by
-    /// another.
+    /// Waits until a new connection gets an ID, and returns the server-id in it. `haproxy` skips a stalled server for a
+    /// moment.
     pub fn server_id(&self) -> u64 {
         in_time("a server gives an ID", || self.an_id()) >> 19 & 3
     }

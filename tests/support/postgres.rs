@@ -21,7 +21,7 @@ const START_PATIENCE: Duration = Duration::from_mins(1);
 pub const OWNER_PASSWORD: &str = "owner-secret";
 
 pub struct PostgresServer {
-    /// The postmaster.
+    /// The postmaster process.
     process: Option<Child>,
     pub port: u16,
     dir: tempfile::TempDir,

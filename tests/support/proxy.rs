@@ -13,7 +13,7 @@ use std::time::Duration;
 pub enum Target {
     /// A port on loopback.
     Port(u16),
-    /// A Unix socket.
+    /// A Unix socket at this path.
     Socket(PathBuf),
 }
 

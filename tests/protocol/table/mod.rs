@@ -18,7 +18,7 @@
 /// One case.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// `file:line`
+    /// Place of the case, `file:line`.
     pub(crate) place: String,
     /// The subject of the case.
     pub(crate) name: String,
@@ -35,11 +35,11 @@ pub(crate) struct Row {
 /// The setup of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// Redis's defaults.
+    /// With Redis's defaults.
     Plain,
-    /// `requirepass secret`
+    /// With `requirepass secret`.
     Password,
-    /// `client-query-buffer-limit 1mb`, `proto-max-bulk-len 1mb`
+    /// With `client-query-buffer-limit 1mb` and `proto-max-bulk-len 1mb`.
     Small,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Server {
 pub(crate) struct Outcome {
     /// All bytes of the reply.
     pub(crate) reply: Vec<u8>,
-    /// Whether it closes the connection then.
+    /// Whether the server closes the connection after the reply.
     pub(crate) closes: bool,
 }
 
