@@ -515,7 +515,7 @@ const S: u64 = 1_000_000_000;
 fn an_address_guesses_so_fast_and_no_faster() {
     let mut limiter = LoginLimiter::default();
     let mut tried: Vec<u64> = Vec::new();
-    // Ten thousand at once, and again each 100 ms; a third of them leaves while it waits.
+    // A thousand at once, and again each 100 ms; a third of them leaves while it waits.
     for round in 0..40 {
         let now = S + round * S / 10;
         for at in 0..1000 {

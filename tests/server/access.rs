@@ -608,7 +608,7 @@ fn no_documented_user_becomes_another() {
     let server = Server::start(&words);
     let mut admin = server.connect();
     assert_eq!(admin.ask(&format!("AUTH {}", SECRETS[0])), "+OK");
-    // Entries that SLOWLOG could reveal.
+    // Secrets that SLOWLOG could reveal.
     assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
     assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
     let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));

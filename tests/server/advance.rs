@@ -200,7 +200,8 @@ fn a_record_of_the_older_format() {
     assert!(place.record().starts_with("getid state 2\n"));
 }
 
-/// Records with too little information: an old copy, an empty one, and no record at all. The right clock is enough.
+/// Too little information: an old copy that was put back, a deleted record, and `id-state none`. The right clock is
+/// enough.
 #[test]
 fn records_that_know_less_than_was_given() {
     let mut place = Place::new(200);
