@@ -1,7 +1,7 @@
-//! A server in a memory control group with a limit, attacked by clients that have no password: the kernel kills whoever
-//! takes more than the limit, so the server lives only if what clients can make it hold fits.
+//! A server in a memory control group with a limit, attacked by clients without a password. The kernel kills a process
+//! above the limit, so the server lives only if all memory held for clients fits.
 //!
-//! Where the machine's groups are of version 2, the kernel's socket buffers count as well.
+//! In control groups of version 2, the kernel's socket buffers count as well.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -13,16 +13,16 @@ use tempfile::TempDir;
 
 use crate::support::{self, Server, Wire, eventually, free_port};
 
-/// A group of this test, below that of this process. Dropping it removes it, once the server in it has ended.
+/// A control group below that of this process. Dropping it removes it, after the server in it has ended.
 struct ControlGroup {
     dir: PathBuf,
 }
 
 impl ControlGroup {
-    /// Makes a group whose processes may take `limit_mib` MiB together.
+    /// Creates a group whose processes may use `limit_mib` MiB together.
     ///
-    /// In version 2 a group with processes may have no groups with limits below it: then one beside it is made, or
-    /// beside the one above.
+    /// In version 2 a group with processes may have no groups with limits below it: then the new group is its sibling,
+    /// or that of a group above.
     fn with_limit(limit_mib: u64) -> ControlGroup {
         let groups = fs::read_to_string("/proc/self/cgroup").expect("Linux");
         let first = groups.lines().find_map(|line| line.split_once(":memory:").map(|(_, path)| path.to_owned()));
@@ -41,7 +41,7 @@ impl ControlGroup {
             }
             let group = ControlGroup { dir };
             if fs::write(group.dir.join(file), (limit_mib << 20).to_string()).is_ok() {
-                // Without swap, where there is any: what does not fit must not go there.
+                // No swap, if the machine has any: memory above the limit must not go there.
                 let _ = fs::write(group.dir.join("memory.swap.max"), "0");
                 return group;
             }
@@ -49,7 +49,7 @@ impl ControlGroup {
         panic!("no memory control group can be made: needs root, and groups that may be written");
     }
 
-    /// Has a command begin in the group.
+    /// Makes a command start in the group.
     fn join(&self, command: &mut Command) {
         support::by_shell(command, &format!("echo $$ > {}/cgroup.procs", self.dir.display()));
     }
@@ -66,7 +66,7 @@ impl Drop for ControlGroup {
     }
 }
 
-/// A server in a group of its own, and a client with its password that looks on.
+/// A server in a group, and a client with its password that observes it.
 struct Attacked {
     server: Server,
     http_port: u16,
@@ -92,13 +92,13 @@ impl Attacked {
         Attacked { server, http_port, watch, _dir: dir, _group: group }
     }
 
-    /// Has so many clients send this at once, as much of it as the server takes, to the port of HTTP or the other.
-    /// Returns the clients, which are still connected unless the server has closed them.
+    /// Makes `clients` connections send this at once, as much as the server reads, to the HTTP port or the other.
+    /// Returns the clients, still connected unless the server has closed them.
     fn attack(&mut self, clients: usize, request: &[u8], is_http: bool) -> Vec<TcpStream> {
         let port = if is_http { self.http_port } else { self.server.port };
         let mut open: Vec<(TcpStream, usize)> = Vec::new();
         for _ in 0..clients {
-            // It may be refused for want of a place.
+            // All places may be taken.
             let Ok(client) = TcpStream::connect(("127.0.0.1", port)) else { continue };
             client.set_nonblocking(true).expect("an option");
             open.push((client, 0));
@@ -113,19 +113,19 @@ impl Attacked {
                         moved |= n > 0;
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                    // Closed, most of them.
+                    // Most of them are closed.
                     Err(_) => *sent = request.len(),
                 }
             }
             idle_rounds = if moved { 0 } else { idle_rounds + 1 };
-            // The server has had its turn, and it lives.
+            // The server still replies.
             assert_eq!(self.watch.ask("PING"), "+PONG");
             self.watch.id();
         }
         open.into_iter().map(|(client, _)| client).collect()
     }
 
-    /// What all clients hold is within the bound.
+    /// Asserts that all memory held for clients is within the bound.
     fn check(&mut self, what: &str) {
         let bound = self.watch.info_number("maxmemory_clients");
         eventually(&format!("all fits after {what}"), || self.watch.info_number("client_buffers_bytes") <= bound);
@@ -134,14 +134,14 @@ impl Attacked {
     }
 }
 
-/// A body of 60 KB that lacks its last byte.
+/// Returns a request with a body of 60 KB that lacks its last byte.
 fn body() -> Vec<u8> {
     let head =
         "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60001\r\n\r\n";
     [head.as_bytes(), &b" ".repeat(60_000)[..]].concat()
 }
 
-/// An `AUTH` of nearly 8 KB that lacks its end.
+/// Returns an `AUTH` of nearly 8 KB that lacks its end.
 fn unfinished_auth() -> Vec<u8> {
     [&b"*2\r\n$4\r\nAUTH\r\n$8000\r\n"[..], &b"x".repeat(7_990)].concat()
 }
@@ -150,7 +150,7 @@ fn unfinished_echo() -> Vec<u8> {
     [&b"*2\r\n$4\r\nECHO\r\n$1000001\r\n"[..], &b"x".repeat(1_000_000)].concat()
 }
 
-/// The attacks by which anybody who reached a port had the container killed that docs/install.md shows.
+/// Attacks by which a client without a password once had the container of docs/install.md killed.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
 fn strangers_do_not_have_the_documented_container_killed() {
@@ -167,7 +167,7 @@ fn strangers_do_not_have_the_documented_container_killed() {
     }
 }
 
-/// The same of clients that are let in: on the limit of deploy/kubernetes, and on one eighth of it.
+/// Attacks by clients with full rights: at the limit of deploy/kubernetes, and at one eighth of it.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
 fn clients_do_not_have_the_pod_killed() {
@@ -186,10 +186,10 @@ fn clients_do_not_have_the_pod_killed() {
     }
 }
 
-/// A limit that is too small for what the directives allow is said at the start, with the sum.
+/// A limit below the sum of the directives' bounds is logged at the start, with the sum.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn a_limit_that_is_too_small_is_told_at_the_start() {
+fn a_limit_that_is_too_small_is_logged_at_the_start() {
     let mut attacked = Attacked::start(32, "");
     attacked.server.wait_log("clients can have this server killed: its bounds add up to");
 }

@@ -1,13 +1,13 @@
-//! Many hostile clients at once: what they may cost, and that a good client in their midst gets every answer.
+//! Many hostile clients at once: their cost is bounded, and a good client among them gets every reply.
 //!
-//! These are small forms of `benches/attack`, which compares with Redis; here stands what must hold however slow the
+//! These are small forms of `benches/attack`, which compares with Redis. The checks here must hold however slow the
 //! machine is. Single strange clients, idle ones and those that never read over TLS are in the binary `server`.
 //!
-//! A binary of its own, so that no other test takes the machine's time meanwhile: some of these measure what a server
-//! uses.
+//! A separate binary, so that no other test uses the machine meanwhile: some of these measure the server's use of
+//! resources.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod control_group;
 #[path = "../support/mod.rs"]
@@ -21,29 +21,30 @@ use std::time::{Duration, Instant};
 
 use support::{Random, Server, Wire, eventually};
 
-/// A layout whose limit of IDs a second is out of reach.
+/// A layout whose limit of IDs per second is out of reach.
 const WIDE: [&str; 6] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1"];
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
 
-/// Room for what the allocator reserves at a time, beside what it is asked for.
+/// Bound of memory that the allocator reserves beyond the requested bytes.
 const RESERVED_BYTES_MAX: u64 = 256 << 20;
 
-/// Attacks a server while a good client asks on; then that client got every answer, the server's memory grew by less
-/// than `bytes_max` at any time, all attackers are gone from it once they left, and nothing ran into a bug.
+/// Attacks a server while a good client sends requests. Asserts that this client gets every reply, and that the
+/// server's memory grows by less than `bytes_max`. All attackers must be removed after they left, and no connection may
+/// panic.
 fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
     let mut watch = server.connect();
     let probe = Probe::start(server, password);
     if let Some(password) = password {
         assert_eq!(watch.ask(&format!("AUTH {password}")), "+OK");
     }
-    // Who found out whether it serves is gone.
+    // The connection of the readiness check is gone.
     let others = "2";
     watch.wait_info("connected_clients", others);
     let before_kb = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
     let attackers = attack();
     let grown_kb = server.memory_kb("VmHWM").saturating_sub(before_kb.0);
     assert!(grown_kb < bytes_max as u64 / 1024, "{grown_kb} kB more");
-    // Nor may it ask the system for memory in the hope that it stays untouched.
+    // Memory that is reserved and never touched is bounded too.
     let reserved_kb = server.memory_kb("VmPeak").saturating_sub(before_kb.1);
     assert!(reserved_kb < (bytes_max as u64 + RESERVED_BYTES_MAX) / 1024, "{reserved_kb} kB more");
     println!("{grown_kb} kB resident and {reserved_kb} kB reserved more than before");
@@ -55,7 +56,7 @@ fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack
     watch.id();
 }
 
-/// The good client, on a thread of its own.
+/// The good client, on its own thread.
 struct Probe {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<usize>,
@@ -68,7 +69,7 @@ impl Probe {
         if let Some(password) = password {
             assert_eq!(wire.ask(&format!("AUTH {password}")), "+OK");
         }
-        // The server knows of it from here on.
+        // The server has accepted the connection.
         assert_eq!(wire.ask("PING"), "+PONG");
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -86,7 +87,7 @@ impl Probe {
         Probe { stop, thread }
     }
 
-    /// How many requests were answered, all of them right.
+    /// Returns the number of requests, all of them with correct replies.
     fn stop(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("every answer was right")
@@ -113,7 +114,7 @@ fn hundreds_that_drip_are_answered_and_cost_little() {
     });
 }
 
-/// What a client declares, and whether one that has authenticated is believed.
+/// Declared lengths, and whether the server accepts them from a client that has logged in.
 const DECLARED: [(&[u8], bool); 10] = [
     (b"*1048576\r\n$1048576\r\nfew", true),
     (b"*2\r\n$4\r\nECHO\r\n$1048576\r\nfew", true),
@@ -143,7 +144,7 @@ fn lengths_that_are_only_declared_cost_nothing() {
             }
             for (wire, believed) in &mut open {
                 if *believed {
-                    // It waits for what was promised.
+                    // The server waits for the declared bytes.
                     wire.stream().set_nonblocking(true).expect("an option");
                     let kind = wire.stream().read(&mut [0]).map_err(|error| error.kind());
                     assert_eq!(kind, Err(ErrorKind::WouldBlock));
@@ -164,18 +165,18 @@ fn requests_that_stop_short_cost_what_was_sent() {
     const ARGUMENTS: usize = 5_000;
     let request = [b"*1048576\r\n", &b"$0\r\n\r\n".repeat(ARGUMENTS)[..]].concat();
     let server = Server::start(&[]);
-    // An argument is six bytes of input and a place of sixteen, both in memory that grew by doubling. The million that
-    // are declared would be a thousand times as much.
+    // An argument is six bytes of input and an entry of sixteen, both in memory that grew by doubling. The declared
+    // million would be a thousand times as much.
     let bytes_max = CLIENTS * (ARGUMENTS * 2 * (6 + 16) + 64 * 1024);
     attacked(&server, None, bytes_max, || {
         let mut open: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
         for wire in &mut open {
             wire.send(&request);
         }
-        // All of it was read.
+        // The server has read all of it.
         let mut watch = server.connect();
         let wanted = (CLIENTS * request.len()) as u64;
-        eventually("it has read all", || watch.info_number("total_net_input_bytes") >= wanted);
+        eventually("the server has read all", || watch.info_number("total_net_input_bytes") >= wanted);
         open
     });
 }
@@ -203,7 +204,7 @@ fn many_that_never_read_are_held_back() {
         let issued = watch.info_number("ids_issued");
         println!("{issued} IDs");
         assert!(issued < (CLIENTS * REQUESTS * 100 * 3 / 4) as u64, "{issued} IDs for clients that read none");
-        // Who reads after all gets everything, in order.
+        // A client that reads after all gets everything, in order.
         let mut late = open.pop().expect("a client");
         late.set_nonblocking(false).expect("an option");
         let rest = &requests[sent[CLIENTS - 1]..];
@@ -239,7 +240,7 @@ fn a_thousand_come_and_go_and_leave_nothing_behind() {
                 _ => {}
             }
             if client % 2 == 0 {
-                // With a reset, as when a process is killed with replies unread.
+                // The client ends with a reset, as a process that is killed with replies unread.
                 socket2::SockRef::from(wire.stream()).set_linger(Some(Duration::ZERO)).expect("an option");
             }
         }
@@ -261,11 +262,11 @@ fn hundreds_that_send_almost_requests_at_once() {
                 for _ in 0..10 {
                     bytes.extend(random.near_miss());
                 }
-                // It may have been closed, or have too much in flight.
+                // It may be closed, or have too much in flight.
                 let _ = client.write(&bytes);
             }
         }
-        // They go with replies unread: what the server has not read by then is lost.
+        // They leave with replies unread: requests that the server has not read by then are lost.
         let mut watch = server.connect();
         eventually("some were requests", || watch.info_number("ids_issued") > CLIENTS as u64);
         eventually("and some were none", || watch.info("protocol_error_connections") != "0");
@@ -273,7 +274,7 @@ fn hundreds_that_send_almost_requests_at_once() {
     });
 }
 
-/// Hundreds of clients that each ask for a thousand settings at a time, by names and by patterns, again and again: a
+/// Hundreds of clients that each request a thousand settings at a time, by names and by patterns, again and again. A
 /// good client has its turn once a round, and the state is saved.
 #[test]
 #[ignore = "needs the release binary and 10 s"]
@@ -298,14 +299,14 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
         };
         let saves = good.info_number("rdb_saves");
         let mut open: Vec<TcpStream> = Vec::new();
-        // A good client that stands still itself has others before it: then once more.
+        // If the good client itself stalls, others are served before it. Then the round is repeated.
         let has_its_turns = (0..3).any(|_| {
             open = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
             let is_over = AtomicBool::new(false);
             let first = calls(&mut good);
             let (mut asked, mut most, mut before) = (0, 0, first);
             std::thread::scope(|scope| {
-                // They read what they get, so that nothing but the server's own work holds them up.
+                // They read their replies, so that only the server's work delays them.
                 scope.spawn(|| talk(&open, requests.as_bytes(), &is_over));
                 while before - first < CLIENTS * REQUESTS {
                     let now = calls(&mut good);
@@ -323,7 +324,7 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
     });
 }
 
-/// Sends `requests` to each client's server as fast as it takes them and reads what comes, until told.
+/// Sends `requests` to each client's server as fast as they are read, and discards the replies, until `is_over`.
 fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
     let mut piece = vec![0; 64 << 10];
     let mut sent = vec![0; clients.len()];
@@ -339,21 +340,21 @@ fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
     }
 }
 
-/// Thousands that wait for more IDs than the layout holds in minutes cost little while they wait. When they go without
-/// having read, half of them with a reset, they leave the queue at once, and what they held is there for the next
-/// thousands.
+/// Thousands of clients wait for more IDs than the layout holds in minutes, and cost little. They leave without
+/// reading, half of them with a reset. Then they are removed from the queue at once, and their memory is free for the
+/// next thousands.
 #[test]
 #[ignore = "needs the release binary and 20 s"]
 fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
     const CLIENTS: usize = 12_000;
-    /// A turn's worth of IDs.
+    /// Number of requests whose IDs take one turn.
     const PIPELINE: usize = 82;
     let requests = MGETID.repeat(PIPELINE);
-    // Where not so many files may be open at once, they come in waves that are as many together.
+    // If the limit of open files is lower, the clients come in several waves.
     let at_once = support::raise_open_files().saturating_sub(300).min(CLIENTS);
     let words = ["--maxclients", "13000", "--id-max-wait-ms", "3600000", "--loglevel", "warning"];
     let server = Server::start(&words);
-    // By a connection that is gone afterwards: `attacked` counts those that are there.
+    // Uses a connection that is closed afterwards, because `attacked` counts the open ones.
     let number = |field: &str| server.connect().info(field).parse::<usize>().expect("a number");
     let mut most_kb = Vec::new();
     for wave in [at_once].repeat(CLIENTS.div_ceil(at_once).max(2)) {
@@ -362,11 +363,11 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
             for mut client in &open {
                 client.write_all(&requests).expect("sent");
             }
-            // IDs may be borrowed for three seconds: the first have theirs.
+            // IDs may be borrowed for three seconds, so the first clients have theirs.
             eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
-            // Clients that wait for long are looked at less and less often. A slow machine reads requests at first.
+            // Clients that wait for long are checked less and less often. A slow machine still reads requests at first.
             let cost = || {
                 std::thread::sleep(Duration::from_secs(2));
                 let (began, before) = (Instant::now(), cpu_of_clients(&server));
@@ -397,7 +398,7 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
         }
         let held = number("client_buffers_bytes");
         assert!(held < 64 * 1024, "{held} bytes are held");
-        // Nobody is before it, or ever was.
+        // No draw is queued or was queued before it.
         let before = number("ids_issued");
         server.connect().id();
         assert_eq!(number("ids_issued") - before, 1);
@@ -407,15 +408,15 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
     assert!(last < first * 5 / 4, "{most_kb:?}");
 }
 
-/// The CPU seconds that the thread of all clients has used: of a server with one of them, the first.
+/// Returns the CPU seconds used by the thread of all clients: the first thread, in a server with one I/O thread.
 fn cpu_of_clients(server: &Server) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{0}/task/{0}/stat", server.pid())).expect("its first thread");
-    // Behind the name, which may have blanks in it; user and system time, in hundredths of a second.
+    // Fields behind the name, which may contain blanks: user and system time, in hundredths of a second.
     let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
     fields[11..13].iter().map(|ticks| ticks.parse::<f64>().expect("a number") / 100.0).sum()
 }
 
-/// The whole comparison in small, so that it stays true.
+/// The whole comparison in a small form, so that the script keeps working.
 #[test]
 #[ignore = "needs python3 and redis-server"]
 fn the_comparison_under_attack_prints_every_row() {
@@ -433,7 +434,7 @@ fn the_comparison_under_attack_prints_every_row() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).expect("the figures")).expect("JSON");
     let attacks = report["attacks"].as_object().expect("attacks");
-    // Those on the HTTP port have nobody to be compared with.
+    // Attacks on the HTTP port have no counterpart to compare with.
     let is_http = |name: &String| name.starts_with("http-");
     let over_http = attacks.keys().filter(|name| is_http(name)).count();
     assert_eq!((attacks.len() - over_http, over_http), (21, 8), "{text}");
@@ -457,13 +458,13 @@ fn the_comparison_under_attack_prints_every_row() {
         }
     }
     assert_eq!(attacks["declare-password"]["getid"][0]["closed"], 50);
-    // Three tables with a row for each attack, and one of those on the HTTP port.
+    // Three tables with a row for each attack, and one for those on the HTTP port.
     assert_eq!(text.lines().filter(|line| line.starts_with("| ")).count(), 3 * (21 + 1) + 8 + 1, "{text}");
-    // Its folder is gone, and so are the servers that were in it.
+    // The script removed its folder and the servers in it.
     assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 1);
 }
 
-/// A client whose kernel takes little, so that the server has to keep the rest; it does not block.
+/// Connects a non-blocking client with a small receive buffer, so that the server has to keep the rest.
 fn narrow(server: &Server) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(4096).expect("an option");
@@ -472,7 +473,7 @@ fn narrow(server: &Server) -> TcpStream {
     socket.into()
 }
 
-/// The server has closed, be it with a reset because there was more to read.
+/// Asserts that the server has closed, if need be with a reset because there was more to read.
 fn closed(wire: &mut Wire) {
     let mut rest = Vec::new();
     match wire.stream().read_to_end(&mut rest) {
@@ -482,7 +483,7 @@ fn closed(wire: &mut Wire) {
 }
 
 impl Random {
-    /// A request, or one with a byte of it changed, left out or put in.
+    /// Returns a request, in some cases with one byte changed, removed or inserted.
     fn near_miss(&mut self) -> Vec<u8> {
         const REQUESTS: [&[u8]; 5] = [
             b"*1\r\n$5\r\nGETID\r\n",

@@ -1,4 +1,4 @@
-//! The directives of claims. What of them is a mistake by itself is in `mistakes/claim-*.conf`.
+//! The directives of claims. Single mistakes are in `mistakes/claim-*.conf`.
 
 use getid::config::directive::Directive;
 use getid::config::{ClaimConfig, Config, ServerIdFrom, Sources};
@@ -38,14 +38,14 @@ fn a_claim_store_is_file_or_an_address() {
     assert_eq!(server.password.as_deref(), Some("hunter2"));
     assert_eq!(shown(&config, "claim-store"), "postgres://getid@db/ids?password-file=p");
     assert!(!format!("{config:?}").contains("hunter2"));
-    // IDs could go on for 450 s, but the watermark is 3 s ahead.
+    // The timeout would permit IDs for 450 s, but the watermark is 3 s ahead.
     assert!(warnings.len() == 1 && warnings[0].contains("450000 ms"), "{warnings:?}");
     let long = ["--claim-timeout-ms", "60000", "--id-watermark-lead-ms", "45000", "--id-max-borrow-ms", "45000"];
     assert_eq!(load(STORE, &long).1, [""; 0]);
 }
 
 #[test]
-fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
+fn a_password_of_a_claim_store_is_hidden() {
     let (config, warnings) = load("", &["--claim-store", "mysql://a:hunter2@h/b?tls=no"]);
     assert!(warnings.len() == 2 && !warnings.concat().contains("hunter"), "{warnings:?}");
     assert!(
@@ -57,7 +57,7 @@ fn a_password_of_a_claim_store_is_kept_from_those_who_must_not_see_it() {
 }
 
 #[test]
-fn what_is_said_of_claims_without_a_store_is_warned_of() {
+fn claim_directives_without_a_store_are_warned_of() {
     let (_, warnings) =
         load("claim-timeout-ms 5000\nclaim-takeover any\nclaim-max-clock-ahead-ms 0\ninstance-name a\n", &[]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
@@ -86,9 +86,9 @@ fn a_server_id_may_be_any_that_is_free() {
     assert!(text.contains("server-id = \"auto\"\n") && text.contains("claim-store = \"sqlite:claims.db\"\n"), "{text}");
 }
 
-/// The file in `dir` stays behind when another machine takes the claim over, which would count from the start again.
+/// The file in `dir` does not move when another machine takes the claim over, so its sequences would start again at 1.
 #[test]
-fn sequences_are_in_no_file_of_the_machine_unless_that_is_said() {
+fn sequences_are_in_no_file_of_the_machine_unless_configured() {
     let stores =
         |config: &Config| config.sequence_stores().iter().map(StoreUrl::text).map(str::to_owned).collect::<Vec<_>>();
     let (config, _) = load(STORE, &[]);
@@ -114,7 +114,7 @@ fn a_name_is_one_that_a_host_may_have() {
     assert!(report.contains("must have at most 253 letters"), "{report}");
 }
 
-/// A start on a host of this name.
+/// Loads the configuration on a host of this name.
 fn on_host(name: &str, text: &str, words: &[&str]) -> Result<Config, String> {
     let sources = Sources { host_name: Some(name.to_owned()), ..sources("t.conf", &[], words) };
     Config::load(&sources, &files(&[("t.conf", text), ("p", "hunter2\n")]))
@@ -130,11 +130,11 @@ fn a_server_id_may_be_the_number_of_its_pod() {
         assert_eq!((config.server_id, config.server_id_from), (3, ServerIdFrom::HostName));
         assert_eq!(shown(&config, "server-id"), "3");
         assert!(shown(&config, "id-generator").starts_with("server-id 3 id-range "));
-        // A stronger source has the last word, both ways.
+        // A stronger source has precedence, in both directions.
         assert_eq!(on_host("getid-3", &text, &["--server-id", "1"]).unwrap().server_id, 1);
         assert_eq!(on_host("getid-3", "server-id 1", &["--server-id", "auto-ordinal"]).unwrap().server_id, 3);
     }
-    // A tool that needs no number asks for no name.
+    // A tool that needs no number needs no host name.
     let (config, _) = load(auto, &[]);
     assert_eq!((config.server_id, config.shown_server_id()), (0, "auto-ordinal".to_owned()));
     assert!(!config.server_id_from.is_known());

@@ -1,8 +1,7 @@
 //! The configuration from outside: files in, a configuration or a report out.
 //!
-//! A mistake is a pair of files in `tests/config/mistakes`: what an operator wrote, and the report they get, to the
-//! letter. After a change of texts, `GETID_TEST_BLESS=1 cargo test --test config load::` writes new reports; read the
-//! difference.
+//! A mistake is a pair of files in `tests/config/mistakes`: an operator's file, and the exact report for it. After a
+//! change of texts, `GETID_TEST_BLESS=1 cargo test --test config load::` writes new reports; read the difference.
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,7 +23,7 @@ type Loaded = Result<(Config, Vec<Warning>), Report>;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/mistakes");
 
-/// The files of a folder, under their names in it, so that reports are the same on every machine.
+/// Files of a folder, under their names in it, so that reports are the same on every machine.
 struct In(&'static str);
 
 impl Files for In {
@@ -38,7 +37,7 @@ impl Files for In {
     }
 }
 
-/// Files that are only thought of.
+/// Files in memory.
 struct Thought<F>(F);
 
 impl<F: Fn(&str) -> Option<Vec<u8>>> Files for Thought<F> {
@@ -68,14 +67,14 @@ fn toml(text: &str) -> Loaded {
     load("t.toml", text.as_bytes(), &[], &[])
 }
 
-/// What must load, does, without a warning.
+/// Asserts that the configuration loads without a warning.
 fn good(loaded: Loaded) -> Config {
     let (config, warnings) = loaded.unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(warnings, []);
     config
 }
 
-/// The report, without its first line.
+/// Returns the report without its first line.
 fn bad(loaded: Loaded) -> String {
     match loaded {
         Ok(_) => panic!("loads"),
@@ -147,14 +146,14 @@ fn documented(name: &'static str) -> (Config, String) {
     (good(Config::load(&sources, &In(FOLDER))), fs::read_to_string(Path::new(FOLDER).join(name)).unwrap())
 }
 
-/// The tables at the end of the documented TOML file, set.
+/// Returns the tables at the end of the documented TOML file, without comment marks.
 fn generator_tables() -> String {
     let (_, text) = documented("getid.toml");
     let (_, tables) = text.split_once("#[generator.").unwrap();
     format!("[generator.{}", tables.replace("\n#", "\n"))
 }
 
-/// Lines that set something, or would without their `#`.
+/// Returns the lines that set something, or would without their `#`.
 fn directives(text: &str) -> Vec<&str> {
     let lines =
         text.split("[generator.").next().unwrap_or_default().lines().map(|line| line.strip_prefix('#').unwrap_or(line));
@@ -182,10 +181,10 @@ fn the_documented_files_show_every_directive_and_no_other() {
         for word in &shown {
             assert!(Directive::find(word).is_some(), "{file} shows {word}");
         }
-        // What is shown with a '#' is right too, each by itself.
+        // Each line behind a '#' is valid by itself.
         for line in text.lines().filter_map(|line| line.strip_prefix('#')) {
             let word = line.split(' ').next().unwrap();
-            // What names a file that is read has to have it.
+            // Directives that read a file need that file.
             if Directive::find(word).is_some_and(|row| !["include", "requirepass-file"].contains(&row.name)) {
                 let loaded = load(name, line.as_bytes(), &[], &[]);
                 assert!(loaded.is_ok(), "{line}: {}", bad(loaded));
@@ -222,7 +221,7 @@ fn the_built_in_text_of_a_row_is_the_built_in_value() {
 }
 
 #[test]
-fn what_config_get_says_reads_back() {
+fn values_of_config_get_read_back() {
     let text = "bind 10.0.0.1 -::1\nport 7000\nunixsocket \"/a b\"\nunixsocketperm 770\nmaxclients 5\nrequirepass \"x y\"\n\
                 id-generator random-range 8 server-id 3 id-range 4\nid-epoch 2020-01-01T00:00:00Z\nloglevel warning\n\
                 client-output-buffer-limit replica 1 2 3 normal 1k 1kb 5\ndir /tmp\nprotected-mode yes\ntimeout 7";
@@ -270,7 +269,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_h
     meaningless.retain(|word| find(word).is_some());
     meaningless.sort_unstable();
     meaningless.dedup();
-    // As many as the fork has.
+    // The number of such directives in the fork.
     assert_eq!(meaningless.len(), 41);
     let mut warned: Vec<_> = warnings.iter().flat_map(|warning| warning.subject.split(", ")).collect();
     warned.sort_unstable();
@@ -309,7 +308,7 @@ fn what_the_fork_has_commented_out_loads_too() {
 }
 
 #[test]
-fn every_redis_directive_is_accepted_once_whatever_it_says() {
+fn every_redis_directive_is_accepted_once_with_any_value() {
     let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
     let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.because.reason()).collect();
@@ -317,7 +316,7 @@ fn every_redis_directive_is_accepted_once_whatever_it_says() {
     assert_eq!(warnings.len(), reasons.len());
     assert!(warnings.iter().all(|warning| warning.to_string().len() < 500), "{warnings:?}");
     assert_eq!(config, Config::default());
-    // The modules of Redis 8.
+    // Modules of Redis 8.
     let (_, warnings) = conf("search-timeout 500\nts-num-threads 3\nsearch-timeout 1").unwrap();
     let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -341,7 +340,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     assert_eq!((config.server_id, config.bind.len(), config.rename_commands.len()), (3, 2, 2));
 }
 
-/// What [`Config::load_and_compare`] finds, a line each.
+/// Returns the findings of [`Config::load_and_compare`], a line each.
 fn overridden(name: &str, text: &str, environment: &[(&str, &str)], words: &[&str]) -> String {
     let environment = environment.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect();
     let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -388,7 +387,7 @@ fn a_line_that_is_not_in_force_is_named_with_what_wins() {
         &[],
         "t.conf:1: sequence-store: not in force: environment (GETID_SEQUENCE_STORE (hidden)) wins\n",
     );
-    // What adds up loses nothing, and no password is shown.
+    // Directives that add up override nothing, and no password is shown.
     check("generator a twitter", &[("GETID_GENERATOR", "b uuid7")], &[], "");
     let found = overridden("t.conf", "requirepass hunter2", &[("GETID_REQUIREPASS", "hunter3")], &[]);
     assert!(found.starts_with("t.conf:1: requirepass: ") && !found.contains("hunter"), "{found}");
@@ -408,12 +407,12 @@ fn a_word_of_the_command_line_may_be_a_line() {
     assert!(bad(load("t.conf", b"daemonize no", &[], &["--daemonize yes"])).contains("stays in the foreground"));
 }
 
-/// What a report proposes behind these words, up to the quote.
+/// Returns the proposal of a report behind these words, up to the quote.
 fn proposed(report: &str, before: &str) -> String {
     report.split_once(before).expect(report).1.split_once('\'').unwrap().0.to_owned()
 }
 
-/// The advice of a report, pasted below the other lines, is right.
+/// The proposal of a report, pasted below the other lines, is valid.
 #[test]
 fn the_layout_that_a_report_proposes_is_one() {
     for (text, expected) in [
@@ -433,7 +432,7 @@ fn the_layout_that_a_report_proposes_is_one() {
         assert_eq!(format!("id-range {line}"), expected, "{text}");
         good(conf(&format!("{text}\nid-generator id-range {line}")));
     }
-    // What is replaced had the server's number: it stays.
+    // The replaced line had the server's number: the proposal keeps it.
     let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of what is there, '");
     assert_eq!(good(toml(&format!("server-id = 9\n{line}"))).server_id, 9);
     for text in ["id-generator = \"server-id 4 id-range 2\"", "id-range = 2\nserver-id = 4"] {
@@ -445,7 +444,7 @@ fn the_layout_that_a_report_proposes_is_one() {
     assert_eq!(line, "id-generator = \"id-range 1 shard-range 10 random-range 10\"");
 }
 
-/// No line of a file helps against a stronger source.
+/// No line of a file overrides a stronger source.
 #[test]
 fn a_layout_is_proposed_for_the_source_that_wins() {
     for name in ["t.conf", "t.toml"] {
@@ -469,7 +468,7 @@ fn a_layout_is_proposed_for_the_source_that_wins() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_told() {
+fn mistakes_on_the_command_line_are_reported() {
     let check = |words: &[&str], expected: &str| assert_eq!(bad(load("t.conf", b"", &[], words)), expected);
     check(
         &["--port", "x"],
@@ -491,7 +490,7 @@ fn mistakes_on_the_command_line_are_told() {
 }
 
 #[test]
-fn mistakes_in_the_environment_are_told() {
+fn mistakes_in_the_environment_are_reported() {
     let check =
         |variable: (&str, &str), expected: &str| assert_eq!(bad(load("t.conf", b"", &[variable], &[])), expected);
     check(
@@ -532,7 +531,7 @@ fn what_container_platforms_put_into_the_environment_is_passed_over() {
 }
 
 #[test]
-fn toml_says_the_same_in_its_own_way() {
+fn toml_sets_the_same_values() {
     let config = good(toml(
         "bind = [\"10.0.0.1\", \"-::1\"]\nport = 0x1ed2\nunixsocketperm = 0o770\nsyslog-enabled = true\nlogfile = \"a b\"\n\
          rename-command = [\"CONFIG ''\", [\"PING\", \"PO NG\"]]\nid-epoch = 2020-01-01T00:00:00Z\nid-generator = \"server-id 1\"\n\
@@ -573,7 +572,7 @@ fn every_source_declares_generators() {
     assert_eq!(good(toml(tables)), expected);
     let array = lines.map(|line| format!("{line:?}")).join(",");
     assert_eq!(good(toml(&format!("generator = [{array}]"))), expected);
-    // All sources together are one list.
+    // The declarations of all sources form one list.
     let given = load("t.conf", b"generator a uuid7", &[("GETID_GENERATOR", "b uuid6")], &["--generator", "c", "uuid4"]);
     let names: Vec<_> = good(given).generators.iter().map(|one| one.name().to_owned()).collect();
     assert_eq!(names, ["a", "b", "c"]);
@@ -623,7 +622,7 @@ fn there_is_a_bound_on_generators() {
 }
 
 #[test]
-fn what_may_not_be_meant_by_a_generator_is_a_warning() {
+fn doubtful_declarations_of_generators_are_warned_of() {
     let text =
         "generator a twitter worker 3 datacenter 1\ngenerator b leaf worker 3 one-server 0\ngenerator c uuid1 node 5";
     let (_, warnings) = conf(text).unwrap();
@@ -689,7 +688,7 @@ fn protected_mode_follows_bind_unless_it_is_set() {
         let config = good(conf(text));
         assert_eq!(config.protection(), expected, "{text}");
         assert_eq!(config.get(&[pattern("protected-mode")]), [("protected-mode", shown.to_owned())], "{text}");
-        // What it says, written out, changes nothing: in a file, in the environment, on the command line.
+        // Writing the effective value explicitly changes nothing: in a file, in the environment, on the command line.
         let bind = if text.contains("bind") { "bind 0.0.0.0\n" } else { "" };
         for saved in [
             conf(&format!("{bind}protected-mode {shown}")),
@@ -703,7 +702,7 @@ fn protected_mode_follows_bind_unless_it_is_set() {
     assert_eq!(good(toml("protected-mode = false")).protection(), Protection::Nothing);
 }
 
-/// As `CONFIG GET` takes it.
+/// Parses a pattern as `CONFIG GET` does.
 fn pattern(text: &str) -> Pattern {
     Pattern::new(text.as_bytes(), true).expect("it is short")
 }
@@ -755,7 +754,7 @@ fn includes_come_to_an_end() {
     let chain = Thought(|path: &str| Some(format!("include {}", path.parse::<u64>().unwrap() + 1).into_bytes()));
     let report = bad(Config::load(&sources, &chain));
     assert!(report.contains(&format!("is included {INCLUDE_DEPTH_MAX} files deep")), "{report}");
-    // ... and each twice: 2^16 files, were they not counted.
+    // ... and each twice: 2^16 files without a bound.
     let tree = Thought(|path: &str| {
         let next = path.parse::<u64>().unwrap() + 1;
         Some(if next < 15 { format!("include {next}\n").repeat(2).into_bytes() } else { Vec::new() })
@@ -820,10 +819,10 @@ fn without_a_state_no_folder_is_wanted_and_a_state_left_behind_is_seen() {
     let find = |config: &Config| Dir::find(config, &environment, folder.path()).unwrap();
     let none = Config { id_state: StateKind::None, ..Config::default() };
     assert_eq!(find(&none), Dir { path: folder.path().to_owned(), is_missing: false, left_behind: None });
-    // (As root it would be the machine's folder, which is no test's to look at.)
+    // (As root the default is the machine's folder, which tests must not touch.)
     let named = Config { dir: Some(home), server_id: 3, ..Config::default() };
     fs::write(folder.path().join("getid-3.state"), "").unwrap();
-    assert_eq!(find(&named).left_behind, None, "whoever names a folder means it");
+    assert_eq!(find(&named).left_behind, None, "no warning with a configured folder");
     if !nix::unistd::geteuid().is_root() {
         let default = Config { server_id: 3, ..Config::default() };
         assert_eq!(find(&default).left_behind, Some(folder.path().join("getid-3.state")));
@@ -854,7 +853,7 @@ proptest! {
     fn no_file_panics_the_reader(bytes in nearly()) {
         for name in ["t.conf", "t.toml"] {
             if let Err(report) = load(name, &bytes, &[], &[]) {
-                // Nothing of it can command a terminal.
+                // The report contains no control character for a terminal.
                 prop_assert!(report.to_string().chars().all(|character| character == '\n' || !character.is_control()));
             }
         }
@@ -875,7 +874,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_said_for_an_http_port_that_is_not_there_is_warned_of() {
+fn directives_of_a_missing_http_port_are_warned_of() {
     let lines = "http-timeout 60\nhttp-bind 127.0.0.1\nhttp-open metrics\nhttp-host a.b\n";
     let said = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
     let names = ["t.conf:2: http-bind", "t.conf:3: http-open", "t.conf:4: http-host"];

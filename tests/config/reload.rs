@@ -1,5 +1,5 @@
-//! What SIGHUP makes of a configuration, as a function: one in force and the sources in, another or a report out. What
-//! a running server makes of it is in `tests/server/reload.rs`.
+//! The effect of SIGHUP on a configuration, as a function: the one in force and the sources in, another or a report
+//! out. `tests/server/reload.rs` tests a running server.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ fn generators_are_taken_from_the_file_and_nothing_else_is() {
     let new = reloaded(&old, "generator b twitter worker 3\nhz 20\ntimeout 9\nport 7001\ngenerator c uuid4").unwrap();
     let expected = loaded("generator b twitter worker 3\ngenerator c uuid4\nport 7000");
     assert_eq!(new.config, expected);
-    // The command line wins over the file's time-out, now as at the start.
+    // The command line overrides the file's time-out, as at the start.
     assert_eq!(new.kept.iter().map(|row| row.name).collect::<Vec<_>>(), ["port", "hz"]);
     let warnings: Vec<_> = new.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -35,7 +35,7 @@ fn generators_are_taken_from_the_file_and_nothing_else_is() {
 }
 
 #[test]
-fn what_a_start_would_not_take_is_refused_whole() {
+fn a_file_that_a_start_would_refuse_is_refused_whole() {
     let old = loaded("generator a uuid7");
     for (text, expected) in [
         (
@@ -62,7 +62,7 @@ fn generators_go_together_with_what_is_in_force() {
     let expected = "t.conf:2: generator slow has the unit 1s, must be at most half of id-max-borrow-ms, which is 1000 (choose a \
                     shorter unit, or set id-max-borrow-ms to 2000 or more)";
     assert_eq!(reloaded(&old, text).unwrap_err().in_a_line(5), expected);
-    // And the other way round.
+    // In the other direction too.
     let error =
         loaded(text).set(&pairs(&[("id-watermark-lead-ms", "1000"), ("id-max-borrow-ms", "1999")])).unwrap_err();
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Users and sessions, without sockets: what a session of a whole server's settings answers to each command.
+//! Users and sessions without sockets: the replies of a session with a whole server's settings to each command.
 //!
-//! What connections, threads and files make of users is in `tests/server/access.rs`.
+//! Connections, threads and files are tested in `tests/server/access.rs`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use getid::command::Flags;
 use getid::config::{Config, RealFiles, Sources};
 use getid::session::{Session, Settings, Turn};
 
-/// Commands that another machine cannot run without a login; by hand, so that each new command is considered.
+/// Commands that another machine cannot run without a login. Listed by hand, so that each new command is considered.
 const GUARDED: &[&str] = &[
     "config|set",
     "config|rewrite",
@@ -54,7 +54,7 @@ const GUARDED: &[&str] = &[
     "sequence|adopt",
 ];
 
-/// The session settings of a server with these words on its command line.
+/// Returns the session settings of a server with these words on its command line.
 fn settings_of(words: &str) -> Arc<Settings> {
     let words = words.split("--").filter(|option| !option.trim().is_empty()).flat_map(|option| {
         let (name, value) = option.trim().split_once(' ').unwrap();
@@ -69,7 +69,7 @@ fn with_users(settings: &Settings, users: &Users) -> Arc<Settings> {
     Arc::new(Settings { users: Arc::new(users.clone()), ..settings.clone() })
 }
 
-/// A session as the server makes it: requests in, replies out, effects left alone, and each draw refused by `NOIDS`.
+/// A session without a server: requests in, replies out. Effects are not run, and each draw is refused with `NOIDS`.
 struct Bare {
     session: Session,
     turn: Turn,
@@ -80,7 +80,7 @@ impl Bare {
         Bare { session: Session::new(1, Arc::clone(settings)).from(origin), turn: Turn::default() }
     }
 
-    /// The replies to these lines, each to its end; an effect is none.
+    /// Returns the replies to these lines, each to its end; an effect has none.
     fn ask(&mut self, lines: &str) -> String {
         let input = lines.replace('\n', "\r\n") + "\r\n";
         let (mut used, mut output) = (0, Vec::new());
@@ -95,10 +95,10 @@ impl Bare {
     }
 }
 
-/// Every command from here and from elsewhere, with and without the guard; every protection with every kind of login.
-/// Each directly and in `MULTI`.
+/// Every command from this machine and from elsewhere, with and without the guard; every protection with every kind of
+/// login. Each directly and in `MULTI`.
 #[test]
-fn what_changes_the_server_needs_a_login_from_elsewhere() {
+fn commands_that_change_the_server_need_a_login_from_elsewhere() {
     // Values of sequences are left out: permissions are decided before.
     let users = "--sequence-store none --user ops on >pw +@all ~* &* --user open on nopass +@all ~* &*";
     let modes = [
@@ -141,7 +141,7 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
                         let mut bare = Bare::new(&settings, origin);
                         bare.ask(login);
                         let said = bare.ask(&lines);
-                        // Some are refused in MULTI to everybody.
+                        // Some are refused in MULTI in any case.
                         let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
                         assert_eq!(is_refused, is_kept, "{case}: {said}");
                         assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
@@ -155,7 +155,7 @@ fn what_changes_the_server_needs_a_login_from_elsewhere() {
     assert!(GUARDED.iter().all(|name| rows().any(|command| command.full_name == *name)));
 }
 
-/// Every command of the table: three are run, those that cannot be denied are left out, and all others are refused.
+/// Every command of the table: three run, those that cannot be denied are left out, and all others are refused.
 #[test]
 fn a_user_runs_what_its_rules_allow_and_nothing_else() {
     let mut shell = Shell::new(&Options::default());
@@ -180,7 +180,7 @@ fn a_user_runs_what_its_rules_allow_and_nothing_else() {
     assert!(tried > 50, "only {tried} commands");
 }
 
-/// GETID has a path of its own, as an array and in pipelines: a change of the rules holds there from the next read on.
+/// GETID has a separate path, as an array and in pipelines: a change of the rules applies there from the next read.
 #[test]
 fn getid_can_be_taken_away_and_given_back() {
     let settings = settings_of("--user app on >pw +@all -getid");
@@ -228,7 +228,7 @@ fn the_default_user_decides_whether_a_password_is_needed() {
     }
 }
 
-/// A login is to a user and not to a name: a user that is deleted and made again is another.
+/// A login belongs to a user, not to a name: a user that is deleted and created again is another.
 #[test]
 fn a_login_does_not_pass_to_the_next_user_of_that_name() {
     let settings = settings_of("--user x on >pw +@all");
@@ -243,7 +243,7 @@ fn a_login_does_not_pass_to_the_next_user_of_that_name() {
     assert!(bare.session.has_lost_user());
     assert_eq!(bare.ask("ACL WHOAMI"), "");
     assert!(bare.turn.close);
-    // Not even when its own user is put back.
+    // The login stays lost even when its own user is put back.
     bare.session.set_settings(with_users(&settings, &changed));
     assert_eq!(bare.ask("AUTH x pw"), "");
 }

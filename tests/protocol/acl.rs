@@ -1,6 +1,6 @@
-//! Users and their rules: what a rule admits, what it says of itself, and what any bytes do.
+//! Users and their rules: permissions, descriptions, and arbitrary bytes.
 //!
-//! What a real Redis answers to the same rules is in `tests/protocol/transcripts/access.txt`.
+//! `tests/protocol/transcripts/access.txt` compares the replies to rules with a real Redis.
 
 use getid::acl::{
     self, AclLog, Context, Denial, GUESSES_PER_S_MAX, LoginLimiter, Origin, Protection, RULES_BYTES_MAX, RULES_MAX,
@@ -22,7 +22,7 @@ fn user(rules: &str) -> User {
     user
 }
 
-/// The full names of all rows that a user may run, those apart that nobody can be denied.
+/// Returns the full names of all rows that a user may run, except those that no rule can deny.
 fn allowed(user: &User) -> Vec<&'static str> {
     let told = rows().filter(|command| !command.flags.has(Flags::NO_AUTH));
     told.filter(|command| user.may(command)).map(|command| command.full_name).collect()
@@ -192,19 +192,19 @@ fn a_user_is_set_whole_or_not_at_all() {
     assert_eq!(users.with_user(b"u", &[half + "x"]).unwrap_err(), SetUserError::TooLong);
 }
 
-/// A Redis 7.0.15 takes all of these, and cannot load the file that it saves then.
+/// Redis 7.0.15 accepts all of these, and then cannot load the file that it saves.
 #[test]
-fn what_could_not_be_read_again_is_not_taken() {
+fn rules_that_could_not_be_read_again_are_refused() {
     for rule in ["+select|a b", "+select|0\nuser evil on nopass +@all", "+get|a\tb", "+get|\0", "(~a) +ping)", "(~a))"]
     {
         let error = User::new("u").apply_rule(rule.as_bytes());
         assert_eq!(error, Err(RuleError::Syntax), "{rule:?}");
     }
-    // As Redis: no such subcommand.
+    // As in Redis: no such subcommand.
     assert_eq!(User::new("u").apply_rule(b"+config|a b"), Err(RuleError::Unknown));
 }
 
-/// A user whose rules are as long as they may be, by their text and that of the longest name.
+/// A user with the longest permitted rules and the longest name.
 #[test]
 fn the_longest_user_is_read_again() {
     let name = "n".repeat(acl::NAME_BYTES_MAX);
@@ -221,7 +221,7 @@ fn the_longest_user_is_read_again() {
 fn rules_are_counted() {
     let users = Users::default();
     let is_too_many = |rules: &[&str]| users.with_user(b"u", rules).err() == Some(SetUserError::TooManyRules);
-    // Even those that say nothing; in a selector, each of its words, however it is spread.
+    // Rules without effect count too; in a selector each word counts, however it is spread.
     assert!(users.with_user(b"u", &vec![""; RULES_MAX]).is_ok());
     assert!(is_too_many(&vec![""; RULES_MAX + 1]) && is_too_many(&vec!["on"; RULES_MAX + 1]));
     assert_eq!(users.with_user(b"u", &vec!["+ping"; RULES_BYTES_MAX]).err(), Some(SetUserError::TooLong));
@@ -230,11 +230,11 @@ fn rules_are_counted() {
     assert!(is_too_many(&[&format!("({many})")]) && is_too_many(&["(+ping", &many, "+ping)"]));
     // Blanks are part of a password.
     assert!(users.with_user(b"u", &[format!(">{}", " ".repeat(2 * RULES_MAX))]).is_ok());
-    // Nor may what is added make too many.
+    // Additional rules may not exceed the limit either.
     let keys = |from: usize| (from..from + 1000).map(|key| format!("~{key}")).collect::<Vec<_>>();
     let users = users.with_user(b"u", &keys(0)).unwrap();
     assert_eq!(users.with_user(b"u", &keys(1000)).err(), Some(SetUserError::TooManyRules));
-    // Passwords are long as text, whatever they are.
+    // Passwords have the length of their digests, whatever they are.
     let passwords: Vec<_> = (0..1000).map(|password| format!(">{password}")).collect();
     assert_eq!(users.with_user(b"v", &passwords).err(), Some(SetUserError::TooLong));
     assert!(users.with_user(b"v", &passwords[..900]).is_ok());
@@ -265,7 +265,7 @@ fn file_faults(text: &str) -> Vec<(usize, String)> {
     faults.into_iter().map(|fault| (fault.line, fault.in_redis)).collect()
 }
 
-/// Texts as a Redis 7.0.15 gave them for the same lines, but for the open parenthesis, which it does not survive.
+/// Error texts are those of Redis 7.0.15 for the same lines, except for the open parenthesis, which crashes it.
 #[test]
 fn a_file_is_loaded_whole_or_not_at_all() {
     let text = "\n  user alice  on >pw -@all +ping\r\n\nuser bob on (+ping +echo )\t\nuser default on nopass +@all";
@@ -295,7 +295,7 @@ fn a_file_is_loaded_whole_or_not_at_all() {
         ]
         .map(|(line, text)| (line, text.to_owned()))
     );
-    // A file that is none does not fill the memory with complaints.
+    // A file of another kind does not fill the memory with errors.
     assert_eq!(file_faults(&"x\n".repeat(1000)).len(), 100);
 }
 
@@ -330,10 +330,10 @@ fn refusals_that_are_alike_are_one_entry() {
          timestamp-created :1000 timestamp-last-updated :61000 *20 count :1 reason command context toplevel object b \
          username u age-seconds 59.5 client-info id=1 entry-id :1 timestamp-created :2000 timestamp-last-updated :2000 "
     );
-    // More than a minute later it is another.
+    // After more than a minute a refusal is a new entry.
     log.note(denial("b", 1), seen, "id=1".into(), 62_001, 128);
     assert!(shown(&log, 1, 62_001).contains("entry-id :2"), "{}", shown(&log, 1, 62_001));
-    // At most so many are kept, the oldest go.
+    // The number of entries is bounded; the oldest go.
     log.note(denial("c", 1), seen, "id=1".into(), 62_002, 2);
     assert!(shown(&log, 9, 62_002).starts_with("*2 *20 count :1 reason command context toplevel object c"));
     log.note(denial("c", 1), seen, "id=1".into(), 62_002, 0);
@@ -343,7 +343,7 @@ fn refusals_that_are_alike_are_one_entry() {
     assert_eq!(shown(&log, 9, 62_003), "*0 ");
 }
 
-/// Words that are rules, most of them.
+/// Returns words that are rules, most of them valid.
 fn rule() -> impl Strategy<Value = String> {
     let full_names: Vec<_> = rows().map(|command| command.full_name.to_owned()).collect();
     let Value::Array(categories) = acl::categories() else { panic!() };
@@ -387,7 +387,7 @@ fn rule() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(crate::cases(100))]
 
-    /// What a user says of itself makes the same user.
+    /// A user's description makes the same user.
     #[test]
     fn a_description_applied_is_the_same_user(rules in prop::collection::vec(rule(), 0..20)) {
         let mut one = User::new("u");
@@ -403,12 +403,12 @@ proptest! {
         let other = users.get(b"u").unwrap();
         prop_assert_eq!(other.describe(), text);
         prop_assert_eq!(allowed(other), allowed(&one));
-        // And by a file.
+        // A file with the descriptions does too.
         let file = users.describe_all().join("\n");
         prop_assert_eq!(parse_file("f", file.as_bytes()).unwrap().describe_all(), users.describe_all());
     }
 
-    /// The last word about a command decides.
+    /// The last rule about a command decides.
     #[test]
     fn the_last_rule_about_a_command_decides(
         rules in prop::collection::vec(rule(), 0..20),
@@ -437,12 +437,12 @@ proptest! {
     }
 }
 
-/// What `protected-mode` and `bind` make, for each client: whether it is turned away, and whether commands are kept
-/// from it.
+/// Effect of `protected-mode` and `bind` on each client: whether it is turned away, and whether commands are refused.
 #[test]
-fn who_comes_in_and_who_may_change_the_server() {
+fn protection_turns_clients_away_or_guards_commands() {
     use Origin::{Elsewhere, ThisMachine};
-    // In force, and then from elsewhere: turned away without a password; commands kept without a login.
+    // The protection in force; whether a client from elsewhere is turned away without a password; whether its commands
+    // are refused without a login.
     let table = [
         (Protection::without_word(false), true, true),
         (Protection::without_word(true), false, true),
@@ -473,7 +473,7 @@ fn who_comes_in_and_who_may_change_the_server() {
     }
 }
 
-/// A user of the same name is another once it was deleted; by `ACL LOAD` it stays the same.
+/// A user that was deleted and created again is another; after `ACL LOAD` it stays the same.
 #[test]
 fn a_user_that_is_set_again_is_another() {
     let with = |users: &Users, rules: &[&str]| users.with_user(b"x", rules).unwrap();
@@ -493,7 +493,7 @@ fn a_user_that_is_set_again_is_another() {
     assert!(first.default_user().is_same(back.default_user()));
 }
 
-/// Who may not set users is not shown what is nearly their passwords.
+/// A client without the right to set users does not see digests, from which passwords can be guessed.
 #[test]
 fn digests_are_left_out() {
     let users = Users::default().with_user(b"x", &["on", ">pw", ">second"]).unwrap();
@@ -510,12 +510,12 @@ fn address(number: u32) -> Source {
 
 const S: u64 = 1_000_000_000;
 
-/// However many guess at a time and whether they wait for the answer or not: in no second are there more.
+/// In no second are there more guesses than permitted, however many clients guess and whether or not they read replies.
 #[test]
 fn an_address_guesses_so_fast_and_no_faster() {
     let mut limiter = LoginLimiter::default();
     let mut tried: Vec<u64> = Vec::new();
-    // Ten thousand at once, and again each 100 ms; a third of them goes away while it waits.
+    // A thousand at once, and again each 100 ms; a third of them leaves while it waits.
     for round in 0..40 {
         let now = S + round * S / 10;
         for at in 0..1000 {
@@ -536,7 +536,7 @@ fn an_address_guesses_so_fast_and_no_faster() {
         assert!(last - first < usize::try_from(GUESSES_PER_S_MAX).unwrap(), "{} within a second", last - first + 1);
     }
     assert!(tried.len() > 10_000);
-    // Nobody else waits, and who is right is not slowed by being so.
+    // Other addresses do not wait, and right logins cause no delay.
     assert_eq!(limiter.acquire(address(2), 1, S), S);
     for _ in 0..100_000 {
         assert_eq!(limiter.acquire(address(3), 1, S), S);
@@ -550,25 +550,25 @@ fn the_answer_to_a_wrong_login_is_late() {
     let mut delay = |source, before, now| limiter.record_failures(source, 1, before, now);
     let delays: Vec<u64> = (0..9).map(|before| delay(address(1), before, S)).collect();
     assert_eq!(delays, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-    // By the address, on new connections too.
+    // Per address, on new connections too.
     (0..1000).for_each(|_| _ = delay(address(2), 0, S));
     assert_eq!(delay(address(2), 0, S), 500);
     assert_eq!(delay(address(2), u64::from(u32::MAX), S), 1000);
     assert_eq!(delay(address(3), 0, S), 10);
-    // A minute later that is forgotten.
+    // After a minute the failures are forgotten.
     assert_eq!(delay(address(2), 0, 62 * S), 10);
 }
 
 #[test]
-fn addresses_that_guess_are_told_of_with_their_counts_and_forgotten() {
+fn addresses_that_guess_are_reported_with_their_counts_and_forgotten() {
     let mut limiter = LoginLimiter::default();
     (0..100).for_each(|at| _ = limiter.record_failures(address(1), 1, 0, S + at));
     limiter.record_failures(address(2), 1, 0, S);
     assert_eq!(limiter.unreported(60 * S), []);
-    // One alone has a line of its own.
+    // A single address has a line.
     assert_eq!(limiter.unreported(61 * S), [(address(1), 100)]);
     assert_eq!(limiter.unreported(62 * S), []);
-    // Many addresses are a few lines a second, and none of the counts is lost.
+    // Many addresses share a few lines a second, and none of the counts is lost.
     let attackers = u32::try_from(SOURCES_MAX).unwrap() + 100;
     (0..attackers).for_each(|at| _ = limiter.record_failures(address(1000 + at), 2, 0, 300 * S));
     assert_eq!(limiter.addresses(), SOURCES_MAX);
@@ -579,7 +579,7 @@ fn addresses_that_guess_are_told_of_with_their_counts_and_forgotten() {
         told += lines.iter().map(|(_, count)| count).sum::<u64>();
     }
     assert_eq!(told, 2 * u64::from(attackers));
-    // Who comes later finds a place: those before are forgotten.
+    // A new address finds room: the earlier ones are forgotten.
     limiter.acquire(address(7), 1, 2000 * S);
     assert_eq!(limiter.addresses(), 1);
 }
@@ -593,7 +593,7 @@ fn an_address_of_ipv6_is_its_network() {
     assert_eq!(of("2001:db8::1").to_string(), "2001:db8::/64");
 }
 
-/// Names that nobody has are one entry for each address; and who fills the log with one kind leaves the other half.
+/// Unknown names share one entry per address, and denials of one kind leave half of the log to the other kind.
 #[test]
 fn made_up_names_do_not_flood_the_log() {
     let mut log = AclLog::default();

@@ -1,4 +1,4 @@
-//! Random users, asked the same of a session and of a real `redis-server`: who may run what, and which rules are wrong.
+//! Random users, compared between a session and a real `redis-server`: permitted commands, and invalid rules.
 //!
 //! ```text
 //! cargo test --test protocol acl_live:: -- --ignored
@@ -41,8 +41,8 @@ fn every_name_that_redis_knows_is_known() {
     }
 }
 
-/// A generator's name is for GETID what a key is for GET, and for DECODEID what it is for the commands that have it
-/// elsewhere: Redis is asked about GET.
+/// A generator's name is to GETID as a key is to GET, and to DECODEID as to commands with a key elsewhere in the
+/// arguments. So Redis is asked about GET.
 #[test]
 #[ignore = "needs redis-server"]
 fn key_patterns_mean_what_they_mean_in_redis() {
@@ -66,7 +66,7 @@ fn key_patterns_mean_what_they_mean_in_redis() {
     ];
     let mut allowed = 0;
     for rules in rules {
-        // In both, the rules are about the command that is asked.
+        // In both, the rules concern the command of the request.
         let (ours, theirs) = (rules.replace("get", "getid"), rules);
         let set = |rules: &str| format!("ACL SETUSER u reset nopass on +@all {rules}");
         shell.talk(format!("{}\r\n", set(&ours)).as_bytes(), usize::MAX);
@@ -74,7 +74,7 @@ fn key_patterns_mean_what_they_mean_in_redis() {
         for key in ["orders:eu", "orders:", "tweets", "*", "x"] {
             let ours = shell.talk(format!("ACL DRYRUN u GETID {key}\r\n").as_bytes(), usize::MAX);
             let theirs = ask(&mut redis, &format!("ACL DRYRUN u GET {key}"));
-            // The lengths in front of the texts differ by that of the name.
+            // The lengths before the texts differ by that of the name.
             let text = |reply: &[u8]| {
                 let text = String::from_utf8_lossy(reply).replace("getid", "get");
                 text.lines().last().unwrap_or_default().to_owned()
@@ -86,7 +86,7 @@ fn key_patterns_mean_what_they_mean_in_redis() {
     assert!(allowed > 10, "{allowed}");
 }
 
-/// Commands that read, write, do both or neither, of one key, several, or as many as they say; and channels.
+/// Commands that read, write, do both or neither, with one key, several, or a declared number; and channels.
 #[test]
 #[ignore = "needs redis-server"]
 fn rights_to_keys_and_channels_are_those_of_redis() {
@@ -166,8 +166,8 @@ fn random_users_may_do_the_same_in_redis() {
     let mut redis = server.connect();
     let theirs = words(&mut redis, "COMMAND LIST");
     let known: HashSet<&str> = theirs.iter().map(String::as_str).collect();
-    // WATCH and MEMORY USAGE have keys in Redis, and 7.2 took fewer arguments for COMMAND GETKEYS; containers are never
-    // run by themselves.
+    // WATCH and MEMORY USAGE have keys in Redis, and 7.2 accepted fewer arguments for COMMAND GETKEYS. Containers are
+    // never run by themselves.
     let apart = ["watch", "memory|usage", "command|getkeys", "command|getkeysandflags"];
     let common: Vec<&Command> =
         rows().filter(|row| known.contains(row.full_name) && !apart.contains(&row.full_name)).collect();
@@ -207,7 +207,7 @@ fn random_users_may_do_the_same_in_redis() {
     ]
     .map(str::to_owned);
 
-    // The same users in each run.
+    // A fixed seed: the same users in each run.
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let single = |random: &mut Random| match random.below(40) {
         0 => format!("+{}", random.pick(&wrong)),

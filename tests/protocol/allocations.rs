@@ -1,4 +1,4 @@
-//! Once warm, a turn allocates nothing: not to decode, to draw, or to encode.
+//! A warm turn allocates nothing: not to decode, to draw, or to encode.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use getid_core::{Ask, Layout, RandomCycle, Reservation, Run, Scheme, Slot};
 const GETID: &[u8] = b"*1\r\n$5\r\nGETID\r\n";
 const MGETID: &[u8] = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n";
 
-/// Feeds `input` over and over, and counts what the later rounds allocate.
+/// Feeds `input` again and again, and returns the number of allocations in the later rounds.
 fn allocations(input: &[u8]) -> u64 {
     let layout = Layout::default();
     let cycle = RandomCycle::new((0..1 << layout.random_bits()).collect()).expect("a permutation");
@@ -36,7 +36,7 @@ fn allocations(input: &[u8]) -> u64 {
         is_standby: false,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    // Room for every ID of the test: the keeper does not run during it.
+    // Enough IDs for the test: the keeper does not run during it.
     let identity = Identity { server_id: 0, layout };
     let issuer = roomy_issuer(&runtime, SystemClock::new(), identity, 1 << 30);
 
@@ -63,7 +63,7 @@ fn allocations(input: &[u8]) -> u64 {
     allocation_counter::measure(|| (0..100).for_each(|_| round())).count_total
 }
 
-/// The same for named generators, whose slots are counted here.
+/// Returns the number of allocations with named generators, whose slots are counted here.
 fn named_allocations(input: &[u8]) -> u64 {
     let options = Options { generators: true, sequences: true, ..Options::default() };
     let mut session = Session::new(1, Arc::new(settings(&options)));
@@ -113,7 +113,7 @@ fn ids_of_named_generators_of_every_kind() {
     for line in GENERATORS {
         let (name, _) = line.split_once(' ').expect("a name and a kind");
         let fields = if name == "lua" { " shard 53" } else { "" };
-        // These answer errors.
+        // These reply with errors.
         if ["elsewhere", "narrow"].contains(&name) {
             continue;
         }
@@ -127,7 +127,7 @@ fn ids_of_named_generators_of_every_kind() {
     assert_eq!(named_allocations(mixed.repeat(50).as_bytes()), 0);
 }
 
-/// A pipeline of one name, of a few that take turns, and of so many that it takes several turns.
+/// Pipelines of one name, of a few alternating names, and of so many that they need several turns.
 #[test]
 fn values_of_sequences() {
     for request in ["INCR orders", "INCRBY orders 5", "HINCRBY orders cur 3"] {

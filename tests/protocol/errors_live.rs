@@ -1,8 +1,8 @@
-//! The errors of commands that getid and Redis both have, compared with a real `redis-server` in the same run.
+//! The errors of commands that getid and Redis share, compared with a real `redis-server` in the same run.
 //!
-//! Every command and subcommand of the table that Redis has is called with many arguments, most of them wrong. What is
-//! an error there must be the same error here, byte for byte, and what is none must be none. [`DIFFERENCES`] lists what
-//! is meant to differ, with the reason; a line that no longer differs fails the test.
+//! Every shared command and subcommand of the table is called with many arguments, most of them wrong. An error in
+//! Redis must be the same error here, byte for byte, and a success must be a success. [`DIFFERENCES`] lists intended
+//! differences with the reason; a line that no longer differs fails the test.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("client tracking on", "a promise of messages that would never come"),
     ("script load", "there is no Lua, so only scripts that are known are taken"),
     ("cluster reset", "no such subcommand here"),
-    ("watch", "no EXEC could tell whether a sequence has changed on another server"),
+    ("watch", "no EXEC could detect that a sequence has changed on another server"),
 ];
 
-/// Calls that begin with these words end a server, a connection's replies, or what later calls are compared by.
+/// Calls that begin with these words are left out: they would end a server or its replies, or change later comparisons.
 const NOT_CALLED: &[&str] = &[
     "shutdown",
     "client reply",
@@ -32,7 +32,7 @@ const NOT_CALLED: &[&str] = &[
     "acl setuser default",
 ];
 
-/// Words that some option somewhere is, and others that none is.
+/// Words that are options of some command, and others that are none.
 const WORDS: &[&str] = &[
     "",
     "x",
@@ -66,7 +66,7 @@ const WORDS: &[&str] = &[
     "abc\ndef",
 ];
 
-/// Those that stand in pairs and threes.
+/// Words used in pairs and threes.
 const FEW: &[&str] = &[
     "",
     "x",
@@ -115,7 +115,7 @@ fn errors_are_those_of_redis() {
     assert!(unused.is_empty(), "no longer a difference: {unused:?}");
 }
 
-/// Full names (`client|list`) of the commands that this Redis has.
+/// Returns the full names (`client|list`) of the commands that this Redis has.
 fn redis_commands(redis: &RedisServer) -> BTreeSet<String> {
     let rows = TABLE.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
     let has = |row: &&Command| {
@@ -125,7 +125,7 @@ fn redis_commands(redis: &RedisServer) -> BTreeSet<String> {
     rows.filter(has).map(|row| row.full_name.to_owned()).collect()
 }
 
-/// Whether what it answers depends on which keys there are: those have tests of their own.
+/// Returns true if the reply depends on the existing keys: such commands are tested separately.
 fn is_about_keys(row: &Command) -> bool {
     !row.keys.is_empty() || matches!(row.verb, Verb::Keys | Verb::Scan | Verb::DbSize | Verb::RandomKey)
 }
@@ -160,7 +160,7 @@ fn line_of(call: &[String]) -> String {
     call.join(" ").to_lowercase()
 }
 
-/// A whole reply, as text with its structure.
+/// Returns a whole reply, as text with its structure.
 fn answer(mut wire: Wire, call: &[String]) -> String {
     let mut request = format!("*{}\r\n", call.len());
     for word in call {
@@ -170,8 +170,8 @@ fn answer(mut wire: Wire, call: &[String]) -> String {
     String::from_utf8_lossy(&wire.reply()).into_owned()
 }
 
-/// What a sequence answers otherwise than a string that holds a number, by the beginning of the call: `{n}` is a name
-/// that holds 1200, `{m}` one that is not there.
+/// Replies that differ between a sequence and a string that holds a number, by the beginning of the call: `{n}` is a
+/// name that holds 1200, `{m}` a missing one.
 const KEY_DIFFERENCES: &[(&str, &str)] = &[
     ("incr {m}", "a store that was lost must give an error, never a fresh 1"),
     ("incrby {m}", "as above"),
@@ -183,7 +183,7 @@ const KEY_DIFFERENCES: &[(&str, &str)] = &[
     ("hlen", "as above"),
     ("hkeys", "as above"),
     ("hvals", "as above"),
-    ("hset", "fields are told, not set"),
+    ("hset", "fields are read, not set"),
     ("incrby {n} 0", "a step of 0 gives no value"),
     ("incrby {n} -1", "a sequence never goes back"),
     ("incrby {n} 9223372036854775807", "more than sequence-incrby-max; Redis: an overflow"),
@@ -223,7 +223,7 @@ const KEY_DIFFERENCES: &[(&str, &str)] = &[
     ("scan 99", "as above"),
 ];
 
-/// Calls about one name that is there, `{n}`, and one that is not, `{m}`, each on names of its own.
+/// Calls about an existing name `{n}` and a missing one `{m}`, each with its own names.
 const KEY_CALLS: &[&str] = &[
     "get {n}",
     "get {m}",

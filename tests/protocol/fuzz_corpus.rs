@@ -1,7 +1,6 @@
-//! Everything that fuzzers have found worth keeping, once more against the same properties.
+//! Replays all inputs that fuzzers found worth keeping, against the same properties.
 //!
-//! Fuzzers themselves are run by `fuzz/run`, see CONTRIBUTING.md; this makes sure that what they once found stays
-//! found.
+//! `fuzz/run` runs the fuzzers themselves, see CONTRIBUTING.md. This test catches a return of earlier findings.
 
 use std::fs;
 use std::path::Path;

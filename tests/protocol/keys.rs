@@ -1,10 +1,10 @@
-//! What a server with two sequences would answer to the effects of commands about keys: the fake of the transcripts.
+//! A fake server with two sequences, which replies to the effects of commands about keys in the transcripts.
 
 use getid::resp::Value;
 use getid::session::{HashFields, KeysEffect, Only, ScriptEffect, SequenceEffect, SetSequence};
 use getid_core::Key;
 
-/// `orders` is at 1200, `invoices` at 7; there are no others.
+/// Returns the last value: `orders` is at 1200, `invoices` at 7; there are no others.
 fn last(key: &Key) -> Option<i64> {
     match key.as_str() {
         "orders" => Some(1200),
@@ -49,7 +49,7 @@ pub(crate) fn answer(effect: &KeysEffect) -> Value {
     }
 }
 
-/// What is asked, for who reads a transcript.
+/// Returns the effect as text for the reader of a transcript.
 pub(crate) fn answer_operator(effect: &SequenceEffect) -> Value {
     Value::from(format!("{effect:?}").as_str())
 }

@@ -1,7 +1,7 @@
-//! What goes over the wire: decoder and encoder, sessions, users, compared with a real Redis where there is one.
+//! The protocol: decoder and encoder, sessions, users, compared with a real Redis if there is one.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod access;
 mod acl;
@@ -24,7 +24,7 @@ mod table;
 mod table_rows;
 mod transcripts_live;
 
-/// So many cases of a property, or as many as `PROPTEST_CASES` says.
+/// Returns the number of cases of a property: `cases`, or `PROPTEST_CASES` if that is set.
 fn cases(cases: u32) -> proptest::prelude::ProptestConfig {
     let default = proptest::prelude::ProptestConfig::default();
     let is_set = std::env::var_os("PROPTEST_CASES").is_some();

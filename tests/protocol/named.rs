@@ -1,4 +1,4 @@
-//! What must hold of turns that ask named generators, whatever is asked in which order. The conversations are in
+//! Properties of turns that draw from named generators, in any order. The conversations are in
 //! `tests/protocol/transcripts/generators.txt`.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn options() -> Options {
     Options { generators: true, ..Options::default() }
 }
 
-/// Requests, and how often each comes in a row.
+/// Returns requests, each repeated a random number of times in a row.
 fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let lines = [
         "GETID",
@@ -48,7 +48,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #![proptest_config(crate::cases(40))]
 
-    /// A pipeline, which counts what repeats itself, is answered as requests that come one by one.
+    /// A pipeline, in which repeated requests are counted, has the same replies as single requests.
     #[test]
     fn a_pipeline_is_answered_as_its_requests_one_by_one(requests in requests(), cut in 1..300_usize) {
         let arrays = as_arrays(&requests);
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn what_repeats_is_counted_and_shown_one_by_one() {
+fn repeated_requests_are_counted_and_shown_one_by_one() {
     for is_watched in [false, true] {
         let mut session = Session::new(1, Arc::new(settings(&options())));
         let mut turn = Turn::default();
@@ -81,7 +81,7 @@ fn what_repeats_is_counted_and_shown_one_by_one() {
     }
 }
 
-/// Settings with these declarations, by their places from 1 on.
+/// Returns settings with these declarations, by their places from 1 on.
 fn settings_of(lines: &[String]) -> Settings {
     let generators = lines.iter().enumerate().map(|(place, line)| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -91,8 +91,8 @@ fn settings_of(lines: &[String]) -> Settings {
     settings(&Options::default()).with_generators(Arc::new(NamedGenerators::new(generators)))
 }
 
-/// Reads `input` in turns, gives each what it asks for, and returns the number of turns, the most IDs of a turn and the
-/// most bytes of its replies.
+/// Reads `input` in turns and serves each. Returns the number of turns, the most IDs of a turn and the most reply bytes
+/// of a turn.
 fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
     let mut session = Session::new(1, Arc::new(settings));
     let (mut turn, mut named, mut used) = (Turn::default(), NamedDrawn::default(), 0);
@@ -139,9 +139,9 @@ fn turns_have_their_bounds_whatever_they_ask() {
     // 100 IDs of the widest, with the bound reached just before them.
     let (_, _, bytes) = turns("GETID tweets\r\nMGETID 100 wide\r\n");
     assert!(bytes <= bytes_most + 100 * 140, "{bytes}");
-    // A generator that gives an ID every ten seconds is asked for one.
+    // A generator of an ID every ten seconds has draws of one ID.
     assert_eq!(largest_turn(settings_of(&lines), "GETID slow\r\n".repeat(30).as_bytes()).1, 1);
-    // As is the unnamed one behind it.
+    // The unnamed generator behind it has too.
     let mixed = "GETID slow\r\nGETID\r\n".repeat(30);
     assert_eq!(largest_turn(settings_of(&lines), mixed.as_bytes()).0, 31);
 }
@@ -209,7 +209,7 @@ fn replies_in_parts_are_those_of_the_whole() {
     }
 }
 
-/// What is wrong with a name or a value is quoted, but not at any length.
+/// Errors quote a wrong name or value, up to a bounded length.
 #[test]
 fn errors_are_short_whatever_was_sent() {
     let long = "x".repeat(30_000);
@@ -228,16 +228,16 @@ fn errors_are_short_whatever_was_sent() {
         let reply = Shell::new(&options()).talk(format!("{request}\r\n").as_bytes(), usize::MAX);
         assert!(reply.starts_with(b"-ERR ") && reply.len() < 500, "{} bytes: {}", reply.len(), show(&reply));
     }
-    // So many names are held against a wrong one, and a turn of them ends soon.
+    // A wrong name is compared with so many names, so a turn of them ends soon.
     let mut shell = Shell::new(&options());
     let turns = shell.turns;
     shell.talk(&b"GETID twets\r\n".repeat(1000), usize::MAX);
     assert!(shell.turns - turns > 50, "{} turns", shell.turns - turns);
 }
 
-/// Every generator's first ID is decoded to the time that it was drawn at, and lies in that time's span.
+/// Every generator's first ID is decoded to its time, and is in the span of that time.
 #[test]
-fn what_is_given_is_decoded_and_in_its_span() {
+fn issued_ids_are_decoded_and_in_their_span() {
     for line in GENERATORS {
         let (name, kind) = line.split_once(' ').unwrap();
         if name == "broken" || name == "elsewhere" || name == "narrow" {

@@ -1,27 +1,27 @@
-//! What must hold for every input of the request decoder: nothing is lost, nothing is read twice, the cut does not
-//! matter, memory follows the bytes that came and not those that were promised.
+//! Properties of the request decoder for every input: no byte is lost or read twice, cuts do not matter, and memory
+//! follows the received bytes, not the declared ones.
 
 use getid::resp::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
 use nix::time::{ClockId, clock_gettime};
 use proptest::prelude::*;
 
-/// All that an input became.
+/// The result of decoding an input.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     requests: Vec<Vec<Vec<u8>>>,
     used: usize,
     error: Option<ProtocolError>,
-    /// What was shown of requests that are large.
+    /// Large requests as shown before they were complete: bytes, declared arguments, arguments so far.
     large: Vec<(usize, usize, Vec<Vec<u8>>)>,
 }
 
-/// Decodes `input`, which arrives up to each of `cuts` and then whole, and checks on the way what must always hold.
+/// Decodes `input`, which arrives up to each of `cuts` and then whole. Asserts the invariants on the way.
 fn outcome(input: &[u8], cuts: &[usize], limits: &DecodeLimits) -> Outcome {
     outcome_without(&|_| false, input, cuts, limits)
 }
 
-/// The same, where large requests are passed over if `is_unwanted` says so of their sizes; then nothing stands for
-/// them.
+/// Decodes `input` as [`outcome`] does, and skips large requests whose size satisfies `is_unwanted`. Skipped requests
+/// are not in the result.
 fn outcome_without(
     is_unwanted: &dyn Fn(usize) -> bool,
     input: &[u8],
@@ -50,7 +50,7 @@ fn outcome_without(
                 }
                 Ok(Decoded::Large { bytes }) => {
                     let mut args: Vec<Vec<u8>> = decoder.args(rest).iter().map(<[u8]>::to_vec).collect();
-                    // As much as an error text quotes is there; more is by chance.
+                    // The first 128 bytes, which error texts quote, are always there; more depends on the cut.
                     args.last_mut().expect("it has a name").truncate(128);
                     outcome.large.push((bytes, decoder.args_declared(), args));
                     if is_unwanted(bytes) {
@@ -93,7 +93,7 @@ fn outcome_without(
     outcome
 }
 
-/// What a decoder may keep between requests, and the least that a list grows to.
+/// Memory that a decoder may keep between requests, and the minimum size of a list.
 const MEMORY_KEPT_BYTES: usize = 32 * 1024 + 64;
 
 fn array(args: &[Vec<u8>]) -> Vec<u8> {
@@ -106,7 +106,7 @@ fn array(args: &[Vec<u8>]) -> Vec<u8> {
     output
 }
 
-/// In double quotes, every byte by its digits or itself; or in single quotes where that can say it.
+/// Encodes in double quotes, every byte by its digits or itself; or in single quotes where these suffice.
 fn inline(args: &[Vec<u8>]) -> Vec<u8> {
     let mut output = Vec::new();
     for (index, arg) in args.iter().enumerate() {
@@ -139,7 +139,7 @@ fn any_args() -> impl Strategy<Value = Vec<Vec<u8>>> {
     ]
 }
 
-/// Bytes that look like the protocol often enough to come far.
+/// Bytes that resemble the protocol often enough to get far.
 fn any_noise() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -256,9 +256,9 @@ fn declared_lengths_take_no_memory() {
     assert_eq!(decoder.memory_bytes(), 0);
 }
 
-/// Large requests between small ones, cut anywhere: each is shown by its bytes alone, and taken or passed over whole.
+/// Large requests between small ones, cut anywhere: each is shown by its bytes alone, and accepted or skipped whole.
 #[test]
-fn what_is_not_wanted_is_passed_over_however_it_was_cut() {
+fn unwanted_requests_are_skipped_however_they_are_cut() {
     let small = array(&[b"PING".to_vec()]);
     let one = array(&[b"ECHO".to_vec(), vec![b'x'; 100_000]]);
     let many = array(&vec![b"abcde".to_vec(); 3_000]);
@@ -269,7 +269,7 @@ fn what_is_not_wanted_is_passed_over_however_it_was_cut() {
     cuts.extend([1, 7, 14, 28, 40, 160, 16_000, 16_500].map(|at| vec![at, at + 1, at + 100_000, input.len() - at]));
     let taken = outcome(&input, &[], &limits);
     assert_eq!((taken.requests.len(), taken.used), (6, input.len()));
-    // At 16 KiB and at 64 KiB; of many small arguments when there are so many.
+    // At 16 KiB and at 64 KiB; by the number of arguments if they are small and many.
     let sizes: Vec<_> = taken.large.iter().map(|(bytes, len, args)| (*bytes, *len, args.len())).collect();
     assert_eq!(
         sizes,
@@ -286,7 +286,7 @@ fn what_is_not_wanted_is_passed_over_however_it_was_cut() {
         let late_too = outcome_without(&|bytes| bytes > 64 << 10, &input, &cuts, &limits);
         assert_eq!(late_too, late);
     }
-    // What is passed over may be as large as it likes, but must be a request.
+    // A skipped request may have any size, but must be well-formed.
     let limits = DecodeLimits { request_bytes_max: 50_000, ..limits };
     let wide = array(&vec![vec![b'x'; 20_000]; 10]);
     assert_eq!(outcome(&wide, &[], &limits).error, Some(ProtocolError::RequestTooBig));
@@ -311,7 +311,7 @@ fn memory_of_a_large_request_is_given_back() {
     assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
     assert!(decoder.memory_bytes() <= MEMORY_KEPT_BYTES, "{}", decoder.memory_bytes());
 
-    // In the middle of a request nothing can be given back.
+    // In the middle of a request no memory can be released.
     assert_eq!(decoder.decode(&small[..8], &limits), Ok(Decoded::Incomplete { wanted: 6 }));
     decoder.release_memory();
     assert!(!decoder.is_between_requests());
@@ -341,12 +341,12 @@ fn a_warm_decoder_takes_no_more_memory() {
 
 #[test]
 fn a_line_that_arrives_byte_by_byte_is_searched_once() {
-    // 64 KiB of which each byte is looked at again on each call would be two billion looks.
+    // If each call searched all bytes of 64 KiB again, that would be two billion steps.
     let line = b"x".repeat(64 * 1024);
     for start in ["", "*", "*1\r\n$"] {
         let input = [start.as_bytes(), &line].concat();
         let cuts: Vec<usize> = (0..input.len()).collect();
-        // Of this thread alone, however long it stands still meanwhile.
+        // CPU time of this thread, so that stalls do not count.
         let cpu_s = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock").tv_sec();
         let started = cpu_s();
         assert!(outcome(&input, &cuts, &DecodeLimits::default()).requests.is_empty());
@@ -354,7 +354,7 @@ fn a_line_that_arrives_byte_by_byte_is_searched_once() {
     }
 }
 
-/// A line can be longer than a line may be, and than a request may be.
+/// A line can exceed both the bound of lines and that of requests.
 #[test]
 fn the_limit_that_is_passed_first_counts() {
     let line = b"x".repeat(70_000);
@@ -371,7 +371,7 @@ fn the_limit_that_is_passed_first_counts() {
 }
 
 #[test]
-fn errors_are_told_and_the_last_one_is_silence() {
+fn errors_get_replies_except_the_last_kind() {
     let reply = |error: ProtocolError| {
         let mut output = Vec::new();
         error.write_reply(&mut output);
@@ -388,7 +388,7 @@ fn errors_are_told_and_the_last_one_is_silence() {
 }
 
 #[test]
-fn a_decoder_starts_anew_after_an_error() {
+fn a_decoder_starts_again_after_an_error() {
     let mut decoder = Decoder::default();
     let limits = DecodeLimits::default();
     assert_eq!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:", &limits), Ok(Decoded::Incomplete { wanted: 1 }));

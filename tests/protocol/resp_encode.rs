@@ -4,7 +4,7 @@ use getid::resp::{Protocol, Value, encode, write_array_header, write_bulk, write
 
 fn check(value: &Value, resp2: &str, resp3: &str) {
     for (protocol, expected) in [(Protocol::Resp2, resp2), (Protocol::Resp3, resp3)] {
-        // What stands in the output already stays.
+        // Earlier output stays.
         let mut output = b"before".to_vec();
         encode(value, protocol, &mut output);
         assert_eq!(String::from_utf8_lossy(&output), format!("before{expected}"), "{value:?} in {protocol:?}");
@@ -67,7 +67,7 @@ fn collections() {
     );
 }
 
-/// HELLO's fields and INFO's come in an order that people know.
+/// The fields of HELLO and INFO keep their order.
 #[test]
 fn a_map_keeps_the_order_of_its_fields() {
     let names: Vec<String> = (0..100).map(|number| format!("field{number}")).collect();
@@ -86,8 +86,7 @@ fn texts_stay_on_one_line() {
     assert_eq!(written(|output| write_error("\r\n", output)), "-\r\n");
 }
 
-/// A reply is printed by programs that escape nothing: no text of an error may control a terminal, whatever name it
-/// quotes.
+/// Programs print replies without escapes: no error text may control a terminal, whatever name it quotes.
 #[test]
 fn errors_are_escaped_as_logs_are() {
     for (text, shown) in [
@@ -100,7 +99,7 @@ fn errors_are_escaped_as_logs_are() {
         check(&Value::error(text), &reply, &reply);
         assert_eq!(written(|output| write_error(text, output)), reply);
     }
-    // What is cut in the middle of a character, and a control byte of terminals that do not read UTF-8.
+    // A character cut in the middle, and a control byte of terminals without UTF-8.
     assert_eq!(written(|output| write_error(b"ERR \xff\0 gr\xc3", output)), "-ERR \\xff\\u{0} gr\\xc3\r\n");
     assert_eq!(written(|output| write_error(b"ERR \x9b2J", output)), "-ERR \\x9b2J\r\n");
 }

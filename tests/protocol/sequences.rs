@@ -1,4 +1,4 @@
-//! What must hold of turns that ask sequences, whatever is asked in which order. The conversations are in
+//! Properties of turns that draw from sequences, in any order. The conversations are in
 //! `tests/protocol/transcripts/sequences.txt`.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn options() -> Options {
     Options { generators: true, sequences: true, ..Options::default() }
 }
 
-/// Requests, and how often each comes in a row.
+/// Returns requests, each repeated a random number of times in a row.
 fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let lines = [
         "INCR orders",
@@ -46,8 +46,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
 proptest! {
     #![proptest_config(crate::cases(40))]
 
-    /// A pipeline, which counts what repeats itself, is answered as requests that come one by one; so is one that is
-    /// cut anywhere.
+    /// A pipeline, in which repeated requests are counted, has the same replies as single requests, wherever it is cut.
     #[test]
     fn a_pipeline_is_answered_as_its_requests_one_by_one(requests in requests(), cut in 1..300_usize) {
         let arrays = as_arrays(&requests);
@@ -63,7 +62,7 @@ proptest! {
     }
 }
 
-/// A session that has read `input`, and its turn.
+/// Returns a session that has read `input`, and its turn.
 fn read(input: &[u8], is_watched: bool) -> (Session, Turn, usize) {
     let mut session = Session::new(1, Arc::new(settings(&options())));
     let mut turn = Turn::default();
@@ -77,7 +76,7 @@ fn asks(turn: &Turn) -> Vec<(&str, Vec<Ask>)> {
 }
 
 #[test]
-fn what_repeats_is_counted_and_shown_one_by_one() {
+fn repeated_requests_are_counted_and_shown_one_by_one() {
     for is_watched in [false, true] {
         let request = b"*2\r\n$4\r\nINCR\r\n$6\r\norders\r\n";
         let (_, turn, used) = read(&request.repeat(50), is_watched);
@@ -104,7 +103,7 @@ fn a_sequence_is_asked_once_in_the_order_of_commands() {
     assert_eq!(calls, [(Verb::Incr, 5), (Verb::IncrBy, 2), (Verb::HIncrBy, 1), (Verb::GetId, 1)]);
 }
 
-/// What one name hashes to says nothing of another, and all of a turn are told apart.
+/// A turn draws from at most 128 sequences. Their names stay distinct even if hashes collide.
 #[test]
 fn a_turn_asks_so_many_sequences() {
     let input = (0..1000).map(|number| format!("INCR s{number}\r\n")).collect::<Vec<_>>().concat();
@@ -144,10 +143,9 @@ fn turns_have_their_bounds() {
     }
 }
 
-/// Neither a muted pipeline of requests that are all unlike, nor one that goes on being heard, asks for more than its
-/// bound.
+/// Requests of a muted pipeline that are all unlike stay within the bound of a turn, and keep their order.
 #[test]
-fn what_nobody_hears_of_is_asked_in_order_too() {
+fn muted_requests_run_in_order_too() {
     let input = format!(
         "CLIENT REPLY OFF\r\n{}CLIENT REPLY ON\r\nINCR a\r\n",
         "INCR a\r\nINCRBY a 5\r\nINCR b\r\n".repeat(3000)
@@ -196,7 +194,7 @@ fn replies_in_parts_are_those_of_the_whole() {
     }
 }
 
-/// Values whose runs do not end where commands of a kind do.
+/// Runs of values need not end where commands of a kind do.
 #[test]
 fn runs_may_be_cut_anywhere() {
     let (session, turn, _) = read(b"INCRBY a 3\r\nINCRBY a 3\r\nINCRBY a 3\r\nINCR a\r\nINCRBY a 3\r\n", false);
@@ -210,7 +208,7 @@ fn runs_may_be_cut_anywhere() {
     assert_eq!(show(&output), ":5\n:11\n:105\n:107\n:113\n");
 }
 
-/// What is wrong with a name, a field or a step is quoted, but not at any length.
+/// Errors quote a wrong name, field or step, up to a bounded length.
 #[test]
 fn errors_are_short_whatever_was_sent() {
     let long = "x".repeat(30_000);

@@ -1,8 +1,8 @@
-//! Conversations with a [`Session`], and what must hold whatever a client sends.
+//! Conversations with a [`Session`], and properties for any input.
 //!
-//! `tests/protocol/transcripts/*.txt` has the conversations; the shell is a fake with canned answers and counted IDs.
-//! Each conversation is sent in one piece, byte by byte, and as arrays of bulk strings: the same bytes must come back.
-//! Those marked `redis` are also held with a real `redis-server`:
+//! The conversations are in `tests/protocol/transcripts/*.txt`; the shell is a fake with canned replies and counted
+//! IDs. Each conversation is sent in one piece, byte by byte, and as arrays of bulk strings, and must return the same
+//! bytes. Those marked `redis` also run against a real `redis-server`:
 //!
 //! ```text
 //! cargo test --test protocol session:: -- --ignored
@@ -27,7 +27,7 @@ use redis_protocol::resp2::decode::decode as decode_resp2;
 use redis_protocol::resp2::types::{OwnedFrame as Frame2, Resp2Frame as _};
 use redis_protocol::resp3::decode::complete::decode as decode_resp3;
 
-/// Holds one conversation in every way it can be sent, and says where it went wrong.
+/// Runs one conversation in every way it can be sent. Returns the first difference.
 fn check(conversation: &Conversation) -> Result<(), String> {
     let mut expected = conversation.expected.clone();
     if conversation.closes {
@@ -87,7 +87,7 @@ fn redis_answers_the_same() {
 #[test]
 #[ignore = "needs redis-server"]
 fn the_table_agrees_with_redis() {
-    // Ours alone, newer than 7.0, or different on purpose (COMMAND GETKEYS of a command without arguments is 7.2's).
+    // Commands of getid alone, newer than 7.0, or different on purpose (COMMAND GETKEYS without arguments is 7.2's).
     let others = [
         Verb::GetId,
         Verb::MGetId,
@@ -121,14 +121,14 @@ fn the_table_agrees_with_redis() {
         let ours = Shell::new(&Options::default()).talk(request.as_bytes(), usize::MAX);
         let (mut ours, mut theirs) = (facts(&ours), facts(&theirs));
         if matches!(command.verb, Verb::Watch | Verb::MemoryUsage) {
-            // They have keys in Redis, and take any word here.
+            // They have keys in Redis, and accept any word here.
             (ours.3, theirs.3) = (Vec::new(), Vec::new());
         }
         assert_eq!(ours, theirs, "{}", command.full_name);
     }
 }
 
-/// Without notes, which are for people.
+/// Removes notes, which are for human readers.
 fn key_specs(frame: &Frame2) -> Frame2 {
     let Frame2::Array(specs) = frame else { panic!("{frame:?}") };
     let of_one = |spec: &Frame2| {
@@ -152,21 +152,21 @@ fn words(frame: &Frame2) -> Vec<String> {
     words
 }
 
-/// The most a turn may hold: its bounds, and the command that passes them.
+/// Bound of IDs per turn, including the command that exceeds it.
 const IDS_A_TURN: u32 = TURN_IDS_MAX + 100 - 1;
-/// `$19`, 19 digits and two line ends.
+/// Bytes per ID: `$19`, 19 digits and two line ends.
 const ID_BYTES_MAX: usize = 26;
 
 #[test]
 fn a_hundred_thousand_commands_come_in_bounded_turns() {
-    // Each so many times in a row; IDs are dear in a debug build, so MGETID has few.
+    // Requests, their number in a row, and their IDs. IDs are slow in a debug build, so MGETID has few.
     let requests: [(&[u8], u32, u32); 4] = [
         (b"*1\r\n$5\r\nGETID\r\n", 2000, 1),
         (b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n", 5, 100),
         (b"ping\r\n", 1000, 0),
         (b"client setname x\r\n", 1000, 0),
     ];
-    // A greedy client's read: far more than a turn may hold.
+    // One read of a greedy client: far more than a turn may hold.
     let mut input = Vec::new();
     let (mut commands, mut ids) = (0, 0);
     while input.len() < 1 << 20 {
@@ -208,8 +208,7 @@ fn a_pipeline_of_mgetid_comes_in_bounded_turns() {
     assert_eq!(output.split(|&byte| byte == b'$').count() - 1, 50_000);
 }
 
-/// A layout of few IDs a second: pipelines and transactions come in turns that are as small, and each ID comes all the
-/// same.
+/// With a layout of few IDs a second, pipelines and transactions run in turns that are as small. No ID is lost.
 #[test]
 fn where_ids_are_few_turns_are_small() {
     let settings = Settings { turn_ids_max: 10, ..settings(&Options::default()) };
@@ -307,12 +306,12 @@ fn a_turn_costs_no_memory_once_warm() {
     session.read(&input, &mut turn);
     assert_eq!(turn.replies().as_ptr(), before);
     assert_eq!((turn.draws.unnamed, turn.replies().len()), (100, 200));
-    // What follows each other without an ID in between is one piece, and so is a run of GETID.
+    // Replies without an ID in between form one piece, and so does a run of GETID.
     session.read(&[b"PING\r\nMULTI\r\nDISCARD\r\n".repeat(100), b"GETID\r\n".repeat(100)].concat(), &mut turn);
     assert_eq!(turn.replies().len(), 2);
 }
 
-/// One command of a random mix, and what its reply is.
+/// One command of a random mix, which determines the reply.
 #[derive(Clone, Debug)]
 enum Step {
     GetId,
@@ -426,7 +425,7 @@ proptest! {
     }
 }
 
-/// Whether `frame` can be the reply to `step`; IDs must ascend.
+/// Asserts that `frame` can be the reply to `step`. IDs must ascend.
 fn check_reply(step: &Step, frame: &Frame2, last_id: &mut i64) {
     let mut ascend = |id: i64| {
         assert!(id > *last_id, "{id} came after {last_id}");
@@ -503,12 +502,12 @@ fn the_profile_follows_the_conversation() {
     assert_eq!((&*view.user, view.database, &*view.names.name, &*view.names.lib_version), ("default", 0, "", "1"));
 }
 
-/// Others are shown the view only when this says so.
+/// Other clients see a changed view only if this call returns it.
 #[test]
-fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
+fn a_change_of_the_profile_is_reported_once() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let mut shown = shell.session.take_changed_view().cloned();
-    assert!(shown.is_some(), "nobody has seen the first");
+    assert!(shown.is_some(), "the first view is new");
     assert_eq!(shell.session.take_changed_view(), None);
     let requests: [&[u8]; 16] = [
         b"AUTH secret\r\n",
@@ -540,9 +539,9 @@ fn whatever_changes_the_profile_says_so_and_what_repeats_does_not() {
     assert_eq!(shell.session.take_changed_view(), None, "the same again");
 }
 
-/// The server cuts such a client off; until that has happened it must not go on as another, who may be allowed more.
+/// The server closes such a client; until then it must not continue as another user, who may have more rights.
 #[test]
-fn who_is_deleted_has_ended_at_the_next_read() {
+fn a_deleted_user_has_ended_at_the_next_read() {
     let mut shell = Shell::new(&Options { password: true, ..Options::default() });
     let login = b"AUTH secret\r\nACL SETUSER u on nopass +@all\r\nAUTH u x\r\nGETID\r\n";
     shell.talk(login, usize::MAX);
@@ -551,8 +550,8 @@ fn who_is_deleted_has_ended_at_the_next_read() {
     assert!(shell.closed);
 }
 
-/// Whoever replaces a password and ends the user's connections finds a login that others can see. So a login ends its
-/// turn: what is behind it is read once it was seen, and holds by the settings of then.
+/// An operator who replaces a password and closes the user's connections finds only visible logins. So a login ends its
+/// turn: later requests are read after it is visible, under the settings at that time.
 #[test]
 fn nothing_runs_behind_a_login_that_does_not_hold_any_more() {
     let with = |users: Users| Arc::new(Settings { users: Arc::new(users), ..settings(&Options::default()) });
@@ -577,7 +576,7 @@ fn nothing_runs_behind_a_login_that_does_not_hold_any_more() {
             let used = session.read(&input, &mut turn);
             assert_eq!(used, request.len(), "{what}: a request behind the login was read with it");
             assert_eq!((turn.draws.unnamed, turn.more), (0, true), "{what}");
-            // What the server does: others see who it is, and then the settings of now are followed.
+            // As the server does: the login becomes visible, then the current settings apply.
             assert_eq!(&*session.view().user, "alice", "{what}");
             session.unused_permits();
             let login = turn.login.take().expect("a login");
@@ -590,9 +589,10 @@ fn nothing_runs_behind_a_login_that_does_not_hold_any_more() {
     }
 }
 
-/// `RESET` makes a client the default user again, and a connection begins as that one: by nothing, where it is open.
+/// `RESET` makes a client the default user again, and a connection begins as that user, without a login if none is
+/// needed.
 #[test]
-fn who_begins_as_the_default_user_is_not_that_one_once_it_has_a_password() {
+fn a_client_loses_the_default_user_once_that_has_a_password() {
     let with = |password| Arc::new(settings(&Options { password, ..Options::default() }));
     let mut session = Session::new(1, with(false));
     let mut turn = Turn::default();
@@ -604,13 +604,13 @@ fn who_begins_as_the_default_user_is_not_that_one_once_it_has_a_password() {
     session.set_settings(with(true));
     session.confirm_login(&login);
     assert!(session.has_lost_user());
-    // One that has said nothing has to log in, as if it had come later.
+    // A connection without a request has to log in, as if it had come later.
     let mut session = Session::new(2, with(false));
     session.set_settings(with(true));
-    assert!(session.is_authenticated(), "who was let in stays in");
+    assert!(session.is_authenticated(), "a client keeps its access");
     session.begin_again();
     assert!(!session.is_authenticated() && !session.has_lost_user());
-    // There is nothing to confirm where RESET is no login.
+    // If RESET is no login, there is nothing to confirm.
     session.read(b"RESET\r\nPING\r\n", &mut turn);
     assert!(turn.login.is_none() && !turn.more);
 }
@@ -646,7 +646,7 @@ fn new_rules_hold_from_the_next_read_on() {
     let mut shell = Shell::new(&Options::default());
     assert_eq!(shell.talk(b"PING\r\n", 9), b"+PONG\r\n");
     shell.session.set_settings(Arc::new(settings(&Options { password: true, renamed: true, ..Options::default() })));
-    // Who was let in stays in, until RESET.
+    // A client that may run commands keeps that right until RESET.
     let output = shell.talk(b"PING\r\nSHUTDOWN\r\nRESET\r\nPING\r\n", 9);
     let expected = "+PONG\r\n-ERR unknown command 'SHUTDOWN', with args beginning with: \r\n+RESET\r\n\
                     -NOAUTH Authentication required.\r\n";
@@ -663,7 +663,7 @@ fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
 }
 
 #[test]
-fn a_turn_that_nobody_hears_has_a_bound_too() {
+fn a_muted_turn_has_a_bound_too() {
     let mut shell = Shell::new(&Options::default());
     shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
     for (request, count) in [("COMMAND\r\n", 40), ("AUTH nobody nothing\r\n", 4000)] {
@@ -674,7 +674,7 @@ fn a_turn_that_nobody_hears_has_a_bound_too() {
     }
 }
 
-/// A clock that goes on by 50 us whenever somebody looks.
+/// Returns a time that advances by 50 us at each call.
 fn hurrying_clock() -> u64 {
     static NS: AtomicU64 = AtomicU64::new(0);
     NS.fetch_add(50_000, Ordering::Relaxed)
@@ -694,7 +694,7 @@ fn a_turn_ends_when_its_commands_took_long() {
         loop {
             used += session.read(&input[used..], &mut turn);
             ran += turn.commands;
-            // What is queued takes no time.
+            // Queued commands take no time.
             assert!(turn.commands <= 2 + u32::try_from(TURN_NS_MAX / 50_000).unwrap(), "{} commands", turn.commands);
             if !turn.more {
                 break;
@@ -703,7 +703,7 @@ fn a_turn_ends_when_its_commands_took_long() {
         assert_eq!(used, input.len());
         assert!(ran >= 100, "{ran}");
     }
-    // An empty line is nothing to answer, but not nothing to do.
+    // An empty line has no reply, but takes time.
     let (mut turn, empty) = (Turn::default(), b"\r\n".repeat(1 << 20));
     assert!(session.read(&empty, &mut turn) < 100_000);
     assert!(turn.more);
@@ -719,7 +719,7 @@ fn array_of(args: &[&[u8]]) -> Vec<u8> {
     request
 }
 
-/// Sends a request in pieces; it is answered as when it comes whole, and little of it is ever held back.
+/// Sends a request in pieces. Asserts that the reply is that of the whole request, and that little of it is held back.
 #[track_caller]
 fn check_not_kept(options: &Options, before: &[u8], request: &[u8], answer: &str) {
     let mut whole = Shell::new(options);
@@ -740,7 +740,7 @@ fn check_not_kept(options: &Options, before: &[u8], request: &[u8], answer: &str
 }
 
 #[test]
-fn what_is_refused_is_not_kept() {
+fn refused_requests_are_not_kept() {
     let (large, small) = (vec![b'x'; 500_000], &b"ab"[..]);
     let (plain, password) = (Options::default(), Options { password: true, ..Options::default() });
     let many = |name: &'static [u8], count: usize| [vec![name], vec![small; count]].concat();
@@ -787,7 +787,7 @@ fn what_is_refused_is_not_kept() {
         &array_of(&many(b"WATCH", 100_000)),
         "-ERR too many arguments for 'watch' command: 100001, and it takes at most 4096\r\n",
     );
-    // A line is short enough to be kept, and may have as many.
+    // A line is short enough to be kept, and may have as many arguments.
     check_not_kept(
         &plain,
         b"",
@@ -812,17 +812,17 @@ fn what_is_refused_is_not_kept() {
         &array_of(&[b"MULTI", &large]),
         "-ERR wrong number of arguments for 'multi' command\r\n",
     );
-    // What is answered with it, is kept.
+    // A request whose reply contains it is kept.
     let mut shell = Shell::new(&plain);
     let echo = array_of(&[b"ECHO", &large]);
     assert_eq!(shell.talk(&echo, 1000).len(), large.len() + "$500000\r\n\r\n".len());
-    // As many as a command may have.
+    // The largest permitted number of arguments.
     let most = many(b"WATCH", 4095);
     assert!(shell.talk(&array_of(&most), 1000).starts_with(b"-ERR WATCH is refused to a sequence"));
 }
 
 #[test]
-fn what_a_user_may_not_run_is_not_kept_and_stands_in_the_log() {
+fn denied_requests_are_not_kept_and_are_logged() {
     let users = Users::default().with_user(b"default", &[b"-echo".to_vec()]).unwrap();
     let settings = Settings { users: Arc::new(users), ..settings(&Options::default()) };
     let mut session = Session::new(7, Arc::new(settings));

@@ -1,4 +1,4 @@
-//! What the tests of sessions need: transcripts, and a shell that is none.
+//! Helpers for tests of sessions: transcripts, and a fake shell.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,22 +19,22 @@ use getid_core::{
     Tick, no_dates,
 };
 
-/// How a session is set up for a conversation.
+/// The setup of a session for a conversation.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// `requirepass secret`.
+    /// Whether the server has `requirepass secret`.
     pub(crate) password: bool,
-    /// No draw succeeds.
+    /// Whether every draw is refused.
     pub(crate) refuses: bool,
-    /// `rename-command config "hidden"` and `rename-command shutdown ""`.
+    /// Whether it has `rename-command config "hidden"` and `rename-command shutdown ""`.
     pub(crate) renamed: bool,
-    /// `server-id auto`, and none has come free.
+    /// Whether it has `server-id auto`, and no server-id is free.
     pub(crate) unclaimed: bool,
-    /// There are named generators.
+    /// Whether there are named generators.
     pub(crate) generators: bool,
-    /// There is a store for sequences.
+    /// Whether there is a store for sequences.
     pub(crate) sequences: bool,
-    /// `client-query-buffer-limit`.
+    /// Value of `client-query-buffer-limit`.
     pub(crate) request_bytes_max: usize,
 }
 
@@ -52,7 +52,7 @@ impl Default for Options {
     }
 }
 
-/// Settings as the default configuration makes them.
+/// Returns the settings of the default configuration.
 pub(crate) fn settings(options: &Options) -> Settings {
     let renames = [("config", "hidden"), ("shutdown", "")].map(|(from, to)| (from.to_owned(), to.to_owned()));
     let cycle = RandomCycle::new((0..1024).collect()).unwrap();
@@ -78,7 +78,7 @@ pub(crate) fn settings(options: &Options) -> Settings {
     settings.with_generators(Arc::new(if options.generators { generators() } else { NamedGenerators::default() }))
 }
 
-/// Generators of many kinds; who asks for `broken` is refused.
+/// Generators of many kinds; draws from `broken` are refused.
 pub(crate) const GENERATORS: [&str; 14] = [
     "article layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 1451577600000 idc 1 business 3",
     "broken twitter",
@@ -96,7 +96,7 @@ pub(crate) const GENERATORS: [&str; 14] = [
     "v4 uuid4",
 ];
 
-/// [`GENERATORS`], by their places from 1 on.
+/// Returns the generators of [`GENERATORS`], by their places from 1 on.
 pub(crate) fn generators() -> NamedGenerators {
     let generators = GENERATORS.iter().enumerate().map(|(place, line)| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -106,14 +106,14 @@ pub(crate) fn generators() -> NamedGenerators {
     NamedGenerators::new(generators)
 }
 
-/// The slot of DESIGN's first vector in a generator's own units.
+/// Returns the slot of DESIGN's first vector in a generator's own units.
 fn first_slot(generator: &NamedGenerator) -> u64 {
     let layout = generator.declaration().layout();
     layout.tick_at(1_488_793_021_966_000_000).unwrap_or(0) << layout.counter_bits()
 }
 
-/// A shell without clock and network: IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
-/// and effects have canned answers.
+/// A shell without clock and network. IDs are counted from the tick of DESIGN's first vector, in pieces of up to three,
+/// and effects have canned replies.
 pub(crate) struct Shell {
     settings: Settings,
     pub(crate) session: Session,
@@ -124,7 +124,7 @@ pub(crate) struct Shell {
     refuses: bool,
     slot: Slot,
     count: u64,
-    /// The next slot of each named generator, by its place, and how many were drawn.
+    /// The next slot of each named generator and the number of draws, by its place.
     named_slots: Vec<(u64, u64)>,
     named: NamedDrawn,
     sequences: SequencesDrawn,
@@ -156,7 +156,7 @@ impl Shell {
         }
     }
 
-    /// Sends `input` in reads of up to `cut` bytes and returns all that comes back.
+    /// Sends `input` in reads of up to `cut` bytes and returns the replies.
     pub(crate) fn talk(&mut self, input: &[u8], cut: usize) -> Vec<u8> {
         let mut output = Vec::new();
         for piece in input.chunks(cut.clamp(1, input.len().max(1))) {
@@ -179,12 +179,12 @@ impl Shell {
         output
     }
 
-    /// What no request has used yet.
+    /// Returns the bytes that no request has used yet.
     pub(crate) fn pending(&self) -> &[u8] {
         &self.pending
     }
 
-    /// Writes the turn that was read, and answers its effect.
+    /// Writes the replies of the turn that was read, and of its effect.
     pub(crate) fn write(&mut self, output: &mut Vec<u8>) {
         self.turns += 1;
         self.ids_a_turn_max = self.ids_a_turn_max.max(self.turn.draws.unnamed);
@@ -213,7 +213,7 @@ impl Shell {
         self.closed |= self.turn.close;
     }
 
-    /// Users change as in a server; nothing is kept in a log or a file.
+    /// Changes users as a server does, without a log or a file.
     fn acl(&mut self, effect: &AclEffect) -> Value {
         let now = Arc::clone(&self.settings.users);
         let answer = match effect {
@@ -243,7 +243,7 @@ impl Shell {
         answer
     }
 
-    /// Draws what the turn asks of named generators, of each once.
+    /// Draws for each named generator of the turn once.
     fn draw_named(&mut self) {
         let draws = self.turn.named_draws();
         self.named.begin(draws.len());
@@ -259,8 +259,8 @@ impl Shell {
         }
     }
 
-    /// Draws what the turn asks of sequences, of each once, in runs of up to three commands: they begin at 1. There is
-    /// none that is called `nobody`, and `nine` ends at 9.
+    /// Draws for each sequence of the turn once, in runs of up to three commands, from 1 on. There is no sequence
+    /// `nobody`, and `nine` ends at 9.
     fn draw_values(&mut self) {
         let draws = self.turn.sequence_draws();
         self.sequences.begin(draws.len());
@@ -291,12 +291,12 @@ impl Shell {
         }
     }
 
-    /// The next IDs of a named generator, by its index.
+    /// Returns the next IDs of a named generator, by its index.
     pub(crate) fn draw_of(&mut self, generator: usize, ids: u32) -> Vec<Reservation> {
         pieces(&mut self.named_slots[generator - 1], ids)
     }
 
-    /// Bits that are the same in each test.
+    /// Returns the same random bits in each test.
     pub(crate) fn noise(&self) -> impl FnMut() -> u128 + use<> {
         let mut noise = self.noise;
         move || {
@@ -315,7 +315,7 @@ impl Shell {
 
 const NOISE_STEP: u128 = 0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f;
 
-/// So many IDs from a slot and a count on, in pieces of up to three.
+/// Returns `ids` IDs from a slot and a count on, in pieces of up to three.
 fn pieces((slot, count): &mut (u64, u64), mut ids: u32) -> Vec<Reservation> {
     let mut drawn = Vec::new();
     while ids > 0 {
@@ -377,7 +377,7 @@ fn answer_config(effect: &ConfigEffect) -> Value {
                 known.map(|name| (String::from_utf8_lossy(name).into_owned(), Value::from("x"))).collect();
             Value::map(names.iter().map(|(name, value)| (name.as_str(), value.clone())))
         }
-        // On the built-in values each time.
+        // Starts from the built-in values each time.
         ConfigEffect::Set(pairs) => match Config::default().set(pairs) {
             Ok(_) => Value::OK,
             Err(error) => Value::error(error.to_string()),
@@ -406,14 +406,14 @@ fn answer_introspect(effect: &IntrospectEffect) -> Value {
     }
 }
 
-/// How a conversation is sent.
+/// The ways to send a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feed {
     /// In one read.
     Whole,
-    /// A byte a read.
+    /// A byte per read.
     Bytes,
-    /// Inline commands made arrays of bulk strings.
+    /// Inline commands converted to arrays of bulk strings.
     Arrays,
 }
 
@@ -426,16 +426,16 @@ impl Feed {
 pub(crate) struct Conversation {
     pub(crate) title: String,
     pub(crate) options: Options,
-    /// Whether a real Redis holds it too.
+    /// Whether it also runs against a real Redis.
     pub(crate) with_redis: bool,
     pub(crate) sent: Vec<Vec<u8>>,
-    /// Whether some of it was written byte for byte.
+    /// Whether some of it is written byte for byte.
     pub(crate) is_raw: bool,
     pub(crate) expected: Vec<u8>,
     pub(crate) closes: bool,
 }
 
-/// All conversations of `tests/protocol/transcripts`.
+/// Returns all conversations of `tests/protocol/transcripts`.
 pub(crate) fn conversations() -> Vec<Conversation> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/protocol/transcripts");
     let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -476,7 +476,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
                 "unclaimed" => conversation.options.unclaimed = true,
                 "generators" => conversation.options.generators = true,
                 "sequences" => conversation.options.sequences = true,
-                _ => panic!("{place}: what is '{mark}'?"),
+                _ => panic!("{place}: unknown mark '{mark}'"),
             }
         }
         all.push(conversation);
@@ -500,7 +500,7 @@ fn read_line(line: &str, place: &str, all: &mut Vec<Conversation>) {
     }
 }
 
-/// Inline commands as arrays of bulk strings.
+/// Converts inline commands to arrays of bulk strings.
 pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
     let mut sent = Vec::new();
     for line in lines {
@@ -520,7 +520,7 @@ pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
     sent
 }
 
-/// `\r`, `\n`, `\\` and `\xHH` as the bytes they stand for.
+/// Replaces `\r`, `\n`, `\\` and `\xHH` by their bytes.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -541,7 +541,7 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Bytes as a transcript writes them.
+/// Returns bytes in the form of a transcript.
 pub(crate) fn show(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace("\\r\\n", "\n")
 }

@@ -1,9 +1,8 @@
-//! Malformed and odd input is answered as Redis 7.0 answers it, byte for byte, and closes the connection when Redis
-//! does.
+//! Malformed and odd input gets the replies of Redis 7.0, byte for byte, and closes the connection when Redis does.
 //!
-//! The table in `tests/protocol/table/` is run against the decoder, and, by the ignored test, against a real
-//! `redis-server`: that is what makes it true. Commands are not the matter here, so `PING`, `ECHO` and `AUTH` are
-//! played by a dozen lines below, which the table proves along with the rest.
+//! The table in `tests/protocol/table/` runs against the decoder and, in the ignored test, against a real
+//! `redis-server`, which proves the table right. The commands do not matter here, so a dozen lines below play `PING`,
+//! `ECHO` and `AUTH`, which the table proves too.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use crate::support::redis::RedisServer;
 use crate::support::talk;
 use crate::table::{Outcome, Row, Server, rows};
 
-/// How long nothing may follow a last reply of Redis.
+/// Time without further bytes after the last reply of Redis.
 const SILENCE: Duration = Duration::from_millis(40);
 
 #[test]
@@ -41,7 +40,7 @@ fn every_difference_from_redis_has_its_reason() {
     }
 }
 
-/// The row's input, arriving in `pieces`, has the row's outcome.
+/// Asserts that the row's input, arriving in `pieces`, has the row's outcome.
 fn check<'a>(row: &Row, pieces: impl ExactSizeIterator<Item = &'a [u8]>) {
     let mut player = Player::new(row.server);
     let count = pieces.len();
@@ -56,12 +55,12 @@ fn check<'a>(row: &Row, pieces: impl ExactSizeIterator<Item = &'a [u8]>) {
 struct Player {
     decoder: Decoder,
     limits: DecodeLimits,
-    /// What no request has used yet begins at `used`.
+    /// Received bytes. Those from `used` on belong to no request yet.
     input: Vec<u8>,
     used: usize,
     output: Vec<u8>,
     closed: bool,
-    /// The answer to the request that is passed over.
+    /// The reply to the request that is skipped.
     refused: Vec<u8>,
 }
 
@@ -95,7 +94,7 @@ impl Player {
                 }
                 Ok(Decoded::Skip { used } | Decoded::Dropped { used }) => self.used += used,
                 Ok(Decoded::Large { .. }) => {
-                    // Only the number of arguments can be wrong with a large request here.
+                    // Only the number of arguments can be wrong in a large request here.
                     let args = self.decoder.args(input);
                     let len = self.decoder.args_declared();
                     if args.name().eq_ignore_ascii_case(b"echo") && len != 2 {
@@ -123,7 +122,7 @@ impl Player {
     }
 }
 
-/// Plays the few commands of the table, and says whether the client is authenticated now.
+/// Replies to the few commands of the table. Returns true if the client is authenticated afterwards.
 fn answer(args: Args<'_>, authenticated: bool, output: &mut Vec<u8>) -> bool {
     let name = args.name().to_ascii_lowercase();
     let arity = match &name[..] {
@@ -183,7 +182,7 @@ fn redis_answers_as_the_table_says() {
             Server::Small => &small,
         };
         let expected = row.redis.as_ref().map_or(&row.outcome, |(outcome, _)| outcome);
-        // In one piece, and where that is quick also byte by byte.
+        // In one piece, and byte by byte if that is quick.
         let pieces: &[usize] = if row.input.len() <= 100 { &[usize::MAX, 1] } else { &[usize::MAX] };
         for &piece in pieces {
             let found = {

@@ -1,9 +1,8 @@
-//! The conversations of `tests/protocol/transcripts` and the table of `tests/protocol/table`, held with the built
+//! The conversations of `tests/protocol/transcripts` and the table of `tests/protocol/table`, run against the built
 //! binary over a socket.
 //!
-//! Those prove the pure session and the pure decoder; this proves that the whole server puts the same bytes on the
-//! wire. What the fake shell counts or cans there (IDs, times, client numbers, INFO, CONFIG GET) is compared by its
-//! form.
+//! Other tests prove the pure session and the pure decoder; this proves that the whole server sends the same bytes.
+//! IDs, times, client numbers, INFO and CONFIG GET, which the fake shell counts or cans, are compared by their form.
 
 use std::time::Duration;
 
@@ -11,16 +10,16 @@ use crate::shell::{Conversation, Options, Shell, conversations};
 use crate::support::{Server, talk};
 use crate::table;
 
-/// How long nothing may follow a last reply where no request can be sent to find out.
+/// Time without further bytes after the last reply, if no request can be sent to find out.
 const SILENCE: Duration = Duration::from_millis(10);
 
-/// Has a reply in every state of a session: what comes before it is all that a conversation gets.
+/// A command with a reply in every state of a session: all bytes before that reply belong to the conversation.
 const LAST: &[u8] = b"RESET\r\n";
 const LAST_REPLY: &[u8] = b"+RESET\r\n";
 
-/// Conversations that are about what only the fake shell does.
+/// Conversations about the fake shell alone.
 const ONLY_FAKE: [&str; 8] = [
-    // Its answers are canned.
+    // Its replies are canned.
     "CLIENT ID, INFO and LIST",
     "TIME and CONFIG GET ask the shell",
     "HELLO goes to RESP3 and back, RESET goes back",
@@ -33,11 +32,11 @@ const ONLY_FAKE: [&str; 8] = [
     "renamed commands go by their new names only",
 ];
 
-/// What is sent to one of the servers.
+/// An input for one of the servers.
 struct Input {
     title: String,
     server: table::Server,
-    /// The same server's session.
+    /// Options for the session of such a server.
     options: Options,
     sent: Vec<u8>,
     expected: table::Outcome,
@@ -47,7 +46,7 @@ struct Input {
 fn the_server_answers_as_the_session_and_the_decoder() {
     let inputs = inputs();
     let servers = [
-        // The table names the limits of Redis.
+        // The table uses the limits of Redis.
         (
             table::Server::Plain,
             &["--sequence-store", "none", "--client-query-buffer-limit", "1gb", "--proto-max-bulk-len", "512mb"][..],
@@ -96,11 +95,11 @@ fn is_for_a_server(conversation: &Conversation) -> bool {
     !needs_other_settings && !ONLY_FAKE.contains(&title.split(" [").next().unwrap())
 }
 
-/// Sends an input and compares what comes back; returns the difference.
+/// Sends an input and compares the reply. Returns the difference.
 fn check(server: &Server, input: &Input, at: usize) -> String {
     let Input { title, expected, .. } = input;
     let (mut sent, mut reply) = (input.sent.clone(), expected.reply.clone());
-    // Every cut is tried in process; here, one short input in eight comes in pieces.
+    // Tests in process try every cut; here, one short input in eight arrives in pieces.
     let piece = if at.is_multiple_of(8) && sent.len() < 4096 { 7 } else { usize::MAX };
     // Not behind a part of a request, which it would complete.
     let whole = Shell::new(&input.options).talk(&[&sent, LAST].concat(), usize::MAX);
@@ -122,7 +121,7 @@ fn check(server: &Server, input: &Input, at: usize) -> String {
     )
 }
 
-/// Lines, with what differs from run to run replaced: IDs, and the number of a client.
+/// Returns the lines, with IDs and the number of a client replaced, which differ from run to run.
 fn formed(bytes: &[u8]) -> Vec<String> {
     let text = bytes.escape_ascii().to_string();
     let lines: Vec<&str> = text.split("\\r\\n").collect();
@@ -142,7 +141,7 @@ fn formed(bytes: &[u8]) -> Vec<String> {
     formed
 }
 
-/// Whether the line is a bound of IDSPAN, which is the same everywhere: the second or third of `*2 :a :b`.
+/// Returns true if the line is a bound of IDSPAN, which is the same everywhere: the second or third of `*2 :a :b`.
 fn in_span(lines: &[&str], at: usize) -> bool {
     let is_integer = |line: Option<&&str>| line.is_some_and(|line| line.starts_with(':'));
     let starts = |start: usize| {

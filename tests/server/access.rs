@@ -1,4 +1,4 @@
-//! Users of a whole server: connections, threads and files. What a session allows whom is in
+//! Users and ACL rules on a whole server: connections, threads and files. Rules of a single session are in
 //! `tests/protocol/access.rs`.
 
 use std::fs;
@@ -16,10 +16,10 @@ use getid::acl::Users;
 use getid::command::{Command, Flags, TABLE};
 use socket2::{Domain, Socket, Type};
 
-/// `printf pw | sha256sum`
+/// SHA-256 of `pw`: `printf pw | sha256sum`.
 const PW: &str = "30c952fab122c3f9759f02a6d95c3758b246b4fee239957b2d4fee46e26170c4";
 
-/// All of a reply, as lines.
+/// Sends an inline command and returns all lines of the reply.
 fn reply<S: Read + Write>(wire: &mut Wire<S>, inline: &str) -> Vec<String> {
     wire.send(format!("{inline}\r\n"));
     let mut lines = Vec::new();
@@ -37,7 +37,7 @@ fn rest_of_reply<S: Read + Write>(wire: &mut Wire<S>, lines: &mut Vec<String>) {
     }
 }
 
-/// A server with a configuration file.
+/// Starts a server with a configuration file.
 fn start_with(dir: &Path, config: &Path) -> Server {
     Server::try_start_in(dir, &[], |command| {
         // The file comes first, as in Redis.
@@ -53,7 +53,8 @@ fn rows() -> impl Iterator<Item = &'static Command> {
     TABLE.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
 }
 
-/// A change of users reaches the connections of all threads: rules hold at once, deleted users are cut off.
+/// A change of users reaches the connections of all threads: rules apply at once, connections of deleted users are
+/// closed.
 #[test]
 fn a_change_of_users_reaches_every_thread() {
     let server = Server::start(&["--io-threads", "2"]);
@@ -72,7 +73,7 @@ fn a_change_of_users_reaches_every_thread() {
     assert!(gone.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
     assert_eq!(admin.ask("ACL DELUSER a nobody"), ":1");
     assert!(gone.iter_mut().all(|wire| wire.rest().is_empty()));
-    // A user that deletes itself gets its answer first.
+    // A user that deletes itself gets the reply first.
     own.send("ACL DELUSER b\r\n");
     assert_eq!(own.rest(), ":1\r\n");
     assert_eq!(stays.ask("PING"), "+PONG");
@@ -131,16 +132,16 @@ fn refusals_are_logged_and_counted() {
         client.contains("cmd=getid user=app") && client.contains("flags=x") && client.starts_with("id="),
         "{client}"
     );
-    // Whoever fails to log in is still who it was.
+    // A failed login leaves the connection with its previous user.
     assert!(entries[2][13].contains("user=default"), "{}", entries[2][13]);
     assert!(entries[0][11].parse::<f64>().unwrap() < 60.0);
     assert_eq!(entries[0][15], ":2");
 
     assert_eq!(reply(&mut admin, "ACL LOG 1").len(), 20);
-    // A fourth pushes the oldest out.
+    // A fourth entry removes the oldest.
     assert!(wire.ask("TIME").starts_with("-NOPERM"));
     assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 60);
-    // A shorter log is shorter from the next refusal on.
+    // A smaller limit takes effect at the next refusal.
     assert_eq!(admin.ask("CONFIG SET acllog-max-len 2"), "+OK");
     assert!(wire.ask("TIME").starts_with("-NOPERM"));
     assert_eq!(reply(&mut admin, "ACL LOG 100").len(), 40);
@@ -173,7 +174,7 @@ fn user_lines_are_read_from_a_file() {
     assert!(!server.log_so_far().contains("secret") && !server.log_so_far().contains(PW));
 }
 
-/// Users that `ACL SETUSER` made outlive other changes, and `CONFIG REWRITE` writes them.
+/// Users made by `ACL SETUSER` survive other changes, and `CONFIG REWRITE` writes them.
 #[test]
 fn users_outlive_other_changes_and_are_written_into_the_configuration() {
     let dir = tempfile::tempdir().unwrap();
@@ -217,7 +218,7 @@ fn users_outlive_other_changes_and_are_written_into_the_configuration() {
 #[test]
 fn an_acl_file_is_loaded_saved_and_loaded_again() {
     let dir = tempfile::tempdir().unwrap();
-    // In a folder that is not the one of the state, which the server writes to at any time.
+    // The folder is not that of the state, which the server writes to at any time.
     let folder = dir.path().join("acl");
     fs::create_dir(&folder).unwrap();
     let file = folder.join("users.acl");
@@ -231,7 +232,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     assert_eq!(app.ask("AUTH app pw"), "+OK");
     app.id();
 
-    // Mistakes change nothing, and all are told.
+    // Mistakes change nothing, and the reply lists all of them.
     fs::write(&file, "user root on nopass +nope\n# comment\nuser root on\n").unwrap();
     assert_eq!(
         admin.ask("ACL LOAD"),
@@ -246,7 +247,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
         "-ERR Error loading ACLs, opening file 'acl/users.acl': No such file or directory"
     );
 
-    // What is in force is written, for its owner alone.
+    // The rules in force are written with mode 600.
     assert_eq!(admin.ask("ACL SETUSER app +ping"), "+OK");
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     let saved = fs::read_to_string(&file).unwrap();
@@ -256,7 +257,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     );
     assert_eq!(saved.lines().count(), 3);
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    // Also where others could read what was there.
+    // Mode 600 replaces an existing mode that lets others read.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -265,7 +266,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("tmp-"));
     assert_eq!(others.count(), 0);
 
-    // Rules that were loaded hold at once; whose user is gone is cut off, others stay.
+    // Loaded rules apply at once. Connections of removed users are closed, others stay.
     fs::write(&file, saved.replace("+getid ", "")).unwrap();
     assert_eq!(admin.ask("ACL LOAD"), "+OK");
     assert!(app.ask("GETID").starts_with("-NOPERM"));
@@ -275,7 +276,7 @@ fn an_acl_file_is_loaded_saved_and_loaded_again() {
     assert_eq!(app.rest(), "");
     assert_eq!(reply(&mut admin, "ACL USERS"), ["default", "root"]);
 
-    // A folder that is gone.
+    // The folder is missing.
     fs::remove_dir_all(&folder).unwrap();
     assert!(
         admin
@@ -297,11 +298,11 @@ fn a_link_to_an_acl_file_stays_one() {
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("+ping"));
-    // Without a password in it, a mode that somebody chose stays.
+    // A file without a password keeps the mode that it has.
     fs::set_permissions(&real, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
     assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o644);
-    // One that is made anew is for its owner alone.
+    // A new file has mode 600.
     fs::remove_file(&real).unwrap();
     fs::remove_file(&link).unwrap();
     assert_eq!(admin.ask("ACL SAVE"), "+OK");
@@ -324,7 +325,7 @@ fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
         assert!(said.contains(line), "{said}");
     }
     assert!(!said.contains("hunter"), "{said}");
-    // Not started, nothing left behind; and check-config says the same.
+    // No state is left behind, and `check-config` reports the same errors.
     let mut command = support::getid();
     command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
     let output = command.output().unwrap();
@@ -336,8 +337,8 @@ fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
     assert!(command.status().unwrap().success());
 }
 
-/// `ACL DELUSER x` and `ACL SETUSER x` in one go, while others log in on another thread: each of them is cut off or
-/// never was the old user. And who has its answer to AUTH is found by `CLIENT KILL USER`.
+/// `ACL DELUSER x` and `ACL SETUSER x` in one pipeline while clients log in on another thread: no connection stays
+/// logged in as the old user. After the reply to AUTH, `CLIENT KILL USER` finds the connection.
 #[test]
 fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     let server = Server::start(&["--io-threads", "2", "--user", "x on >pw +@all"]);
@@ -345,7 +346,7 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     for round in 0..20 {
         let mut wires: Vec<Wire> = (0..4).map(|_| server.connect()).collect();
         for (at, wire) in wires.iter_mut().enumerate() {
-            // Some are in, some come in just now.
+            // Half of the clients have logged in, the others log in during the change.
             wire.send("AUTH x pw\r\n");
             if at % 2 == 0 {
                 assert_eq!(wire.line(), "+OK");
@@ -368,9 +369,9 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
     }
 }
 
-/// `ACL SETUSER x resetpass >new` and `CLIENT KILL USER x` in one go, while others log in on another thread, each ahead
-/// of a long pipeline: none of them is the user behind the answers. The same of the default user, as which connections
-/// begin that come just then.
+/// `ACL SETUSER x resetpass >new` and `CLIENT KILL USER x` in one pipeline: no client stays logged in with the old
+/// password. Meanwhile clients log in on another thread, each with a long pipeline behind. A third of the rounds
+/// changes the default user, which new connections and RESET get.
 #[test]
 fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
     let server = Server::start(&["--io-threads", "2", "--user", "admin on >admin ~* &* +@all", "--user", "x on +@all"]);
@@ -382,7 +383,7 @@ fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
         assert_eq!(admin.ask("ACL SETUSER default on nopass"), "+OK");
         let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
         let who = if round % 3 == 2 { "default" } else { "x" };
-        // Half of them before, half of them while the password is replaced.
+        // Half of them send before, half of them while the password is replaced.
         let begin = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -391,7 +392,7 @@ fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
                         begin.wait();
                     }
                     let login = if at % 4 == 3 { "RESET" } else { "AUTH x old" };
-                    // One that is cut off already takes no more of it.
+                    // A connection that is closed already takes no more bytes.
                     let _ = wire.stream().write_all(format!("{login}\r\n{pings}").as_bytes());
                 }
             });
@@ -408,7 +409,7 @@ fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
     }
 }
 
-/// Who deletes a user ends its `MONITOR` too, however late the login was.
+/// Deleting a user ends its `MONITOR` too, however late the login.
 #[test]
 fn a_monitor_of_a_deleted_user_ends() {
     let server = Server::start(&["--io-threads", "2"]);
@@ -418,7 +419,7 @@ fn a_monitor_of_a_deleted_user_ends() {
         let mut wire = server.connect();
         wire.send("AUTH x pw\r\nMONITOR\r\n");
         assert_eq!(admin.ask("ACL DELUSER x"), ":1");
-        // Nothing is sent to it any more: it ends by itself, or is the default user that AUTH left it as.
+        // A closed connection sends nothing more; a refused AUTH leaves the default user.
         let said = wire.line();
         if said.starts_with("-WRONGPASS") {
             continue;
@@ -428,7 +429,7 @@ fn a_monitor_of_a_deleted_user_ends() {
     }
 }
 
-/// A client at another loopback address, which is another one to guess from.
+/// Connects from another loopback address, which has a limit of guesses of its own.
 fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
@@ -438,10 +439,10 @@ fn connect_from(server: &Server, from: [u8; 4]) -> TcpStream {
     stream
 }
 
-/// Guesses in pipelines, on many connections, and by who hangs up before the answer: so many in a second, and no more.
-/// Others log in meanwhile, and nothing else waits.
+/// Guesses in pipelines, on many connections, and by clients that close before the reply: the number per second is
+/// bounded. Logins from other addresses succeed meanwhile.
 #[test]
-fn guessing_is_slow_for_who_guesses() {
+fn guessing_is_slow_for_the_guesser() {
     let mut server = Server::start(&["--requirepass", "secret", "--user", "app on >pw +getid +acl|whoami"]);
     let port = server.port;
     let began = Instant::now();
@@ -451,7 +452,7 @@ fn guessing_is_slow_for_who_guesses() {
             let over = Arc::clone(&over);
             std::thread::spawn(move || {
                 while !over.load(Relaxed) {
-                    // Not even the answer is awaited.
+                    // The client closes without reading a reply.
                     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
                     _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
                 }
@@ -462,7 +463,7 @@ fn guessing_is_slow_for_who_guesses() {
     for wire in &mut waiting {
         wire.send("AUTH guess\r\n".repeat(100));
     }
-    // Until the attackers have used up what an address may guess at once; others log in meanwhile.
+    // Logs in from another address until the attackers have used up the guesses of theirs.
     let ask_from_elsewhere = || {
         let mut stream = connect_from(&server, [127, 0, 0, 2]);
         stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
@@ -490,7 +491,7 @@ fn guessing_is_slow_for_who_guesses() {
     drop(waiting);
 }
 
-/// One after the other on one connection, each answer comes later; what comes before one does not wait for it.
+/// On one connection each reply to a wrong login comes later than the last. Replies to earlier commands do not wait.
 #[test]
 fn the_answers_to_wrong_logins_come_late() {
     let server = Server::start(&["--requirepass", "secret", "--shutdown-timeout", "60"]);
@@ -504,12 +505,12 @@ fn the_answers_to_wrong_logins_come_late() {
     wire.send("PING\r\nAUTH x\r\n");
     assert_eq!(wire.line(), "+PONG");
     assert!(wire.line().starts_with("-WRONGPASS"));
-    // A stop does not wait for them.
+    // A stop does not wait for delayed replies.
     wire.send("AUTH x\r\n".repeat(100));
     assert!(server.stop().success());
 }
 
-/// The users that docs/access.md shows, each with its password.
+/// Returns the users in docs/access.md as (name, password, line).
 fn documented_users() -> Vec<(String, String, String)> {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/access.md")).unwrap();
     let lines = page.lines().filter_map(|line| line.strip_prefix("user ")).filter(|line| line.contains(" on >"));
@@ -522,16 +523,16 @@ fn documented_users() -> Vec<(String, String, String)> {
     users.collect()
 }
 
-/// Passwords that nobody has been told who tries to become another, in the order in which they were set.
+/// Passwords that a user must not find out, in the order in which they were set.
 const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
 
-/// What would tell them: the passwords, and their digests.
+/// Returns the texts that reveal a password: the passwords and their digests.
 fn telltales() -> Vec<String> {
     let digests = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string());
     SECRETS.map(str::to_owned).into_iter().chain(digests).collect()
 }
 
-/// Who has not logged in may run nothing.
+/// Asserts that every command needs a login.
 fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
@@ -540,8 +541,8 @@ fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     }
 }
 
-/// A user tries every command that it may run, in forms that ask for much: no secret comes back. And every one that it
-/// may not, which is refused.
+/// Runs each command that the user has a right to, with arguments that ask for much: no reply contains a secret.
+/// Commands without a right are refused.
 fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
     let mut all = Users::default();
     let rules: Vec<&str> = line.split(' ').skip(1).collect();
@@ -563,7 +564,7 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     }
     requests.push("HELLO 3".to_owned());
     requests.push(format!("HELLO 2 AUTH {name} {password}"));
-    // In MULTI and by any way round too.
+    // Also refused in MULTI and in other indirect ways.
     refused.extend(
         ["CONFIG SET requirepass x", "ACL SETUSER default nopass", "CLIENT KILL TYPE normal", "SHUTDOWN"]
             .map(str::to_owned),
@@ -572,7 +573,7 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
     let telltales = telltales();
     for (at, request) in requests.iter().chain(&refused).enumerate() {
-        // Another each time: SLOWLOG shows those before.
+        // Each end mark is unique, because SLOWLOG shows the earlier ones.
         let end = format!("end-{at}");
         wire.send(format!("{request}\r\nPING {end}\r\n"));
         let mut said = Vec::new();
@@ -590,8 +591,8 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     assert!(wire.ask("PING").starts_with("-NOAUTH"));
 }
 
-/// Each user of the page, by TCP and by the Unix socket at a place that is kept for operators: no user gets more than
-/// the page says, and nothing has changed.
+/// Each user of the page, over TCP and over the Unix socket in a connection reserved for operators: no user gets more
+/// rights than the page grants, and nothing has changed.
 #[test]
 fn no_documented_user_becomes_another() {
     const PLACES: u64 = 8;
@@ -607,7 +608,7 @@ fn no_documented_user_becomes_another() {
     let server = Server::start(&words);
     let mut admin = server.connect();
     assert_eq!(admin.ask(&format!("AUTH {}", SECRETS[0])), "+OK");
-    // What SLOWLOG could tell of.
+    // Secrets that SLOWLOG could reveal.
     assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
     assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
     let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
@@ -619,7 +620,7 @@ fn no_documented_user_becomes_another() {
     for (name, password, line) in &users {
         tries_to_become_another(&mut tcp, way, [name, password, line]);
     }
-    // From now on only the operators' places are left.
+    // From here on only the operators' connections are free.
     let mut others: Vec<Wire> = (0..PLACES - 2).map(|_| server.connect()).collect();
     assert!(others.iter_mut().all(|wire| wire.ask("PING").starts_with("-NOAUTH")));
     let (mut unix, way) = (Wire::connect_unix(&socket), "Unix socket, an operator's place");

@@ -1,8 +1,8 @@
 //! Records that are lost, damaged, old or of an older format: after the remedy that the server prints, every ID is
 //! larger than all IDs of earlier lives.
 //!
-//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id, so a server at its borrow limit
-//! gives one ID a millisecond. B is small, so that each life takes a fraction of a second.
+//! With `id-range 21 shard-range 0 random-range 0` an ID is its tick and the server-id. So a server at its borrow limit
+//! issues one ID a millisecond. B is small, so that each life takes a fraction of a second.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use getid::claim::{Identity, Owner, Record};
 use getid::system::clock::{Clock as _, SystemClock};
 use getid_core::{Epoch, Layout, SavePoint};
 
-/// IDs of a life.
+/// Number of IDs per life.
 const COUNT: usize = 100;
 
 const LAYOUT: [&str; 6] = ["--id-range", "21", "--shard-range", "0", "--random-range", "0"];
 
-/// A server's folder, and the largest ID of its lives.
+/// A server's folder, its options, and the largest ID of its lives.
 struct Place {
     dir: tempfile::TempDir,
     words: Vec<String>,
@@ -35,7 +35,7 @@ impl Place {
         Place { dir: folder(), words, max_borrow_ms, largest: 0 }
     }
 
-    /// A place whose record lies ten minutes ahead of the clock, as after the clock was set back.
+    /// Returns a place whose record is ten minutes ahead of the clock, as after the clock was set back.
     fn ahead(max_borrow_ms: u64) -> Place {
         let place = Place::new(max_borrow_ms);
         place.put_ahead(600_000);
@@ -58,13 +58,13 @@ impl Place {
         self.words.iter().map(String::as_str).collect()
     }
 
-    /// Draws [`COUNT`] IDs from a server and kills it. Returns an ID that lies less than B below the largest one: the
-    /// largest ID in a table that lags behind.
+    /// Draws [`COUNT`] IDs from a server and kills it. Returns an ID less than B below the largest one: the largest ID
+    /// in a table that lags behind.
     fn life(&mut self) -> u64 {
         self.life_of(COUNT, |_| {})
     }
 
-    /// [`Place::life`] with that many IDs, after `prepare`.
+    /// Like [`Place::life`] with `count` IDs, after `prepare`.
     fn life_of(&mut self, count: usize, prepare: impl Fn(&mut Wire)) -> u64 {
         let server = Server::start_in(self.dir.path(), &self.words());
         let mut wire = server.connect();
@@ -78,7 +78,7 @@ impl Place {
         ids.into_iter().find(is_recent).expect("the largest is")
     }
 
-    /// A record whose watermark and reference lie that far ahead of the clock.
+    /// Writes a record whose watermark and reference are `ahead_ms` ahead of the clock.
     fn put_ahead(&self, ahead_ms: u64) {
         let layout = Layout::new(Epoch::DEFAULT, 21, 0, 0).expect("a sum of 21");
         let tick = layout.epoch().tick_at(SystemClock::new().wall_unix_ms()).expect("a sane clock").plus_ms(ahead_ms);
@@ -87,14 +87,14 @@ impl Place {
         self.put(Record { identity, point, declarations: Arc::default(), owner: Owner::default() }.to_text());
     }
 
-    /// Starts, is refused, and does what the refusal says.
+    /// Starts the server, asserts that it refuses, and runs the command in its error.
     fn follow_the_remedy(&self, largest_id: u64) {
         let said = refused(self.dir.path(), &self.words(), |_| {});
         let command = said.split('`').nth(1).unwrap_or_else(|| panic!("no remedy: {said}"));
         Place::run(&command.replace("--past-id ID", &format!("--past-id {largest_id}")));
     }
 
-    /// A command line of `getid`, as it stands in an error, by a shell.
+    /// Runs a `getid` command line from an error in a shell.
     fn run(command: &str) {
         let mut shell = Command::new("sh");
         shell.args(["-c", &command.replacen("getid", "\"$0\"", 1)]).arg(binary());
@@ -104,12 +104,12 @@ impl Place {
     }
 }
 
-/// Runs `check` on all cases at a time: most of their time is waiting.
+/// Runs `check` on all cases at once: most of their time is waiting.
 fn each<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
     std::thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(|| check(case)))));
 }
 
-/// What becomes of a record, so that a server refuses it.
+/// A change of a record's text, after which a server refuses the record.
 type Damage = fn(&str) -> String;
 
 #[test]
@@ -141,9 +141,9 @@ fn a_lost_record_with_the_ids_far_ahead_of_the_clock() {
     place.life();
 }
 
-/// The tables lag ten seconds behind. What is left of the record has the position, even if only its watermark is left.
+/// The tables lag ten seconds behind. The damaged record has the position, even if only its watermark is left.
 #[test]
-fn a_damaged_record_that_says_its_watermark() {
+fn a_damaged_record_with_its_watermark() {
     let damages: [Damage; 3] = [
         |text| text.replacen("\nnonce ", "\nnonce x", 1),
         |text| text[text.find("\nwatermark").expect("a line")..].to_owned(),
@@ -160,7 +160,7 @@ fn a_damaged_record_that_says_its_watermark() {
     });
 }
 
-/// The last IDs lie further past the largest ID in a table than the default margin.
+/// The last IDs are further past the largest ID in a table than the default margin.
 #[test]
 fn a_large_borrow_limit() {
     let mut place = Place::ahead(60_000);
@@ -172,7 +172,7 @@ fn a_large_borrow_limit() {
     place.life();
 }
 
-/// The limit was raised while the server ran, so only the damaged record has it.
+/// The limit was raised while the server ran, so only the damaged record contains it.
 #[test]
 fn a_borrow_limit_that_was_raised() {
     let mut place = Place::ahead(200);
@@ -180,8 +180,8 @@ fn a_borrow_limit_that_was_raised() {
     place.max_borrow_ms = 60_000;
     let known = place.life_of(5000, |wire| {
         assert_eq!(wire.ask("CONFIG SET id-max-borrow-ms 60000"), "+OK");
-        // It counts once the record says it.
-        eventually("the record says it", || {
+        // The new limit takes effect once the record contains it.
+        eventually("the record contains it", || {
             fs::read_to_string(&state).expect("a record").contains("\nmax-borrow-ms 60000\n")
         });
     });
@@ -190,7 +190,7 @@ fn a_borrow_limit_that_was_raised() {
     place.life();
 }
 
-/// What getid wrote before records had an owner and B: it is read, and written anew in the new form.
+/// Records of version 1, which have neither owner nor B, are read and written again as version 2.
 #[test]
 fn a_record_of_the_older_format() {
     let mut place = Place::ahead(200);
@@ -200,7 +200,7 @@ fn a_record_of_the_older_format() {
     assert!(place.record().starts_with("getid state 2\n"));
 }
 
-/// Records that say too little: an old copy that was put back, none, and none at all. The clock is right, and that is
+/// Too little information: an old copy that was put back, a deleted record, and `id-state none`. The right clock is
 /// enough.
 #[test]
 fn records_that_know_less_than_was_given() {

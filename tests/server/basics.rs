@@ -1,4 +1,4 @@
-//! The built binary on real sockets: what a client, a load balancer and an operator see.
+//! The built binary on real sockets, as seen by a client, a load balancer and an operator.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use crate::support::{PATIENCE, Server, Wire, free_port, getid};
 use nix::sys::signal::Signal;
 
-/// A layout that 100,000 IDs do not bring to its borrow limit.
+/// Layout in which 100,000 IDs do not reach the borrow limit.
 const WIDE: [&str; 8] = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
 
 #[test]
@@ -33,7 +33,7 @@ fn ids_carry_the_server_and_the_time() {
     let server = Server::start(&["--server-id", "3"]);
     let mut wire = server.connect();
     let id = wire.id();
-    assert_eq!(id >> 19 & 3, 3, "the server-id stands in bits 19 and 20");
+    assert_eq!(id >> 19 & 3, 3, "the server-id is in bits 19 and 20");
     wire.send(format!("DECODEID {id}\r\n"));
     assert_eq!(wire.line(), "*12");
     let fields: Vec<String> = (0..12)
@@ -68,11 +68,11 @@ fn ids_over_fifty_connections_are_unique_and_in_order_on_each() {
     let drawn = all.len();
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), drawn, "an ID was given twice");
+    assert_eq!(all.len(), drawn, "an ID was issued twice");
     assert!(all.iter().all(|id| id >> 20 & 1 == 0), "the server-id is 0 in all");
 }
 
-/// 2,000 IDs in pipelines of 500 `GETID`.
+/// Draws 2,000 IDs in pipelines of 500 `GETID`.
 fn draw_pipelined(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
@@ -87,7 +87,7 @@ fn draw_pipelined(port: u16) -> Vec<u64> {
     ids
 }
 
-/// 2,020 IDs, one by one and by hundreds.
+/// Draws 2,020 IDs, singly and in hundreds.
 fn draw_mixed(port: u16) -> Vec<u64> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
@@ -126,7 +126,7 @@ fn with_more_threads_ids_stay_unique_and_ordered() {
     assert_eq!((all.len(), drawn), (9 * (100 * 100 + 200), 9 * (100 * 100 + 200)));
     let mut wire = server.connect();
     assert_eq!(wire.info("ids_issued"), drawn.to_string());
-    // The harness asked something too.
+    // The harness sends commands too.
     assert!(wire.info("total_commands_processed").parse::<usize>().expect("a number") >= 9 * 300);
     assert_eq!(server.stop().code(), Some(0));
 }
@@ -178,7 +178,7 @@ fn sigterm_and_sigint_finish_replies_and_exit_0() {
         server.signal(signal);
         assert_eq!(wire.rest(), "");
         assert_eq!(server.wait().code(), Some(0));
-        assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err(), "the port is closed");
     }
 }
 
@@ -218,11 +218,11 @@ fn several_addresses_and_a_unix_socket() {
     let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).expect("there").permissions());
     assert_eq!(mode & 0o777, 0o770);
     assert_eq!(server.stop().code(), Some(0));
-    assert!(!path.exists(), "the socket is taken away at the end");
+    assert!(!path.exists(), "the socket is removed at the end");
 }
 
 #[test]
-fn a_start_that_fails_says_why_and_exits_1() {
+fn a_start_that_fails_reports_the_reason_and_exits_1() {
     let dir = tempfile::tempdir().expect("a folder");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its address").port().to_string();

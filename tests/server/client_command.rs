@@ -1,4 +1,4 @@
-//! CLIENT over real connections: what one client does to another.
+//! CLIENT over real connections: what a client does to other clients.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn addr_of(wire: &mut Wire, field: &str) -> String {
     found.unwrap_or_else(|| panic!("no {field} in {line}")).to_owned()
 }
 
-/// A client that is cut off reads the end of the stream, and nothing before it.
+/// Asserts that the client reads only the end of the stream.
 #[track_caller]
 fn assert_gone(mut wire: Wire) {
     assert_eq!(wire.rest(), "");
@@ -29,7 +29,7 @@ fn kill_by_id_and_by_address() {
 
     let id = id_of(&mut by_id);
     assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":1");
-    // Whoever was killed is neither listed nor killed again, even before its task has run.
+    // A killed client is neither listed nor killed again, even before its task has run.
     assert_eq!(wire.ask(&format!("CLIENT KILL ID {id}")), ":0");
     assert!(!wire.ask_bulk("CLIENT LIST").contains(&format!("id={id} ")));
     assert_gone(by_id);
@@ -58,7 +58,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
     for nobody in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
         assert_eq!(wire.ask(&format!("CLIENT KILL {nobody} SKIPME yes")), ":0", "{nobody}");
     }
-    // Without SKIPME its own connection is left alone.
+    // Without SKIPME, the connection that sends the command is left alone.
     assert_eq!(wire.ask("CLIENT KILL TYPE normal USER default"), ":2");
     assert_gone(stranger);
     assert_gone(known);
@@ -70,7 +70,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
 }
 
 #[test]
-fn who_kills_itself_gets_the_reply_and_nothing_behind_it() {
+fn a_client_that_kills_itself_gets_the_reply_and_nothing_behind_it() {
     let server = Server::start(&[]);
     for (kill, reply) in [("CLIENT KILL ID {id} SKIPME no", ":1\r\n"), ("CLIENT KILL {addr}", "+OK\r\n")] {
         let mut wire = server.connect();
@@ -79,7 +79,7 @@ fn who_kills_itself_gets_the_reply_and_nothing_behind_it() {
         wire.send(format!("PING\r\n{kill}\r\nGETID\r\nPING\r\n"));
         assert_eq!(wire.rest(), format!("+PONG\r\n{reply}"));
     }
-    // In a transaction the array breaks off, as in Redis: its other commands have no reader any more.
+    // In a transaction the array breaks off, as in Redis: the replies of its other commands have no reader.
     let mut wire = server.connect();
     let id = id_of(&mut wire);
     wire.send(format!("MULTI\r\nCLIENT KILL ID {id} SKIPME no\r\nGETID\r\nEXEC\r\n"));
@@ -105,7 +105,7 @@ fn a_killed_client_gives_its_place_back() {
 }
 
 #[test]
-fn who_waits_for_ids_can_be_killed() {
+fn a_client_that_waits_for_ids_can_be_killed() {
     let server = Server::start(&words(NARROW));
     let mut waiting = server.connect();
     let id = id_of(&mut waiting);
@@ -143,12 +143,12 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
     for (how, text) in ways {
         let mut waiting = server.connect();
         let id = id_of(&mut waiting);
-        // 20,000 IDs come in many turns, and once one is not waited for, none is any more.
+        // 20,000 IDs come in many turns. Once a client no longer waits for one draw, it waits for none.
         waiting.send(format!("MULTI\r\n{}EXEC\r\nPING\r\n", "MGETID 100\r\n".repeat(200)));
-        // Between two turns it does not wait, for a moment. Its flags are xb: behind MULTI, and waiting.
+        // Between two turns the client does not wait for a moment. Its flags are xb: in MULTI, and waiting.
         wire.wait_info("blocked_clients", "1");
-        eventually("others see it", || wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains("b db="));
-        eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id}{how}")) == ":1");
+        eventually("CLIENT LIST shows it", || wire.ask_bulk(&format!("CLIENT LIST ID {id}")).contains("b db="));
+        eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id}{how}")) == ":1");
         assert_eq!(waiting.line(), "+OK");
         (0..200).for_each(|_| assert_eq!(waiting.line(), "+QUEUED"));
         assert_eq!(waiting.line(), "*200");
@@ -172,7 +172,7 @@ fn pause_write_holds_ids_and_nothing_else() {
     assert_eq!(wire.info("paused_actions"), "write");
     let left_ms = wire.info_number("paused_timeout_milliseconds");
     assert!((1..=600_000).contains(&left_ms), "{left_ms}");
-    // What stands before is answered; what stands behind keeps its order.
+    // Commands before the held one get a reply; those behind it keep their order.
     held.send("PING a\r\nGETID\r\nPING b\r\nMGETID 2\r\n");
     assert_eq!((held.line(), held.line()), ("$1".into(), "a".into()));
     wire.wait_info("blocked_clients", "1");
@@ -209,7 +209,7 @@ fn pause_all_holds_all_but_what_ends_it() {
     assert_eq!(held.ask("CLIENT PAUSE 600000"), "+OK");
     let id = id_of(&mut held);
     held.send("PING\r\nGETID\r\n");
-    // Who comes now can still log in, look at the clients and end the pause.
+    // A new client can still log in, list the clients and end the pause.
     let mut operator = server.connect();
     assert_eq!(operator.ask("PING"), "-NOAUTH Authentication required.");
     assert_eq!(operator.ask("AUTH secret"), "+OK");
@@ -254,7 +254,7 @@ fn a_paused_server_can_be_stopped_and_gives_no_id_then() {
 }
 
 #[test]
-fn who_goes_while_held_is_let_go() {
+fn a_client_that_leaves_while_held_is_removed() {
     let server = Server::start(&[]);
     let (mut wire, mut held) = (server.connect(), server.connect());
     assert_eq!(wire.ask("CLIENT PAUSE 600000 WRITE"), "+OK");
@@ -266,7 +266,7 @@ fn who_goes_while_held_is_let_go() {
 }
 
 #[test]
-fn the_line_of_a_client_says_what_it_does() {
+fn client_list_shows_the_state_of_a_client() {
     let dir = support::folder();
     let path = dir.path().join("getid.sock");
     let server = Server::start(&["--unixsocket", path.to_str().expect("text")]);
@@ -285,7 +285,7 @@ fn the_line_of_a_client_says_what_it_does() {
     let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
     assert!(line.contains(" flags=xT ") && line.contains(" multi=1 "), "{line}");
     assert!(line.contains(" cmd=getid "), "{line}");
-    // Behind a transaction it is EXEC, and not what that ran.
+    // After a transaction `cmd` is EXEC, not a command of the transaction.
     let mut third = server.connect();
     let id_of_third = id_of(&mut third);
     third.send("MULTI\r\nPING\r\nEXEC\r\n");
@@ -294,14 +294,14 @@ fn the_line_of_a_client_says_what_it_does() {
     }
     let line = other.ask_bulk(&format!("CLIENT LIST ID {id_of_third}"));
     assert!(line.contains(" cmd=exec "), "{line}");
-    // The request that asks counts, as in Redis.
+    // The request itself counts, as in Redis.
     for what in ["LIST", "INFO"] {
         third.send(format!("*2\r\n$6\r\nCLIENT\r\n$4\r\n{what}\r\n"));
         let head = third.line();
         let list = if head.starts_with('$') { third.lines_until_empty() } else { String::new() };
         assert!(list.contains(&format!("id={id_of_third} ")) && list.contains(" qbuf=26 "), "{head}: {list}");
     }
-    // The beginning of a request, whose rest has not come.
+    // The beginning of a request whose rest has not arrived.
     wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
     assert_eq!(wire.line(), "+OK");
     eventually("it has arrived", || {
@@ -333,14 +333,14 @@ fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
     assert!(list.contains(" name=bob ") && list.contains(" user=eve "), "{list}");
     assert_eq!(operator.ask("CLIENT KILL USER bob"), ":1");
     assert_gone(bob);
-    // Its user is gone, and it must not go on as the default one.
+    // Its user is deleted, and it must not continue as the default user.
     assert_eq!(operator.ask("ACL DELUSER eve"), ":1");
     assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
     assert_gone(eve);
 }
 
 #[test]
-fn what_was_done_for_a_client_that_breaks_off_is_counted() {
+fn work_for_a_client_that_breaks_off_is_counted() {
     let server = Server::start(&[]);
     let mut operator = server.connect();
     let before = operator.info_number("total_commands_processed");
@@ -348,7 +348,7 @@ fn what_was_done_for_a_client_that_breaks_off_is_counted() {
     for _ in 0..3 {
         let wire = server.connect();
         wire.stream().set_nonblocking(true).expect("a socket");
-        // As much as goes in; nothing is read, and the end is a reset.
+        // Writes as much as the socket takes and reads nothing; the end is a reset.
         let _ = std::io::Write::write(&mut wire.stream(), requests.as_bytes());
         server.wait_stuck(1);
     }

@@ -1,14 +1,12 @@
-//! The matrix of real clients: each at its defaults, unchanged, through the same list of checks against the real
-//! process.
+//! The matrix of real clients: each at its defaults, unmodified, runs the same list of checks against the real process.
 //!
 //! A row is a client and a way to use it. Its script in `tests/clients/` prints `version NAME X.Y`, then `ok CHECK` for
-//! each check, and fails loudly at the first that does not hold; a test here asserts that exactly the checks of its row
-//! were printed. What a client has no way to do stands in `ROWS` with the reason, and the table in docs/clients.md says
-//! the same.
+//! each check, and fails at the first broken check. A test asserts that exactly the checks of its row were printed.
+//! `ROWS` lists the checks that a client cannot do, with the reason; the table in docs/clients.md has the same text.
 //!
-//! Scripts read where the servers are from `MATRIX_PORT`, `MATRIX_TLS_PORT` (the same server), `MATRIX_PASSWORD_PORT`
-//! (another, with the password `MATRIX_PASSWORD`) and `MATRIX_CA` (who signed the certificate); all are on 127.0.0.1.
-//! Words behind a script's own are names of checks: then only those are run.
+//! Scripts read the addresses of the servers from `MATRIX_PORT`, `MATRIX_TLS_PORT` (the same server),
+//! `MATRIX_PASSWORD_PORT` (another, with the password `MATRIX_PASSWORD`) and `MATRIX_CA` (the certificate authority);
+//! all are on 127.0.0.1. Further arguments of a script are names of checks; then only those are run.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,27 +20,27 @@ use crate::support::program::{fails, finish, run};
 use crate::support::tls::Files;
 use crate::support::{self, PATIENCE, Server, Wire, eventually, free_port};
 
-/// What a row shows, unless it says why not:
+/// Checks of a row, unless it gives a reason why not:
 /// - `connect`: with a database and a name, PING, ECHO, INFO, CLIENT, CONFIG GET, in the row's version of RESP
-/// - `getid`: 1024 IDs, one by one, as the language's integers (JavaScript: as strings), none of which lost a digit
-/// - `mgetid`: 100 at once
-/// - `error`: surfaces as the library's own server error, and the same connection goes on
+/// - `getid`: 1024 IDs, singly, as the language's integers (JavaScript: as strings), with all digits
+/// - `mgetid`: 100 IDs at once
+/// - `error`: surfaces as the library's own server error, and the connection stays usable
 /// - `pipeline`, `multi`: a thousand GETID without and within MULTI, and errors among them
 /// - `pool`: 50 connections at once draw 20,000 IDs, ascending on each, none twice
-/// - `reconnect`: after CLIENT KILL, by itself where that is its default, else when told to
-/// - `password`: wrong ones and none are refused in the server's words; the right one, with and without a user name, is
-///   taken
-/// - `tls`: a thousand GETID by TLS; a certificate that nobody known has signed is refused
+/// - `reconnect`: after CLIENT KILL, automatically where that is the default, else on request
+/// - `password`: a wrong and a missing one are refused in the server's words; the right one is accepted, with and
+///   without a user name
+/// - `tls`: a thousand GETID by TLS; a certificate of an unknown authority is refused
 const CHECKS: [&str; 10] =
     ["connect", "getid", "mgetid", "error", "pipeline", "multi", "pool", "reconnect", "password", "tls"];
 
 struct Row {
-    /// As the table in docs/clients.md names it.
+    /// The client's name in the table of docs/clients.md.
     client: &'static str,
     mode: &'static str,
-    /// Checks that it has no way to do, and why.
+    /// Checks that the client cannot do, with the reason.
     without: &'static [(&'static str, &'static str)],
-    /// Whether its version is fixed by a file of this repository; else it is what the machine's packages have.
+    /// Whether a file of this repository fixes its version; otherwise the machine's packages decide.
     pinned: bool,
 }
 
@@ -97,20 +95,20 @@ fn find_row(client: &str, mode: &str) -> &'static Row {
 }
 
 impl Row {
-    /// What it must print, in this order.
+    /// Returns the checks that the script must print, in this order.
     fn checks(&self) -> Vec<&'static str> {
         let has = |check: &&str| self.without.iter().all(|(without, _)| without != check);
         CHECKS.iter().copied().filter(has).collect()
     }
 
-    /// Its line in the table, without the version.
+    /// Returns its line in the table, without the version.
     fn cells(&self) -> [String; 3] {
         let list: Vec<String> = self.without.iter().map(|(check, why)| format!("`{check}`: {why}")).collect();
         [self.client.to_owned(), self.mode.to_owned(), list.join("; ")]
     }
 }
 
-/// The lines of the table of clients in docs/clients.md: client, mode, version, and what it does without.
+/// Returns the rows of the table in docs/clients.md: client, mode, version, and missing checks.
 fn documented_table() -> Vec<[String; 4]> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/clients.md");
     let text = std::fs::read_to_string(path).expect("the page");
@@ -135,7 +133,7 @@ fn the_table_in_the_documents_is_this_one() {
 }
 
 #[test]
-fn what_is_left_out_is_a_check_and_has_a_reason() {
+fn omitted_checks_exist_and_have_a_reason() {
     for row in &ROWS {
         for (check, why) in row.without {
             assert!(CHECKS.contains(check) && !why.is_empty(), "{}: {check}", row.client);
@@ -143,7 +141,7 @@ fn what_is_left_out_is_a_check_and_has_a_reason() {
     }
 }
 
-/// The servers that a row needs.
+/// Servers that a row needs.
 struct Servers {
     plain: Server,
     tls_port: u16,
@@ -164,7 +162,7 @@ impl Servers {
         self.files.dir.path().join("ca.crt")
     }
 
-    /// Tells a script where they are.
+    /// Passes the servers' addresses to a script in environment variables.
     fn tell(&self, command: &mut Command) {
         command
             .env("MATRIX_PORT", self.plain.port.to_string())
@@ -174,7 +172,7 @@ impl Servers {
             .env("MATRIX_CA", self.ca());
     }
 
-    /// What no client may have caused, and what the checks of a row must have.
+    /// Asserts that no client caused a panic or a protocol error, and that the row's checks had the effect they need.
     fn judge(&self, row: &Row) {
         let mut wire = self.plain.connect();
         assert_eq!(wire.info("connection_panics"), "0");
@@ -190,7 +188,7 @@ impl Servers {
     }
 }
 
-/// Compares what a row printed with what it must print, and its version with the one in docs/clients.md.
+/// Compares the printed checks with the row's, and the printed version with the one in docs/clients.md.
 fn judge(row: &Row, printed: &str) {
     let [client, mode, ..] = row.cells();
     let mut lines = printed.lines();
@@ -204,7 +202,7 @@ fn judge(row: &Row, printed: &str) {
     assert!(!row.pinned || shown == version, "docs/clients.md says {client} {shown}; this is {version}");
 }
 
-/// Runs a row's script to its end.
+/// Runs a row's script to the end.
 fn script(row: &Row, mut command: Command) {
     let servers = Servers::start();
     servers.tell(&mut command);
@@ -295,7 +293,7 @@ fn node_redis_resp2() {
     node("node-redis", "RESP2", "node_redis.mjs", &["2"]);
 }
 
-/// Builds the package of Rust's clients, which is none of this one's dependencies, and gives its program.
+/// Builds the package of the Rust clients, which this package does not depend on, and runs its program.
 fn rust(client: &str, mode: &str, word: &str) {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/ci/rust");
     let mut build = crate::support::cargo();
@@ -366,7 +364,7 @@ fn hiredis() {
     script(find_row("hiredis", "C"), Command::new(program));
 }
 
-/// What a row that is played here "prints".
+/// Output of a row that this process runs itself, in the format of a script.
 struct Report(String);
 
 impl Report {
@@ -379,7 +377,7 @@ impl Report {
     }
 }
 
-/// The word of `--version`'s first line that is a version: `redis-cli 7.0.15`.
+/// Returns the version from the first line of `--version`: `redis-cli 7.0.15`.
 fn version_of(program: &str) -> String {
     let said = run(Command::new(program).arg("--version"), "");
     said.split_whitespace().nth(1).unwrap_or_else(|| panic!("{program}: {said}")).to_owned()
@@ -391,7 +389,7 @@ fn tool(program: &str, port: u16, words: &str) -> Command {
     command
 }
 
-/// What `redis-cli` prints for a command.
+/// Returns the output of `redis-cli` for a command.
 fn cli(port: u16, words: &str) -> String {
     run(&mut tool("redis-cli", port, words), "")
 }
@@ -444,7 +442,7 @@ fn redis_cli() {
     assert!(said.contains("EXECABORT"), "{said}");
     report.ok("multi");
 
-    // Its pool is fifty processes, each with all of its requests in one go.
+    // Its pool is fifty processes, each with all of its requests in one pipeline.
     let mut sessions: Vec<Session> = (0..50).map(|_| Session::start(port)).collect();
     for session in &mut sessions {
         assert_eq!(session.ask("PING"), "PONG");
@@ -465,9 +463,9 @@ fn redis_cli() {
     let mut session = Session::start(port);
     let (before, last) = (session.ask("CLIENT ID"), session.ask("GETID").parse::<u64>().expect("an ID"));
     assert_eq!(servers.plain.connect().ask(&format!("CLIENT KILL ID {before}")), ":1");
-    // It finds out by a request that is lost, says so on standard error, and connects anew for the next.
+    // A lost request reveals the closed connection: `redis-cli` prints an error and reconnects for the next one.
     session.send("PING\n");
-    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "it does not connect anew");
+    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "it does not reconnect");
     assert_ne!(session.ask("CLIENT ID"), before);
     report.ok("reconnect");
 
@@ -501,7 +499,7 @@ fn issued(server: &Server) -> u64 {
     server.connect().info("ids_issued").parse().expect("a number")
 }
 
-/// A `redis-cli` that is asked one thing after another.
+/// A `redis-cli` process that takes one command after another.
 struct Session {
     child: Child,
     stdin: ChildStdin,
@@ -520,7 +518,7 @@ impl Session {
         self.stdin.write_all(text.as_bytes()).expect("sent");
     }
 
-    /// Its next line that says something.
+    /// Returns its next line that is not empty.
     fn line(&mut self) -> String {
         let mut line = String::new();
         while line.trim().is_empty() {
@@ -549,7 +547,7 @@ fn redis_benchmark() {
     let row = find_row("redis-benchmark", "");
     let servers = Servers::start();
     let mut report = Report::new("redis-benchmark", &version_of("redis-benchmark"));
-    // It counts replies and says how fast they came; that they were IDs, the server says.
+    // The benchmark counts replies and prints their rate; the server's counter shows that they were IDs.
     let load = |port: u16, words: &str, least: u64, server: &Server| {
         let before = issued(server);
         let said = run(&mut tool("redis-benchmark", port, words), "");
@@ -596,7 +594,7 @@ fn prometheus_redis_exporter() {
     let mut report = Report::new(EXPORTER, version.expect("its version"));
     let mut wire = servers.plain.connect();
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0"), "+OK");
-    // As many as take a microsecond together, which is what INFO tells.
+    // Enough draws to take a microsecond together, the resolution of INFO.
     for _ in 0..200 {
         wire.id();
     }
@@ -604,7 +602,7 @@ fn prometheus_redis_exporter() {
     assert!(wire.ask("NOSUCH").starts_with("-ERR unknown command"));
     let address = format!("redis://127.0.0.1:{}", servers.plain.port);
 
-    // At its defaults, and with all that it can be asked for.
+    // First at its defaults, then with all of its options.
     let more = ["-export-client-list", "-include-system-metrics", "-include-config-metrics"];
     for words in [&[][..], &more] {
         let mut exporter = Exporter::start(&address, words);
@@ -645,7 +643,7 @@ fn prometheus_redis_exporter() {
     let address = format!("redis://127.0.0.1:{}", servers.locked.port);
     let mut control = servers.locked.connect();
     assert_eq!(control.ask(&format!("AUTH {PASSWORD}")), "+OK");
-    // The user that docs/access.md shows.
+    // The user of docs/access.md.
     let page = include_str!("../../docs/access.md");
     let line = page.lines().find_map(|line| line.strip_prefix("user watcher ")).expect("the line");
     assert_eq!(control.ask(&format!("ACL SETUSER exporter >scrape {line}")), "+OK");
@@ -658,7 +656,7 @@ fn prometheus_redis_exporter() {
         assert_eq!(shown(&exporter.scrape(), "redis_up"), "1", "{words:?}");
         exporter.has_no_error();
     }
-    assert_eq!(control.ask("ACL LOG"), "*0", "nothing was refused, whatever the exporter makes of it");
+    assert_eq!(control.ask("ACL LOG"), "*0", "nothing was refused, even if the exporter ignores errors");
     for (words, refusal) in [(&["-redis.password", "wrong"][..], "WRONGPASS"), (&[], "NOAUTH")] {
         let mut exporter = Exporter::start(&address, words);
         assert!(!exporter.scrape().contains("\nredis_uptime_in_seconds "), "{words:?}");
@@ -681,7 +679,7 @@ fn prometheus_redis_exporter() {
 
 const EXPORTER: &str = "prometheus-redis-exporter";
 
-/// The value of a metric, by its name and labels, as it is shown.
+/// Returns the value of a metric as text, by its name and labels.
 #[track_caller]
 fn shown<'a>(metrics: &'a str, name: &str) -> &'a str {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -693,7 +691,7 @@ fn value(metrics: &str, name: &str) -> f64 {
     shown(metrics, name).parse().unwrap_or_else(|_| panic!("{name}: no number"))
 }
 
-/// A running exporter, with all of its log on.
+/// A running exporter at its most detailed log level.
 struct Exporter {
     child: Child,
     port: u16,
@@ -740,22 +738,22 @@ impl Exporter {
         page
     }
 
-    /// All lines until the end of the last scrape: they come by another way than the page does.
+    /// Returns all log lines up to the end of the last scrape: they arrive by another way than the page.
     fn log(&mut self) -> &[String] {
         let is_end = |line: &&String| line.contains("scrapeRedisHost() done");
         while self.log.iter().filter(is_end).count() < self.scrapes {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => self.log.push(line),
-                Err(error) => panic!("the end of scrape {} is not told ({error}): {:#?}", self.scrapes, self.log),
+                Err(error) => panic!("the end of scrape {} is not logged ({error}): {:#?}", self.scrapes, self.log),
             }
         }
         &self.log
     }
 
-    /// Neither a line of level error, nor one that tells of an error of a command.
+    /// Asserts that no line has an error level or reports an error of a command.
     fn has_no_error(&mut self) {
         let log = self.log();
-        // INFO's own text is logged too.
+        // The text of INFO is logged too.
         let told = log.iter().filter(|line| !line.contains("msg=\"info: ") && !line.contains("result: ["));
         let is_error = |line: &&String| {
             ["level=error", "level=warn", "level=fatal", " err: ", "err="].iter().any(|word| line.contains(word))

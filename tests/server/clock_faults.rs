@@ -1,6 +1,6 @@
-//! The real process under a wall clock that is wrong: set back, set ahead, absurd; between lives and while running.
+//! The real process under a wrong wall clock: set back, set ahead, absurd; between lives and while running.
 //!
-//! Only the wall clock is faked, as only the wall clock is ever set.
+//! Only the wall clock is faked, because only a wall clock is ever set.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::support::fake_clock::FakeClock;
 use crate::support::{Server, Wire, eventually};
 
-/// Unix ms of tick 0.
+/// Unix time of tick 0, in milliseconds.
 const EPOCH_MS: i64 = 1_420_041_600_000;
 
 const HOUR_S: i64 = 3600;
@@ -21,7 +21,7 @@ fn the_clock_is_set_between_lives() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut all = Vec::new();
-    // An offset, and what INFO says of it: how far the clock is from where the IDs are.
+    // Offset of the clock, and the INFO field for it: how far the clock is from the time of the IDs.
     let to_1970 = DAY_S - unix_ms() / 1000;
     for (life, offset_s) in [0, -HOUR_S, to_1970, 0, DAY_S, 0, -60, -60].into_iter().enumerate() {
         clock.set(offset_s);
@@ -58,7 +58,7 @@ fn the_clock_is_set_while_running() {
     let offset_ms: i64 = wire.info("clock_offset_ms").parse().expect("ms");
     assert!((offset_ms + HOUR_S * 1000).abs() < 2_000, "{offset_ms}");
     assert_eq!(wire.info("clock_set_back"), "1");
-    // R, and the times before and after the server told it: on a slow machine they lie apart.
+    // R, and the times before and after the reply: on a slow machine they are far apart.
     let look = |wire: &mut Wire| (Instant::now(), number(wire, "reference"), Instant::now());
     let (before, reference, after) = look(&mut wire);
     while after.elapsed() < Duration::from_secs(1) {
@@ -70,20 +70,20 @@ fn the_clock_is_set_while_running() {
     assert!(least <= 92 && most >= 88, "R goes at {least} % to {most} % of real speed");
     assert_eq!(server.count_log("ms behind the ids"), 1, "{}", server.log_so_far());
 
-    // To 1970: the same, further.
+    // To 1970: the same effect at a larger distance.
     clock.set(-unix_ms() / 1000 + DAY_S);
     wire.wait_info("clock_set_back", "2");
     draw(&mut wire, &mut all);
     eventually("it is logged", || server.count_log("ms behind the ids") >= 2);
     assert_eq!(server.count_log("ms behind the ids"), 2, "{}", server.log_so_far());
 
-    // Right again: IDs have not run away from it.
+    // The clock is right again, and the IDs are close to it.
     clock.set(0);
     server.wait_log("clock has caught up with the ids");
     draw(&mut wire, &mut all);
     eventually("the clock is right", || number(&mut wire, "clock_offset_ms").abs() <= 5);
 
-    // A day ahead: held, with an error; half an hour: followed.
+    // A day ahead is held, with an error; half an hour is followed.
     clock.set(DAY_S);
     wire.wait_info("clock_jump_held", "1");
     draw(&mut wire, &mut all);
@@ -97,7 +97,7 @@ fn the_clock_is_set_while_running() {
     assert!((ahead_of_us_ms(&all) - 1_800_000).abs() < 10_000, "half an hour is followed");
     assert_eq!(wire.info("clock_jump_held"), "0");
 
-    // Killed half an hour ahead of the real clock, started with the real one.
+    // The server is killed half an hour ahead of the real clock and started with the real one.
     drop(wire);
     server.kill();
     clock.set(0);
@@ -109,7 +109,7 @@ fn the_clock_is_set_while_running() {
 #[test]
 #[ignore = "needs libfaketime"]
 fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
-    // About the middle of that year.
+    // Returns the offset to about the middle of that year.
     let year = |year: i64| (year - 1970) * 31_556_952 + 180 * DAY_S - unix_ms() / 1000;
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
@@ -152,7 +152,7 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
         assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
         assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
         if wrong == 2100 {
-            // Stopped, killed: still nothing.
+            // After a stop and after a kill, nothing is written either.
             assert_eq!(server.stop().code(), Some(0));
             assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
         } else {
@@ -184,7 +184,7 @@ fn a_wrong_year_that_is_corrected_before_the_first_id_leaves_no_trace() {
     assert_all_ascend(&all);
 }
 
-/// Serial numbers and values of sequences count as IDs: a server that gives nothing else keeps its time over a stop,
+/// Serial numbers and values of sequences count as IDs: a server that issues nothing else keeps its time over a stop,
 /// and does not follow a clock that is behind it.
 #[test]
 #[ignore = "needs libfaketime"]
@@ -200,12 +200,12 @@ fn serial_numbers_do_not_go_back_with_the_clock() {
         let (year, last) = given.split_once('-').expect("a year and a number");
         assert_eq!(last, format!("{number:04}"), "{given}");
         years.push(year.to_owned());
-        // Nothing else was given.
+        // No other ID was issued.
         assert_eq!(server.connect().info("ids_issued"), "0");
         assert!(server.stop().success());
     }
     assert!(years.iter().all(|year| *year == years[0]), "{years:?}");
-    // A sequence shows no time, and keeps it all the same.
+    // A sequence shows no time, and the server keeps the time all the same.
     let dir = tempfile::tempdir().expect("a folder");
     for offset_s in [370 * DAY_S, 0] {
         clock.set(offset_s);
@@ -218,7 +218,7 @@ fn serial_numbers_do_not_go_back_with_the_clock() {
     }
 }
 
-/// An absurd clock gives no serial number that shows it. Sequences go on, and pin nothing to it.
+/// An absurd clock causes no serial number with its date. Sequences continue and do not fix that time.
 #[test]
 #[ignore = "needs libfaketime"]
 fn an_absurd_clock_is_on_no_serial_number() {
@@ -234,7 +234,7 @@ fn an_absurd_clock_is_on_no_serial_number() {
     assert_eq!(wire.ask("INCR orders"), ":1");
     clock.set(0);
     draw_patiently(&mut wire, &mut Vec::new());
-    // It is what the last look at the clock found.
+    // INFO shows the result of the last clock reading.
     eventually("the clock was followed", || number(&mut wire, "clock_offset_ms").abs() < 10_000);
 }
 
@@ -264,7 +264,7 @@ fn an_absurd_clock_while_running() {
 
 #[test]
 #[ignore = "needs libfaketime"]
-fn the_end_of_a_generator_is_told_once_a_day() {
+fn the_end_of_a_generator_is_logged_once_a_day() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);
@@ -273,13 +273,13 @@ fn the_end_of_a_generator_is_told_once_a_day() {
     eventually("two looks", || number(&mut wire, "uptime_in_seconds") >= 2);
     assert_eq!(server.count_log(told), 1, "{}", server.log_so_far());
     clock.set(DAY_S);
-    eventually("it is told again", || server.count_log(told) == 2);
+    eventually("it is logged again", || server.count_log(told) == 2);
     let uptime = number(&mut wire, "uptime_in_seconds");
     eventually("two more looks", || number(&mut wire, "uptime_in_seconds") >= uptime + 2);
     assert_eq!(server.count_log(told), 2, "{}", server.log_so_far());
 }
 
-/// Some IDs, one by one, in hundreds and pipelined.
+/// Draws some IDs: one, a hundred, and fifty pipelined.
 fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
     all.push(wire.id());
     all.extend(wire.ids(100));
@@ -290,7 +290,7 @@ fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
     }
 }
 
-/// [`draw`] once the server serves again, by itself.
+/// Calls [`draw`] once the server serves again.
 fn draw_patiently(wire: &mut Wire, all: &mut Vec<u64>) {
     eventually("it serves again", || !wire.ask("GETID").starts_with('-'));
     draw(wire, all);
@@ -306,7 +306,7 @@ fn number(wire: &mut Wire, field: &str) -> i64 {
     wire.info(field).parse().expect("a number")
 }
 
-/// How far the last ID lies ahead of the real clock.
+/// Returns how far the last ID is ahead of the real clock, in milliseconds.
 fn ahead_of_us_ms(all: &[u64]) -> i64 {
     let tick = i64::try_from(all.last().expect("an id") >> 21).expect("42 bits");
     tick + EPOCH_MS - unix_ms()
@@ -319,7 +319,7 @@ fn unix_ms() -> i64 {
 }
 
 impl FakeClock {
-    /// A server with this clock and a client of it, which has drawn some IDs.
+    /// Starts a server with this clock and a client that has drawn some IDs.
     fn serve(&self, dir: &Path, all: &mut Vec<u64>) -> (Server, Wire) {
         let server = self.start(dir, &[]);
         let mut wire = server.connect();

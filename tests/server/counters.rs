@@ -10,7 +10,7 @@ use crate::support::{Server, eventually, folder};
 
 const INVOICE: [&str; 6] = ["--generator", "invoice", "serial", "INV{yyyyMMdd}-{n:6}", "zone", "Asia/Shanghai"];
 
-/// What one request says, without the frame of a bulk string.
+/// Sends one request and returns its reply, without the frame of a bulk string.
 fn ask(server: &Server, request: &str) -> String {
     let mut wire = server.connect();
     wire.send(format!("{request}\r\n"));
@@ -47,7 +47,7 @@ fn formats_and_serials_are_given_in_order() {
 }
 
 #[test]
-fn generators_tells_of_them() {
+fn the_generators_command_lists_them() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "short", "sequence", "format", "hex"]].concat());
     let said = ask(&server, "GENERATORS");
     assert!(
@@ -106,9 +106,9 @@ fn no_serial_number_twice_over_connections_and_lives() {
     assert_eq!(seen.len(), 4 * 8 * 500);
 }
 
-/// The counter of the month begins above those of its days, or `INV20261122-000001` would come twice.
+/// The month's counter begins above those of its days; otherwise `INV20261122-000001` would come twice.
 #[test]
-fn a_counter_that_begins_again_less_often_goes_on_above_what_was_given() {
+fn a_counter_that_begins_again_less_often_continues_above_earlier_values() {
     let dir = folder();
     let mut seen = HashSet::new();
     let template = "INV{yyyyMMdd}-{n:6}";
@@ -139,7 +139,7 @@ fn they_are_added_and_taken_away_while_the_server_runs() {
     eventually("the generator is there", || ask(&server, "GETID num") == "0001");
     write("generator num sequence format decimal pad 4\n");
     server.signal(Signal::SIGHUP);
-    // Whatever it is called, it is one sequence.
+    // Under any name it is one sequence.
     eventually("the generator has another format", || {
         let id = ask(&server, "GETID num");
         id.parse::<u32>().is_ok_and(|value| value > 1) && !id.contains(|digit: char| digit.is_ascii_alphabetic())
@@ -149,7 +149,7 @@ fn they_are_added_and_taken_away_while_the_server_runs() {
     eventually("the generator is gone", || ask(&server, "GETID num").contains("wrong number of arguments"));
 }
 
-/// Takes the sequences' SQLite file out of the folder, with its log; what else is there stays.
+/// Removes the sequences' SQLite file with its log from the folder; other files stay.
 fn lose_store(dir: &Path) {
     let files = fs::read_dir(dir).unwrap().map(|found| found.unwrap().path());
     let of_store =
@@ -189,7 +189,7 @@ fn a_store_that_is_lost_gives_an_error_and_never_a_fresh_1() {
         }
         let [num, year, tiny] = ask_all(&server);
         assert!(num == ":501" && year.ends_with("-000501") && tiny == "000501", "{num} {year} {tiny}");
-        // One that nobody had asked before begins at 1, in this store as in any other.
+        // A generator without earlier draws begins at 1, in this store as in any other.
         let more: Vec<&str> = words.iter().copied().chain(["--generator", "new", "sequence"]).collect();
         assert!(server.stop().success());
         let server = Server::start_in(dir.path(), &more);
@@ -203,7 +203,7 @@ fn the_name_of_a_serial_is_not_a_sequences() {
     let server = Server::start(&["--generator", "tiny", "serial", "{n:6}", "--generator", "num", "sequence"]);
     let said = ask(&server, "SEQUENCE CONFIRM tiny");
     assert!(said.starts_with("-ERR generator 'tiny' has no row"), "{said}");
-    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above what another program gave");
+    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above the values of another program");
     assert_eq!(ask(&server, "GETID tiny"), "000042");
     let said = ask(&server, "GETID tinny");
     assert!(said.starts_with("-ERR no generator 'tinny'; did you mean 'tiny'?"), "{said}");
@@ -215,7 +215,7 @@ fn the_name_of_a_serial_is_not_a_sequences() {
         let said = ask(&server, &request);
         assert!(said.starts_with("-WRONGTYPE") && said.contains("GETID tiny"), "{request}: {said}");
     }
-    // A generator of the kind sequence writes one, which has its name.
+    // A generator of the kind `sequence` draws from the sequence of its name.
     assert_eq!(ask(&server, "SEQUENCE CREATE num START 7"), "+OK");
     assert_eq!(ask(&server, "GETID num"), ":7");
     assert_eq!(ask(&server, "GET num"), "7");

@@ -1,6 +1,6 @@
-//! What the real process does when its folder is full, read-only, damaged, taken away, or somebody else's.
+//! The real process when its folder is full, read-only, damaged, removed, or another server's.
 //!
-//! Every refusal has a text with the remedy, one line in the log, and an end by itself.
+//! Each refusal has a text with the remedy, one line in the log, and ends without a restart.
 //!
 //! The ignored tests mount small file systems, as root:
 //!
@@ -22,7 +22,7 @@ use crate::support::{self, Server, Wire, binary, eventually, getid, refused};
 use getid::claim::{Identity, Owner, Record};
 use getid_core::{Epoch, Layout, SavePoint, Tick};
 
-/// A short lead, so that a disk that fails is met within half a second.
+/// A short lead: a failing disk has an effect within half a second.
 const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
 
 const SAVE_FAILED: &str = "saving the watermark failed";
@@ -80,7 +80,7 @@ fn a_record_that_must_not_be_used() {
         assert!(said.contains(&remedy), "{name}: {remedy}\n{said}");
         assert_eq!(fs::read_to_string(&path).expect("there"), text, "{name}: left as it was");
 
-        // The remedy, as it stands there.
+        // Run the remedy from the error.
         let id = 780_000_000_000_000_000_u64;
         let command = advance(dir.path(), &options).replace("--past-id ID", &format!("--past-id {id}"));
         let mut shell = Command::new("sh");
@@ -125,7 +125,7 @@ fn without_a_state_nothing_is_written() {
 }
 
 #[test]
-fn a_folder_deleted_and_made_anew_is_taken_again() {
+fn a_folder_deleted_and_created_again_is_claimed_again() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -138,13 +138,13 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
     let gone = format!("the folder {} is gone; put it back, or make it anew", dir.display());
     assert!(refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
     assert!(refusal.contains(&gone), "{refusal}");
-    // INFO writes a comma of a text as a semicolon.
+    // INFO writes a comma in a text as a semicolon.
     assert!(wire.info("refusing").contains(&gone.replace(',', ";")));
     for _ in 0..500 {
         assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"));
     }
 
-    fs::create_dir(&dir).expect("made anew");
+    fs::create_dir(&dir).expect("created again");
     let first = id_again(&mut wire);
     assert!(first > last);
     assert_eq!(wire.info("refusing"), "no");
@@ -158,7 +158,7 @@ fn a_folder_deleted_and_made_anew_is_taken_again() {
 }
 
 #[test]
-fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
+fn a_second_server_in_a_new_folder_keeps_the_first_off() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -167,12 +167,12 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     let mut last = wire.id();
     let mut of_first = vec![last];
 
-    // The first server is stopped meanwhile: it would take the new folder, too. `tests/standstill` may continue it too
-    // early.
+    // The first server is stopped meanwhile, because it would claim the new folder too. `tests/standstill` may continue
+    // it too early.
     let second = loop {
         first.signal(nix::sys::signal::Signal::SIGSTOP);
         delete(&dir);
-        fs::create_dir(&dir).expect("made anew");
+        fs::create_dir(&dir).expect("created again");
         match Server::try_start_beside_another_in(&dir, &SHORT) {
             Ok(second) => break second,
             Err(log) => assert!(log.contains(" is in use"), "{log}"),
@@ -186,7 +186,7 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
         refusal = wire.ask("GETID");
         of_first.extend(refusal.strip_prefix(':').map(|id| id.parse::<u64>().expect("an id")));
         of_second.push(other.id());
-        // It may have seen the missing folder before it was stopped.
+        // It may have found the folder missing before it was stopped.
         assert!(refusal.starts_with(':') || refusal.starts_with("-MISCONF claim lost: "), "{refusal}");
         refusal.contains(&format!("is locked by pid {}", second.pid()))
     });
@@ -197,7 +197,7 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
         wire.info_number("watermark_save_failures") >= failures + 2
     });
 
-    // The second one is stopped: its record is there, and the first goes on past it.
+    // The second one is stopped; its record remains, and the first continues past it.
     assert_eq!(second.stop().code(), Some(0));
     last = last.max(of_second[of_second.len() - 1]);
     let again = id_again(&mut wire);
@@ -207,12 +207,12 @@ fn a_second_server_in_a_folder_made_anew_keeps_the_first_off() {
     let mut all: Vec<u64> = of_first.into_iter().chain(of_second).collect();
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), count, "an ID was given twice");
+    assert_eq!(all.len(), count, "an ID was issued twice");
 }
 
-/// The folder is away for a while (moved, or under a mount), and another server runs in one of the same name. When it
-/// is back as it was, all that the first server ever had is there, and nothing tells of the second: but that it was
-/// away.
+/// The folder is away for a while (moved, or under a mount), and another server runs in a new folder of that name.
+/// After the folder is back as it was, the first server has its whole record. Only the absence is a sign of the second
+/// server.
 #[test]
 fn a_second_server_while_the_folder_is_away() {
     let parent = tempfile::tempdir().expect("a folder");
@@ -241,7 +241,7 @@ fn a_second_server_while_the_folder_is_away() {
 }
 
 #[test]
-fn a_deleted_lock_file_is_made_anew() {
+fn a_deleted_lock_file_is_created_again() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &SHORT);
     let mut wire = server.connect();
@@ -255,7 +255,7 @@ fn a_deleted_lock_file_is_made_anew() {
     assert!(refused(dir.path(), &[], |_| {}).contains("is in use"), "the lock holds again");
 }
 
-/// Idle connections take every descriptor that there is: a save has its own, so IDs go on.
+/// Idle connections take all descriptors. A save has a descriptor in reserve, so IDs continue.
 #[test]
 fn every_descriptor_is_taken() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -279,7 +279,7 @@ fn every_descriptor_is_taken() {
     drop(idle);
 }
 
-/// At the limit of processes no thread can be made: the one that saves is there already.
+/// At the limit of processes no thread can be created. The thread that saves exists already.
 #[test]
 #[ignore = "needs root"]
 fn no_thread_can_be_made() {
@@ -293,7 +293,7 @@ fn no_thread_can_be_made() {
     let mut wire = server.connect();
     wire.id();
     let pid = server.pid().to_string();
-    // The server's own user may lower it.
+    // The server's user may lower its own limit.
     let lowered = Command::new("prlimit").args(["--pid", &pid, "--nproc=1:1"]).uid(USER).gid(USER).status();
     assert!(lowered.expect("it runs").success());
     let saves = wire.info_number("watermark_saves");
@@ -305,8 +305,8 @@ fn no_thread_can_be_made() {
     assert_eq!(server.stop().code(), Some(0));
 }
 
-/// A start that gets none of its threads says so, be it the one that would write it down, and leaves no record: its
-/// clock may be wrong.
+/// A start without any of its threads reports an error, also if the log's thread is the missing one. It leaves no
+/// record, because its clock may be wrong.
 #[test]
 #[ignore = "needs root"]
 fn a_start_that_gets_no_thread() {
@@ -326,8 +326,8 @@ fn a_start_that_gets_no_thread() {
     }
 }
 
-/// A start that gets some of its threads serves, or names the limit: nothing of it runs into a bug, nor does a request
-/// for which files and stores are opened.
+/// A start with some of its threads serves, or names the limit. Neither it nor a request that opens files and stores
+/// reaches a panic.
 #[test]
 #[cfg(feature = "http")]
 #[ignore = "needs root"]
@@ -357,7 +357,7 @@ fn a_start_that_gets_too_few_threads() {
     }
 }
 
-/// Another server writes the record although this one holds the lock, as on a network file system that has lost it.
+/// Another server writes the record although this one holds the lock, as on a network file system that lost it.
 #[test]
 fn a_second_holder_of_the_lock_stops_the_first() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -367,7 +367,7 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     let path = dir.path().join("getid-0.state");
     let ours = Record::parse(&fs::read(&path).expect("a record")).expect("a whole one");
     let theirs = Record { owner: Owner { term: ours.owner.term.next(), nonce: 1 }, ..ours }.to_text();
-    // As a store does: a rename. One of this server's own may have come between.
+    // Written as a store does, by a rename. A save of this server may come between.
     let write = || {
         let temp = dir.path().join("theirs");
         fs::write(&temp, &theirs).expect("written");
@@ -389,7 +389,7 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     assert_eq!(fs::read_to_string(&path).expect("there"), theirs, "the other one's record is left alone");
     assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it does not begin again by itself");
 
-    // It is stopped and started, as it said: it knows of the other one's IDs then.
+    // After a stop and a start, as the error advises, it continues past the other server's IDs.
     drop(wire);
     server.signal(nix::sys::signal::Signal::SIGTERM);
     server.wait();
@@ -397,7 +397,7 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     assert!(Server::start_in(dir.path(), &SHORT).connect().id() > last);
 }
 
-/// An old copy is put back under a running server: it goes on by itself, past all that it gave.
+/// An old copy is put back under a running server: the server continues without a restart, past all IDs it issued.
 #[test]
 fn an_old_record_put_back_under_a_running_server() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -421,8 +421,8 @@ fn an_old_record_put_back_under_a_running_server() {
     assert!(id_again(&mut wire) > last);
 }
 
-/// Words for servers that claim their server-id for the machine. Tests run beside each other, so each has an epoch of
-/// its own, by which their IDs cannot meet.
+/// Returns options of servers that claim their server-id on the machine. Tests run in parallel, so each has its own
+/// epoch, with which their claims cannot collide.
 fn claiming(n: u64) -> [String; 4] {
     let epoch = 1_400_000_000_000 + u64::from(std::process::id()) * 100 + n;
     ["--id-machine-claim", "yes", "--id-epoch", &epoch.to_string()].map(str::to_owned)
@@ -446,7 +446,7 @@ fn two_folders_of_one_machine() {
         assert!(said.contains(&refusal), "{said}");
     }
     assert_eq!(fs::read_dir(second_dir.path()).expect("listed").count(), 0, "refused before it touched the folder");
-    // A record that is moved past an ID does not help against a server that goes on giving larger ones.
+    // A record that is moved past an ID does not help against a server that continues to issue larger ones.
     let advance = |claim: &str| {
         let mut command = getid();
         command.args(["state", "advance", "--server-id", "0", "--past-id", "1", "--epoch", words[3]]);
@@ -458,7 +458,7 @@ fn two_folders_of_one_machine() {
     assert!(!output.status.success());
     assert!(advance("no").status.success());
 
-    // Another server-id, and who means it.
+    // Another server-id starts, and so does a server without a machine claim.
     let other = Server::start_in(second_dir.path(), &[&words[..], &["--server-id", "1"]].concat());
     let meant = Server::start_in(second_dir.path(), &[&words[..], &["--id-machine-claim", "no"]].concat());
     other.connect().id();
@@ -468,7 +468,7 @@ fn two_folders_of_one_machine() {
     assert!(Server::start_in(second_dir.path(), &words).connect().id() > 0);
 }
 
-/// Lock and claim end with the process: whoever starts the next one need not wait for anything.
+/// Lock and claim end with the process, so the next start need not wait.
 #[test]
 fn killed_and_started_at_once() {
     let words = claiming(1);
@@ -478,10 +478,10 @@ fn killed_and_started_at_once() {
     let mut before: Option<Server> = None;
     for _ in 0..5 {
         if let Some(before) = &before {
-            // Nobody waits for its end.
+            // The test does not wait for its end.
             before.signal(nix::sys::signal::Signal::SIGKILL);
         }
-        // Its end may take a moment.
+        // The end may take a moment.
         let mut started = None;
         eventually("the next one starts", || {
             started = match Server::try_start_in(dir.path(), &words, |_| {}) {
@@ -498,7 +498,7 @@ fn killed_and_started_at_once() {
     }
 }
 
-/// Abstract sockets know no owner: another user's server with this server-id is refused as well.
+/// Abstract sockets have no owner: another user's server with this server-id is refused as well.
 #[test]
 #[ignore = "needs root"]
 fn two_users_of_one_machine() {
@@ -514,9 +514,9 @@ fn two_users_of_one_machine() {
     assert!(said.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{said}");
 }
 
-/// A folder in the place of the file that a save writes fails each save, as a full disk does.
+/// A folder in place of the file that a save writes fails each save, as a full disk does.
 #[test]
-fn while_nothing_can_be_saved_everybody_is_told() {
+fn a_failing_save_is_reported_everywhere() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &[&SHORT[..], &["--requirepass", "secret"]].concat());
     let mut wire = server.connect();
@@ -565,7 +565,7 @@ fn a_disk_that_is_full_while_running() {
     let mut wire = server.connect();
     let mut last = wire.id();
     disk.fill();
-    // How long nobody asked: a machine that stands still asks late.
+    // Longest time between two draws: a test on a stalled machine draws late.
     let (mut refusal, mut asked, mut pause) = (String::new(), Instant::now(), Duration::ZERO);
     eventually("IDs end, as nothing can be saved", || {
         refusal = draw_if_given(&mut wire, &mut last);
@@ -578,9 +578,9 @@ fn a_disk_that_is_full_while_running() {
     assert!(refusal.contains(&*disk.path.to_string_lossy()), "the path: {refusal}");
     assert!(refusal.contains("No space left on device"), "{refusal}");
     let watermark = wire.info_number("watermark");
-    assert!(last >> 21 < watermark, "IDs went on up to the watermark, not past it");
+    assert!(last >> 21 < watermark, "IDs continue up to the watermark, not past it");
     let left_ms = watermark - (last >> 21);
-    assert!(left_ms < 200 + pause_ms, "{left_ms} ms of IDs were left, and nobody had asked for {pause_ms} ms");
+    assert!(left_ms < 200 + pause_ms, "{left_ms} ms of IDs were left, and no draw was made for {pause_ms} ms");
     for _ in 0..1000 {
         assert!(wire.ask("GETID").starts_with("-MISCONF state can't be saved"));
         assert_eq!(wire.ask("PING"), "+PONG");
@@ -634,7 +634,7 @@ fn a_disk_that_is_read_only_at_the_start() {
     let said = refused(&disk.path, &[], |_| {});
     assert!(said.contains("Read-only file system"), "{said}");
     assert!(said.contains(&format!("dir: '{}' cannot be written", disk.path.display())), "{said}");
-    // A record is there, and the disk has become read-only since.
+    // A record exists, and the disk has become read-only since.
     disk.remount("rw");
     Server::start_in(&disk.path, &[]).stop();
     disk.remount("ro");
@@ -642,8 +642,8 @@ fn a_disk_that_is_read_only_at_the_start() {
     assert!(said.contains("Read-only file system"), "{said}");
 }
 
-/// A mount cannot be made read-only while the lock file is open; what `errors=remount-ro` does to a running server is
-/// what a folder that forbids writing does: each write fails.
+/// A mount cannot be made read-only while the lock file is open. A folder that forbids writing has the effect of
+/// `errors=remount-ro` on a running server: each write fails.
 #[test]
 #[ignore = "needs root"]
 fn a_folder_that_forbids_writing_while_running() {
@@ -670,7 +670,7 @@ fn a_folder_that_forbids_writing_while_running() {
     assert_eq!(server.count_log(SAVE_FAILED), 1, "{}", server.log_so_far());
 }
 
-/// Draws until a refusal, which must come; the IDs on the way ascend.
+/// Draws until a refusal and returns it. The IDs before it ascend.
 fn ids_until_refused(wire: &mut Wire, last: &mut u64) -> String {
     let mut reply = String::new();
     eventually("IDs end, as nothing can be saved", || {
@@ -680,7 +680,7 @@ fn ids_until_refused(wire: &mut Wire, last: &mut u64) -> String {
     reply
 }
 
-/// `GETID` and its reply; an ID must be larger than the last one.
+/// Sends `GETID` and returns the reply. Asserts that an ID is larger than the last one.
 fn draw_if_given(wire: &mut Wire, last: &mut u64) -> String {
     let reply = wire.ask("GETID");
     if let Some(id) = reply.strip_prefix(':') {
@@ -691,7 +691,7 @@ fn draw_if_given(wire: &mut Wire, last: &mut u64) -> String {
     reply
 }
 
-/// The first ID once service is back, by itself.
+/// Returns the first ID after the server serves again.
 fn id_again(wire: &mut Wire) -> u64 {
     let mut reply = String::new();
     eventually("it serves again", || {
@@ -713,7 +713,7 @@ fn with_checksum(text: &str) -> String {
     format!("{body}checksum crc32 {:08x}\n", crc32fast::hash(body.as_bytes()))
 }
 
-/// A file system of its own, in memory.
+/// A small file system in memory.
 struct Disk {
     path: PathBuf,
     _parent: tempfile::TempDir,
@@ -736,9 +736,9 @@ impl Disk {
     fn fill(&self) {
         let mut file = fs::File::create(self.path.join("filler")).expect("made");
         for _ in 0..2 {
-            // More than fits: what remains is an error, and a full disk.
+            // More than fits: the write fails, and the disk is full.
             assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
-            // A save that was under way gives a block back.
+            // A save in progress frees a block.
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -750,7 +750,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: a server that a failed test left may still be in it.
+        // Lazy, because a server of a failed test may still use it.
         let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }
@@ -760,11 +760,11 @@ fn as_root(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program}: run as root? {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Deletes the folder of a running server at once: one file after the other it would lose the lock file first, and take
-/// its claim again.
+/// Deletes the folder of a running server in one step. If files were deleted one by one, the lock file might go first,
+/// and the server would claim the folder again.
 fn delete(dir: &Path) {
     let gone = dir.with_extension("gone");
     fs::rename(dir, &gone).expect("moved away");
-    // The server may be making a file in it at this very moment.
+    // The server may create a file in it at this moment.
     eventually("it is deleted", || fs::remove_dir_all(&gone).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Files that an operator names, and the secrets in them: what is in their place, who may read them, whose they are.
+//! Files that an operator names, and the secrets in them: their type, mode and owner.
 
 use std::fs::{self, Permissions};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn shown(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// Puts a configuration file in front of the directives.
+/// Inserts a configuration file before the directives.
 pub(crate) fn with_file(command: &mut Command, file: &Path) {
     let args: Vec<_> = command.get_args().skip(1).map(ToOwned::to_owned).collect();
     *command = support::getid();
@@ -36,7 +36,7 @@ fn write(path: &Path, text: &str, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("a mode");
 }
 
-/// Whether this password logs in, on a connection of its own.
+/// Returns true if this password logs in, on a new connection.
 fn admits(server: &Server, password: &str) -> bool {
     server.connect().ask(&format!("AUTH {password}")) == "+OK"
 }
@@ -63,7 +63,7 @@ fn a_pipe_in_the_place_of_a_file_holds_up_no_change() {
 }
 
 #[test]
-fn a_start_with_a_pipe_says_so() {
+fn a_start_with_a_pipe_is_refused() {
     let dir = support::folder();
     let pipe = dir.path().join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
@@ -108,7 +108,7 @@ fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
     let first = Server::start_in(one.path(), &words);
     eventually("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
     assert_eq!(mode(&socket) & 0o777, 0o600);
-    // Another one does not take the socket, be it that it may not even ask who has it.
+    // Another server does not take the socket, even if it has no right to connect to it.
     let said = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
     assert!(said.contains("another server is listening on it"), "{said}");
     // Nor the pid file, at its start or at its end.
@@ -116,7 +116,7 @@ fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
     second.wait_log(&format!("it is that of the getid with pid {}, which runs", first.pid()));
     assert_eq!(second.stop().code(), Some(0));
     assert_eq!(fs::read_to_string(&pid).expect("still there"), format!("{}\n", first.pid()));
-    // Somebody removes the socket, and another server makes one of that name: at its end the first one leaves it.
+    // The socket is removed, and another server creates one of that name. At its end the first server leaves it.
     fs::remove_file(&socket).expect("removed");
     let second = Server::start_in(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)]);
     assert_eq!(first.stop().code(), Some(0));
@@ -160,7 +160,7 @@ fn a_rewritten_file_keeps_its_mode_unless_it_holds_a_secret() {
 }
 
 #[test]
-fn what_the_environment_gives_stays_out_of_the_file() {
+fn values_of_the_environment_stay_out_of_the_file() {
     let dir = support::folder();
     let config = dir.path().join("getid.conf");
     write(&config, "timeout 5\n", 0o644);
@@ -191,11 +191,11 @@ fn a_password_may_have_a_file_of_its_own() {
     assert_eq!(wire.ask("AUTH hunter2"), "+OK");
     let error = wire.ask("CONFIG SET requirepass hunter4");
     assert!(error.contains("write it there, and send SIGHUP"), "{error}");
-    // It stays where it is.
+    // The password stays in its file.
     assert_eq!(wire.ask("CONFIG SET timeout 6"), "+OK");
     assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
     assert!(!fs::read_to_string(&config).expect("text").contains("hunter"));
-    // Another one, without a restart; a file that cannot be read changes nothing.
+    // A new password needs no restart; a file that cannot be read changes nothing.
     fs::write(&password, "hunter3").expect("written");
     server.signal(Signal::SIGHUP);
     server.wait_log("is another one now");
@@ -223,7 +223,7 @@ fn a_password_file_comes_by_the_environment_or_by_systemd_too() {
         assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"), "{name}");
         assert!(server.connect().ask("GETID").starts_with("-NOAUTH"), "{name}");
     }
-    // Credentials for others say nothing, and a directive wins.
+    // Credentials of other services have no effect, and a directive has precedence.
     let other = support::folder();
     let server = Server::try_start_in(dir.path(), &[], |command| {
         command.env("CREDENTIALS_DIRECTORY", other.path());
@@ -249,17 +249,17 @@ fn a_password_file_comes_by_the_environment_or_by_systemd_too() {
 
 #[test]
 fn a_digest_takes_the_place_of_the_default_users_password() {
-    // printf %s hunter2 | sha256sum
+    // SHA-256 of `hunter2`: `printf %s hunter2 | sha256sum`
     let rules = "default on #f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7 ~* &* +@all";
     let mut server = Server::start(&["--user", rules]);
     assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"));
     assert!(server.connect().ask("GETID").starts_with("-NOAUTH"));
-    // A digest can be guessed at leisure by whoever sees it.
+    // A reader of the digest can guess the password offline.
     server.wait_log("everybody on this machine sees the command line");
 }
 
 #[test]
-fn secrets_that_everybody_can_see_are_warned_of() {
+fn secrets_that_others_can_read_are_warned_of() {
     let dir = support::folder();
     let at = |name: &str| dir.path().join(name);
     write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);
@@ -285,7 +285,7 @@ fn secrets_that_everybody_can_see_are_warned_of() {
     assert!(!log.contains("hunter"), "{log}");
     drop(server);
 
-    // None of that, no warning.
+    // Without these faults there is no warning.
     for (path, mode) in [("password", 0o600), ("users.acl", 0o640), (".", 0o755)] {
         fs::set_permissions(at(path), Permissions::from_mode(mode)).expect("a mode");
     }
@@ -306,7 +306,7 @@ impl StopAndCount for Server {
     }
 }
 
-/// What a server's threads and memory were before many clients came, and what they may become.
+/// A server's threads and memory before many clients connect, and the limits for afterwards.
 struct Before {
     threads: usize,
     resident_kb: u64,
@@ -319,8 +319,8 @@ impl Before {
         Before { threads: threads(server), resident_kb, reserved_kb }
     }
 
-    /// No thread more, and `clients` cost a connection's buffers each, not a thread's stack. An allocator takes its
-    /// arenas of 64 MiB at a time.
+    /// Asserts that there is no new thread, and that each of `clients` costs a connection's buffers, not a thread's
+    /// stack. An allocator reserves arenas of 64 MiB at a time.
     fn holds(&self, server: &Server, clients: u64) {
         let threads = threads(server);
         assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
@@ -336,7 +336,7 @@ fn threads(server: &Server) -> usize {
 }
 
 #[test]
-fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
+fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     let dir = support::folder();
     let config = dir.path().join("getid.conf");
     fs::write(&config, "").expect("written");
@@ -357,18 +357,18 @@ fn a_thousand_changes_by_two_hundred_clients_hold_up_nobody() {
             made += usize::from(reply == "+OK");
         }
     }
-    // Who comes first has its turn, and 64 wait.
+    // The first change runs, and 64 wait.
     assert!(made >= 64, "{made} changes were made");
     before.holds(&server, 200);
 }
 
-/// More clients than a runtime has threads to wait with ask for a change whose file hangs. They cost their turn and a
-/// bound; IDs, saves and all other commands go on; and when the disk answers, so do changes. The unit tests of
-/// `server::changes` test how long a change waits.
+/// More clients than the runtime has blocking threads send a change whose file hangs. They cost one change in progress
+/// and a bounded queue. IDs, saves and all other commands continue; when the disk responds, so do changes. The unit
+/// tests of `server::changes` test how long a change waits.
 #[test]
 fn hundreds_of_changes_while_their_file_hangs() {
     const CLIENTS: usize = 520;
-    // One change is under way, a bounded number waits for it, and the others are refused at once.
+    // One change is in progress, a bounded number waits for it, and the others are refused at once.
     const REFUSED: usize = CLIENTS - 1 - 64;
     support::need_open_files(CLIENTS + 100);
     let [work, state] = [(); 2].map(|()| support::folder());
@@ -391,7 +391,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
     let mut last = 0;
     for (call, timeout) in [("open", 77), ("sync", 78)] {
         fs::write(&hang, call).expect("written");
-        assert_eq!(good.ask(&format!("CONFIG SET timeout {timeout}")), "+OK", "what needs no file is made");
+        assert_eq!(good.ask(&format!("CONFIG SET timeout {timeout}")), "+OK", "a change without a file is made");
         let (first, others) = wires.split_first_mut().expect("some");
         first.send("CONFIG REWRITE\r\n");
         eventually("a change is under way", || begun.exists());
@@ -400,7 +400,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         }
         let saves = good.info_number("rdb_saves");
         let answered: Vec<_> = wires.iter().map(|wire| wire.stream().try_clone().expect("a second handle")).collect();
-        eventually("saves go on, and whoever comes too late is told", || {
+        eventually("saves continue, and late changes are refused", || {
             assert_eq!(good.ask("PING"), "+PONG");
             let id = good.id();
             assert!(id > last, "{id} came after {last}");
@@ -419,7 +419,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         fs::remove_file(&hang).expect("removed");
         let replies: Vec<String> = wires.iter_mut().map(Wire::line).collect();
         let count = |text: &str| replies.iter().filter(|reply| reply.contains(text)).count();
-        // Fewer where the machine stood still for as long as a change may wait.
+        // Fewer if the machine stalled for as long as a change may wait.
         let too_many = count("-BUSY 64 changes wait for CONFIG REWRITE already");
         assert!((CLIENTS / 2..=REFUSED).contains(&too_many), "{replies:?}");
         let too_late = count("-BUSY CONFIG REWRITE has waited for its file");

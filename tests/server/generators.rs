@@ -1,4 +1,4 @@
-//! Named generators over the lives of a real server: what may change between two of them, and what a reload does.
+//! Named generators over the lives of a real server: permitted changes between two lives, and reloads.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::{Server, binary, refused};
 
-/// Generators as a configuration file has them.
+/// Generators in the form of a configuration file.
 const FIRST: &str = "generator tweets twitter\n\
                      generator wide layout time:36@10ms server-id:5 place:3 counter:12 place 3 epoch 1400000000000\n\
                      generator short js53 format base62\n\
@@ -16,10 +16,10 @@ const FIRST: &str = "generator tweets twitter\n\
                      generator trace uuid7\n\
                      generator chance uuid4\n";
 
-/// The generators with a unit below a second. Each life that draws from another one waits for its next second.
+/// Generators with a unit below a second. A life that draws from one of the others waits for its next second.
 const NAMES: [&str; 6] = ["tweets", "wide", "short", "u1", "trace", "chance"];
 
-/// A folder with a configuration file.
+/// A folder with a configuration file, and the IDs issued so far.
 struct Place {
     dir: tempfile::TempDir,
     given: HashSet<String>,
@@ -34,7 +34,7 @@ impl Place {
         self.dir.path()
     }
 
-    /// The words of a server whose configuration is this.
+    /// Writes this configuration and returns the server's argument for it.
     fn configure(&self, generators: &str) -> String {
         let file = self.path().join("getid.conf");
         fs::write(&file, format!("server-id 0\n{generators}")).expect("written");
@@ -49,7 +49,7 @@ impl Place {
         refused(self.path(), &["--config", &self.configure(generators)], |_| {})
     }
 
-    /// Three IDs of each of these, none of which was there before.
+    /// Draws three IDs from each of these generators. Asserts that all are new.
     fn draw(&mut self, server: &Server, names: &[&str]) {
         let mut wire = server.connect();
         for name in names {
@@ -63,11 +63,11 @@ impl Place {
         }
     }
 
-    /// `getid` with these words, which name the folder DIR.
+    /// Runs `getid` with these words, in which DIR is the folder, and returns its output.
     fn run(&self, words: &str) -> String {
         let dir = self.path().display().to_string();
         let words: Vec<_> = words.split_whitespace().map(|word| word.replace("DIR", &dir)).collect();
-        // Tests run beside each other, and all have server-id 0.
+        // Tests run in parallel, and all use server-id 0.
         let output = Command::new(binary()).args(words).env("GETID_ID_MACHINE_CLAIM", "no").output().expect("it runs");
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text")).concat();
         assert!(output.status.success(), "{text}");
@@ -75,14 +75,14 @@ impl Place {
     }
 }
 
-/// The line of the generator `wide` that counts from there.
+/// Returns the line of the generator `wide` with this layout.
 fn wide(words: &str) -> String {
     format!("wide layout {words}")
 }
 
-/// How one line changes from what it was last, and what a start says of that; empty: nothing.
+/// Cases: how one line changes from its last form, and what the refusal reports; empty means that the server starts.
 #[test]
-fn what_changes_between_lives() {
+fn changes_between_lives() {
     let mut place = Place::new();
     let server = place.start(FIRST);
     place.draw(&server, &NAMES);
@@ -90,7 +90,7 @@ fn what_changes_between_lives() {
     let fields = "time:36@10ms server-id:5 place:3 counter:12";
     let mut now = FIRST.to_owned();
     for (from, to, said) in [
-        // Harmless, and from then on the declaration that counts.
+        // Harmless changes: the new declaration replaces the old one.
         (
             wide(&format!("{fields} place 3 epoch 1400000000000")),
             wide(&format!("{fields} place 4 epoch 1400000000000")),
@@ -102,7 +102,7 @@ fn what_changes_between_lives() {
             "",
         ),
         ("short js53 format base62".to_owned(), "short js53 format base62 prefix S-".to_owned(), ""),
-        // Not.
+        // Refused changes.
         ("epoch 1399999990000".to_owned(), "epoch 1400000000000".to_owned(), "its epoch was 1399999990000 (Unix ms)"),
         ("time:36@10ms".to_owned(), "time:36@20ms".to_owned(), "its unit was 10ms and is 20ms now"),
         ("place:3 counter:12".to_owned(), "place:3 counter:11".to_owned(), "bits below its time"),
@@ -131,9 +131,9 @@ fn what_changes_between_lives() {
     }
 }
 
-/// One that is taken out of the configuration and comes back goes on, and until then nobody gets its name for others.
+/// A generator that is removed and declared again continues. Until then no other declaration gets its name.
 #[test]
-fn a_generator_that_comes_back() {
+fn a_generator_that_is_declared_again() {
     let mut place = Place::new();
     let all = FIRST;
     let without = FIRST.replace("generator tweets twitter\n", "").replace("generator doc objectid\n", "");
@@ -172,7 +172,7 @@ fn a_name_that_was_forgotten() {
     let command =
         remedy.strip_prefix("getid ").expect("getid").replace("--past-id ID", &format!("--past-id {largest}"));
     place.run(&command);
-    // Its numbers would be smaller.
+    // The new declaration's numbers would be smaller.
     let text = place.refused(&FIRST.replace("tweets twitter", "tweets js53"));
     assert!(text.contains("would not begin past") && text.contains("give it another name"), "{text}");
     let server = place.start(&other);
@@ -185,9 +185,9 @@ fn a_name_that_was_forgotten() {
     assert!(!record.contains("forgotten") && record.contains("generator tweets layout time:41@1ms"), "{record}");
 }
 
-/// Node, process and machine are drawn once, and the record has them from then on.
+/// Node, process and machine are drawn once and kept in the record.
 #[test]
-fn what_is_drawn_stays() {
+fn drawn_values_stay() {
     let place = Place::new();
     let process = |server: &Server| {
         let mut wire = server.connect();

@@ -1,12 +1,11 @@
-//! Commands about keys and `SEQUENCE` against the real process with its own store: what an operator does, what
-//! libraries send, and what nobody should.
+//! Commands about keys and `SEQUENCE` against the real process with its own store: operators, libraries, and misuse.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::support::{Server, Wire, eventually, folder};
 
-/// An array of bulk strings.
+/// Encodes words as an array of bulk strings.
 fn array_of(words: &[&str]) -> String {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
@@ -15,7 +14,7 @@ fn array_of(words: &[&str]) -> String {
     request
 }
 
-/// A whole reply as text, its parts in one line.
+/// Returns a whole reply as text, its parts in one line.
 #[track_caller]
 fn reply(wire: &mut Wire, words: &[&str]) -> String {
     wire.send(array_of(words));
@@ -23,7 +22,7 @@ fn reply(wire: &mut Wire, words: &[&str]) -> String {
     reply.trim_end().replace("\r\n", " ")
 }
 
-/// Sends each line, and compares the reply with what is behind `=>`: all of it, or its beginning if that ends in `...`.
+/// Sends each line and compares the reply with the text behind `=>`: the whole, or a prefix if that ends in `...`.
 #[track_caller]
 fn talk(wire: &mut Wire, conversation: &str) {
     for line in conversation.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -37,7 +36,7 @@ fn talk(wire: &mut Wire, conversation: &str) {
     }
 }
 
-/// Operators and libraries at one server, each with names of its own.
+/// Operators and libraries on one server, each with its own names.
 #[test]
 fn operators_and_libraries_are_answered_as_they_expect() {
     let server = Server::start(&[]);
@@ -97,7 +96,7 @@ fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
     assert!(stores.contains("sqlite:") && stores.contains("$2 up"), "{stores}");
 }
 
-/// Rows that somebody has written by hand.
+/// Rows that an operator wrote by hand.
 #[test]
 fn lists_name_rows_that_cannot_be_read() {
     let dir = folder();
@@ -142,8 +141,8 @@ fn deleting_has_to_be_allowed(server: &Server) {
     );
 }
 
-/// Bytes as these libraries send them: Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`,
-/// `CosId`'s `SpringRedisIdSegmentDistributor` for the namespace `shop` and the name `order`.
+/// The bytes of Spring's `RedisAtomicLong`, Redisson's `RAtomicLong` and `RIdGenerator`, and `CosId`'s
+/// `SpringRedisIdSegmentDistributor` for the namespace `shop` and the name `order`.
 fn libraries_of_java(server: &Server) {
     let mut spring = server.connect();
     talk(
@@ -176,7 +175,7 @@ fn libraries_of_java(server: &Server) {
     let call = |sha1: &'static str, args: &[&'static str]| -> Vec<&str> {
         ["EVALSHA", sha1].into_iter().chain(keys).chain(args.iter().copied()).collect()
     };
-    // Before it is made: creation is explicit.
+    // Before creation: creation is explicit.
     assert!(reply(&mut redisson, &call(next_sha1, &[])).starts_with("-ERR no such sequence 'ids'"));
     assert_eq!(reply(&mut redisson, &call(init_sha1, &["1000", "50"])), ":1");
     assert_eq!(reply(&mut redisson, &call(init_sha1, &["1", "7"])), ":0");
@@ -196,7 +195,7 @@ fn libraries_of_java(server: &Server) {
     );
 }
 
-/// What StackExchange.Redis sends when it connects, and on its second connection, which listens.
+/// The commands of StackExchange.Redis on connect, and on its second connection, which subscribes.
 fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
     let mut first = server.connect();
     talk(
@@ -224,13 +223,13 @@ fn stackexchange_redis_finds_a_server_that_is_alone(server: &Server) {
     );
     let list = first.ask_bulk("CLIENT LIST TYPE pubsub");
     assert!(list.lines().count() == 1 && list.contains(" flags=P ") && list.contains(" sub=1 psub=0 "), "{list}");
-    eventually("nobody else is there", || first.ask_bulk("CLIENT LIST TYPE normal").lines().count() == 1);
+    eventually("no other client is connected", || first.ask_bulk("CLIENT LIST TYPE normal").lines().count() == 1);
     assert_eq!(first.ask("CLIENT KILL TYPE pubsub"), ":1");
     assert_eq!(second.rest(), "");
 }
 
 #[test]
-fn names_are_told_some_at_a_time_and_each_once() {
+fn names_are_listed_in_pages_and_each_once() {
     const NAMES: usize = 1100;
     let server = Server::start(&[]);
     let mut wire = server.connect();
@@ -269,14 +268,14 @@ fn names_are_told_some_at_a_time_and_each_once() {
 }
 
 #[test]
-fn what_nobody_should_send_is_bounded() {
+fn misuse_is_bounded() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let many: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 4095)).collect();
     let said = reply(&mut wire, &many);
     assert!(said.starts_with("-ERR MGET would look for 4095 sequences in the store, which is too much"), "{said}");
     assert_eq!(reply(&mut wire, &many[..257]).matches("$-1").count(), 256);
-    // What is in memory costs nothing.
+    // A sequence in memory costs no store access.
     assert_eq!(reply(&mut wire, &["SET", "y", "5"]), "+OK");
     assert_eq!(reply(&mut wire, &["INCR", "y"]), ":6");
     let known: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("y", 4095)).collect();
@@ -309,13 +308,13 @@ fn what_nobody_should_send_is_bounded() {
     }
     assert!(listener.line().starts_with("-ERR a client may listen to at most 1000 channels"));
     eventually("it listens", || wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 "));
-    // Whoever listens is kept, and let go with its connection.
+    // A subscription ends with its connection.
     drop(listener);
     eventually("the listener is gone", || wire.ask_bulk("CLIENT LIST TYPE pubsub").is_empty());
 }
 
 #[test]
-fn without_a_store_everything_else_goes_on() {
+fn without_a_store_everything_else_works() {
     let server = Server::start(&["--sequence-store", "none"]);
     let mut wire = server.connect();
     talk(

@@ -1,4 +1,4 @@
-//! Every kind of ID over the wire: unique, in order where it promises that, and what its own libraries read.
+//! Every kind of ID over the wire: unique, in order where the kind promises it, and readable by its own libraries.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::Server;
 use crate::support::program::run_for;
 
-/// A kind's words behind `--generator kind`, and whether its IDs ascend.
+/// Words behind `--generator NAME`, and whether the IDs ascend.
 const KINDS: [(&str, bool); 22] = [
     ("fork", true),
     ("twitter", true),
@@ -34,7 +34,7 @@ const KINDS: [(&str, bool); 22] = [
     ("hibernate", false),
 ];
 
-/// Layouts of fields of their own, and formats.
+/// Layouts of declared fields, and formats.
 const OTHERS: [(&str, bool); 3] = [
     (
         "layout time:39@1ms idc:2 server-id:7 business:4 counter:7 epoch 2016-01-01T00:00:00+08:00 idc 1 business 3 \
@@ -45,10 +45,10 @@ const OTHERS: [(&str, bool); 3] = [
     ("layout time:40@100us counter:10 noise:13 epoch 2026-01-01T00:00:00Z one-server 0 format base32", true),
 ];
 
-/// Whoever asks for more than its kind holds waits.
+/// Options with which a draw above the kind's capacity waits.
 const PATIENT: [&str; 4] = ["--id-max-wait-ms", "3600000", "--loglevel", "warning"];
 
-/// A server with these generators: `g0`, `g1` and so on.
+/// Starts a server with these generators, named `g0`, `g1` and so on.
 fn serve<'a>(declarations: impl IntoIterator<Item = &'a str>) -> Server {
     let words =
         declarations.into_iter().enumerate().map(|(at, declaration)| format!("--generator g{at} {declaration}"));
@@ -56,12 +56,12 @@ fn serve<'a>(declarations: impl IntoIterator<Item = &'a str>) -> Server {
     Server::start(&PATIENT.into_iter().chain(words.split_whitespace()).collect::<Vec<_>>())
 }
 
-/// The words that a request of this kind has behind the generator's name.
+/// Returns the words of a request of this kind behind the generator's name.
 fn request(declaration: &str) -> &'static [&'static str] {
     if declaration.starts_with("redis-lua") { &["shard", "53"] } else { &[] }
 }
 
-/// Draws `count` IDs of a generator, by hundreds, as texts.
+/// Draws `count` IDs of a generator in hundreds, as texts.
 fn draw(port: u16, generator: usize, count: usize, request: &[&str]) -> Vec<String> {
     let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
     let mut connection = client.get_connection().expect("connected");
@@ -76,12 +76,12 @@ fn draw(port: u16, generator: usize, count: usize, request: &[&str]) -> Vec<Stri
     ids
 }
 
-/// Texts of one width ascend as bytes; decimal numbers as numbers, which are longer when they are larger.
+/// Returns true if the IDs ascend. Texts of one width ascend as bytes; decimal numbers ascend by length, then as bytes.
 fn ascend(ids: &[String]) -> bool {
     ids.is_sorted_by(|a, b| (a.len(), a) < (b.len(), b))
 }
 
-/// Draws `each` IDs of a generator by each of `connections`, and checks that they are unique and in order.
+/// Draws `each` IDs of a generator on each of `connections`, and asserts that they are unique and in order.
 fn check(port: u16, generator: usize, (declaration, is_ordered): (&str, bool), connections: usize, each: usize) {
     let request = request(declaration);
     let draw_each = move || draw(port, generator, each, request);
@@ -95,7 +95,7 @@ fn check(port: u16, generator: usize, (declaration, is_ordered): (&str, bool), c
         all.extend(ids);
     }
     assert!(drawn >= connections * each);
-    assert_eq!(all.len(), drawn, "{declaration}: an ID was given twice");
+    assert_eq!(all.len(), drawn, "{declaration}: an ID was issued twice");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn ids_of_each_kind_are_unique_and_in_order() {
 #[ignore = "needs the release binary: a million of each takes too long without optimization"]
 fn a_million_ids_of_each_kind_over_fifty_connections_are_unique_and_in_order() {
     for kind in KINDS.into_iter().chain(OTHERS) {
-        // It gives a thousand a second: a million would take a quarter of an hour.
+        // This kind issues a thousand IDs a second: a million would take a quarter of an hour.
         let is_slow = kind.0.starts_with("timestamp-ms");
         let (connections, each) = if is_slow { (10, 1000) } else { (50, 20_000) };
         check(serve([kind.0]).port, 0, kind, connections, each);
@@ -125,17 +125,17 @@ fn a_million_ids_of_each_kind_over_fifty_connections_are_unique_and_in_order() {
 fn every_kind_is_here() {
     let words = KINDS.map(|(declaration, _)| declaration.split(' ').next().expect("a word"));
     for kind in getid_core::KINDS.iter().filter(|kind| kind.word != "layout") {
-        assert!(words.contains(&kind.word), "{} is not tried", kind.word);
+        assert!(words.contains(&kind.word), "{} has no case", kind.word);
     }
 }
 
-/// Bits of many IDs, one after the other.
+/// Statistics of the bits of many IDs in sequence.
 struct Bits {
     ones: u64,
     runs: u64,
     count: u64,
     last: Option<bool>,
-    /// Ones at each place.
+    /// Number of ones at each bit position.
     at: [u64; 128],
     ids: u64,
 }
@@ -157,7 +157,7 @@ impl Bits {
         bits
     }
 
-    /// Monobit and runs tests (NIST SP 800-22, sections 2.1 and 2.3), with bounds of six standard deviations: chance
+    /// Monobit and runs tests (NIST SP 800-22, sections 2.1 and 2.3), with bounds of six standard deviations. Chance
     /// fails one of these 250 figures once in two million runs.
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     fn check(&self, what: &str, mask: u128) {
@@ -203,7 +203,7 @@ fn the_checks_of_randomness_find_a_counter() {
     assert!(caught.is_err());
 }
 
-/// A server with a generator for each parser, and what its scripts are told.
+/// Starts a server with a generator for each parser, and runs the script with the IDs.
 fn read_by(script: &mut Command) -> String {
     let generators = "--server-id 363 --id-range 10 --shard-range 9 --random-range 2 \
         --generator tweets twitter --generator chat discord --generator v1 uuid1 --generator v4 uuid4 \
@@ -218,7 +218,7 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 #[ignore = "needs python3 with redis, pymongo and snowflake-id (GETID_TEST_PYTHON)"]
-fn python_libraries_read_what_is_given() {
+fn python_libraries_read_the_ids() {
     let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
     let said = read_by(Command::new(python).arg(script("kinds.py")));
     assert_eq!(said, "ok snowflake-id\nok uuid\nok bson\n");
@@ -226,7 +226,7 @@ fn python_libraries_read_what_is_given() {
 
 #[test]
 #[ignore = "needs node with redis, @sapphire/snowflake, bson and uuid (GETID_TEST_NODE_DIR)"]
-fn node_libraries_read_what_is_given() {
+fn node_libraries_read_the_ids() {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
     let copy = Path::new(&dir).join("kinds.mjs");
     std::fs::copy(script("kinds.mjs"), &copy).expect("copied");

@@ -1,4 +1,4 @@
-//! Limits on clients that take no replies, send too much, or are no clients at all.
+//! Limits on clients that read no replies, send too much, or speak another protocol.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ use nix::sys::signal::Signal;
 use socket2::{Domain, Socket, Type};
 use tokio::time::Instant;
 
-/// Each connection of a burst beyond `maxclients` reads why it is refused, also one that sends before it is accepted.
+/// Each connection of a burst beyond `maxclients` reads the refusal, even one that sends before it is accepted.
 #[test]
 fn a_burst_beyond_maxclients_reads_why() {
     let server = Server::start(&["--maxclients", "1", "--unixsocket", "getid.sock"]);
@@ -43,7 +43,7 @@ fn a_burst_beyond_maxclients_reads_why() {
     drop((wire, operators));
 }
 
-/// The most that a server may hold for a client that does not read: one turn of IDs and what was gathered before.
+/// Bound of the bytes held for a client that does not read: one turn of IDs and earlier output.
 const OUTPUT_BYTES_MAX: usize = 400_000;
 
 #[test]
@@ -80,7 +80,7 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
     wire.wait_info("connected_clients", "1");
     assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
     server.wait_log("bytes of output waiting: nothing was taken of it within client-output-timeout 1 s");
-    // What was sent before is still there to be read, and then the end: a reset, as requests were left unread.
+    // Earlier output can still be read. Then the connection ends with a reset, because requests were left unread.
     assert_eq!([unix.line(), unix.line()], ["*100", "$18"]);
 
     let limit = "client-output-buffer-limit \"normal 100 0 0\"";
@@ -95,7 +95,7 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
     assert_eq!(disconnections.map(|field| wire.info(field)), ["0", "0"]);
 }
 
-/// The clock is tokio's, paused: it advances when all tasks wait.
+/// Uses tokio's paused clock, which advances when all tasks wait.
 #[test]
 fn output_limits_disconnect_in_time_and_spare_a_slow_reader() {
     const REQUESTS: usize = 300;
@@ -108,7 +108,7 @@ fn output_limits_disconnect_in_time_and_spare_a_slow_reader() {
             Ok::<_, Infallible>(config)
         });
     };
-    // Asks for 720 KB of replies.
+    // The client requests 720 KB of replies.
     let client = |takes| Flood::once(b"MGETID 100\r\n".repeat(REQUESTS), takes);
     runtime.block_on(async {
         tokio::time::pause();
@@ -160,7 +160,7 @@ fn http_closes_with_a_warning_once_a_minute() {
         "host: example.com\r\n",
         "GET / HTTP/1.1\r\nHost: example.com\r\nSHUTDOWN\r\n",
         "OPTIONS * http/1.0\r\nSHUTDOWN\r\n",
-        // A method of the page's own choice.
+        // A page can choose the method freely.
         "PING / HTTP/1.1\r\nSHUTDOWN\r\n",
         "TIME / HTTP/1.1\r\nSHUTDOWN\r\n",
         "SHUTDOWN / HTTP/1.1\r\n",
@@ -171,7 +171,7 @@ fn http_closes_with_a_warning_once_a_minute() {
     }
     let mut wire = server.connect();
     assert_eq!(wire.info("cross_protocol_disconnections"), "7");
-    // Where it is no first line it is an argument like any other.
+    // Behind the first line the text is an argument like any other.
     assert_eq!(wire.ask_bulk("ECHO HTTP/1.1"), "HTTP/1.1");
     assert!(wire.ask("CLIENT SETINFO HTTP/1.1").starts_with("-ERR wrong number"));
     let mut wire = server.connect();
@@ -181,7 +181,7 @@ fn http_closes_with_a_warning_once_a_minute() {
 }
 
 #[test]
-fn maxclients_is_lowered_to_what_the_open_files_leave() {
+fn maxclients_is_lowered_to_fit_the_open_files() {
     let dir = support::folder();
     let started = Server::try_start_in(dir.path(), &[], |command| support::by_shell(command, "ulimit -n 80"));
     let mut server = started.unwrap_or_else(|log| panic!("{log}"));
@@ -219,10 +219,10 @@ fn the_http_port_has_its_share_of_the_open_files() {
     assert_eq!(config_get(&server, "http-max-clients"), of_http.to_string());
     let error = server.connect().ask("CONFIG SET maxclients 100");
     let room: usize = error.split("try with ").nth(1).and_then(|rest| rest.parse().ok()).expect(&error);
-    // What a thread has open by now is no estimate any more.
+    // The files that a thread has open now are counted, not estimated.
     assert!(room.abs_diff(clients) < 8, "the places of the HTTP port are kept: {room} and {clients}");
     drop(server);
-    // Where there is room, both have what they ask for.
+    // With enough open files, both ports get their configured limits.
     let mut server = Server::try_start_in(dir.path(), &words, |command| {
         support::by_shell(command, "ulimit -Sn 1024 && ulimit -Hn 4096");
     })
@@ -233,7 +233,7 @@ fn the_http_port_has_its_share_of_the_open_files() {
 }
 
 #[test]
-fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
+fn a_start_without_room_for_a_client_names_the_limit_and_the_number() {
     let dir = support::folder();
     let said =
         support::refused(dir.path(), &["--io-threads", "8"], |command| support::by_shell(command, "ulimit -n 50"));
@@ -241,8 +241,8 @@ fn a_start_without_room_for_a_client_says_which_limit_and_how_many() {
     assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
 }
 
-/// As many idle sockets as the limit of open files has places, from clients that have not logged in: IDs are given all
-/// the same, and the state is saved.
+/// Clients without a login open as many idle sockets as the limit of open files permits. IDs continue, and the state is
+/// saved.
 #[test]
 fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
     const SOCKETS: usize = 1_024;
@@ -268,7 +268,7 @@ fn idle_sockets_up_to_the_limit_take_no_descriptor_that_ids_need() {
 }
 
 #[test]
-fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
+fn without_descriptors_accepting_backs_off_and_resumes() {
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
     wire.id();
@@ -277,7 +277,7 @@ fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
         assert!(status.expect("prlimit of util-linux").success());
     };
     set_open_files("--nofile=4:");
-    // The kernel takes the connection; the server can't.
+    // The kernel accepts the connection; the server cannot.
     let mut later = server.connect();
     eventually("accept fails", || wire.info_number("accept_errors") >= 2);
     wire.id();
@@ -288,7 +288,7 @@ fn without_descriptors_accepting_backs_off_and_goes_on_by_itself() {
     assert_eq!(server.count_log("accepting a client failed"), 1);
 }
 
-/// An `ECHO` that lacks its end, of `bytes` bytes.
+/// Returns the beginning of an `ECHO` of `bytes` bytes without its end.
 fn unfinished(bytes: usize) -> String {
     format!("*2\r\n$4\r\nECHO\r\n${}\r\n{}", bytes + 1, "x".repeat(bytes))
 }
@@ -310,20 +310,20 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     });
     let mut large: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
     for large in &mut large {
-        // It may be closed meanwhile.
+        // The server may close it meanwhile.
         let _ = large.stream().write_all(unfinished(900_000).as_bytes());
     }
     eventually("some are closed", || wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5));
     eventually("the rest fit", || {
         wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes <= 4 << 20)
     });
-    // Those who hold little go on, and so does who asked for it.
+    // Clients with small buffers stay connected, and so does the client with `no-evict`.
     for wire in small.iter_mut().chain([&mut spared]) {
         wire.send("y\r\n");
         assert!(wire.line().starts_with('$'));
     }
     server.wait_log("the buffers of all clients together take more than maxmemory-clients 4194304");
-    // A lower limit is in force at once.
+    // A lower limit takes effect at once.
     drop(large);
     let mut late = server.connect();
     late.send(unfinished(700_000));
@@ -342,9 +342,9 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     assert_eq!(wire.info("maxmemory_clients"), "0");
 }
 
-/// It takes a while until the last of them has left, and meanwhile every read would look at all clients again.
+/// A client that was chosen counts as gone: otherwise each read until it has left would search all clients again.
 #[test]
-fn who_was_chosen_to_go_counts_as_gone() {
+fn a_client_chosen_for_eviction_counts_as_gone() {
     let runtime = runtime().expect("a runtime");
     let server = turns::server(&runtime, Config::default(), None);
     let clients = &server.clients;
@@ -360,19 +360,19 @@ fn who_was_chosen_to_go_counts_as_gone() {
     assert_eq!(chosen(), [1]);
     assert_eq!(clients.held_bytes(), 110);
     assert!(!all[3].note_held(50));
-    // It may even grow before it sees that it is to go.
+    // A chosen client may still grow before it closes.
     assert!(!all[0].note_held(70));
     assert!(chosen().is_empty());
     assert!(all[3].note_held(55));
     assert_eq!(chosen(), [4]);
-    // They go, in whatever order, and the others have all of the room.
+    // The chosen clients leave in any order, and the others share the whole limit.
     drop(all.pop());
     drop(all.remove(0));
     assert_eq!(clients.held_bytes(), 50);
     assert!(!all[0].note_held(80) && all[0].note_held(81));
 }
 
-/// Both ports have one bound, and the largest go first, wherever they came in.
+/// Both ports share one bound, and the largest holders are closed first, whatever their port.
 #[test]
 #[cfg(feature = "http")]
 fn http_connections_and_clients_share_one_bound() {
@@ -391,7 +391,7 @@ fn http_connections_and_clients_share_one_bound() {
     assert!(!http[0].connection.is_evicted_or_wake(waker));
     chosen[0].evict();
     assert!(http[0].connection.is_evicted_or_wake(waker) && !http[1].connection.is_evicted_or_wake(waker));
-    // Until it has left, each read is put off once for its sake, and no longer.
+    // Each reader is put off once until the chosen connection has left, not again.
     let (mut one, mut another) = (0, 0);
     assert!(clients.puts_off(&mut one) && !clients.puts_off(&mut one) && clients.puts_off(&mut another));
     drop(http);
@@ -401,7 +401,7 @@ fn http_connections_and_clients_share_one_bound() {
     assert_eq!(clients.held_bytes(), 0);
 }
 
-/// The heap of the C library would keep most of it, between small pieces that stay: half of `maxmemory-clients` and
+/// The C library's heap would keep most of this memory, between small pieces that stay: half of `maxmemory-clients` and
 /// more.
 #[test]
 #[cfg(target_env = "gnu")]
@@ -413,7 +413,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
     let mut wire = server.connect();
     let before = server.memory_kb("VmRSS");
     for _ in 0..ROUNDS {
-        // Small ones come between the large, and stay for as long as the round lasts.
+        // Small requests come between the large ones and stay for the round.
         let mut open: Vec<Wire> = Vec::new();
         let request = unfinished(990_000);
         for part in request.as_bytes().chunks(40_000) {
@@ -421,7 +421,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
                 if open.len() <= at {
                     open.push(server.connect());
                 }
-                // It may have been closed.
+                // The server may have closed it.
                 let _ = open[at].stream().write_all(part);
             }
         }
@@ -435,7 +435,7 @@ fn memory_of_large_requests_goes_back_to_the_system() {
 }
 
 #[test]
-fn who_has_to_log_in_and_does_not_is_closed() {
+fn a_client_that_does_not_log_in_in_time_is_closed() {
     let mut server = Server::start(&["--requirepass", "pw", "--auth-timeout", "1000"]);
     let mut good = server.connect();
     assert_eq!(good.ask("AUTH pw"), "+OK");
@@ -453,7 +453,7 @@ fn who_has_to_log_in_and_does_not_is_closed() {
     server.wait_log("is closed: it has not logged in within auth-timeout 1 s");
 }
 
-/// Returns the ids of the clients that have not been told to close.
+/// Returns the ids of the clients that are not closing.
 fn alive(server: &getid::server::Server) -> Vec<u64> {
     server.clients.alive().iter().map(|client| client.id).collect()
 }
@@ -509,7 +509,7 @@ fn auth_timeout_closes_clients_only_while_a_login_is_required() {
 }
 
 #[test]
-fn a_stranger_costs_what_a_login_needs() {
+fn a_client_without_a_login_costs_little() {
     let server = Server::start(&["--requirepass", "pw"]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("AUTH pw"), "+OK");
@@ -527,11 +527,11 @@ fn a_stranger_costs_what_a_login_needs() {
         }
         let pairs = strangers.len() / 2;
         eventually("they are read", || wire.info_number("client_buffers_bytes") > pairs as u64 * 7_900);
-        // The answer to HELLO is twenty times as long.
+        // The reply to HELLO is twenty times as long.
         let requests = [b"PING\r\n".repeat(1000), b"HELLO 3\r\n".repeat(1000)];
         eventually("the others wait to be written to", || {
             for (asks, requests) in strangers.iter().skip(1).step_by(2).zip(requests.iter().cycle()) {
-                // Until its buffers are full: a slow server has not read all of them, and takes more later.
+                // Writes until the buffers are full. A slow server has not read all of them, and takes more later.
                 while asks.stream().write(requests).is_ok() {}
             }
             wire.ask_bulk("CLIENT LIST").matches(" events=w ").count() == pairs
@@ -542,7 +542,7 @@ fn a_stranger_costs_what_a_login_needs() {
     let before_kb = come(66);
     let per_client = come(66).saturating_sub(before_kb) * 1024 / 132;
     println!("{per_client} bytes a stranger");
-    assert!(per_client < 16 * 1024, "{per_client} bytes for a stranger");
+    assert!(per_client < 16 * 1024, "{per_client} bytes per client without a login");
 }
 
 #[test]
@@ -552,7 +552,7 @@ fn a_long_list_is_held_in_pieces() {
     let mut wire = server.connect();
     let named: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
     for client in &named {
-        // 1 KB each in the list.
+        // Each name takes 1 KB in the list.
         (client.stream()).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
     }
     eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
@@ -574,7 +574,7 @@ fn a_long_list_is_held_in_pieces() {
         eventually("it waits", || wire.info("client_recent_max_output_buffer") != "0");
         let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
         assert!(most < 150_000, "{most} bytes of {what} wait");
-        // What is still to be written is kept for it alone, should others forget it, and counts as its own.
+        // The unwritten part is kept for this client alone, even if its source is cleared, and counts as its memory.
         let line = format!(" cmd={} ", what.split(" -").next().expect("a word").to_lowercase().replace(' ', "|"));
         eventually(&format!("more than {kept_bytes} bytes are held for {what}"), || {
             let list = wire.ask_bulk("CLIENT LIST");
@@ -585,7 +585,7 @@ fn a_long_list_is_held_in_pieces() {
                 .collect();
             held.len() == 1 && held[0] > kept_bytes
         });
-        // Whole all the same.
+        // The reply is complete all the same.
         slow.set_read_timeout(Some(support::PATIENCE)).expect("a timeout");
         slow.write_all(b"QUIT\r\n").expect("sent");
         let mut all = Vec::new();

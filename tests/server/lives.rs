@@ -1,8 +1,8 @@
-//! The promises of DESIGN section 2 held by the real process over many lives: killed under load, stopped, four at once.
+//! The promises of DESIGN section 2 in the real process over many lives: killed under load, stopped, four at once.
 //!
-//! The oracle is the set of all IDs that any client received, and one number: the largest ID received so far by
-//! anybody. It is read before a request is sent, and every ID of the reply must be larger: that is order in real time,
-//! over all connections and all lives.
+//! The oracle is the set of all IDs that any client received, and one number: the largest ID received so far. A client
+//! reads it before a request, and every ID of the reply must be larger. That is order in real time, over all
+//! connections and all lives.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,13 +14,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::support::{PATIENCE, Server, Wire, eventually, folder, refused};
 use getid::claim::Record;
 
-/// Unix ms of tick 0.
+/// Unix time of tick 0, in milliseconds.
 const EPOCH_MS: u64 = 1_420_041_600_000;
 
-/// Logs that nobody reads cost time.
+/// Option without a log of each event: logging costs time.
 const QUIET: [&str; 2] = ["--loglevel", "warning"];
 
-/// 8,000 IDs a second, so that any load brings it to the borrow limit.
+/// 8,000 IDs a second, so that any load reaches the borrow limit.
 const NARROW: [&str; 8] = ["--id-range", "2", "--shard-range", "3", "--random-range", "16", "--loglevel", "warning"];
 
 #[test]
@@ -28,7 +28,7 @@ fn killed_under_load() {
     let dir = folder();
     let mut life = Life::default();
     for round in 0..8 {
-        // A debug build does not fill the default layout; 64,000 IDs a second it does.
+        // A debug build does not exhaust the default layout, but does exhaust 64,000 IDs a second.
         let words = if round % 2 == 0 { &QUIET[..] } else { &["--shard-range", "6", "--random-range", "13"] };
         let server = Server::start_in(dir.path(), words);
         life.load_until(server, |ids, _| ids >= 300 * (1 + round % 7), Server::kill);
@@ -47,7 +47,7 @@ fn killed_at_the_borrow_limit() {
             server,
             |ids, _| ids >= 100 * round,
             |server| {
-                // INFO answers although every other client waits for IDs.
+                // INFO replies although every other client waits for IDs.
                 let mut borrowed_ms = 0;
                 eventually("the limit", || {
                     borrowed_ms = wire.info_number("borrow_ms");
@@ -65,8 +65,8 @@ fn killed_at_the_borrow_limit() {
 fn killed_while_draws_wait_for_the_watermark() {
     let dir = folder();
     let mut life = Life::default();
-    // A start is at the borrow limit, where that is what draws wait for. Once the limit's time has passed there is room
-    // for more than the watermark leads by, and one pipeline takes it: no ID may be given before it is saved.
+    // A start is at the borrow limit, so draws wait for that limit. After the limit's time has passed, more IDs are
+    // free than the watermark leads by, and one pipeline takes them: no ID may be issued before the watermark is saved.
     let limits = ["--id-max-borrow-ms", "300", "--id-watermark-lead-ms", "100"];
     let words: Vec<&str> = NARROW.into_iter().chain(limits).collect();
     for round in 0..3 {
@@ -91,7 +91,7 @@ fn killed_under_the_policy_error() {
 }
 
 #[test]
-fn stopped_under_load_nothing_is_lost_and_the_next_life_goes_on_where_it_was() {
+fn stopped_under_load_nothing_is_lost_and_the_next_life_continues_there() {
     let dir = folder();
     let mut life = Life::default();
     for (round, words) in [&QUIET[..], &NARROW[..], &QUIET[..], &NARROW[..]].into_iter().enumerate() {
@@ -105,7 +105,7 @@ fn stopped_under_load_nothing_is_lost_and_the_next_life_goes_on_where_it_was() {
         );
         let stored = watermark(dir.path(), 0);
         let last = life.largest.load(SeqCst) >> 21;
-        assert!(stored > last, "round {round}: an ID of tick {last} was given, {stored} is stored");
+        assert!(stored > last, "round {round}: an ID of tick {last} was issued, {stored} is stored");
     }
     life.check();
 }
@@ -127,7 +127,7 @@ fn a_clean_stop_stores_the_exact_position() {
         } else {
             server.kill();
         }
-        // Neither a stop nor a crash costs time: after one of each, IDs are not further ahead than one lead.
+        // Neither a stop nor a crash costs time: after one of each, IDs are at most one lead further ahead.
         let ahead_ms = (last >> 21).saturating_sub(tick_now());
         assert!(ahead_ms <= 3_200, "round {round}: {ahead_ms} ms ahead of the clock");
     }
@@ -170,7 +170,7 @@ fn four_servers_at_once_have_nothing_in_common() {
 }
 
 #[test]
-fn a_second_process_is_told_who_is_there() {
+fn a_second_process_is_refused_with_the_holders_pid() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &QUIET);
     let first = server.connect().id();
@@ -184,11 +184,11 @@ fn a_second_process_is_told_who_is_there() {
     assert!(said.contains(&expected), "{said}");
     let other = Server::start_in(dir.path(), &["--server-id", "1"]);
     assert_eq!(other.connect().id() >> 19 & 3, 1);
-    assert!(server.connect().id() > first, "the first goes on");
+    assert!(server.connect().id() > first, "the first server continues");
 }
 
 #[test]
-fn the_oracle_sees_what_it_is_for() {
+fn the_oracle_finds_planted_violations() {
     let caught = |ids: Vec<u64>| {
         let mut life = Life { ids, ..Life::default() };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.check())).is_err()
@@ -203,7 +203,7 @@ fn the_oracle_sees_what_it_is_for() {
     assert!(client.note(99, 100).is_err(), "smaller than one received before the request");
 }
 
-/// All lives of one server, and the IDs its clients received.
+/// All lives of one server, and the IDs that its clients received.
 #[derive(Default)]
 struct Life {
     server_id: u64,
@@ -212,8 +212,8 @@ struct Life {
 }
 
 impl Life {
-    /// Draws from `server` by four clients until `is_enough` of the numbers of IDs and refusals that they received.
-    /// Then ends the server and collects the IDs.
+    /// Draws from `server` with four clients until `is_enough` holds for the numbers of received IDs and refusals. Then
+    /// ends the server and collects the IDs.
     fn load_until(&mut self, server: Server, is_enough: impl Fn(usize, usize) -> bool, end: impl FnOnce(Server)) {
         let (ended, received) = (AtomicBool::new(false), Received::default());
         std::thread::scope(|scope| {
@@ -248,17 +248,17 @@ struct Received {
 fn assert_unique(ids: &mut [u64]) {
     ids.sort_unstable();
     if let Some([twice, _]) = ids.array_windows().find(|[one, next]| one == next) {
-        panic!("{twice} was given twice");
+        panic!("{twice} was issued twice");
     }
 }
 
-/// One connection's life: requests in pipelines, every reply looked at.
+/// One connection: sends requests in pipelines and checks every reply.
 struct Client<'a> {
     largest: &'a AtomicU64,
     received: &'a Received,
     ids: Vec<u64>,
     last: u64,
-    /// 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
+    /// Requests that it sends. 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
     kind: usize,
 }
 
@@ -275,7 +275,7 @@ impl<'a> Client<'a> {
             _ => b"*1\r\n$5\r\nGETID\r\n".to_vec(),
         };
         let replies = [500, 20, 150, 1][self.kind];
-        // It ends when the server does: killed in the middle of a reply, or closed after one.
+        // The connection ends with the server: in the middle of a reply after a kill, or after one.
         let result = (|| -> io::Result<()> {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;
             stream.set_nodelay(true)?;
@@ -291,7 +291,7 @@ impl<'a> Client<'a> {
             Ok(())
         })();
         let has_hung = |error: io::Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
-        assert!(!result.is_err_and(has_hung), "the server hung");
+        assert!(!result.is_err_and(has_hung), "the server hangs");
         self.ids
     }
 
@@ -326,7 +326,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Lines off a socket, as their first byte and their number.
+/// Reads lines off a socket, as their first byte and their number.
 struct Replies {
     buffer: Vec<u8>,
     start: usize,
@@ -357,7 +357,7 @@ impl Replies {
             match stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(read) => self.end += read,
-                // A stop of this process (SIGSTOP) ends the call.
+                // A stop of this process (SIGSTOP) interrupts the call.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -376,10 +376,10 @@ fn tick_now() -> u64 {
     u64::try_from(now.as_millis()).expect("ms") - EPOCH_MS
 }
 
-/// By this a test is started again, as a server.
+/// Environment variable that makes this test binary run as a server.
 const PLANTED_SERVER: &str = "PLANTED_SERVER_WORDS";
 
-/// No test, but the process that the next one starts.
+/// Not a test: the process that the next test starts.
 #[test]
 fn a_server_in_which_a_draw_panics() {
     let Ok(words) = std::env::var(PLANTED_SERVER) else { return };
@@ -388,7 +388,7 @@ fn a_server_in_which_a_draw_panics() {
     std::process::exit(i32::from(end != std::process::ExitCode::SUCCESS));
 }
 
-/// A draw runs into a bug: the process ends by itself, with an error, so that its supervisor starts it again.
+/// A draw panics: the process ends with an error, so that its supervisor restarts it.
 #[test]
 fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
     let server = Server::start(&[]);

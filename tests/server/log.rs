@@ -1,4 +1,4 @@
-//! The log of the real binary: readers that stall, floods, and what is said of whom.
+//! The log of the real binary: readers that stall, floods, and the audit lines of users.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::fd::OwnedFd;
@@ -11,10 +11,10 @@ use nix::sys::signal::Signal;
 use crate::files::with_file;
 use crate::support::{self, PATIENCE, SHORT_LEAD, Server, eventually, words};
 
-/// A pipe that has no room for one byte more.
+/// Returns a pipe without room for another byte.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
-    // Both ends of the flag: it belongs to the pipe, which the server gets.
+    // The flag belongs to the pipe, which the server gets, so it is set and cleared.
     fcntl(&writer, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a flag");
     for piece in [vec![b'\n'; 4096], vec![b'\n']] {
         while writer.write(&piece).is_ok() {}
@@ -23,7 +23,7 @@ fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// A server both of whose outputs are this pipe.
+/// Starts a server with both outputs on this pipe.
 fn start_on(writer: &PipeWriter, words: &[&str]) -> (tempfile::TempDir, Server) {
     let dir = support::folder();
     let server = Server::try_start_in(dir.path(), words, |command| {
@@ -33,7 +33,7 @@ fn start_on(writer: &PipeWriter, words: &[&str]) -> (tempfile::TempDir, Server) 
     (dir, server.unwrap_or_else(|log| panic!("the server did not start:\n{log}")))
 }
 
-/// The lines that come out of a pipe, gathered by a thread.
+/// Returns the lines of a pipe, which a thread reads.
 fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
     let (lines, gathered) = mpsc::channel();
     std::thread::spawn(move || {
@@ -47,18 +47,18 @@ fn lines_of(reader: PipeReader) -> mpsc::Receiver<String> {
 }
 
 #[test]
-fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
+fn a_reader_that_stalls_stops_no_client_and_gets_a_count_of_dropped_lines() {
     let (reader, writer) = full_pipe();
     let (dir, server) = start_on(&writer, &words(&format!("--loglevel debug {SHORT_LEAD}")));
     drop(writer);
     let mut wire = server.connect();
     let first = wire.id();
-    // Each of them is worth two lines.
+    // Each connection logs two lines.
     eventually("a line is dropped", || {
         (0..50).for_each(|_| assert_eq!(server.connect().ask("PING"), "+PONG"));
         wire.info("log_lines_dropped") != "0"
     });
-    // IDs, also past the mark that was on disk at the start: it was saved since.
+    // IDs pass the watermark that was on disk at the start, so it was saved since.
     let saves = || std::fs::read(dir.path().join("getid-0.state")).expect("a state");
     let before = saves();
     eventually("it is saved", || {
@@ -77,14 +77,14 @@ fn a_reader_that_stalls_stops_nobody_and_is_told_what_it_missed() {
     assert!(told.contains(" warning "), "{told}");
     let count = told.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
     assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{told}");
-    // It flows again.
+    // The reader continues.
     assert_eq!(wire.ask("CONFIG SET timeout 8"), "+OK");
     assert_eq!(server.stop().code(), Some(0));
     assert!(lines.iter().any(|line| line.contains("bye")), "the last line came out");
 }
 
 #[test]
-fn a_server_whose_log_nobody_reads_can_be_stopped() {
+fn a_server_with_an_unread_log_can_be_stopped() {
     let (_reader, writer) = full_pipe();
     let (_one, mut by_signal) = start_on(&writer, &[]);
     let (_two, mut by_command) = start_on(&writer, &[]);
@@ -103,8 +103,8 @@ fn a_flood_of_lines_is_a_few_and_a_count() {
         wire.send("CLIENT PAUSE 0 WRITE\r\n".repeat(1000));
         (0..1000).for_each(|_| assert_eq!(wire.line(), "+OK"));
     }
-    // All are told of: by a line of their own, or by a count, which comes without another one.
-    eventually("all are told of", || {
+    // Each command has a line or is part of a count, which needs no further command.
+    eventually("all are logged", || {
         let lines = server.count_log("audit: CLIENT PAUSE user=default");
         let log = server.log_so_far();
         let counts = log.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
@@ -115,7 +115,7 @@ fn a_flood_of_lines_is_a_few_and_a_count() {
 }
 
 #[test]
-fn who_did_what_is_told_without_secrets() {
+fn audit_lines_contain_no_secrets() {
     let dir = support::folder();
     let (config, users) = (dir.path().join("getid.conf"), dir.path().join("users.acl"));
     std::fs::write(&config, "").expect("written");
@@ -184,7 +184,7 @@ fn the_first_login_of_a_user_has_its_line_however_it_is_sent_and_others_are_coun
     for _ in 0..100 {
         assert_eq!(server.connect().ask("AUTH ann hunter2"), "+OK");
     }
-    // Names that try to be more than a name.
+    // User names with characters that could forge a log line.
     let mut wire = server.connect();
     let name = b"x user=root\n2026 audit: logged in\x1b[2J";
     wire.send([format!("*3\r\n$4\r\nAUTH\r\n${}\r\n", name.len()).as_bytes(), name, b"\r\n$1\r\np\r\n"].concat());
@@ -197,9 +197,9 @@ fn the_first_login_of_a_user_has_its_line_however_it_is_sent_and_others_are_coun
     assert_eq!((logins(&mut server, "ann"), server.count_log("logged in again")), (1, 1));
 }
 
-/// By the level before or by the one after, whichever shows more.
+/// The event is logged by the level before or after, whichever logs more.
 #[test]
-fn who_changes_the_level_of_the_log_is_told_of() {
+fn a_change_of_the_log_level_is_logged() {
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
     for (names, words) in [("loglevel", "loglevel nothing"), ("\"hz, loglevel\"", "hz 11 loglevel notice")] {
@@ -215,7 +215,7 @@ fn the_flood_of_one_user_hides_no_other() {
         Server::start(&["--requirepass", "pw", "--user", "loud on >pw -@all +config|resetstat", "--io-threads", "2"]);
     let (mut loud, mut admin) = (server.connect(), server.connect());
     assert_eq!((loud.ask("AUTH loud pw"), admin.ask("AUTH pw")), ("+OK".to_owned(), "+OK".to_owned()));
-    // More of them than have lines of their own, before and behind each change.
+    // More commands than the log has lines for, before and behind each change.
     for name in ["timeout", "hz", "tcp-keepalive"] {
         loud.send("CONFIG RESETSTAT\r\n".repeat(500));
         assert_eq!(admin.ask(&format!("CONFIG SET {name} 20")), "+OK");

@@ -1,7 +1,7 @@
 //! The built binary on real sockets, files and clocks: what clients and operators see of it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod access;
 mod advance;

@@ -1,4 +1,4 @@
-//! Named generators on real sockets: order, waits, pauses, users, and generators that come and go.
+//! Named generators on real sockets: order, waits, pauses, users, and generators that are added and removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +8,7 @@ use crate::files::with_file;
 use crate::support::{Server, Wire, eventually, folder};
 use nix::sys::signal::Signal;
 
-/// A generator that gives an ID each ms, and which a new server begins at the borrow limit: so its clients wait.
+/// A generator of an ID per ms, which a new server starts at the borrow limit, so that its clients wait.
 const FEW: [&str; 9] =
     ["--generator", "few", "layout", "time:41@1ms", "server-id:2", "epoch", "0", "--id-max-wait-ms", "100000"];
 
@@ -36,7 +36,7 @@ fn ids_of_all_kinds_are_unique_and_in_order_over_many_connections() {
                     let mut wire = Wire::connect(port);
                     let sender = wire.stream().try_clone().unwrap();
                     let sending = scope.spawn(move || std::io::Write::write_all(&mut &sender, pipeline.as_bytes()));
-                    // Of each generator by itself: the two integers, and the three kinds of text.
+                    // IDs per generator: the two integers, and the three kinds of text.
                     let mut ids: [Vec<String>; 5] = Default::default();
                     for _ in 0..ROUNDS {
                         for request in requests {
@@ -66,9 +66,9 @@ fn ids_of_all_kinds_are_unique_and_in_order_over_many_connections() {
     assert_eq!((unique.len(), ids.len()), (ids.len(), CLIENTS * ROUNDS * 9));
 }
 
-/// Two of them, one after the other in one turn; what follows them waits with them.
+/// Two generators wait in one turn; the commands behind them wait with them.
 #[test]
-fn who_waits_for_several_generators_gets_all_in_order() {
+fn a_client_that_waits_for_several_generators_gets_all_in_order() {
     let words = [&FEW[..], &["--generator", "less", "layout", "time:41@2ms", "server-id:2", "epoch", "0"]].concat();
     let server = Server::start(&words);
     let mut wire = server.connect();
@@ -83,7 +83,7 @@ fn who_waits_for_several_generators_gets_all_in_order() {
 }
 
 #[test]
-fn who_has_finished_sending_is_answered_in_full_by_named_generators_too() {
+fn a_client_that_has_finished_sending_gets_all_ids_of_named_generators() {
     let server = Server::start(&FEW);
     let mut wire = server.connect();
     wire.send("MGETID 100 few\r\nPING\r\nGETID few\r\nGETID\r\nGETID few\r\n".repeat(5) + "ECHO end\r\n");
@@ -111,8 +111,8 @@ fn unblock_ends_the_wait_for_a_named_generator_and_leaves_other_replies() {
     let mut wire = server.connect();
     // 5,000 IDs take five seconds.
     waiting.send("GETID\r\n".to_owned() + &"MGETID 100 few\r\n".repeat(50));
-    eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
-    assert!(waiting.line().starts_with(':'), "the unnamed one had given its own");
+    eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
+    assert!(waiting.line().starts_with(':'), "the unnamed generator's reply stays");
     assert_eq!(waiting.line(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
     eventually("all are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
 }
@@ -148,7 +148,7 @@ fn a_pause_holds_named_generators_too() {
 }
 
 #[test]
-fn a_user_may_ask_some_generators_and_the_log_tells_who_asked_others() {
+fn a_user_may_draw_from_some_generators_and_denials_are_logged() {
     let server = Server::start(&["--generator", "orders:eu", "twitter", "--generator", "tweets", "twitter"]);
     let (mut admin, mut user) = (server.connect(), server.connect());
     assert_eq!(admin.ask("ACL SETUSER shop on nopass -@all +getid +mgetid ~orders:*"), "+OK");
@@ -179,7 +179,7 @@ fn a_user_may_ask_some_generators_and_the_log_tells_who_asked_others() {
     assert!(user.ask("GETID tweets").starts_with(':'));
 }
 
-/// With the first generator a name is taken, and with the last one gone the fork's error is back.
+/// The first generator makes names valid, and after the last is removed the fork's error returns.
 #[test]
 fn names_come_and_go_with_a_reload() {
     let dir = folder();
@@ -193,7 +193,7 @@ fn names_come_and_go_with_a_reload() {
     write("generator tweets twitter\n");
     server.signal(Signal::SIGHUP);
     eventually("it is there", || wire.ask("GETID tweets").starts_with(':'));
-    // Other changes leave it where it is.
+    // Other changes leave it as it is.
     assert_eq!(wire.ask("CONFIG SET id-mgetid-max 50"), "+OK");
     assert_eq!(wire.ask("COMMAND GETKEYS GETID tweets"), "*1");
     wire.line();

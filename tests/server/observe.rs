@@ -1,4 +1,4 @@
-//! What a server tells of itself: command and error statistics, SLOWLOG, LATENCY, MONITOR, MEMORY.
+//! What a server reports of itself: command and error statistics, SLOWLOG, LATENCY, MONITOR, MEMORY.
 
 use std::io::{ErrorKind, Read};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::support::{NARROW, PATIENCE, SHORT_LEAD, Server, Wire, eventually, words};
 
-/// Generators with a name: one that has no bounds to speak of, one of 2,000 IDs a second, and one with a field.
+/// Named generators: one without a practical limit, one of 2,000 IDs a second, and one with a field.
 const NAMED: &str = "--generator tweets twitter --generator narrow:ms layout time:41@1ms server-id:2 counter:1 \
                      --generator lua redis-lua one-server 0";
 
-/// What takes 20 ms is told.
+/// Events of 20 ms are recorded.
 const NOTED: &str = "--latency-monitor-threshold 20 --slowlog-log-slower-than 20000";
 
-/// A reply as a test reads it.
+/// A decoded reply.
 #[derive(Clone, Debug, PartialEq)]
 enum Reply {
     Text(String),
@@ -44,7 +44,7 @@ impl Reply {
         }
     }
 
-    /// The value behind a name in a list of names and values.
+    /// Returns the value behind a name in a list of names and values.
     fn field(&self, name: &str) -> &Reply {
         let pair = self.list().chunks(2).find(|pair| pair[0] == Reply::Text(name.to_owned()));
         &pair.unwrap_or_else(|| panic!("no {name} in {self:?}"))[1]
@@ -63,7 +63,7 @@ fn reply(wire: &mut Wire) -> Reply {
             while i64::try_from(text.len()).expect("short") < number() + 2 {
                 let line = wire.line();
                 text += &line;
-                // Lines of a text for people end by themselves.
+                // Verbatim text has its own line ends.
                 if !line.ends_with('\n') {
                     text += "\r\n";
                 }
@@ -79,13 +79,13 @@ fn ask(wire: &mut Wire, line: &str) -> Reply {
     reply(wire)
 }
 
-/// A line of INFO's section, behind its name.
+/// Returns a field of an INFO section.
 fn info(wire: &mut Wire, section: &str, name: &str) -> Option<String> {
     let text = wire.ask_bulk(&format!("INFO {section}"));
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned()))
 }
 
-/// Calls, rejected and failed calls of a command.
+/// Returns the calls, the rejected calls and the failed calls of a command.
 fn counts(wire: &mut Wire, command: &str) -> (u64, u64, u64) {
     let Some(line) = info(wire, "commandstats", &format!("cmdstat_{command}")) else { return (0, 0, 0) };
     let field = |name: &str| -> u64 {
@@ -106,11 +106,11 @@ fn every_command_and_error_is_counted() {
         let server = Server::start(&["--io-threads", threads]);
         let mut wire = server.connect();
         assert_eq!(counts(&mut wire, "getid"), (0, 0, 0));
-        // What the harness sent to see whether it is ready.
+        // The harness sent some to check readiness.
         let (pings, ..) = counts(&mut wire, "ping");
         let mut other = server.connect();
         for wire in [&mut wire, &mut other] {
-            // Straight, decoded and inline; with errors of all kinds between them.
+            // By the fast path, decoded and inline; with errors of all kinds between them.
             let mut sent = b"*1\r\n$5\r\nGETID\r\n".repeat(100);
             sent.extend(b"*2\r\n$6\r\nMGETID\r\n$1\r\n3\r\n".repeat(10));
             sent.extend(
@@ -136,7 +136,7 @@ fn every_command_and_error_is_counted() {
         assert_eq!(errors(wire, "ERR"), 2 * 13);
         assert_eq!(errors(wire, "EXECABORT"), 2);
         assert_eq!(wire.info("total_error_replies"), (2 * 14).to_string());
-        // Every call has a place in the histogram.
+        // Every call is in the histogram.
         for command in ["getid", "mgetid", "ping"] {
             let histogram = ask(wire, &format!("LATENCY HISTOGRAM {command}"));
             let histogram = histogram.field(command);
@@ -178,7 +178,7 @@ fn ids_of_named_generators_are_counted_as_ids() {
         assert!(line(wire, "generator_lua").starts_with("kind=redis-lua,issued=2,"));
         assert!(line(wire, "generator_narrow/ms").starts_with("kind=layout,issued=0,"));
         assert_eq!(wire.info("ids_issued"), "1");
-        // Every call has a place in the histogram.
+        // Every call is in the histogram.
         for command in ["getid", "mgetid"] {
             let histogram = ask(wire, &format!("LATENCY HISTOGRAM {command}"));
             let calls = histogram.field(command).field("calls").integer();
@@ -203,7 +203,7 @@ fn refused_ids_and_logins_are_counted() {
     }
     assert_eq!(errors(&mut wire, "BUSY"), refused as u64);
     assert_eq!(errors(&mut wire, "WRONGPASS"), 1);
-    // One is the harness's, which asks whether the server is ready.
+    // One is the harness's readiness check.
     assert_eq!(errors(&mut wire, "NOAUTH"), 2);
     let (_, rejected, failed) = counts(&mut wire, "getid");
     assert_eq!((rejected, failed), (1, refused as u64));
@@ -255,7 +255,7 @@ fn info_and_memory_of_a_fresh_server() {
     let mut sorted = fields.clone();
     sorted.sort_unstable();
     sorted.dedup();
-    assert_eq!(sorted.len(), fields.len(), "a field stands there twice");
+    assert_eq!(sorted.len(), fields.len(), "a field is there twice");
     assert_ne!(wire.info("used_memory_startup"), "0");
 
     let stats = ask(&mut wire, "MEMORY STATS");
@@ -265,7 +265,7 @@ fn info_and_memory_of_a_fresh_server() {
 }
 
 #[test]
-fn the_days_that_are_left_are_told() {
+fn the_days_that_are_left_are_reported() {
     let mut server = Server::start(&["--generator", "old", "baidu", "--generator", "new", "twitter"]);
     server.wait_log("near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it");
     server.wait_log("2 named generators: 'old' (baidu, ended), 'new' (twitter, ");
@@ -275,7 +275,7 @@ fn the_days_that_are_left_are_told() {
 }
 
 #[test]
-fn a_generator_that_refuses_is_told_of() {
+fn a_generator_that_refuses_is_reported() {
     let server = Server::start(&["--generator", "old", "baidu", "--generator", "trace", "uuid4"]);
     let mut wire = server.connect();
     wire.send("GETID\r\nGETID old\r\nGETID old\r\nMGETID 3 old\r\nMGETID 2 trace\r\nECHO end\r\n");
@@ -332,7 +332,7 @@ fn the_slow_log_has_what_was_sent() {
     assert_eq!(ask(&mut wire, &format!("ECHO {long}")), Reply::Text(long.clone()));
     assert!(wire.ask("NOSUCH").starts_with("-ERR"));
     assert!(wire.ask("GETID x").starts_with("-ERR"));
-    // EXEC is no entry of its own.
+    // EXEC has no entry.
     wire.send("MULTI\r\nPING\r\nEXEC\r\n");
     assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["+OK", "+QUEUED", "*1", "+PONG"]);
     let slow = ask(&mut wire, "SLOWLOG GET");
@@ -361,7 +361,7 @@ fn the_slow_log_has_what_was_sent() {
     assert!(wire.ask("AUTH hidden").starts_with("-ERR"));
     assert!(wire.ask("AUTH me hidden").starts_with("-WRONGPASS"));
     assert!(wire.ask("HELLO 9 AUTH me hidden").starts_with("-NOPROTO"));
-    // A name that is mistyped, quotes or a value that are forgotten.
+    // A mistyped name, missing quotes or a missing value.
     for words in
         ["requirepas hidden", "requirepass a hidden", "timeout requirepass hidden", "hz 10 REQUIREPASS x hidden"]
     {
@@ -406,7 +406,7 @@ fn the_slow_log_and_monitors_have_the_names_of_generators() {
 fn waiting_for_a_named_generator_is_seen() {
     let server = Server::start(&words(&format!("{NAMED} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
-    // 200 are at hand; from then on each has to wait until time has come 50 ms further.
+    // 200 IDs are free. Each later draw waits until time has advanced by 50 ms.
     for _ in 0..8 {
         wire.send("MGETID 100 narrow:ms\r\n");
         assert_eq!(wire.line(), "*100");
@@ -428,7 +428,7 @@ fn waiting_for_a_named_generator_is_seen() {
 }
 
 #[test]
-fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
+fn thresholds_change_and_statistics_are_reset_while_it_runs() {
     let server = Server::start(&["--slowlog-log-slower-than", "-1"]);
     let (mut wire, mut other) = (server.connect(), server.connect());
     wire.id();
@@ -462,7 +462,7 @@ fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
     let histogram = ask(&mut wire, "LATENCY HISTOGRAM getid");
     assert_eq!(histogram.field("getid").field("calls").integer(), 1);
 
-    // Who may not do it is counted too.
+    // Commands that the user has no right to are counted too.
     assert_eq!(other.ask("AUTH bob hidden"), "+OK");
     assert!(other.ask("GETID").starts_with("-NOPERM"));
     assert_eq!(counts(&mut wire, "getid"), (1, 1, 0));
@@ -473,7 +473,7 @@ fn thresholds_change_and_statistics_begin_anew_while_it_runs() {
 fn waiting_for_ids_is_seen() {
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
-    // From the second on, each has to wait until time has come 50 ms further.
+    // From the second on, each draw waits until time has advanced by 50 ms.
     for _ in 0..8 {
         wire.ids(50);
     }
@@ -494,7 +494,7 @@ fn waiting_for_ids_is_seen() {
     assert!(advice.text().contains("Clients waited at the borrow limit"), "{advice:?}");
     let graph = ask(&mut wire, "LATENCY GRAPH draw-wait");
     assert!(graph.text().starts_with("draw-wait - high "), "{graph:?}");
-    // What it costs its caller: most of these took tens of milliseconds.
+    // The histogram includes the wait: most of these calls took tens of milliseconds.
     let histogram = ask(&mut wire, "LATENCY HISTOGRAM mgetid");
     let bounds = histogram.field("mgetid").field("histogram_usec").list();
     assert!(bounds[bounds.len() - 2].integer() >= 20_000, "{histogram:?}");
@@ -517,7 +517,7 @@ fn events_are_off_by_default() {
     assert!(ask(&mut wire, "LATENCY DOCTOR").text().starts_with("Nothing took 100000 ms"));
 }
 
-/// A line of MONITOR without its time and its port.
+/// Returns a line of MONITOR without its time and its port.
 fn shown(wire: &mut Wire) -> String {
     let line = wire.line();
     let (time, rest) = line.split_once(' ').unwrap_or_else(|| panic!("{line}"));
@@ -531,7 +531,7 @@ fn shown(wire: &mut Wire) -> String {
     format!("{place}] {args}")
 }
 
-/// Each command is written to every monitor while others wait, so there is a bound on these too.
+/// Each command is written to every monitor at the cost of other clients, so the number of monitors is bounded.
 #[test]
 fn only_so_many_may_monitor() {
     let server = Server::start(&[]);
@@ -541,7 +541,7 @@ fn only_so_many_may_monitor() {
     }
     let mut late = server.connect();
     assert_eq!(late.ask("MONITOR"), "-ERR 64 clients monitor, as many as may; CLIENT LIST shows them with the flag O");
-    // It goes on as a client like any other, and is none of them.
+    // The refused client continues as a normal client and is not a monitor.
     assert!(late.ask_bulk("CLIENT INFO").contains(" flags=N "));
     assert_eq!(late.info("monitors"), "64");
     drop(monitors.pop());
@@ -593,7 +593,7 @@ fn monitors_see_every_command() {
         assert_eq!(other.ask("PING"), "+PONG");
         other.wait_info("monitors", "0");
         assert_eq!(monitor.ask("PING"), "+PONG");
-        // So does QUIT.
+        // QUIT ends it too.
         assert_eq!(monitor.ask("MONITOR"), "+OK");
         assert_eq!(other.ask("PING"), "+PONG");
         assert_eq!(shown(&mut monitor), r#"[0 127.0.0.1] "PING""#);
@@ -631,12 +631,12 @@ fn a_monitor_that_does_not_read_is_dropped() {
             assert_eq!([wire.line(), wire.line()], ["$1000".to_owned(), word.clone()]);
         }
         pings += 1000;
-        // No further ahead of the one that reads than it may be behind, however slow its thread is.
+        // The sender waits, so that the reading monitor never falls behind by a full queue, however slow its thread.
         eventually("it saw every command", || seen.load(Relaxed) >= pings);
         wire.info("monitors_dropped") != "0"
     });
     server.wait_log("does not keep up with MONITOR and is closed");
-    // Cut off, whatever it has not read.
+    // The connection is closed with its unread output.
     slow.stream().set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut rest = Vec::new();
     match slow.stream().read_to_end(&mut rest) {

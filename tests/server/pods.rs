@@ -1,5 +1,5 @@
-//! What a pod, or any other container, around a server means for it, and what the first line of its log says of that.
-//! Names of hosts, process ids and mounts are of namespaces that `unshare` makes: that takes root.
+//! A server in a pod or another container, and its first log line about that. Host names, process ids and mounts are in
+//! namespaces that `unshare` creates, which needs root.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 use crate::support::{self, Server, config_get};
 
-/// What a log begins with when the start ends in its first line.
+/// Beginning of a log whose first line ends the start.
 const FATAL: &str = "*** FATAL CONFIGURATION ERROR ***";
 
-/// Who may do nothing.
+/// User id without rights.
 const NOBODY: u32 = 65_534;
 
-/// The same server as process 1 of a pod of this name, after `first`.
+/// Turns the command into process 1 of a pod of this name, which runs `first` before.
 fn in_pod(server: &mut Command, name: &str, first: &str) {
     let mut pod = Command::new("unshare");
     let script = format!("hostname {name} && {first} && exec \"$0\" \"$@\"");
@@ -29,13 +29,13 @@ fn in_pod(server: &mut Command, name: &str, first: &str) {
             None => pod.env_remove(name),
         };
     }
-    // As Kubernetes has it in every container.
+    // Kubernetes sets this variable in every container.
     pod.env("KUBERNETES_SERVICE_HOST", "10.96.0.1");
     pod.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     *server = pod;
 }
 
-/// A folder on a disk, which mounted on itself is what a volume is.
+/// Returns a folder on a disk; mounted on itself it acts as a volume.
 fn volume() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
@@ -44,7 +44,7 @@ fn mounted(dir: &Path) -> String {
     format!("mount --bind '{0}' '{0}'", dir.display())
 }
 
-/// The log of a server that serves in a pod, and what it says of its server-id.
+/// Starts a server in a pod and returns it with its first log line and its server-id.
 fn serve(name: &str, dir: &Path, first: &str, words: &[&str]) -> (Server, String, String) {
     let started = Server::try_start_in(dir, words, |command| in_pod(command, name, first));
     let mut server = started.unwrap_or_else(|log| panic!("{name} did not start:\n{log}"));
@@ -78,15 +78,15 @@ fn a_pod_has_the_server_id_of_its_name() {
     }
 }
 
-/// The children of a process, ended ones too. What lost its parent is there.
+/// Returns the child processes, including ended ones. Process 1 also has the orphans.
 fn children(pid: &str) -> Vec<String> {
-    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel tells them");
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel lists them");
     listed.split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
 #[ignore = "needs root"]
-fn what_others_leave_behind_is_reaped_by_process_1() {
+fn orphans_are_reaped_by_process_1() {
     let dir = volume();
     let ends = dir.path().join("ends");
     let orphan = format!("mkfifo '{0}' && (cat '{0}' &)", ends.display());
@@ -112,10 +112,10 @@ fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
     assert_eq!(server_id, "0", "the first one may be alone");
 }
 
-/// One number in the template of a `StatefulSet`; and one volume for two pods.
+/// A `StatefulSet` whose template has one server-id, and two pods on one volume.
 #[test]
 #[ignore = "needs root"]
-fn two_pods_with_one_server_id_are_told() {
+fn two_pods_with_one_server_id_are_warned() {
     let (one, other) = (volume(), volume());
     let words = ["--server-id", "0"];
     let (_one, first, _) = serve("getid-0", one.path(), &mounted(one.path()), &words);
@@ -127,12 +127,12 @@ fn two_pods_with_one_server_id_are_told() {
     let first = said.lines().next().expect("a line");
     assert!(first.contains(" starts, pid 1; ") && first.contains("; server-id 0 is in use: "), "{said}");
     assert!(first.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
-    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it does not go on: {said}");
+    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it continues: {said}");
 }
 
 #[test]
 #[ignore = "needs root"]
-fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
+fn a_container_without_a_volume_is_warned_that_its_state_is_lost() {
     let dir = volume();
     let memory = format!("mount -t tmpfs tmpfs '{}'", dir.path().display());
     let (_server, first, _) =
@@ -142,7 +142,7 @@ fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
     for part in ["its IDs begin 4000 ms past the clock", "Mount a volume with a name there, as with -v getid-2:/data"] {
         assert!(first.contains(part), "{first}");
     }
-    // Under a read-only root, Podman's file that marks a container is not there, only its variable.
+    // Under a read-only root, Podman sets only its variable: the file that marks a container is missing.
     let started = Server::try_start_in(dir.path(), &["--server-id", "2"], |command| {
         in_pod(command, "c0ffee", &memory);
         command.env_remove("KUBERNETES_SERVICE_HOST").env("container", "podman");
@@ -152,14 +152,14 @@ fn a_container_without_a_volume_is_told_that_its_state_is_lost() {
     let first = server.log_so_far().lines().next().expect("a line").to_owned();
     assert!(first.contains("the state will be lost: "), "{first}");
     drop(server);
-    // The operator said that there is none.
+    // The operator disabled the state.
     let (_server, first, _) = serve("getid-2", dir.path(), &memory, &["--server-id", "2", "--id-state", "none"]);
     assert!(!first.contains("will be lost"), "{first}");
 }
 
 #[test]
 #[ignore = "needs root"]
-fn a_volume_that_cannot_be_written_says_whose_it_is() {
+fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
     let dir = tempfile::tempdir().expect("a folder");
     let shown = dir.path().display();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
@@ -180,7 +180,7 @@ fn a_volume_that_cannot_be_written_says_whose_it_is() {
         "{said}"
     );
 
-    // A volume that another user's server had: the folder is right, the files are not.
+    // A volume that another user's server used: the folder has the right owner, its files do not.
     chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("done");
     let lock = dir.path().join("getid-0.lock");
     fs::write(&lock, "").expect("done");
@@ -193,7 +193,7 @@ fn a_volume_that_cannot_be_written_says_whose_it_is() {
     );
     assert!(said.contains(&expected), "{said}");
 
-    // No volume at all, and a root that is read-only.
+    // No volume, and a read-only root.
     let read_only = format!("mount -t tmpfs -o ro tmpfs '{shown}'");
     let said = support::refused(dir.path(), &["--server-id", "0"], |command| in_pod(command, "getid-0", &read_only));
     let expected =

@@ -1,8 +1,7 @@
-//! Power cuts, at the real store: what the binary does to its folder is written down in order
-//! (`tests/support/preload/record.c`), and every state that a crash could leave at any moment is put on a disk and
-//! started from.
+//! Power cuts, with the real store. `tests/support/preload/record.c` records in order what the binary does to its
+//! folder. Every state that a crash could leave at any moment is put on a disk and started from.
 //!
-//! The simulated disk proves that the order of steps is right. This proves that these are the steps.
+//! The simulated disk proves that the order of steps is right. This proves that the store performs these steps.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -19,7 +18,7 @@ use nix::unistd::Pid;
 
 const STATE: &str = "getid-0.state";
 
-/// One thing that was done in the folder.
+/// One operation in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Done {
     Create(String),
@@ -39,7 +38,7 @@ fn a_power_cut_leaves_the_last_record_or_the_one_under_way() {
     assert!(images > saves, "each record was on the disk, and none before the first: {images} states, {saves} saves");
 }
 
-/// The tests of the test: a store that leaves out one of the syncs is caught.
+/// Tests the test: a store that leaves out one of the syncs fails.
 #[test]
 fn every_sync_is_needed() {
     let check = |(skip, fault): (&str, &str)| {
@@ -58,7 +57,7 @@ fn every_sync_is_needed() {
     });
 }
 
-/// Every other order of the steps is wrong, too: what the judge lets pass is not everything.
+/// Every other order of the steps fails too, so the judge does not accept everything.
 #[test]
 fn every_order_but_the_right_one_is_caught() {
     let log = sound();
@@ -75,8 +74,8 @@ fn every_order_but_the_right_one_is_caught() {
     cut_everywhere(&without).expect_err("nothing was written");
 }
 
-/// A start that is stopped in the middle of its first save: the record is there already, by a clock that may have been
-/// wrong, and no ID was given. It is as it was found, or says that there was none.
+/// A start is stopped in its first save. The record exists already, from a clock that may have been wrong, and no ID
+/// was issued. The start restores the record that it found, or writes that there was none.
 #[test]
 fn a_start_that_is_stopped_takes_its_record_back() {
     let work = folder();
@@ -94,7 +93,7 @@ fn a_start_that_is_stopped_takes_its_record_back() {
         let mut child = command.spawn().expect("the binary runs");
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         let options = WaitPidFlag::WUNTRACED | WaitPidFlag::WNOHANG;
-        // On a machine that stands still it may be stopped before that, too, and goes on then.
+        // On a stalled machine it may stop earlier, too; it continues then.
         eventually("the first save is on the disk, and the process stops behind it", || {
             let is_stopped = matches!(waitpid(pid, Some(options)).expect("its state"), WaitStatus::Stopped(..));
             is_stopped && record().is_some_and(|point| point != found)
@@ -113,13 +112,13 @@ fn a_start_that_is_stopped_takes_its_record_back() {
     }
 }
 
-/// The steps of a sound store over two lives.
+/// Returns the steps of a sound store over two lives.
 fn sound() -> &'static [Done] {
     static LOG: OnceLock<Vec<Done>> = OnceLock::new();
     LOG.get_or_init(|| record(None))
 }
 
-/// Runs the binary twice, killed and stopped, each after three saves or more, and returns all its steps in the folder.
+/// Runs the binary twice, killed and stopped, each after at least three saves. Returns all its steps in the folder.
 fn record(skip: Option<&str>) -> Vec<Done> {
     let work = folder();
     let dir = work.path().join("state");
@@ -158,7 +157,7 @@ fn done(log: &Path) -> Vec<Done> {
     fs::read_to_string(log).expect("a log").lines().filter_map(Done::of).collect()
 }
 
-/// Stops the process where no save is under way: who judges the log takes a save that has begun for one that ends.
+/// Stops the process between saves: the judge assumes that a save which has begun also ends.
 fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip: Option<&str>) {
     let last =
         if skip == Some("folder") { Done::Rename(format!("{STATE}.tmp"), STATE.to_owned()) } else { Done::SyncFolder };
@@ -175,7 +174,7 @@ fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip
 }
 
 impl Done {
-    /// A line of the log, if it is about a record: what the lock file says makes a start wait, and no more.
+    /// Parses a line of the log. Returns `None` for other files: the content of the lock file only makes a start wait.
     fn of(line: &str) -> Option<Done> {
         let words: Vec<&str> = line.split(' ').collect();
         let name = |at: usize| words[at].to_owned();
@@ -197,13 +196,13 @@ impl Done {
     }
 }
 
-/// A disk as a crash sees it.
+/// A disk as seen after a crash.
 #[derive(Default)]
 struct Disk {
     files: Vec<File>,
-    /// What the names lead to for a process.
+    /// Files by name, as a process sees them.
     names: HashMap<String, usize>,
-    /// What the record's name leads to: first what is durable, then each change since the folder's last sync.
+    /// Files that the record's name may refer to: first the durable one, then each change since the folder's last sync.
     state: Vec<Option<usize>>,
 }
 
@@ -254,7 +253,7 @@ impl Disk {
         }
     }
 
-    /// All that the record's file can be after a crash now.
+    /// Returns all contents that the record's file can have after a crash now.
     fn after_crash(&self) -> BTreeSet<Option<Vec<u8>>> {
         let mut images = BTreeSet::new();
         for file in &self.state {
@@ -264,7 +263,7 @@ impl Disk {
             };
             images.insert(Some(file.text.clone()));
             if file.synced < file.text.len() {
-                // Of what was not synced there may be nothing, a part, or its length alone.
+                // Unsynced bytes may be missing, partly there, or zeros.
                 for end in [file.synced, file.synced.midpoint(file.text.len())] {
                     images.insert(Some(file.text[..end].to_vec()));
                     let mut zeros = file.text[..end].to_vec();
@@ -277,16 +276,16 @@ impl Disk {
     }
 }
 
-/// Cuts the power before the first and after each thing that was done, and starts from whatever that can leave. How
-/// many different states that were; or the first that a server would not start from, or would start from wrongly.
+/// Cuts the power before the first step and after each, and starts from every possible state. Returns the number of
+/// different states. Fails at the first state that a server would refuse, or from which it would start wrongly.
 fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
     let mut disk = Disk { state: vec![None], ..Disk::default() };
     let mut started: HashMap<Option<Vec<u8>>, Option<SavePoint>> = HashMap::new();
-    // The record that was there before the save under way: IDs were given by it. And the one under way.
+    // The record before the save in progress, from which IDs were issued, and the one in progress.
     let (mut promised, mut under_way): (Option<SavePoint>, Option<SavePoint>) = (None, None);
     for (at, done) in log.iter().enumerate() {
         match done {
-            // A save begins when the one before is done.
+            // A save begins after the last one ended.
             Done::Create(_) => promised = under_way,
             Done::Write(_, bytes) => {
                 under_way =
@@ -317,7 +316,7 @@ fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
     Ok(started.len())
 }
 
-/// What the real store finds in a folder with this record.
+/// Returns what the real store finds in a folder with this record.
 fn start(image: Option<&[u8]>) -> Result<Option<SavePoint>, String> {
     let dir = folder();
     if let Some(bytes) = image {

@@ -1,4 +1,4 @@
-//! SIGHUP and the generators of the configuration: what a running server makes of a file that was edited.
+//! SIGHUP and the generators of the configuration: how a running server applies an edited file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::{Server, Wire};
 
-/// A server with this file, and a way to edit it.
+/// A server with this file, which the test edits.
 struct Edited {
     server: Server,
     wire: Wire,
@@ -25,7 +25,7 @@ impl Edited {
         Edited { server, wire, path, _dir: dir }
     }
 
-    /// Has the server read this text, and waits for what it says of it.
+    /// Writes this text, sends SIGHUP, and returns the log line that contains `said`.
     #[track_caller]
     fn reload(&mut self, text: &str, said: &str) -> String {
         fs::write(&self.path, text).expect("written");
@@ -42,7 +42,7 @@ impl Edited {
         }
     }
 
-    /// What `CONFIG GET` shows, a line each.
+    /// Returns the generators of `CONFIG GET`, a line each.
     fn declared(&mut self, count: usize) -> Vec<String> {
         assert_eq!(self.wire.ask("CONFIG GET generator"), "*2");
         (0..3 + count).map(|_| self.wire.line().trim_end().to_owned()).skip(3).collect()
@@ -89,7 +89,7 @@ fn a_reload_that_is_refused_leaves_all_as_it_was() {
         "{line}"
     );
     edited.gives(&["a", "b"]);
-    // A later epoch: IDs would be given again.
+    // A later epoch would repeat IDs.
     let text = "generator c uuid7\ngenerator b twitter epoch 2020-01-01T00:00:00Z\n";
     let line = edited.reload(text, "SIGHUP: generators stay as they were: ");
     assert!(line.contains("'b'") && line.contains("epoch"), "{line}");
@@ -109,14 +109,14 @@ fn other_values_in_the_file_stay_and_are_named() {
     edited.reload("generator a uuid7\nport 0\nhz 30\ntimeout 7\ndatabases 3\n", said);
     assert_eq!(edited.server.count_log("SIGHUP: generators"), 0);
     edited.gives(&["a"]);
-    // What was set is a change like any other: the file is behind.
+    // After CONFIG SET the running value differs from the file's until the file is edited.
     assert_eq!(edited.wire.ask("CONFIG SET hz 30 timeout 7"), "+OK");
     edited.reload("port 0\nhz 30\ntimeout 7\n", "SIGHUP: generators: taken away: a");
     assert_eq!(edited.server.count_log("which stay"), 1);
 }
 
 #[test]
-fn what_is_told_of_generators_follows_a_reload() {
+fn info_about_generators_follows_a_reload() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\n");
     let told = |edited: &mut Edited| edited.wire.ask_bulk("INFO generators");
     assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=0,"));

@@ -1,4 +1,4 @@
-//! Clients that no library would write, and operators in a hurry: nobody else may notice them.
+//! Clients that no library would write, and operators in a hurry: no other client may notice them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,7 +17,7 @@ fn thousands_of_idle_connections() {
     let mut wire = server.connect();
     let before = server.memory_kb("VmRSS");
     let mut idle: Vec<TcpStream> = (0..CLIENTS).map(|_| connect(&server)).collect();
-    // Each has said something once, and half a request now.
+    // Each has sent a request, and half of another now.
     for stream in &mut idle {
         stream.write_all(b"PING\r\n*1\r\n$5\r\nGET").expect("sent");
     }
@@ -46,7 +46,7 @@ fn thousands_of_idle_connections() {
 }
 
 #[test]
-fn random_bytes_harm_nobody() {
+fn random_bytes_harm_no_other_client() {
     let mut server = Server::start(&["--loglevel", "debug"]);
     let mut good = server.connect();
     let mut last = good.id();
@@ -68,7 +68,7 @@ fn random_bytes_harm_nobody() {
                 let _ = sender.write_all(&bytes);
                 let _ = sender.shutdown(Shutdown::Write);
             });
-            // Whatever it answers, it comes to an end.
+            // Whatever the reply, the connection ends.
             let mut reply = Vec::new();
             let end = stream.read_to_end(&mut reply).map_err(|error| error.kind());
             assert!(!matches!(end, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "round {round} hangs");
@@ -106,16 +106,16 @@ fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
     let mut wire = server.connect();
     wire.wait_info("blocked_clients", "10");
     for gone in gone {
-        // With a reset, as when a process is killed with replies unread.
+        // The client ends with a reset, as a process that is killed with replies unread.
         socket2::SockRef::from(gone.stream()).set_linger(Some(Duration::ZERO)).expect("an option");
     }
-    // What the others waited for would take a minute.
+    // The others' wait would take a minute.
     wire.wait_info("ids_waiting", "0");
     wire.id();
 }
 
 #[test]
-fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
+fn a_client_gone_without_a_reset_costs_one_reply() {
     const GONE: usize = 8;
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut gone: Vec<Wire> = (0..GONE).map(|_| server.connect()).collect();
@@ -124,16 +124,16 @@ fn who_is_gone_without_a_reset_costs_one_reply_and_not_all_it_asked_for() {
     }
     let mut wire = server.connect();
     eventually("they wait", || wire.info_number("blocked_clients") >= GONE as u64 - 1);
-    // Closed both ways: to the server it looks like a client that has finished sending and reads on.
+    // Both directions are closed. The server sees a client that has finished sending and still reads.
     drop(gone);
     wire.wait_info("connected_clients", "1");
     wire.id();
     let issued = wire.info_number("ids_issued");
-    assert!(issued < GONE as u64 * 2_000 / 2, "{issued} IDs of the 16,000 that were asked for");
+    assert!(issued < GONE as u64 * 2_000 / 2, "{issued} IDs of the 16,000 in the requests");
 }
 
 #[test]
-fn who_has_finished_sending_gets_every_reply_all_the_same() {
+fn a_client_that_has_finished_sending_gets_every_reply() {
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} --id-max-wait-ms 100000")));
     let mut wire = server.connect();
     wire.send("MGETID 100\r\nPING\r\nGETID\r\n".repeat(6) + "ECHO end\r\n");
@@ -159,7 +159,7 @@ fn who_has_finished_sending_gets_every_reply_all_the_same() {
 #[test]
 fn who_waits_for_ids_holds_its_request_and_no_more() {
     const CLIENTS: usize = 200;
-    // So few IDs a millisecond that everybody comes to wait, however slow the machine.
+    // So few IDs per millisecond that all clients wait, however slow the machine.
     let server = Server::start(&words("--id-range 2 --shard-range 6 --random-range 13 --id-max-wait-ms 3600000"));
     let mut watch = server.connect();
     let mut waiting: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
@@ -183,7 +183,7 @@ fn who_waits_for_ids_holds_its_request_and_no_more() {
         }
         waiting
     });
-    // IDs are borrowed for three seconds; from then on all that have not got theirs wait.
+    // IDs are borrowed for three seconds. Then all clients without their IDs wait.
     let mut blocked = 0;
     eventually("clients wait", || {
         blocked = watch.info_number("blocked_clients");
@@ -192,8 +192,8 @@ fn who_waits_for_ids_holds_its_request_and_no_more() {
     let held = watch.info_number("client_buffers_bytes");
     let per_client = server.memory_kb("VmRSS").saturating_sub(before) * 1024 / CLIENTS as u64;
     println!("{blocked} clients wait; {per_client} bytes a client are resident, {held} are counted");
-    // The buffers that are shared by those who work are among it.
-    assert!(per_client < 32 * 1024, "{per_client} bytes for a client that waits");
+    // The bound includes the buffers shared by working connections.
+    assert!(per_client < 32 * 1024, "{per_client} bytes per waiting client");
     assert!((blocked * 1000..CLIENTS as u64 * 24 * 1024).contains(&held), "{held} bytes are counted");
     stop.store(true, Ordering::Relaxed);
     drop(reader.join());

@@ -1,4 +1,4 @@
-//! Libraries that count in Redis, unchanged, against the real process: `tests/clients/sequences.*`.
+//! Unmodified libraries that count in Redis, against the real process: `tests/clients/sequences.*`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
-/// Runs a script against a server of its own; it prints `ok NAME` if all holds.
+/// Runs a script against a new server; it prints `ok NAME` if all checks hold.
 fn check(mut command: Command, name: &str) {
     let server = Server::start(&[]);
     command.env("GETID_PORT", server.port.to_string());

@@ -1,4 +1,4 @@
-//! Counting sequences on real sockets, with the store that a server has by itself: order, waits, refusals.
+//! Counting sequences on real sockets, with a server's default store: order, waits, refusals.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Server, Wire, eventually, folder};
 
-/// A server whose sequences are made by the first request for them.
+/// Options with which the first request for a sequence creates it.
 const COUNTS: [&str; 2] = ["--sequence-create", "on-first-use"];
 
 fn value(line: &str) -> i64 {
@@ -43,14 +43,14 @@ fn values_of_fifty_connections_are_unique_and_ascend_on_each() {
     }
     let mut values = all.concat();
     values.sort_unstable();
-    // One server, one store, no failure: so none is skipped either.
+    // One server, one store and no failure: so no value is skipped.
     assert!(
         values.iter().copied().eq(1..=i64::try_from(CLIENTS * ROUNDS * DEPTH).unwrap()),
         "a value is missing or twice"
     );
 }
 
-/// Whichever connection asks: a value that is asked for after the reply to another is larger.
+/// On any connection, a value requested after another's reply is larger.
 #[test]
 fn a_value_asked_for_after_anothers_reply_is_larger() {
     let server = Server::start(&[&COUNTS[..], &["--io-threads", "4"]].concat());
@@ -65,7 +65,7 @@ fn a_value_asked_for_after_anothers_reply_is_larger() {
     }
 }
 
-/// A pipeline over many names, in which each reply is what its request alone would have had.
+/// In a pipeline over many names, each reply is the same as for the request alone.
 #[test]
 fn a_pipeline_over_many_sequences_is_answered_in_order() {
     let server = Server::start(&COUNTS);
@@ -86,7 +86,7 @@ fn a_pipeline_over_many_sequences_is_answered_in_order() {
         wire.send(sent);
         for (name, values) in asked {
             let reply = wire.line();
-            // Making it took longer than a statement may: the machine stood still.
+            // The creation exceeded the time-out of a statement, because the machine stalled.
             if !reply.contains("it was not made: ") {
                 let last = expected.entry(name).or_default();
                 *last += values;
@@ -111,9 +111,9 @@ fn in_a_transaction_values_follow_each_other() {
     assert_eq!([wire.line(), other.ask("INCR orders")], [":3", ":4"]);
 }
 
-/// The default: a store that is lost must give an error, never a fresh 1.
+/// The default: a lost store must give an error, never 1 again.
 #[test]
-fn what_nobody_has_created_is_an_error_that_counts() {
+fn a_sequence_that_was_not_created_is_an_error_that_counts() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let text = "-ERR no such sequence 'orders': 'SEQUENCE CREATE orders' makes it, and with 'sequence-create on-first-use' so does INCR";
@@ -136,14 +136,14 @@ fn what_nobody_has_created_is_an_error_that_counts() {
 }
 
 #[test]
-fn a_server_without_a_store_says_how_to_have_one() {
+fn a_server_without_a_store_names_the_remedy() {
     let server = Server::start(&["--sequence-store", "none"]);
     let mut wire = server.connect();
     assert!(wire.ask("INCR orders").starts_with("-ERR sequences are off: the server has no store for them."));
     assert!(wire.ask("GETID").starts_with(':'));
 }
 
-/// `CONFIG SET` changes what sessions allow at once.
+/// `CONFIG SET` changes the limits of sessions at once.
 #[test]
 fn the_largest_step_is_set_while_the_server_runs() {
     let server = Server::start(&COUNTS);
@@ -173,7 +173,7 @@ fn a_clean_stop_skips_nothing_and_a_kill_gives_nothing_twice() {
 }
 
 #[test]
-fn a_pause_of_writes_holds_those_who_count() {
+fn a_pause_of_writes_holds_sequences() {
     let server = Server::start(&COUNTS);
     let (mut wire, mut held) = (server.connect(), server.connect());
     for (request, reply) in [("INCR orders", ":1"), ("MULTI\r\nINCR orders\r\nEXEC", "+OK")] {
@@ -188,7 +188,7 @@ fn a_pause_of_writes_holds_those_who_count() {
 }
 
 #[test]
-fn what_counts_is_shown_to_monitors_and_in_the_slow_log() {
+fn sequence_commands_are_shown_to_monitors_and_in_the_slow_log() {
     let server = Server::start(&[&COUNTS[..], &["--slowlog-log-slower-than", "0"]].concat());
     let (mut wire, mut monitor) = (server.connect(), server.connect());
     assert_eq!(monitor.ask("MONITOR"), "+OK");
@@ -208,7 +208,7 @@ fn what_counts_is_shown_to_monitors_and_in_the_slow_log() {
     }
 }
 
-/// A server whose store takes connections and never says a word.
+/// Starts a server whose store accepts connections and never sends a byte.
 fn with_silent_store(words: &[&str]) -> (Server, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://shop:secret@127.0.0.1:{}/shop?tls=no", silent.local_addr().unwrap().port());
@@ -220,7 +220,7 @@ fn with_silent_store(words: &[&str]) -> (Server, TcpListener) {
 fn a_turn_waits_for_all_its_sequences_together() {
     let (server, _silent) = with_silent_store(&["--sequence-wait-ms", "300"]);
     let mut wire = server.connect();
-    // One after the other would take 30 s, longer than the read time-out of this client.
+    // Serial waits would take 30 s, longer than the read time-out of this client.
     let names = (0..100).map(|number| format!("INCR s:{number}\r\n")).collect::<Vec<_>>().concat();
     wire.send(format!("GETID\r\nPING\r\n{names}GETID\r\n"));
     assert!(wire.line().starts_with(':'));
@@ -241,14 +241,14 @@ fn unblock_ends_the_wait_for_values_and_leaves_other_replies() {
     let id = waiting.ask("CLIENT ID").trim_start_matches(':').to_owned();
     let mut wire = server.connect();
     waiting.send("GETID\r\nINCR orders\r\nPING\r\nINCR users\r\n");
-    eventually("it is told", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
-    assert!(waiting.line().starts_with(':'), "the unnamed one had given its own");
+    eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
+    assert!(waiting.line().starts_with(':'), "the unnamed generator's reply stays");
     let told = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
     assert_eq!([waiting.line(), waiting.line(), waiting.line()], [told, "+PONG", told]);
     assert!(waiting.ask("GETID").starts_with(':'));
 }
 
-/// A client whose connection breaks while it waits for a value is removed at once, before the store answers.
+/// A client whose connection breaks while it waits for a value is removed at once, before the store responds.
 #[test]
 #[cfg(feature = "postgres")]
 fn a_client_that_resets_while_it_waits_is_removed() {
@@ -257,14 +257,14 @@ fn a_client_that_resets_while_it_waits_is_removed() {
     let mut waiting = server.connect();
     waiting.send("PING\r\nINCR orders\r\n");
     wire.wait_info("blocked_clients", "1");
-    // A reset: a client that only finished sending still waits for its reply.
+    // A reset is needed: a client that only finished sending still waits for its reply.
     socket2::SockRef::from(waiting.stream()).set_linger(Some(Duration::ZERO)).unwrap();
     drop(waiting);
     wire.wait_info("connected_clients", "1");
 }
 
 #[test]
-fn who_has_finished_sending_is_answered_in_full() {
+fn a_client_that_has_finished_sending_gets_all_values() {
     let server = Server::start(&COUNTS);
     let mut wire = server.connect();
     wire.send("INCR orders\r\nPING\r\nINCRBY users 5\r\nGETID\r\nINCR orders\r\n".repeat(500) + "ECHO end\r\n");
@@ -279,10 +279,10 @@ fn who_has_finished_sending_is_answered_in_full() {
     assert_eq!(wire.rest(), "$3\r\nend\r\n");
 }
 
-/// The list of names that are missing was locked while a name's shard was: one client that asked for more names than it
-/// has room for froze the server for good.
+/// Regression: the list of missing names was locked while a name's shard was locked. A client with more names than the
+/// list holds stalled the server forever.
 #[test]
-fn ten_thousand_unknown_names_stall_nobody() {
+fn ten_thousand_unknown_names_stall_no_client() {
     const NAMES: usize = 10_000;
     let server = Server::start(&[]);
     let mut wire = server.connect();

@@ -1,4 +1,4 @@
-//! The store of sequences that a server has by itself, over its lives: killed, away, put out of the way.
+//! A server's default store of sequences over its lives: killed, missing, replaced by a copy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::support::{Server, Wire, eventually, folder};
 
-/// A server whose sequences are made by the first request for them.
+/// Options with which the first request for a sequence creates it.
 const COUNTS: [&str; 2] = ["--sequence-create", "on-first-use"];
 
 fn value(line: &str) -> i64 {
@@ -51,7 +51,7 @@ fn killed_under_load_no_value_comes_twice() {
 }
 
 #[test]
-fn a_stop_says_what_became_of_the_values_that_were_held() {
+fn a_stop_logs_the_values_that_it_returns() {
     let dir = folder();
     let mut server = Server::start_in(dir.path(), &COUNTS);
     let mut wire = server.connect();
@@ -65,7 +65,7 @@ fn a_stop_says_what_became_of_the_values_that_were_held() {
 }
 
 #[test]
-fn a_store_that_cannot_be_opened_holds_up_no_id_and_comes_back_by_itself() {
+fn a_store_that_cannot_be_opened_delays_no_id_and_is_reconnected() {
     let dir = folder();
     let blocked = dir.path().join("blocked");
     fs::create_dir(&blocked).unwrap();
@@ -75,7 +75,7 @@ fn a_store_that_cannot_be_opened_holds_up_no_id_and_comes_back_by_itself() {
     assert!(wire.id() > 0);
     server.wait_log("It is tried again until it answers");
     let mut refused = String::new();
-    eventually("clients are told", || {
+    eventually("clients get an error", || {
         refused = wire.ask("INCR orders");
         refused.starts_with("-MISCONF sequence store sqlite:")
     });
@@ -93,9 +93,9 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
     let server = Server::start_in(&own, &[&COUNTS[..], &["--sequence-wait-ms", "200"]].concat());
     let mut wire = server.connect();
     eventually("the first value", || wire.ask("INCR orders") == ":1");
-    // The server may be making a file in it at this very moment.
+    // The server may create a file in it at this moment.
     eventually("it is removed", || fs::remove_dir_all(&own).is_ok());
-    // Whatever is given from here on, nothing is given twice in this life.
+    // However many values are issued from here on, none is issued twice in this life.
     let mut wire = server.connect();
     let given: Vec<i64> = (0..5_000)
         .map(|_| wire.ask("INCR orders"))
@@ -114,7 +114,7 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
     });
 }
 
-/// A backup that is taken under load and put back: what was given since is not given again.
+/// A backup that is taken under load and restored: values issued since are not issued again.
 #[test]
 fn a_backup_is_taken_while_values_are_given_and_put_back() {
     let dir = folder();

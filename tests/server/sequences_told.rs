@@ -1,11 +1,11 @@
-//! What an operator sees of sequences: INFO, `SEQUENCE INFO`, lines of the log, and what a store's address lacks.
+//! Reports about sequences for operators: INFO, `SEQUENCE INFO`, log lines, and mistakes in a store's address.
 
 use std::process::{Command, Output};
 
 use crate::support::postgres::PostgresServer;
 use crate::support::{Server, Wire, eventually, folder, getid, refused};
 
-/// The text behind a field of `INFO sequences`.
+/// Returns the value of a field of `INFO sequences`.
 fn told(wire: &mut Wire, field: &str) -> Option<String> {
     let text = wire.ask_bulk("INFO sequences");
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned))
@@ -16,20 +16,20 @@ fn number(wire: &mut Wire, field: &str) -> u64 {
     text.parse().unwrap_or_else(|_| panic!("{field}: {text}"))
 }
 
-/// One part of a line of parts.
+/// Returns one number of a comma-separated line of `name=value`.
 fn part(line: &str, name: &str) -> Option<i64> {
     line.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }
 
 #[test]
-fn info_tells_where_sequences_are_and_how_their_store_is() {
+fn info_reports_sequences_and_their_store() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     assert_eq!([number(&mut wire, "sequences_in_memory"), number(&mut wire, "sequences_given")], [0, 0]);
     assert_eq!(wire.ask("SEQUENCE CREATE shop:orders"), "+OK");
     assert!((1..=3).all(|value| wire.ask("INCR shop:orders") == format!(":{value}")));
     assert!(wire.ask("INCR nobody").starts_with("-ERR no such"));
-    // What is fetched ahead may come between two looks.
+    // A segment that is fetched ahead may arrive between two readings.
     let (mut line, mut last, mut until, mut left) = (String::new(), 0, 0, 0);
     eventually("nothing is fetched any more", || {
         line = told(&mut wire, "sequence_shop/orders").expect("a line");
@@ -63,7 +63,7 @@ fn info_tells_where_sequences_are_and_how_their_store_is() {
         assert!(store.contains(expected), "{expected}: {store}");
     }
     assert!(!store.contains("said="), "{store}");
-    // The same of one, whatever there are.
+    // `SEQUENCE INFO` reports one sequence, however many there are.
     wire.send("SEQUENCE INFO shop:orders\r\n");
     let info = String::from_utf8(wire.reply()).unwrap().replace("\r\n", " ");
     for expected in [
@@ -78,7 +78,7 @@ fn info_tells_where_sequences_are_and_how_their_store_is() {
     ] {
         assert!(info.contains(&expected), "{expected}: {info}");
     }
-    // What is gone has been given all the same.
+    // The values of a dropped sequence stay in the count.
     assert_eq!(wire.ask("SEQUENCE DROP shop:orders"), "+OK");
     assert_eq!([number(&mut wire, "sequences_given"), number(&mut wire, "sequences_held")], [3, 0]);
 }
@@ -92,7 +92,7 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
     for name in 0..60 {
         assert_eq!(wire.ask(&format!("INCR s:{name:02}")), ":1");
     }
-    eventually("what is used most has a line", || {
+    eventually("the busiest have a line", || {
         wire.ask("INCRBY zone 1000");
         wire.ask(&format!("INCRBY {longest} 1000"));
         told(&mut wire, "sequence_zone").is_some() && told(&mut wire, &format!("sequence_{longest}")).is_some()
@@ -104,7 +104,7 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
     assert_eq!(number(&mut wire, "sequences_in_memory"), 62);
 }
 
-/// Each is said once; the second has to wait, because the log has a line a second of these at most.
+/// Each warning is logged once. The second waits, because the log has at most one of these lines per second.
 #[test]
 fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
     let dir = folder();
@@ -118,7 +118,7 @@ fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
     assert!(first.contains("'SEQUENCE ALTER tickets max N' gives it more"), "{first}");
     assert_eq!(server.count_log("has used "), 1);
     assert!(server.stop().success());
-    // In a life of its own, for there is one warning a second.
+    // In another life, because there is one warning per second.
     let mut server = Server::start_in(dir.path(), &[]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("SEQUENCE RAISE tickets 950000"), "+OK");
@@ -132,7 +132,7 @@ fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
 }
 
 #[test]
-fn a_store_that_cannot_be_used_is_told_of_once_and_comes_back_by_itself() {
+fn a_store_that_cannot_be_used_is_logged_once_and_reconnected() {
     let dir = folder();
     let missing = dir.path().join("not-yet");
     let url = format!("sqlite:{}", missing.join("ids.sqlite").display());
@@ -140,11 +140,11 @@ fn a_store_that_cannot_be_used_is_told_of_once_and_comes_back_by_itself() {
     let mut wire = server.connect();
     let line = server.wait_log("It is tried again until it answers");
     assert!(line.contains(&url) && line.contains("No such file or directory"), "{line}");
-    eventually("clients are told", || wire.ask("INCR orders").starts_with("-MISCONF sequence store sqlite:"));
-    assert!(wire.ask("GETID").starts_with(':'), "IDs go on");
+    eventually("clients get an error", || wire.ask("INCR orders").starts_with("-MISCONF sequence store sqlite:"));
+    assert!(wire.ask("GETID").starts_with(':'), "IDs continue");
     let store = told(&mut wire, "sequences_store_0").unwrap();
     assert!(store.contains(",state=down,") && store.contains("said=") && store.contains("No such file"), "{store}");
-    // It is tried several times before.
+    // The server retries several times before.
     eventually("tries", || {
         let store = told(&mut wire, "sequences_store_0").unwrap();
         part(&store, "errors").is_some_and(|errors| errors >= 3)
@@ -158,7 +158,7 @@ fn a_store_that_cannot_be_used_is_told_of_once_and_comes_back_by_itself() {
     assert_eq!(["It is tried again", "answers again"].map(|text| server.count_log(text)), [1, 1]);
 }
 
-/// A backup that is put back, while nobody could notice otherwise.
+/// A backup is put back with no other sign of it.
 #[test]
 fn a_file_that_was_put_back_is_warned_of_and_where_each_sequence_is() {
     let dir = folder();
@@ -207,10 +207,10 @@ fn both(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// What a store lacks is said by the server's log, by `check-config --connect` and to clients, in the same words.
+/// The server's log, `check-config --connect` and the reply to clients report a store's fault in the same words.
 #[test]
 #[ignore = "needs postgresql"]
-fn what_a_database_refuses_is_named_in_the_log_and_by_check_config() {
+fn refusals_of_a_database_are_named_in_the_log_and_by_check_config() {
     let database = PostgresServer::start(&[]);
     database.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     for (login, expected) in [
@@ -226,7 +226,7 @@ fn what_a_database_refuses_is_named_in_the_log_and_by_check_config() {
         let line = server.wait_log("It is tried again until it answers");
         assert!(line.contains(expected), "{login}: {line}");
         let mut wire = server.connect();
-        eventually("clients are told", || wire.ask("INCR orders").contains(expected));
+        eventually("clients get an error", || wire.ask("INCR orders").contains(expected));
         assert!(told(&mut wire, "sequences_store_0").unwrap().contains("state=down"));
         let all = wire.ask_bulk("INFO everything") + &server.log_so_far();
         assert!(!all.contains("-secret"), "{login}: {all}");
@@ -235,7 +235,7 @@ fn what_a_database_refuses_is_named_in_the_log_and_by_check_config() {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn a_database_that_goes_comes_and_goes_back_is_told_of_once_each() {
+fn a_database_that_goes_comes_and_goes_back_is_logged_once_each() {
     let mut database = PostgresServer::start(&[]);
     let mut server = Server::start(&["--sequence-store", &database.url(), "--sequence-wait-ms", "5000"]);
     let mut wire = server.connect();
@@ -248,10 +248,10 @@ fn a_database_that_goes_comes_and_goes_back_is_told_of_once_each() {
     database.stop_immediate();
     let line = server.wait_log("It is tried again until it answers");
     assert!(line.contains("postgres://postgres:***@127.0.0.1"), "{line}");
-    eventually("clients are told", || wire.ask("INCR orders").starts_with("-MISCONF sequence store postgres://"));
+    eventually("clients get an error", || wire.ask("INCR orders").starts_with("-MISCONF sequence store postgres://"));
     database.start_again();
     server.wait_log(" answers again, after ");
-    eventually("it goes on", || wire.ask("INCR orders").starts_with(':'));
+    eventually("values continue", || wire.ask("INCR orders").starts_with(':'));
     assert_eq!(["It is tried again", " answers again"].map(|text| server.count_log(text)), [1, 1]);
     database.psql("UPDATE getid_sequence SET next = 1");
     eventually("it is refused", || {

@@ -1,6 +1,6 @@
-//! `CONFIG SET`, `REWRITE` and `RESETSTAT` on a running server: what each setting changes, and that nothing else does.
+//! `CONFIG SET`, `REWRITE` and `RESETSTAT` on a running server: each setting changes one behaviour and no other.
 //!
-//! TLS is in `tls`, `id-max-clock-jump-ms` (it takes a clock that jumps) in `core/mint.rs`.
+//! TLS is tested in `tls`, `id-max-clock-jump-ms` (which needs a clock that jumps) in `core/mint.rs`.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn get(wire: &mut Wire, name: &str) -> String {
     lines[3].clone()
 }
 
-/// Those whose effect another test file shows. A directive that is new in the table is in neither list, and fails here.
+/// Directives whose effect another test file shows. A new directive is in neither list and fails the test below.
 const ELSEWHERE: [&str; 31] = [
     "acllog-max-len",
     "client-output-timeout",
@@ -86,7 +86,8 @@ fn every_setting_that_can_change_has_its_test() {
     assert_eq!(rows.map(|row| row.name).collect::<BTreeSet<_>>(), tested);
 }
 
-/// Names and patterns of `CONFIG GET` have bounds, so that other clients do not wait for it; each directive comes once.
+/// Names and patterns of `CONFIG GET` have bounds, so that other clients do not wait for it. Each directive is returned
+/// once.
 #[test]
 fn settings_are_shown_within_bounds_and_change_whole_or_not_at_all() {
     let server = Server::start(&[]);
@@ -117,7 +118,7 @@ fn limits_of_requests_change_between_two_requests_of_one_client() {
     assert_eq!(other.ids(101).len(), 101);
     drop(wire);
     let mut wire = server.connect();
-    // Inside a transaction too: what was queued runs by what is in force by then.
+    // In a transaction too: queued commands run under the settings at EXEC.
     wire.send("MULTI\r\nCONFIG SET id-mgetid-max 5\r\nMGETID 6\r\nEXEC\r\n");
     let lines: Vec<_> = (0..6).map(|_| wire.line()).collect();
     assert_eq!(lines, ["+OK", "+QUEUED", "+QUEUED", "*2", "+OK", "-ERR parameters error! argv[1] = 6"]);
@@ -131,14 +132,14 @@ fn limits_of_requests_change_between_two_requests_of_one_client() {
     other.send(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{argument}\r\n", argument.len()));
     assert_eq!(other.line(), "$1048577");
     assert_eq!(other.line(), argument);
-    // A request as large is closed for once the limit is below it.
+    // A request of the same size closes the connection once the limit is below it.
     set(&mut wire, "client-query-buffer-limit 1mb");
     other.stream().write_all(format!("*2\r\n$4\r\nECHO\r\n${}\r\n{argument}\r\n", argument.len()).as_bytes()).ok();
     wire.wait_info("connected_clients", "1");
 }
 
 #[test]
-fn a_password_is_asked_of_who_comes_later() {
+fn a_new_password_applies_to_later_clients() {
     let server = Server::start(&[]);
     let (mut wire, mut old) = (server.connect(), server.connect());
     old.id();
@@ -152,10 +153,10 @@ fn a_password_is_asked_of_who_comes_later() {
     new.id();
     let mut newer = server.connect();
     assert!(newer.ask("AUTH first").starts_with("-WRONGPASS"));
-    // Another setting leaves it alone.
+    // Another setting leaves the password as it is.
     set(&mut wire, "id-mgetid-max 7");
     assert!(newer.ask("AUTH first").starts_with("-WRONGPASS"));
-    // Who is kept out is let in when there is no password any more, as in Redis.
+    // As in Redis, a client without a login may run commands once there is no password.
     set(&mut wire, "requirepass \"\"");
     newer.id();
     let long = "x".repeat(513);
@@ -165,7 +166,7 @@ fn a_password_is_asked_of_who_comes_later() {
     server.connect().id();
 }
 
-/// This machine's address on its network; nothing is sent.
+/// Returns this machine's address on its network; nothing is sent.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect("192.0.2.1:9").expect("a machine with a network");
@@ -186,7 +187,7 @@ fn protected_mode_closes_and_opens_for_other_machines() {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut line).unwrap();
         line
     };
-    // With bind alone everybody is served, and nobody changes the server without a login.
+    // With bind alone all clients are served, and none changes the server without a login.
     assert!(reply("GETID").starts_with(':'));
     for allowed in ["INFO", "CONFIG GET *", "ROLE", "CLIENT SETNAME x", "CLIENT ID", "HELLO 3", "COMMAND", "ACL WHOAMI"]
     {
@@ -196,7 +197,7 @@ fn protected_mode_closes_and_opens_for_other_machines() {
         assert!(reply(refused).starts_with("-DENIED "), "{refused}");
     }
     assert!(reply("AUTH default x\r\nSHUTDOWN").starts_with("+OK"));
-    // What it says, set again, changes nothing.
+    // Setting the same value again changes nothing.
     assert_eq!(get(&mut wire, "protected-mode"), "guarded");
     set(&mut wire, "protected-mode guarded");
     assert!(reply("GETID").starts_with(':') && reply("MONITOR").starts_with("-DENIED "));
@@ -239,18 +240,18 @@ fn maxclients_moves_both_ways_and_asks_the_system() {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
-    // Beside clients: 16 operators, 16 to spare, and what the server has open itself.
+    // In addition to clients: 16 operators, 16 spare, and the server's own files.
     assert!((u64::from(room) + 32..u64::from(room) + 100).contains(&soft), "{soft} for {room} clients");
 }
 
 #[test]
-fn a_timeout_closes_who_was_there_before() {
+fn a_timeout_closes_existing_clients() {
     let server = Server::start(&[]);
     let (mut wire, mut idle) = (server.connect(), server.connect());
     idle.id();
     set(&mut wire, "timeout 1");
     assert_eq!(idle.rest(), "", "closed without a word");
-    // Who asks too slowly is closed as well.
+    // A client that sends too slowly is closed as well.
     eventually("it is counted", || {
         let mut other = server.connect();
         let _ = other.try_send("INFO stats\r\nQUIT\r\n");
@@ -260,8 +261,8 @@ fn a_timeout_closes_who_was_there_before() {
     });
 }
 
-/// The timer of the server's end of a connection: `02` is that of keep-alive, and when it ends, in ticks. The table may
-/// lack a connection while others come and go.
+/// Returns the timer of the server's end of a connection: its kind, `02` for keep-alive, and its expiry in ticks. The
+/// table may lack a connection while others open and close.
 fn timer(server: &Server, client: &TcpStream) -> Option<(String, u64)> {
     let ends = format!("0100007F:{:04X} 0100007F:{:04X}", server.port, client.local_addr().unwrap().port());
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -291,7 +292,8 @@ fn hz_is_how_soon_rates_follow() {
     let server = Server::start(&["--hz", "1"]);
     let mut wire = server.connect();
     set(&mut wire, "hz 500");
-    // A rate is the mean of sixteen samples: by the old setting it comes and goes twice in 34 s, and this waits for 20.
+    // A rate is the mean of sixteen samples. With the old setting two rises and falls take 34 s; this test waits for 20
+    // s.
     let mut has_rate = |pings: usize| {
         wire.send(format!("{}INFO stats\r\n", "PING\r\n".repeat(pings)));
         assert!((0..=pings).all(|_| wire.line().starts_with(['+', '$'])));
@@ -319,7 +321,7 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
     let mut server = Server::start(&["--shutdown-timeout", "1000"]);
     let mut stuck = server.connect();
     set(&mut stuck, "shutdown-timeout 1");
-    // 10 MB of replies: more than the system takes for a client that reads none.
+    // 10 MB of replies: more than the system buffers for a client that reads none.
     stuck.send("MGETID 100\r\n".repeat(4000));
     server.wait_stuck(1);
     server.signal(Signal::SIGTERM);
@@ -328,7 +330,7 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
 }
 
 #[test]
-fn loglevel_changes_what_is_logged_from_then_on() {
+fn loglevel_applies_to_later_lines() {
     let mut server = Server::start(&["--loglevel", "warning"]);
     let mut wire = server.connect();
     set(&mut wire, "timeout 50");
@@ -339,7 +341,7 @@ fn loglevel_changes_what_is_logged_from_then_on() {
     set(&mut wire, "loglevel debug");
     drop(wire);
     server.wait_log(" left");
-    // Who makes the log quieter is told of by the level before.
+    // A change to a quieter level is logged by the level before.
     assert_eq!(server.count_log("audit: CONFIG SET"), 3);
 }
 
@@ -350,11 +352,11 @@ fn borrowing_goes_by_the_limits_in_force() {
         Server::start(&[&narrow[..], &["--id-max-borrow-ms", "300", "--id-watermark-lead-ms", "300"]].concat());
     let mut wire = server.connect();
     let first = wire.id();
-    // A start begins 300 ms ahead of the clock, and that is the limit until the configured one has passed there.
+    // A start begins 300 ms ahead of the clock. That is the limit until the time of the configured one has passed.
     set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
     assert!(wire.id() > first);
     eventually("the limit as it is set now", || wire.info_number("borrow_ms") == 0);
-    // From then on, 100 IDs at 1000 a second are all that can be had at once.
+    // From here on at most 100 IDs are free at once, at 1000 a second.
     let busy = (0..100).find_map(|_| {
         let reply = wire.ask("MGETID 50");
         if reply == "*50" {
@@ -364,7 +366,7 @@ fn borrowing_goes_by_the_limits_in_force() {
     });
     let busy = busy.expect("more than time lets");
     assert!(busy.starts_with("-BUSY ids are ") && busy.ends_with("id-max-borrow-ms allows 100"), "{busy}");
-    // Who waits at the limit is served when it moves.
+    // A client that waits at the limit is served when the limit rises.
     set(&mut wire, "id-borrow-policy wait");
     let mut waiting = server.connect();
     waiting.send("GETID\r\n");
@@ -378,7 +380,7 @@ fn borrowing_goes_by_the_limits_in_force() {
         let [watermark, reference] = ["watermark", "reference"].map(|name| wire.info_number(name));
         watermark - reference > 50_000
     });
-    // With less again, IDs go on where they were.
+    // After the limit is lowered again, IDs continue from their position.
     set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 1000");
     assert!(wire.id() > id);
     let last = wire.id();
@@ -386,7 +388,7 @@ fn borrowing_goes_by_the_limits_in_force() {
     let copy = tempfile::tempdir().unwrap();
     std::fs::copy(dir.join("getid-0.state"), copy.path().join("getid-0.state")).unwrap();
     server.kill();
-    // The longer limit is in the record: the next life begins past it, and waits for nothing.
+    // The record contains the longer limit: the next life begins past it, and waits for nothing.
     let again = Server::start_in(copy.path(), &[&narrow[..], &["--id-max-borrow-ms", "600000"]].concat());
     assert!(again.connect().id() > last);
 }
@@ -397,7 +399,7 @@ fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
     let mut wire = server.connect();
     set(&mut wire, "id-max-borrow-ms 600000");
     server.wait_log("id-max-borrow-ms is 600000 now and was 3000 at the start");
-    // The keeper has seen it: a position that went by it would lie minutes ahead.
+    // The keeper has applied the limit: a position stored by it would be minutes ahead.
     let saves = wire.info_number("watermark_saves");
     set(&mut wire, "id-watermark-lead-ms 60000");
     eventually("a save by the new lead", || wire.info_number("watermark_saves") > saves);
@@ -409,7 +411,7 @@ fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
 
 #[test]
 fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
-    // So few a second that any machine comes ahead of the clock.
+    // So few IDs a second that any machine gets ahead of the clock.
     let narrow = ["--shard-range", "3", "--random-range", "16"];
     let words = [&narrow[..], &["--id-state", "none", "--id-max-borrow-ms", "5000"]].concat();
     let server = Server::start(&words);
@@ -427,7 +429,7 @@ fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
     assert_eq!(wire.info("borrow_limit_ms"), "5000");
     assert_eq!(wire.ask("CONFIG GET timeout"), "*2");
     assert_eq!([wire.line(), wire.line(), wire.line(), wire.line()], ["$7", "timeout", "$1", "0"]);
-    // As far ahead as is to be had, and killed.
+    // Draws as far ahead as permitted, then kills the server.
     set(&mut wire, "id-borrow-policy error id-mgetid-max 10000");
     let mut last = wire.id();
     loop {
@@ -451,7 +453,7 @@ fn without_a_state_file_ids_run_no_further_ahead_than_the_next_start_begins() {
 
 fn start_with(file: &Path, dir: &Path, words: &[&str]) -> Server {
     Server::try_start_in(dir, words, |command| {
-        // `getid serve FILE --port ...`: the file stands first.
+        // `getid serve FILE --port ...`: the file comes first.
         let args: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
         let mut fresh = support::getid();
         fresh.arg(&args[0]).arg(file).args(&args[1..]);
@@ -487,7 +489,7 @@ fn a_rewritten_file_starts_the_next_server() {
     set(&mut wire, "timeout 9 requirepass \"a b\" maxclients 60");
     assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
     server.wait_log("environment or command line give other values to maxclients");
-    // What the environment of the tests sets is none of this one's business.
+    // Settings from the tests' environment are removed before the comparison.
     let others = ["id-machine-claim no\n", "sequence-wait-ms 15000\n"];
     let read = || others.iter().fold(std::fs::read_to_string(&file).unwrap(), |text, line| text.replace(line, ""));
     let text = read();
@@ -502,7 +504,7 @@ fn a_rewritten_file_starts_the_next_server() {
     let rewritten = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(rewritten, 2, "no temporary file is left");
 
-    // Somebody has broken it: their file is left to them.
+    // A broken file is left as it is.
     std::fs::write(&file, format!("{expected}prot 1\n")).unwrap();
     let reply = wire.ask("CONFIG REWRITE");
     assert!(reply.starts_with("-ERR Rewriting config file: ") && reply.contains("prot"), "{reply}");
@@ -521,18 +523,18 @@ fn a_rewritten_file_starts_the_next_server() {
 }
 
 #[test]
-fn resetstat_begins_to_count_anew() {
+fn resetstat_resets_the_counters() {
     let server = Server::start(&["--io-threads", "2", "--maxclients", "3"]);
     let mut wires = vec![server.connect()];
-    // The connection that found out whether it serves may still count.
-    eventually("nobody else is there", || wires[0].info("connected_clients") == "1");
+    // The connection of the readiness check may still count.
+    eventually("no other client is connected", || wires[0].info("connected_clients") == "1");
     wires.extend((0..2).map(|_| server.connect()));
     for wire in &mut wires {
         for _ in 0..20 {
             wire.id();
         }
     }
-    // The places that are kept for operators on this machine are taken first.
+    // The places reserved for operators on this machine are taken first.
     let operators = server.take_operators_places();
     server.connect().line();
     drop(operators);
@@ -546,7 +548,7 @@ fn resetstat_begins_to_count_anew() {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.unwrap_or_else(|| panic!("{name}")).parse::<u64>().unwrap()
     };
-    // As in Redis, the reset is the first command that is counted.
+    // As in Redis, the reset is the first command that counts.
     assert_eq!(field("total_commands_processed"), 1);
     assert_eq!(field("total_net_input_bytes"), "CONFIG RESETSTAT\r\n".len() as u64);
     assert_eq!(field("total_net_output_bytes"), 5);
@@ -557,18 +559,18 @@ fn resetstat_begins_to_count_anew() {
 }
 
 #[test]
-fn shutdown_stays_when_the_state_cannot_be_saved_unless_it_is_told_not_to() {
+fn shutdown_fails_when_the_state_cannot_be_saved_unless_forced() {
     for last_word in ["SHUTDOWN FORCE", "SHUTDOWN NOSAVE"] {
         let mut server = Server::start(&[]);
         let mut wire = server.connect();
         wire.id();
-        // The folder goes: the next save finds out.
+        // The folder is removed; the next save fails.
         std::fs::rename(&server.dir, server.dir.with_extension("gone")).unwrap();
         wire.wait_info("watermark_last_save_status", "err");
         assert_eq!(wire.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.");
         assert_eq!(wire.ask("PING"), "+PONG");
         wire.send(format!("{last_word}\r\n"));
-        assert_eq!(server.wait().code(), Some(1), "it says that the last save failed");
+        assert_eq!(server.wait().code(), Some(1), "the exit code reports the failed save");
         std::fs::rename(server.dir.with_extension("gone"), &server.dir).unwrap();
     }
 }

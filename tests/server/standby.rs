@@ -1,5 +1,5 @@
-//! What a server gives, and what it says, while it waits for the claim of its server-id. The claim here is one that the
-//! test tells of; with a store and another server it is in `tests/fleet`.
+//! Replies of a server that waits for the claim of its server-id. The test sets the claim's status; `tests/fleet` has
+//! tests with a store and another server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn holder() -> ClaimStatus {
     }
 }
 
-/// A server whose claim is this, and a client of it.
+/// A server with this claim status, and a client of it.
 struct Told {
     runtime: tokio::runtime::Runtime,
     claim: Arc<ClaimView>,
@@ -77,7 +77,7 @@ impl Told {
 }
 
 #[test]
-fn a_standby_refuses_what_only_a_holder_gives() {
+fn a_standby_refuses_ids_and_values() {
     let mut told = Told::new(standby());
     for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
         assert_eq!(told.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
@@ -92,14 +92,14 @@ fn a_standby_refuses_what_only_a_holder_gives() {
         let reply = told.ask(line);
         assert!(reply.starts_with(begins), "{line}: {reply}");
     }
-    // It takes over: from the next request on.
+    // After the takeover the next request is served.
     told.claim.tell(holder());
     assert_eq!(told.ask("IDREADY"), "+READY\r\n");
     assert!(told.ask("INCR orders").starts_with("-ERR sequences are off"));
 }
 
 #[test]
-fn role_is_told_at_once_wherever_clients_ask_for_it() {
+fn role_is_reported_at_once_everywhere() {
     let mut told = Told::new(standby());
     for (status, word) in [(standby(), "standby"), (holder(), "master"), (standby(), "standby")] {
         told.claim.tell(status);
@@ -114,7 +114,7 @@ fn role_is_told_at_once_wherever_clients_ask_for_it() {
 }
 
 #[test]
-fn info_tells_all_of_the_claim() {
+fn info_reports_the_whole_claim() {
     let mut told = Told::new(standby());
     let lines = |told: &mut Told| -> Vec<String> {
         told.ask("INFO claim").lines().filter(|line| line.starts_with("claim_")).map(str::to_owned).collect()
@@ -168,7 +168,7 @@ fn without_a_server_id_nothing_pretends_to_be_one() {
     assert!(claim.contains("\r\nclaim_server_id:none\r\n") && claim.contains("\r\nclaim_holder:none\r\n"), "{claim}");
     assert_eq!(told.ask("INCR orders"), "-LOADING standby: server-id is auto, and none is free\r\n");
     assert!(told.ask("DECODEID 1").starts_with('%') && !told.ask("IDSPAN 2026-01-01 2026-01-02").starts_with('-'));
-    // Before the first word of the claim, there is one all the same.
+    // Before the first status there is a reason too.
     let mut silent = Told::new(ClaimStatus::default());
     assert_eq!(silent.ask("INCR orders"), "-LOADING standby: the claim store has not answered yet\r\n");
 }

@@ -1,4 +1,4 @@
-//! A start and a stop as an operator sees them: where the state is, what the log says, which signals end it.
+//! A start and a stop as seen by an operator: the folder of the state, the log, and the signals that stop the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 use crate::support::{self, Server, config_get, free_port, getid};
 use nix::sys::signal::Signal;
 
-/// Who may do nothing.
+/// User id without rights.
 const NOBODY: u32 = 65_534;
 
-/// Without the `--dir` that tests give each server.
+/// Removes the `--dir` that tests pass to each server.
 fn without_dir(command: &mut Command) {
     let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
     let place = words.iter().position(|word| word == "--dir").expect("--dir");
@@ -43,23 +43,23 @@ fn a_start_ends_with_the_line_that_people_wait_for() {
     let (pid, conf) = (server.pid(), parent.join("getid.conf"));
     let expected = format!("(pid {pid}, folder {}, configuration {})", dir.display(), conf.display());
     assert!(ready.ends_with(&expected), "no hint where no terminal is: {ready}");
-    // The thread of the sequence store logs at a pace of its own.
+    // The thread of the sequence store logs independently.
     let log = server.log_so_far();
     let last = log.lines().rfind(|line| !line.contains(" sequence store "));
     assert_eq!(last, Some(&*ready), "the last line:\n{log}");
     assert!(server.log_so_far().contains(&format!("the folder {} was not there and has been made", dir.display())));
 
-    // The absolute path, wherever it is said; and it is its owner's alone.
+    // Every report has the absolute path, and the folder is private to its owner.
     assert_eq!(config_get(&server, "dir"), dir.to_str().expect("text"));
     assert_eq!(server.connect().info("state_dir"), dir.to_str().expect("text"));
     assert_eq!(fs::metadata(&dir).expect("there").permissions().mode() & 0o777, 0o700);
     assert_eq!(config_get(&server, "timeout"), "7");
-    // As it was named, so that the file goes on to say the same.
+    // The file keeps the path as the operator wrote it.
     assert_eq!(server.connect().ask("CONFIG REWRITE"), "+OK");
     let text = fs::read_to_string(conf).expect("there");
     assert!(text.contains("\ndir state\n"), "{text}");
 
-    // Nothing was wrong, so nothing warns.
+    // Nothing is wrong, so no line is a warning.
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
     server.wait_log("the position is stored; bye");
@@ -88,7 +88,7 @@ fn signals_that_mean_nothing_here_end_nothing() {
     assert_eq!(server.stop().code(), Some(0));
 }
 
-/// Somebody's home, in which everything can be made.
+/// Returns a home folder in which the user may create files.
 fn home() -> (tempfile::TempDir, std::path::PathBuf) {
     let home = tempfile::tempdir().expect("a folder");
     let path = home.path().canonicalize().expect("its name");
@@ -118,7 +118,7 @@ fn users_state_is_in_their_home() {
         assert_eq!(fs::metadata(folder).expect("there").permissions().mode() & 0o777, 0o700);
     }
     assert!(state.join("getid-2.state").exists());
-    // A state where it used to be is not passed over in silence.
+    // A state in the earlier default folder is reported.
     let said = server.wait_log("there is a state of server-id 2 in the folder of this start");
     for part in ["getid-2.state, and it is not used", &format!("--dir {}", home.display())] {
         assert!(said.contains(part), "{said}");
@@ -130,7 +130,7 @@ fn users_state_is_in_their_home() {
     assert_eq!(config_get(&server, "dir"), other.join("getid").to_str().expect("text"));
 }
 
-/// In a mount namespace of its own, so that the machine's folder is never touched.
+/// Runs in a mount namespace, so that the machine's folder stays untouched.
 #[test]
 #[ignore = "needs root"]
 fn roots_state_is_the_machines() {
@@ -151,7 +151,7 @@ fn roots_state_is_the_machines() {
     }
 }
 
-/// Who asks for more than the layout holds is told so, and the server is healthy all the same.
+/// A draw above the layout's capacity gets an error, and the server is healthy all the same.
 #[test]
 fn a_server_at_its_borrow_limit_is_ready() {
     let narrow = ["--id-range", "2", "--shard-range", "0", "--random-range", "19", "--id-max-borrow-ms", "100"];
@@ -167,7 +167,7 @@ fn a_server_at_its_borrow_limit_is_ready() {
     assert!(busy > 0, "it was at the limit");
 }
 
-/// Checks that `check-config` and a start refuse these words with the same sentence.
+/// Asserts that `check-config` and a start refuse these words with the same sentence.
 #[track_caller]
 fn refused_by_both(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
     let mut command = support::getid();
@@ -178,13 +178,13 @@ fn refused_by_both(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) {
     assert_eq!(output.status.code(), Some(1), "{words:?} in {}: {output:?}", dir.display());
     let sentence = check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim();
     let start = support::refused(dir, words, &prepare);
-    // A start that can't listen names its port, which is another one here.
+    // A start that cannot listen names its port, which differs here.
     let sentence = sentence.split(':').next().expect("done");
     assert!(start.contains(sentence), "{words:?}: {check}\n{start}");
 }
 
 #[test]
-fn check_config_refuses_what_a_start_could_not_open() {
+fn check_config_refuses_files_that_a_start_could_not_open() {
     let dir = tempfile::tempdir().expect("done");
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
     fs::write(at("file"), "").expect("done");
@@ -214,7 +214,7 @@ fn check_config_refuses_what_a_start_could_not_open() {
         let said = String::from_utf8_lossy(&output.expect("done").stderr).into_owned();
         assert!(said.contains("correct http-bind"), "{said}");
     }
-    // No reason not to serve, and said all the same.
+    // A warning, which does not prevent a start.
     let words = ["check-config", "--dir", dir.path().to_str().expect("done"), "--pidfile", &at("none/pid")];
     let output = support::getid().args(words).output().expect("done");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -224,7 +224,7 @@ fn check_config_refuses_what_a_start_could_not_open() {
 
 #[test]
 #[ignore = "needs root"]
-fn check_config_refuses_what_a_start_may_not_write() {
+fn check_config_refuses_files_that_a_start_may_not_write() {
     let dir = tempfile::tempdir().expect("done");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
@@ -252,7 +252,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
     assert!(ready.contains(&format!("127.0.0.1:{}, ", server.port)), "{ready}");
     assert!(ready.contains(&format!(", http://127.0.0.1:{http}")), "{ready}");
     assert!(!ready.contains("browser"), "no hint where no terminal is: {ready}");
-    // Somebody has the port: that may be the server which is to be restarted.
+    // The port is in use, perhaps by the server that is to be restarted.
     let mut check = getid();
     check.arg("check-config").args(["--dir", dir.path().to_str().expect("text")]).args(words);
     let output = check.output().expect("it runs");
@@ -268,7 +268,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
 
 #[test]
 #[cfg(feature = "http")]
-fn on_a_terminal_a_start_says_what_to_open_next() {
+fn on_a_terminal_a_start_names_the_page_to_open() {
     let dir = tempfile::tempdir().expect("a folder");
     let [port, http] = [free_port(), free_port()];
     let own = format!(
@@ -294,7 +294,7 @@ fn on_a_terminal_a_start_says_what_to_open_next() {
     child.wait().expect("it ends");
 }
 
-/// docs/tools.md takes the server's pid out of its lock file.
+/// docs/tools.md reads the server's pid from its lock file.
 #[test]
 fn the_lock_file_gives_the_pid_as_the_page_reads_it() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tools.md")).expect("the page");

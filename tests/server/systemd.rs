@@ -1,4 +1,4 @@
-//! What `config/getid.service` says is true of the binary, and docs/operating.md says how to install it.
+//! `config/getid.service` fits the binary, and docs/operating.md installs it.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
 }
 
-/// The values of a key in `[Service]`, in order.
+/// Returns the values of a key in `[Service]`, in order.
 fn service(key: &str) -> Vec<String> {
     let text = read("config/getid.service");
     let (_, service) = text.split_once("\n[Service]\n").expect("the section");
@@ -55,14 +55,14 @@ fn the_command_has_directives_that_exist_and_the_folder_that_systemd_makes() {
     assert_eq!(the_one("ExecReload"), "/bin/kill -HUP $MAINPID");
     assert_ne!(the_one("User"), "root");
     assert_eq!(service("Environment"), [""; 0], "a variable would win over the file");
-    // Where getid.conf shows a socket for those who want one.
+    // The folder in which getid.conf shows a socket.
     let socket = format!("#unixsocket /run/{}/", the_one("RuntimeDirectory"));
     assert!(read("config/getid.conf").contains(&socket));
 }
 
 #[test]
 fn its_times_and_limits_fit_the_defaults() {
-    // Replies in flight, then the last save, each with shutdown-timeout.
+    // Pending replies, then the last save, each with shutdown-timeout.
     assert!(number("TimeoutStopSec") > 2 * default("shutdown-timeout"));
     assert!(number("LimitNOFILE") >= default("maxclients") + 32);
     assert!(number("WatchdogSec") >= 10, "a machine under load must not look dead");
@@ -90,8 +90,8 @@ fn it_is_hardened() {
     assert_eq!(service("SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
 }
 
-/// The lines in docs/operating.md that set the server-id and the HTTP port, on a copy of the file that it installs; and
-/// they come before the start.
+/// Runs the lines of docs/operating.md that set the server-id and the HTTP port, on a copy of the installed file. They
+/// come before the start.
 #[test]
 fn the_page_sets_the_server_id_and_the_http_port_before_the_start() {
     let page = read("docs/operating.md");
@@ -109,7 +109,7 @@ fn the_page_sets_the_server_id_and_the_http_port_before_the_start() {
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(said.starts_with("OK\n") && said.contains("\nserver-id 0,"), "without a warning: {said}");
     assert!(said.contains("127.0.0.1:7880 (HTTP)"), "{said}");
-    // The port is the file's: 0 there is no port, and nothing wins over it unseen.
+    // The file decides on the port: 0 means no port, and a variable cannot override it unseen.
     std::fs::write(&copy, read("config/getid.conf") + "server-id 0\nhttp-port 0\n").expect("written");
     let mut check = support::getid();
     check.env_clear().arg("check-config").arg(&copy).args(["--dir", "/"]);
@@ -146,7 +146,7 @@ impl Manager {
         let mut bytes = [0; 512];
         let len = loop {
             match self.socket.recv(&mut bytes) {
-                // A stop of this process (SIGSTOP) ends the call.
+                // A stop of this process (SIGSTOP) interrupts the call.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 received => break received.expect("a message in time"),
             }
@@ -154,8 +154,8 @@ impl Manager {
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
-    /// Waits for a message that starts with `begin`. Skips watchdog messages and other states: on a slow machine there
-    /// may be one about the disk.
+    /// Waits for a message that starts with `begin`. Skips watchdog messages and other states: on a slow machine one
+    /// may be about the disk.
     #[track_caller]
     fn wait_for(&self, begin: &str) {
         loop {
@@ -194,7 +194,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
         let mut unit = support::getid();
         unit.args(&words).args(port);
         unit.env("NOTIFY_SOCKET", dir.path().join("notify")).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
-        // A short lead, so that a failing save is noticed at once.
+        // A short lead, so that a failing save has an effect at once.
         unit.env("GETID_ID_MAX_BORROW_MS", "100").env("GETID_ID_WATERMARK_LEAD_MS", "100");
         unit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         *command = unit;
@@ -202,7 +202,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
     let server = started.unwrap_or_else(|log| panic!("{log}"));
     assert_eq!(manager.heard(), "READY=1\nSTATUS=Serving IDs\n");
     server.connect().id();
-    // `systemctl status` says whether IDs are given: here a save meets a folder in the place of its file.
+    // `systemctl status` shows whether IDs are issued. Here a folder is in the place of the file that a save writes.
     while std::fs::create_dir_all(dir.path().join("getid-0.state.tmp/x")).is_err() {}
     manager.wait_for("STATUS=No IDs: MISCONF state can't be saved: cannot write ");
     std::fs::remove_dir_all(dir.path().join("getid-0.state.tmp")).expect("removed");
@@ -232,7 +232,7 @@ fn systemd_finds_nothing_wrong_and_little_exposed() {
     };
     let (fine, said) = analyze(&["verify", "--man=no"]);
     assert!(fine && said.is_empty(), "{said}");
-    // Tenths; 9.6 is a unit without any hardening, and what is left here is mostly that it has a network.
+    // In tenths. 9.6 is a unit without any hardening; most of the rest here is network access.
     let (fine, said) = analyze(&["security", "--no-pager", "--offline=true", "--threshold=15"]);
     assert!(fine, "{said}");
 }

@@ -1,4 +1,4 @@
-//! TLS as clients and operators meet it: handshakes of both versions, certificates, reloads, and what goes wrong.
+//! TLS as used by clients and operators: handshakes of both versions, certificates, reloads, and failures.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpStream;
@@ -43,7 +43,7 @@ fn ids_come_over_both_versions_and_any_thread() {
             assert!(many[0] > id && many.is_sorted_by(|a, b| a < b));
             last = many[99];
             assert_eq!(client.ask("MGETID 101"), "-ERR parameters error! argv[1] = 101");
-            // The end is said, so that nobody takes it for one that an attacker made.
+            // The server sends `close_notify`, which tells its end of the connection from an attacker's.
             assert_eq!(client.ask("QUIT"), "+OK");
             assert_eq!(client.rest(), "");
         }
@@ -55,15 +55,15 @@ fn ids_come_over_both_versions_and_any_thread() {
     }
 }
 
-/// Python's ssl and others leave Nagle's algorithm on: their first request waits for the acknowledgement of the
-/// handshake.
+/// Python's ssl and other libraries leave Nagle's algorithm on: their first request waits for the acknowledgement of
+/// the handshake.
 #[test]
 fn a_first_request_is_not_held_up() {
     let files = Files::new();
     let (_server, port) = files.start("no", &[]);
-    // A first connection without the clock: what is loaded on demand.
+    // The first connection is not measured: some code is loaded on demand.
     drop(Dial::new(&files.authority).connect(port).expect("connected"));
-    // Each of them would take 40 ms. On a slow machine, some do.
+    // A delayed request would take 40 ms. On a slow machine some do.
     let mut fastest = Duration::MAX;
     eventually("one that nothing holds up", || {
         let started = Instant::now();
@@ -99,7 +99,7 @@ fn tls_may_be_the_only_port() {
 }
 
 #[test]
-fn clients_show_certificates_as_tls_auth_clients_says() {
+fn clients_need_certificates_according_to_tls_auth_clients() {
     let files = Files::new();
     let stranger = Authority::new("other");
     let (good, bad) = (files.authority.client(), stranger.client());
@@ -133,7 +133,7 @@ fn clients_show_certificates_as_tls_auth_clients_says() {
 }
 
 #[test]
-fn who_trusts_another_authority_does_not_connect() {
+fn a_client_that_trusts_another_authority_does_not_connect() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let error = Dial::new(&Authority::new("other")).connect(port).err().expect("refused");
@@ -143,7 +143,7 @@ fn who_trusts_another_authority_does_not_connect() {
 }
 
 #[test]
-fn plain_text_on_the_tls_port_is_closed_and_told() {
+fn plain_text_on_the_tls_port_is_closed_and_logged() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let mut good = Dial::new(&files.authority).connect(port).expect("connected");
@@ -156,20 +156,20 @@ fn plain_text_on_the_tls_port_is_closed_and_told() {
     }
     let line = server.wait_log("it sent plain text, and this port takes TLS only");
     assert!(line.contains("127.0.0.1:"), "{line}");
-    // Who only looks whether the port is open did nothing wrong.
+    // A client that only checks whether the port is open causes no warning.
     drop(TcpStream::connect(("127.0.0.1", port)).expect("connected"));
     server.wait_log("it left before the end of the TLS handshake");
     assert_eq!(server.connect().info("tls_handshakes_failed"), "3");
     good.id();
 }
 
-/// Connects so many sockets that never finish their handshake: every other one begins it.
+/// Connects `count` sockets that never finish their handshake; every other one begins it.
 fn stall(port: u16, count: usize) -> Vec<TcpStream> {
     let one = |at: usize| {
         let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
         socket.set_read_timeout(Some(PATIENCE)).expect("set");
         if at % 2 == 1 {
-            // A record of a handshake that promises 512 bytes.
+            // The start of a handshake record that declares 512 bytes.
             socket.write_all(&[22, 3, 1, 2, 0, 1]).expect("sent");
         }
         socket
@@ -178,12 +178,12 @@ fn stall(port: u16, count: usize) -> Vec<TcpStream> {
 }
 
 #[test]
-fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
+fn a_slow_handshake_delays_no_client_and_takes_no_place() {
     let files = Files::new();
     for io_threads in ["1", "3"] {
         let words = ["--maxclients", "3", "--shutdown-timeout", "60", "--io-threads", io_threads];
         let (mut server, port) = files.start("no", &words);
-        // More than there are places, those for operators included.
+        // More handshakes than places, including those of operators.
         let mut stalled = stall(port, 40);
         let mut good: Vec<Secure> =
             (0..3).map(|_| Dial::new(&files.authority).connect(port).expect("connected")).collect();
@@ -192,13 +192,13 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
         }
         let mut plain = server.connect();
         plain.wait_info("connected_clients", "4");
-        // They have their answers, and nobody's time for a handshake is over yet.
+        // The good clients have their replies, and no handshake has timed out yet.
         plain.wait_info("tls_handshakes_under_way", "40");
         assert_eq!(plain.info("tls_handshakes_evicted"), "0");
         assert_eq!(plain.ask_bulk("CLIENT LIST").lines().count(), 4);
         drop(stalled.split_off(10));
         plain.wait_info("tls_handshakes_under_way", "10");
-        // With every place taken a client gets an answer, through TLS.
+        // With every place taken, a client gets an error over TLS.
         let _operators: Vec<Wire> = (0..15)
             .map(|_| {
                 let mut wire = server.connect();
@@ -206,14 +206,14 @@ fn who_is_slow_in_the_handshake_delays_nobody_and_takes_no_place() {
                 wire
             })
             .collect();
-        // One that writes after its end finds a broken pipe, and the words unread.
+        // A client that writes after the close gets a broken pipe and may miss the error.
         eventually("one more client is refused with the reason", || {
             let error = Dial::new(&files.authority).connect(port).err().expect("refused").to_string();
             let is_cut = error.contains("Broken pipe") || error.contains("Connection reset");
             assert!(is_cut || error.contains("max number of clients reached"), "{error}");
             !is_cut
         });
-        // A stop does not wait for handshakes, and tells who is open.
+        // A stop does not wait for handshakes, and closes open connections in the TLS way.
         server.signal(Signal::SIGTERM);
         assert_eq!(server.wait().code(), Some(0));
         server.wait_log("bye");
@@ -249,7 +249,7 @@ fn load(config: &Config) -> Result<Arc<Acceptor>, String> {
 /// The server runs in this process, with grace periods of a fraction of a second.
 #[test]
 fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
-    // What `maxclients 3` leaves for handshakes.
+    // Bound of handshakes with `maxclients 3`.
     const BOUND: usize = 64;
     const FLOOD: usize = 200;
     let grace = Duration::from_millis(50);
@@ -261,7 +261,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         let runtime = runtime().expect("a runtime");
         let mut server = turns::server(&runtime, config.clone(), Some(Arc::clone(&tls)));
         let grace_periods = GracePeriods { normal: grace, in_rush: 4 * grace, rush: grace };
-        Arc::get_mut(&mut server).expect("nobody else's yet").handshakes = Arc::new(Handshakes::new(grace_periods));
+        Arc::get_mut(&mut server).expect("sole reference").handshakes = Arc::new(Handshakes::new(grace_periods));
         let serving = std::thread::spawn({
             let (server, tls) = (Arc::clone(&server), Arc::clone(&tls));
             let config = config.clone();
@@ -284,7 +284,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
         assert!((1..=BOUND).contains(&most), "{most}");
         let mut good = Dial::new(&files.authority).connect(config.tls_port).expect("connected");
         good.id();
-        // The oldest went first, and whoever is open stays.
+        // The oldest handshakes were closed, and established clients stay.
         assert_eq!(support::read(&mut stalled[0], &mut [0]).expect("the end"), 0);
         assert_eq!(evicted(), (FLOOD - BOUND + 1) as u64);
         good.id();
@@ -293,7 +293,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
     }
 }
 
-/// Handshakes have descriptors of their own: with as many as may be and every place taken, none is missing.
+/// Handshakes have reserved descriptors: with all of them and every place in use, none is missing.
 #[test]
 fn handshakes_take_no_descriptors_that_clients_need() {
     let files = Files::new();
@@ -356,23 +356,23 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     let first = old.certificate();
 
     files.renew();
-    assert_eq!(dial.connect(port).expect("connected").certificate(), first, "nobody asked for it");
+    assert_eq!(dial.connect(port).expect("connected").certificate(), first, "without a reload nothing changes");
     server.signal(Signal::SIGHUP);
     server.wait_log("the certificates are loaded anew");
     let second = dial.connect(port).expect("connected").certificate();
     assert_ne!(second, first);
     old.id();
 
-    // The authority of clients is loaded with the rest.
+    // The authority for clients is loaded too.
     let other = Authority::new("other");
     let shown = other.client();
     assert!(dial.showing(&shown).connect(port).is_err());
     files.write("ca.crt", &other.pem);
     server.signal(Signal::SIGHUP);
-    eventually("it is heard again", || server.count_log("the certificates are loaded anew") >= 2);
+    eventually("the second SIGHUP is handled", || server.count_log("the certificates are loaded anew") >= 2);
     dial.showing(&shown).connect(port).expect("connected");
 
-    // Half of a renewal: the certificate is there, its key is not yet.
+    // Half of a renewal: the certificate is new, its key is old.
     let key = std::fs::read_to_string(files.path("server.key")).expect("a key");
     files.renew();
     files.write("server.key", &key);
@@ -383,7 +383,7 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     old.id();
 }
 
-/// A pipe that nobody writes to, in the place of a certificate: it once held up every later change.
+/// A pipe without a writer in place of a certificate must not block later changes.
 #[test]
 fn a_pipe_in_the_place_of_a_certificate_holds_up_no_reload_and_no_change() {
     let files = Files::new();
@@ -423,7 +423,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     let first = old.certificate();
     old.id();
 
-    // Both at once: each by itself would not fit the other.
+    // Both change at once, because either alone would not fit the other.
     let pair = files.authority.server();
     files.write("new.crt", &pair.cert);
     files.write("new.key", &pair.key);
@@ -443,7 +443,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     let second = dial.connect(port).expect("connected").certificate();
     assert_ne!(second, first);
 
-    // The same path again loads what is there by now, as in Redis; SIGHUP does so too, by the paths in force.
+    // Setting the same path again loads its current content, as in Redis. SIGHUP does so too, from the paths in force.
     let pair = files.authority.server();
     files.write("new.crt", &pair.cert);
     files.write("new.key", &pair.key);
@@ -451,7 +451,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     let third = dial.connect(port).expect("connected").certificate();
     assert!(third != second && third != first);
 
-    // Who has to show a certificate, and whose counts.
+    // Clients need a certificate, of the configured authority.
     assert_eq!(wire.ask("CONFIG SET tls-auth-clients yes"), "+OK");
     assert!(dial.connect(port).is_err());
     let shown = files.authority.client();
@@ -466,7 +466,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     assert!(reply.starts_with(&format!("{refused} 'tls-ca-cert-file') - tls-auth-clients is yes")), "{reply}");
     assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file \"\" tls-auth-clients no"), "+OK");
     dial.connect(port).expect("connected");
-    // All the while.
+    // The old connection stays open throughout.
     old.id();
     wire.wait_info("tls_handshakes_failed", "2");
     assert_eq!(wire.ask("CONFIG RESETSTAT"), "+OK");
@@ -544,7 +544,7 @@ fn a_start_without_good_certificates_is_refused() {
     assert!(said.contains("stop it, or set another with tls-port"), "{said}");
 }
 
-/// Where `redis-cli` is, if it can speak TLS.
+/// Returns a command for `redis-cli`, if it supports TLS.
 fn redis_cli() -> Command {
     let mut command = Command::new("redis-cli");
     command.env_remove("REDISCLI_AUTH");
@@ -586,7 +586,7 @@ fn redis_cli_and_redis_benchmark_work() {
     assert!(PathBuf::from(files.path("getid-0.state")).exists());
 }
 
-/// What is configured is what is spoken, from the start and by CONFIG SET; all or nothing.
+/// Only configured versions and suites are used, from the start and after CONFIG SET, which changes all or nothing.
 #[test]
 fn versions_and_cipher_suites_are_those_configured() {
     let files = Files::new();
@@ -601,7 +601,7 @@ fn versions_and_cipher_suites_are_those_configured() {
     assert!(only(ONLY_13).connect(port).is_err());
     let suite = only(ONLY_12).connect(port).expect("1.2").suite();
     assert_eq!(suite, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256");
-    // OpenSSL's words that come to all of them; and an empty value is the default.
+    // OpenSSL words that mean all suites; an empty value is the default.
     assert_eq!(wire.ask("CONFIG SET tls-protocols \"\" tls-ciphers DEFAULT:!MEDIUM tls-ciphersuites \"\""), "+OK");
     assert!(only(ONLY_12).connect(port).is_ok() && only(ONLY_13).connect(port).is_ok());
     for (pair, reason) in [
@@ -612,7 +612,7 @@ fn versions_and_cipher_suites_are_those_configured() {
         let said = wire.ask(&format!("CONFIG SET {pair}"));
         assert!(said.contains(reason), "{pair}: {said}");
     }
-    // Whose order counts: the client's, until the server's does.
+    // The client's order of suites counts, unless the server's is preferred.
     assert_eq!(wire.ask("CONFIG SET tls-ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"), "+OK");
     assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_256_GCM_SHA384");
     assert_eq!(wire.ask("CONFIG SET tls-prefer-server-ciphers yes"), "+OK");
@@ -637,7 +637,7 @@ fn authorities_may_lie_in_a_folder() {
     write("own.pem", &files.authority.pem);
     write("README", "these are ours");
     std::fs::create_dir(folder.join("old")).expect("made");
-    // As c_rehash names them once more.
+    // A second name as c_rehash creates it.
     std::os::unix::fs::symlink("own.pem", folder.join("12ab34cd.0")).expect("a link");
     let server = Server::start_in(files.dir.path(), &support::words(&good_words));
     let dial = Dial::new(&files.authority);
@@ -648,16 +648,16 @@ fn authorities_may_lie_in_a_folder() {
     assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir authorities"), "+OK");
     assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_ok());
     assert!(dial.showing(&bad).connect(port).is_err());
-    // Both, and neither.
+    // The file together with the folder, and neither.
     assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir \"\" tls-ca-cert-file ca.crt"), "+OK");
     assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_err());
     let said = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
     assert!(said.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{said}");
 }
 
-/// As in Redis 8: the common name of a certificate is the user, whatever its passwords.
+/// As in Redis 8, the common name of a certificate is the user, whatever its passwords.
 #[test]
-fn a_certificate_can_say_who_its_client_is() {
+fn a_certificate_can_name_the_user() {
     let files = Files::new();
     let orders = "orders on >pw -@all +ping +getid +acl|whoami";
     let users = ["--requirepass", "secret", "--user", orders, "--user", "off off >pw +@all"];
@@ -673,15 +673,15 @@ fn a_certificate_can_say_who_its_client_is() {
     assert!(wire.ask("SHUTDOWN").starts_with("-NOPERM"));
     let line = server.wait_log("logged in");
     assert!(line.contains("orders"), "{line}");
-    // A session that goes on is still its client's.
+    // A resumed session keeps its client's certificate.
     assert_eq!(Secure::connect_tls(&config, port).expect("again").user(), "orders");
     assert_eq!(server.connect().ask("PING"), "-NOAUTH Authentication required.");
-    // RESET is back to nobody, and a password is as good as ever.
+    // RESET removes the user, and a password still works.
     assert_eq!(wire.ask("RESET"), "+RESET");
     assert!(wire.user().starts_with("-NOAUTH"));
     assert_eq!(wire.ask("AUTH secret"), "+OK");
     assert_eq!(wire.user(), "default");
-    // No such user, one that is off, no certificate, one without a name, and one with two.
+    // No such user, a disabled one, no certificate, a certificate without a name, and one with two.
     let two = files.authority.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, "orders");
@@ -702,17 +702,17 @@ fn a_certificate_can_say_who_its_client_is() {
         let mut wire = dial.connect(port).expect("it connects");
         assert!(wire.user().starts_with("-NOAUTH"), "{case:?}: {}", wire.user());
     }
-    // Another authority's certificate lets nobody in, whatever its name.
+    // A certificate of another authority is refused, whatever its name.
     assert!(dial.showing(&Authority::new("other").client_named("default")).connect(port).is_err());
-    // Who is deleted is cut off, and does not come in again; a certificate goes on being good for the next of that
-    // name.
+    // The connection of a deleted user is closed, and its certificate no longer logs in. It is valid for the next user
+    // of that name.
     let mut admin = server.connect();
     assert_eq!(admin.ask("AUTH secret"), "+OK");
     let mut wire = Secure::connect_tls(&config, port).expect("it connects");
     assert_eq!(admin.ask("ACL DELUSER orders"), ":1");
     assert!(wire.try_send("PING\r\n").is_err() || wire.try_line().map_or(true, |line| line.is_empty()));
     assert!(Secure::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
-    // And without the directive a certificate lets in, and says nothing.
+    // Without the directive the certificate is required but sets no user.
     assert_eq!(admin.ask("ACL SETUSER orders on >pw +@all"), "+OK");
     assert_eq!(Secure::connect_tls(&config, port).expect("it connects").user(), "orders");
     assert_eq!(admin.ask("CONFIG SET tls-auth-clients-user off"), "+OK");
@@ -722,7 +722,7 @@ fn a_certificate_can_say_who_its_client_is() {
 }
 
 #[test]
-fn a_session_goes_on_until_the_certificates_change() {
+fn a_session_resumes_until_the_certificates_change() {
     let files = Files::new();
     let good = files.authority.client();
     let (mut server, port) = files.start("yes", &[]);
@@ -734,14 +734,14 @@ fn a_session_goes_on_until_the_certificates_change() {
         connect();
         connect();
         assert_eq!([admin.info("tls_handshakes"), admin.info("tls_handshakes_resumed")], ["2", "1"], "{version:?}");
-        // What was loaded anew asks for the certificate anew.
+        // After a reload the handshake needs the certificate again.
         assert_eq!(admin.ask("CONFIG SET tls-cert-file server.crt"), "+OK");
         connect();
         assert_eq!(admin.info("tls_handshakes_resumed"), "1");
         connect();
         assert_eq!(admin.info("tls_handshakes_resumed"), "2");
         server.signal(Signal::SIGHUP);
-        eventually("SIGHUP is heard", || server.count_log("the certificates are loaded anew") >= reloads);
+        eventually("SIGHUP is handled", || server.count_log("the certificates are loaded anew") >= reloads);
         connect();
         assert_eq!(admin.info("tls_handshakes_resumed"), "2");
         assert_eq!(admin.ask("CONFIG SET tls-session-caching no"), "+OK");
@@ -750,7 +750,7 @@ fn a_session_goes_on_until_the_certificates_change() {
         assert_eq!(admin.info("tls_handshakes_resumed"), "2");
         assert_eq!(admin.ask("CONFIG SET tls-session-caching yes"), "+OK");
     }
-    // An authority that is taken out: an old session is no way in.
+    // After an authority is removed, an old session cannot resume.
     let config = Dial::new(&files.authority).showing(&good).config();
     drop(Secure::connect_tls(&config, port).expect("it connects"));
     files.write("ca.crt", &Authority::new("other").pem);
@@ -759,7 +759,7 @@ fn a_session_goes_on_until_the_certificates_change() {
 }
 
 #[test]
-fn the_end_of_a_certificate_is_told_of() {
+fn the_end_of_a_certificate_is_logged() {
     let files = Files::new();
     let now_s = i64::try_from(std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_secs()).expect("a time");
     let write = |days: i64| {

@@ -1,8 +1,7 @@
-//! Turns at the thread: a client that always has more to say lets others go first, whatever it says.
+//! Turns at the thread: a client with endless requests yields to others, whatever it sends.
 //!
-//! The client here is a socket that is always ready to be read and written, which no real one is for long. So it is
-//! seen without a clock whether the connection goes on and on by itself. The tests of time limits use it too,
-//! and the server in this process.
+//! The client here is a socket that is always ready to read and write, which no real one is for long. So the test needs
+//! no clock to see whether the connection yields. The tests of time limits use it too, and the server in this process.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,19 +29,19 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::Interval;
 
-/// Reads in a row that others may have to wait for: 16 KiB, begun and ended anywhere.
+/// Bound of reads in a row for which other clients may wait: 16 KiB, begun and ended anywhere.
 const READS_IN_A_ROW_MAX: usize = 3;
 
-/// A client that sends the same over and over, as fast as it is read.
+/// A client that sends the same requests again and again, as fast as they are read.
 pub(crate) struct Flood {
     requests: Vec<u8>,
-    /// Where in them the next read begins.
+    /// Position of the next read in the requests.
     at: usize,
-    /// Bytes that one read gives at most.
+    /// Largest number of bytes per read.
     piece: usize,
-    /// Reads after which the client is gone.
+    /// Reads before the client is gone.
     reads_left: usize,
-    /// How many reads there were since others had their turn.
+    /// Number of reads since other clients had a turn.
     in_a_row: Arc<AtomicUsize>,
     takes: Takes,
     /// Bytes of replies read.
@@ -53,7 +52,7 @@ pub(crate) struct Flood {
 pub(crate) enum Takes {
     All,
     None,
-    /// 16 KiB per tick.
+    /// Reads 16 KiB per tick.
     Some(Interval),
 }
 
@@ -148,7 +147,7 @@ pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
     (server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place"), session)
 }
 
-/// The log of all servers in this process, of which there may be one: it says nothing.
+/// Returns the log of all servers in this process, of which there can be only one. It logs nothing.
 pub(crate) fn log() -> Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     let options = || LogOptions {
@@ -162,7 +161,7 @@ pub(crate) fn log() -> Log {
 }
 
 #[test]
-fn who_always_has_more_to_say_lets_others_go_first() {
+fn a_client_with_endless_requests_yields_to_others() {
     let runtime = runtime().expect("a runtime");
     let server = server(&runtime, Config::default(), None);
     let array = |name: &str, arg: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{arg}\r\n", name.len(), arg.len());
@@ -175,7 +174,7 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         ("empty arrays", b"*0\r\n".to_vec(), usize::MAX),
         ("long lines", format!("PING {}\r\n", "y".repeat(65_000)).into_bytes(), usize::MAX),
         ("large arguments", array("PING", &"z".repeat(900_000)).into_bytes(), usize::MAX),
-        ("what is passed over", array("SET", &"z".repeat(900_000)).into_bytes(), usize::MAX),
+        ("skipped requests", array("SET", &"z".repeat(900_000)).into_bytes(), usize::MAX),
         // Reads that are never full: the client is just as fast as the server.
         ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
     ];
@@ -185,7 +184,7 @@ fn who_always_has_more_to_say_lets_others_go_first() {
         let mut most = 0;
         runtime.block_on(async {
             let flood = serve(&server, flood);
-            // The other client: it has its turn here.
+            // The other client's turn.
             while !flood.is_finished() {
                 tokio::task::yield_now().await;
                 most = most.max(in_a_row.swap(0, Relaxed));

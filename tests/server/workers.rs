@@ -1,4 +1,4 @@
-//! Worker ids over the wire, kept in the file that a server has by itself.
+//! Worker ids over the wire, in the file of a server's default store.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::support::program::{PATIENCE, both, finish};
 use crate::support::{Server, Wire, eventually, folder, getid};
 
-/// Two pools, whose leases outlast any test.
+/// Two pools with leases longer than any test.
 const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-pool", "quick size 3 lease 10m"];
 
 /// Returns a folder in which the pools `orders`, `quick` and `small` are open.
@@ -17,7 +17,7 @@ const POOLS: [&str; 4] = ["--worker-pool", "orders size 3 lease 10m", "--worker-
 /// A new pool opens after its longest lease. One server waits for that, with leases of one second, and each test gets a
 /// copy of its store.
 fn folder_with_open_pools() -> TempDir {
-    /// The files of the store by name: the process may end before SQLite has moved its log into the file.
+    /// Files of the store by name: the process may end before SQLite has moved its log into the file.
     static STORE: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
     let files = STORE.get_or_init(|| {
         let dir = folder();
@@ -45,7 +45,7 @@ fn folder_with_open_pools() -> TempDir {
     dir
 }
 
-/// What a program is given.
+/// A granted lease.
 #[derive(Debug)]
 struct Granted {
     id: u64,
@@ -92,14 +92,14 @@ fn a_worker_id_is_leased_renewed_and_released() {
     let last = now_ms();
     let release = format!("WORKERID RELEASE quick {id} {token} LAST {last}");
     assert_eq!(said(&mut wire, &release), "+OK\r\n");
-    assert_eq!(said(&mut wire, &release), "+OK\r\n", "sent once more, as the answer was lost");
+    assert_eq!(said(&mut wire, &release), "+OK\r\n", "sent again, as after a lost reply");
     let again = lease(&mut wire, "quick NAME api-1");
     assert_eq!((again.id, again.not_before), (*id, last + 1));
     let over = said(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
     assert!(over.starts_with(&format!("-EXPIRED worker id {id} of pool 'quick': this lease ended by ")), "{over}");
 }
 
-/// Nobody knows what another server has leased of it, or what a lost store had.
+/// A new pool may have leases of another server or of a lost store.
 #[test]
 fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
     let server = Server::start(&["--worker-pool", "orders size 3 lease 1h"]);
@@ -110,7 +110,7 @@ fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
     assert!(refused.ends_with("'getid worker init orders --new' opens it at once\r\n"), "{refused}");
 }
 
-/// As the error above advises.
+/// Follows the advice of the error above.
 #[test]
 fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
     let words = ["--worker-pool", "orders size 3 lease 1h", "--user", "app on nopass ~orders +@all -@dangerous"];
@@ -135,7 +135,7 @@ fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
     let leased = lease(&mut wire, "orders");
     let (code, text) = init(&["--new"]);
     assert!(code == Some(0) && text.ends_with(": worker pool 'orders' is open\n"), "{text}");
-    assert_ne!(lease(&mut wire, "orders").id, leased.id, "what is leased stays so");
+    assert_ne!(lease(&mut wire, "orders").id, leased.id, "a lease stays");
     assert_eq!(said(&mut wire, "WORKERID INIT orders OLD"), "-ERR syntax error\r\n");
 }
 
@@ -154,7 +154,7 @@ fn a_restart_knows_all_leases() {
     }
     let full = said(&mut wire, "WORKERID LEASE orders NAME a");
     assert!(full.starts_with("-EXHAUSTED worker pool 'orders' is used up: all 3 ids are leased, 3 by 'a'; "), "{full}");
-    // Made smaller: what is above goes on to its end.
+    // After the pool shrank, leases above its size are revoked.
     server.stop();
     let server = Server::start_in(dir.path(), &["--worker-pool", "orders size 1 lease 10m"]);
     let mut wire = server.connect();
@@ -194,7 +194,7 @@ fn an_operator_looks_at_leases_and_ends_them() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn mistakes_get_error_replies() {
     let dir = folder_with_open_pools();
     let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
@@ -245,7 +245,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn who_may_lease_what_is_a_matter_of_rules() {
+fn acl_rules_decide_on_leases() {
     let words =
         ["--user", "app on nopass ~quick +workerid -workerid|revoke", "--user", "reader on nopass %R~quick +@all"];
     let dir = folder_with_open_pools();
@@ -261,7 +261,7 @@ fn who_may_lease_what_is_a_matter_of_rules() {
     assert_eq!(said(&mut reader, "AUTH reader x"), "+OK\r\n");
     assert!(said(&mut reader, "WORKERID LIST quick").starts_with('*'));
     assert!(said(&mut reader, "WORKERID LEASE quick").starts_with("-NOPERM"));
-    // Nobody who watches sees a token.
+    // MONITOR and the slow log show no token.
     let mut monitor = server.connect();
     assert_eq!(said(&mut monitor, "MONITOR"), "+OK\r\n");
     let Granted { id, token, .. } = &granted;
@@ -291,7 +291,7 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
                 }
             });
         }
-        // IDs are given as if nothing were.
+        // IDs continue during the flood.
         for _ in 0..100 {
             wire.id();
         }
@@ -307,7 +307,7 @@ fn two_servers_lease_from_one_pool() {
     // The records of the sequence store `shared` are in `shared.records`.
     let path = dir.path().join("shared");
     for log in ["", "-wal"] {
-        // There is a log where the server ended before SQLite had moved it into the file.
+        // A log exists if the server ended before SQLite moved it into the file.
         let _ = fs::rename(
             dir.path().join(format!("records.sqlite{log}")),
             dir.path().join(format!("shared.records{log}")),

@@ -1,4 +1,4 @@
-//! A client that draws IDs until its server's life is over: it connects again whenever its connection ends.
+//! A client that draws IDs until its server's life is over, and reconnects whenever its connection ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,27 +10,27 @@ use std::time::Duration;
 use crate::judge::{Judge, Layout, Run, Witness};
 use crate::random::Random;
 
-/// How long before it looks again whether the life is over, or the server listens.
+/// Pause before the next check of the life's end or of the server's socket.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// What a client sends again and again.
+/// The requests that a client repeats.
 #[derive(Clone, Copy)]
 pub(crate) struct Habit {
-    /// IDs of one MGETID; none: it sends GETID.
+    /// Number of IDs per MGETID; `None` sends GETID.
     pub(crate) ids: Option<u32>,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub(crate) depth: u32,
 }
 
-/// Draws until the life is over; what it got.
+/// Draws until the life is over, and returns the runs of slots received.
 pub(crate) fn draw(judge: &Judge, layout: Layout, socket: &Path, habit: Habit, mut random: Random) -> Vec<Run> {
     let mut witness = Witness::new(judge, layout);
     while !judge.is_over() {
-        // An error of the connection is the server's end, or its beginning.
+        // A connection error means that the server ends or starts.
         let _ = converse(judge, &mut witness, socket, habit, &mut random);
         witness.has_all();
         sleep(LOOK_AGAIN);
@@ -54,7 +54,7 @@ fn converse(
         witness.asks();
         stream.write_all(&requests)?;
         if random.one_in(500) {
-            // It hangs up on its replies: what it does not read nobody may get.
+            // Hangs up with replies unread: their IDs reach no client.
             return Ok(());
         }
         let mut served = false;
@@ -69,7 +69,7 @@ fn converse(
     Ok(())
 }
 
-/// Whether there were IDs in it.
+/// Reads one reply, and returns true if it contains IDs.
 fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -> io::Result<bool> {
     let line = replies.line(judge)?;
     match line.split_first() {
@@ -80,7 +80,7 @@ fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -
         }
         Some((b'*', count)) => {
             for _ in 0..number(count)? {
-                // Its length, which the line says too.
+                // The ID's length, which its line implies too.
                 replies.line(judge)?;
                 let id = number(replies.line(judge)?)?;
                 witness.takes(id);
@@ -115,7 +115,7 @@ struct Replies {
 }
 
 impl Replies {
-    /// The next line, without its end.
+    /// Reads the next line, without its end.
     fn line(&mut self, judge: &Judge) -> io::Result<&[u8]> {
         let mut looked_at = self.begin;
         loop {
@@ -132,7 +132,7 @@ impl Replies {
             match self.stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => self.end += bytes,
-                // A server that stands still is waited for.
+                // Waits for a server that is stopped.
                 Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => {
                     if judge.is_over() {
                         return Err(error);

@@ -1,9 +1,9 @@
-//! What is checked: no slot twice, and each ID larger than any whose reply came before its request, whatever happened
-//! to the server in between.
+//! The checks: no slot twice, and each ID larger than any whose reply came before its request, whatever happened to the
+//! server in between.
 //!
-//! It shares no code with the server. IDs are not kept: those of one connection that follow each other become one run
-//! of slots. Runs are kept for a life of the server, and compared with each other at its end. The next life's IDs lie
-//! above all of them, which is checked with one number.
+//! The judge shares no code with the server. It does not keep IDs: consecutive ones of one connection become one run of
+//! slots. Runs are kept for a life of the server, and compared at its end. The next life's IDs must be above all of
+//! them, which one number checks.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(crate) const SERVER_BITS: u32 = 2;
 /// Bits below the time.
 const LOW_BITS: u32 = 21;
 
-/// Where the counter is in an ID. It may change between lives.
+/// The place of the counter in an ID. It may change between lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shard_bits: u32,
@@ -29,8 +29,8 @@ impl Layout {
         LOW_BITS - SERVER_BITS - self.shard_bits
     }
 
-    /// Time and counter as one number, or none where the ID is another server's. Two IDs with one slot differ at most
-    /// in their random part; so "no slot twice" is more than "no ID twice".
+    /// Returns time and counter as one number, or `None` for an ID of another server. Two IDs with one slot differ at
+    /// most in their random part; so "no slot twice" is stronger than "no ID twice".
     fn slot(self, id: u64) -> Option<u64> {
         let server_id = id >> (LOW_BITS - SERVER_BITS) & ((1 << SERVER_BITS) - 1);
         let shard = id >> self.random_bits() & ((1 << self.shard_bits) - 1);
@@ -38,28 +38,28 @@ impl Layout {
     }
 }
 
-/// Consecutive slots that one connection got.
+/// Consecutive slots that one connection received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
     first: u64,
     last: u64,
 }
 
-/// Two runs that have a slot in common.
+/// Returns two runs that have a slot in common.
 pub(crate) fn overlap(runs: &mut [Run]) -> Option<(Run, Run)> {
     runs.sort_unstable();
     runs.array_windows().find(|[one, next]| next.first <= one.last).map(|&[one, next]| (one, next))
 }
 
-/// What all connections of the soak have in common.
+/// State shared by all connections of the soak.
 #[derive(Default)]
 pub(crate) struct Judge {
     /// The largest ID whose reply has come.
     highest: AtomicU64,
     pub(crate) ids: AtomicU64,
-    /// Runs of this life.
+    /// Number of runs of this life.
     pub(crate) runs: AtomicU64,
-    /// The life is over: whoever draws stops.
+    /// The life is over: clients stop.
     pub(crate) over: AtomicBool,
     refusals: Mutex<BTreeMap<String, u64>>,
     violation: Mutex<Option<String>>,
@@ -74,7 +74,7 @@ impl Judge {
         self.ids.load(Ordering::Relaxed)
     }
 
-    /// Only the first one is kept: what comes after may follow from it.
+    /// Reports a violation. Only the first is kept, because later ones may follow from it.
     pub(crate) fn found(&self, violation: impl FnOnce() -> String) {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(violation);
     }
@@ -83,7 +83,7 @@ impl Judge {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// An error reply: its first word says which.
+    /// Counts an error reply by its first word.
     pub(crate) fn refused(&self, reply: &str) {
         let word = reply.split_whitespace().next().unwrap_or_default().to_owned();
         *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(word).or_default() += 1;
@@ -94,11 +94,11 @@ impl Judge {
     }
 }
 
-/// What one connection got in one life.
+/// The IDs of one connection in one life.
 pub(crate) struct Witness<'a> {
     judge: &'a Judge,
     layout: Layout,
-    /// Every ID to come is larger.
+    /// Every later ID must be larger.
     floor: u64,
     ids: u64,
     runs: Vec<Run>,
@@ -110,7 +110,7 @@ impl<'a> Witness<'a> {
         Witness { judge, layout, floor: 0, ids: 0, runs: Vec::new(), runs_told: 0 }
     }
 
-    /// Requests are about to be sent: their IDs are larger than any whose reply has come, on whichever connection.
+    /// Called before requests are sent: their IDs must be larger than any whose reply has come, on any connection.
     pub(crate) fn asks(&mut self) {
         self.floor = self.floor.max(self.judge.highest.load(Ordering::SeqCst));
     }
@@ -131,7 +131,7 @@ impl<'a> Witness<'a> {
         }
     }
 
-    /// The replies to all that was asked are here.
+    /// Called when the replies to all requests have come.
     pub(crate) fn has_all(&mut self) {
         self.judge.highest.fetch_max(self.floor, Ordering::SeqCst);
         self.judge.ids.fetch_add(std::mem::take(&mut self.ids), Ordering::Relaxed);
@@ -159,7 +159,7 @@ mod tests {
         tick << 21 | SERVER_ID << 19 | shard << 10 | random
     }
 
-    /// The runs of connections that got these IDs, one after the other.
+    /// Returns the runs of connections that received these IDs, one after the other.
     fn runs(judge: &Judge, connections: &[&[u64]]) -> Vec<Run> {
         let witness = |ids: &&[u64]| {
             let mut witness = Witness::new(judge, LAYOUT);
@@ -202,7 +202,7 @@ mod tests {
         runs(&judge, &[&[id(5, 1, 3)]]);
         let mut before = Witness::new(&judge, LAYOUT);
         before.takes(id(5, 0, 3));
-        assert_eq!(judge.violation(), None, "it was asked for before");
+        assert_eq!(judge.violation(), None, "its request came before");
         let mut after = Witness::new(&judge, LAYOUT);
         after.asks();
         after.takes(id(5, 0, 4));

@@ -1,5 +1,5 @@
-//! A soak: a server gives IDs while it is killed, stopped and stood still, its clock set and its disk made to fail, at
-//! random from a seed; every ID is checked.
+//! A soak: a server issues IDs while it is killed, stopped and paused, its clock set and its disk made to fail, at
+//! random from a seed. Every ID is checked.
 //!
 //! `tests/soak/run --ids 1e9 --seed 7` builds it as a program, without any crate, and runs it. As a test it is short.
 
@@ -35,19 +35,19 @@ Usage: tests/soak/run [--ids N] [--lives N] [--seed N] [--binary FILE] [--dir FO
 
 Exit code 0: no violation; 1: a violation; 2: it could not run.";
 
-/// How long a server that could give IDs may give none: long, for a machine that has much else to do.
+/// Longest time without IDs of a server that could issue them: long, for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// What the server's lives are counted under.
+/// The name under which lives are counted.
 const LIVES: &str = "lives";
 
-/// After so many lives it says how far it is.
+/// Number of lives between two progress lines.
 const LIVES_TOLD: u64 = 25;
 
-/// Runs of one life: the memory that they take is bounded.
+/// Bound of runs per life, which bounds their memory.
 const RUNS_MAX: u64 = 4_000_000;
 
-/// Who draws at the same time: many IDs at once, and one after the other.
+/// Clients at the same time: with many IDs per request, and with one after the other.
 const HABITS: [Habit; 4] = [
     Habit { ids: Some(100), depth: 16 },
     Habit { ids: Some(100), depth: 16 },
@@ -85,7 +85,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// `1000000`, or `1e6`.
+/// Parses `1000000` or `1e6`.
 fn count(text: &str) -> Option<u64> {
     let (digits, zeros) = text.split_once('e').unwrap_or((text, "0"));
     digits.parse::<u64>().ok()?.checked_mul(10_u64.checked_pow(zeros.parse().ok()?)?).filter(|&count| count > 0)
@@ -112,11 +112,11 @@ enum Verdict {
     Violation,
 }
 
-/// Soaks that this process has begun: its tests run at the same time.
+/// Number of soaks that this process has begun: its tests run at the same time.
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 
 fn soak(options: &Options) -> Result<Verdict, String> {
-    // In memory where the system has that: nothing is lost of it when a process is killed, and it waits for no disk.
+    // In memory if the system has such a folder: a killed process loses nothing there, and no write waits for a disk.
     let memory = Path::new("/dev/shm");
     let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let number = BEGUN.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +146,7 @@ fn soak(options: &Options) -> Result<Verdict, String> {
     }
     println!("no slot twice, no ID out of order, and each time IDs were given again");
     if options.dir.is_none() {
-        // What is left of it in a folder for temporary files is no failure.
+        // Leftovers in a folder for temporary files are no failure.
         let _ = std::fs::remove_dir_all(&own_dir);
     }
     Ok(Verdict::Well)
@@ -155,7 +155,7 @@ fn soak(options: &Options) -> Result<Verdict, String> {
 struct Soak {
     judge: Judge,
     place: Place,
-    /// What happened, and how often.
+    /// Number of events by name.
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -168,7 +168,7 @@ impl Soak {
         self.counts.get(LIVES).copied().unwrap_or_default()
     }
 
-    /// Plays one life; what was wrong with it.
+    /// Plays one life, and returns the violation found, if any.
     fn live(&mut self, life: &Life, random: &mut Random) -> Result<Option<String>, String> {
         self.judge.over.store(false, Ordering::Relaxed);
         self.judge.runs.store(0, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Soak {
         let socket = self.place.socket();
         let seeds: Vec<u64> = HABITS.iter().map(|_| random.next()).collect();
         let (played, mut runs) = thread::scope(|scope| {
-            // The judge is shared with those who draw; what happens is counted by this thread alone.
+            // The judge is shared with the clients; only this thread counts events.
             let Soak { judge, place, counts } = self;
             let draw = |(&habit, &seed): (&Habit, &u64)| {
                 let (judge, socket) = (&*judge, socket.as_path());
@@ -201,19 +201,19 @@ impl Soak {
             (played, runs)
         });
         if let Some((one, other)) = judge::overlap(&mut runs) {
-            self.judge.found(|| format!("slots were given twice: {one:?} and {other:?}"));
+            self.judge.found(|| format!("slots were issued twice: {one:?} and {other:?}"));
         }
-        // What was seen tells more than that the play did not go on.
+        // A violation explains more than the error that follows from it.
         Ok(self.judge.violation().or(played.err()))
     }
 
-    /// A start whose first save fails is no start.
+    /// Starts on a full disk: a start whose first save fails must end.
     fn start_on_full_disk(&mut self, life: &Life) -> Result<Option<String>, String> {
         self.note("starts on a full disk");
         self.place.set_fault(DiskFault::Full)?;
         let mut server = self.place.start(life)?;
         let found = if plan::is_absurd(life.clock_s) {
-            // It need not save as long as it gives no IDs.
+            // At an absurd clock the server issues no IDs, so it need not save.
             sleep(Duration::from_millis(200));
             None
         } else {
@@ -228,13 +228,13 @@ impl Soak {
         Ok(found)
     }
 
-    /// Makes the next life repeat IDs: nobody can know of them then.
+    /// Makes the next life repeat IDs: without a record the server cannot detect them.
     fn lose_record(&self, life: &mut Life) -> Result<(), String> {
         let state = self.place.state();
         std::fs::remove_dir_all(&state)
             .and_then(|()| std::fs::create_dir(&state))
             .map_err(|error| format!("{}: {error}", state.display()))?;
-        // Further back than any clock of this soak that can be right.
+        // Earlier than any right clock of this soak.
         (life.clock_s, life.killed_early, life.on_full_disk) = (-4 * 31_556_952, None, false);
         Ok(())
     }
@@ -255,13 +255,13 @@ impl Soak {
     }
 }
 
-/// The most memory that this process ever had.
+/// Returns the peak memory of this process.
 fn memory_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// One life as it is played.
+/// A life in progress.
 struct Stage<'a> {
     judge: &'a Judge,
     place: &'a Place,
@@ -277,7 +277,7 @@ impl Stage<'_> {
         self.judge.runs.load(Ordering::Relaxed) >= RUNS_MAX || self.judge.violation().is_some()
     }
 
-    /// Lets time pass, unless there is enough of this life.
+    /// Waits for `time`, or until this life is long enough.
     fn pass(&self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end && !self.is_enough() {
@@ -340,7 +340,7 @@ impl Stage<'_> {
         match end {
             End::Kill => self.note("kills"),
             End::KillPaused(time) => {
-                self.note("kills while it stands still");
+                self.note("kills during a pause");
                 server.signal("STOP")?;
                 sleep(time);
             }
@@ -358,7 +358,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Waits for an ID that is given from now on.
+    /// Waits for an ID that is issued from now on.
     fn serves_again(&self, server: &mut Server, what: &str) -> Result<(), String> {
         let (ids, end) = (self.judge.ids(), Instant::now() + PATIENCE);
         while self.judge.ids() == ids && self.judge.violation().is_none() {
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
 
     fn short(ids: u64, lives: u64, plant: bool) -> Verdict {
-        // Cargo's own build, whatever other one is under test: the one that is shipped is static.
+        // Cargo's own build, whatever build is under test: the shipped one is static.
         let binary = env!("CARGO_BIN_EXE_getid").into();
         soak(&Options { ids, lives, seed: 1, binary, dir: None, plant }).expect("it runs")
     }

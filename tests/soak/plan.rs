@@ -1,4 +1,4 @@
-//! What happens in a life of the server, from the seed.
+//! The events in a life of the server, chosen from the seed.
 
 use std::time::Duration;
 
@@ -8,58 +8,58 @@ use crate::random::Random;
 const MINUTE_S: i64 = 60;
 const YEAR_S: i64 = 31_556_952;
 
-/// Before the epoch, so that no ID can hold it.
+/// Clock offset in seconds to a time before the epoch, which no ID can hold.
 const TOO_EARLY_S: i64 = -20 * YEAR_S;
 
-/// Past the last instant of 42 bits.
+/// Clock offset in seconds past the last instant of 42 bits.
 const TOO_LATE_S: i64 = 150 * YEAR_S;
 
-/// What is wrong with the disk.
+/// A fault of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DiskFault {
     /// A write finds no room.
     Full,
     /// A sync fails.
     Sync,
-    /// Nothing is opened to be written.
+    /// A file cannot be opened for writing.
     ReadOnly,
-    /// A sync does not come back.
+    /// A sync does not return.
     Stall,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
-    /// The wall clock is set: from now on it is off by so many seconds.
+    /// The wall clock is set to this offset in seconds.
     Clock(i64),
     Disk(DiskFault, Duration),
-    /// The process stands still (SIGSTOP, SIGCONT).
+    /// The process is paused (SIGSTOP, SIGCONT).
     Pause(Duration),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End {
-    /// SIGKILL.
+    /// Ends by SIGKILL.
     Kill,
-    /// SIGKILL while it stands still.
+    /// Ends by SIGKILL during a pause.
     KillPaused(Duration),
-    /// SIGKILL while the disk fails.
+    /// Ends by SIGKILL while the disk fails.
     KillInFault(DiskFault, Duration),
-    /// SIGTERM: a clean stop.
+    /// Ends by SIGTERM: a clean stop.
     Stop,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) layout: Layout,
-    /// `id-max-borrow-ms` and `id-watermark-lead-ms`.
+    /// Values of `id-max-borrow-ms` and `id-watermark-lead-ms`.
     pub(crate) limits_ms: (u32, u32),
-    /// The clock at its start is off by so many seconds.
+    /// Clock offset at the start, in seconds.
     pub(crate) clock_s: i64,
-    /// It is tried first with a disk on which there is no room.
+    /// The first start is on a full disk.
     pub(crate) on_full_disk: bool,
-    /// It is killed so long after its start, whether or not it has given an ID.
+    /// Time from the start to a kill, whether or not an ID was issued.
     pub(crate) killed_early: Option<Duration>,
-    /// What happens, each so long after the one before was over.
+    /// Events, each with the time since the end of the one before.
     pub(crate) events: Vec<(Duration, Event)>,
     pub(crate) end: End,
 }
@@ -69,7 +69,7 @@ impl Life {
         let killed_early = random.one_in(6).then(|| millis(random, 1, 400));
         let events = (0..random.below(5)).map(|_| (millis(random, 30, 1200), event(random))).collect();
         Life {
-            // Half of them are wide, so that the clock is no bound on how many IDs there are.
+            // Half of the layouts are wide, so that the clock does not limit the number of IDs.
             layout: Layout { shard_bits: random.pick(&[9, 9, 12, 16, 19, 19]) },
             limits_ms: random.pick(&[(3000, 3000), (500, 400), (500, 400), (10_000, 1000)]),
             clock_s: if random.one_in(2) { 0 } else { clock_s(random) },
@@ -102,7 +102,7 @@ fn event(random: &mut Random) -> Event {
     }
 }
 
-/// Ahead by an hour at most most often: what the clock was once ahead stays with the IDs.
+/// Returns a clock offset, in most cases at most an hour ahead: IDs keep the largest time that the clock once had.
 fn clock_s(random: &mut Random) -> i64 {
     let seconds =
         |random: &mut Random, bound: i64| i64::try_from(random.below(bound.unsigned_abs())).unwrap_or_default();
@@ -116,7 +116,7 @@ fn clock_s(random: &mut Random) -> i64 {
     }
 }
 
-/// Whether a server may refuse as long as its clock is so far off.
+/// Returns true if a server may refuse at this clock offset.
 pub(crate) fn is_absurd(clock_s: i64) -> bool {
     clock_s <= TOO_EARLY_S || clock_s >= TOO_LATE_S
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use crate::judge::{SERVER_BITS, SERVER_ID};
 use crate::plan::{DiskFault, Life};
 
-/// Layers between the server and the system, as the other tests have them.
+/// Preloaded layers between the server and the system, shared with the other tests.
 const FAIL_C: &str = include_str!("../support/preload/fail.c");
 const HANG_C: &str = include_str!("../support/preload/hang.c");
 
-/// How long an end may take.
+/// Longest time for a stop.
 const STOP_PATIENCE: Duration = Duration::from_mins(5);
 
-/// Where all of it is, and with what it is started.
+/// The folder of a soak, and the settings of its servers.
 pub(crate) struct Place {
     dir: PathBuf,
     binary: PathBuf,
@@ -32,7 +32,7 @@ impl Place {
         let state = dir.join("state");
         fs::create_dir_all(&state).map_err(|error| format!("{}: {error}", state.display()))?;
         let dir = dir.canonicalize().map_err(|error| format!("{}: {error}", dir.display()))?;
-        // `hang` behind `fail`: whoever comes first hands a sync on, and opens files itself.
+        // `hang` comes after `fail`: `fail` passes a sync on, but opens files by system calls.
         let mut preload = OsString::new();
         for layer in [compiled(&dir, "fail", FAIL_C)?, compiled(&dir, "hang", HANG_C)?, libfaketime()?] {
             preload.push(layer);
@@ -47,24 +47,24 @@ impl Place {
         self.dir.join("socket")
     }
 
-    /// The state folder, on the disk that can be made to fail.
+    /// Returns the state folder, on the disk that can be made to fail.
     pub(crate) fn state(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    /// The logs of the last three lives are kept.
+    /// Returns the log of this life. The logs of the last three lives are kept.
     fn log(&self) -> PathBuf {
         self.dir.join(format!("log-{}", self.lives % 3))
     }
 
-    /// The end of this life's log.
+    /// Returns the end of this life's log.
     pub(crate) fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }
 
-    /// Sets the wall clock off by so many seconds.
+    /// Sets the offset of the wall clock in seconds.
     pub(crate) fn set_clock(&self, offset_s: i64) -> Result<(), String> {
         self.put("clock", &format!("{offset_s:+}\n"))
     }
@@ -79,12 +79,12 @@ impl Place {
     }
 
     pub(crate) fn mend_disk(&self) {
-        // What is not there need not be taken away.
+        // A missing file is fine.
         let _ = fs::remove_file(self.dir.join("fail"));
         let _ = fs::remove_file(self.dir.join("hang"));
     }
 
-    /// A file that the layers read: whole or not at all.
+    /// Writes a file that the layers read, atomically.
     fn put(&self, name: &str, text: &str) -> Result<(), String> {
         let (path, new) = (self.dir.join(name), self.dir.join(format!("{name}.new")));
         fs::write(&new, text)
@@ -133,7 +133,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn signal(&self, signal: &str) -> Result<(), String> {
-        // The shell's own `kill`: a small machine has no other.
+        // Uses the shell's `kill`, because a small machine has no other.
         let status = Command::new("sh").args(["-c", &format!("kill -{signal} {}", self.child.id())]).status();
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -146,13 +146,13 @@ impl Server {
         self.child.try_wait().ok().flatten()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the end.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// SIGTERM; it must end with exit code 0.
+    /// Sends SIGTERM; the server must end with exit code 0.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         self.signal("TERM")?;
         match self.wait()? {
@@ -161,7 +161,7 @@ impl Server {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus, String> {
         let end = Instant::now() + STOP_PATIENCE;
         while Instant::now() < end {
@@ -181,12 +181,12 @@ impl Drop for Server {
     }
 }
 
-/// A static program takes no layer: no fault would ever happen.
+/// Refuses a static program, which loads no layer, so that no fault would ever happen.
 fn needs_preload(binary: &Path) -> Result<(), String> {
     let mut head = Vec::new();
     let read = File::open(binary).and_then(|file| file.take(4096).read_to_end(&mut head));
     read.map_err(|error| format!("{}: {error}; build it (cargo build --release)", binary.display()))?;
-    // The name of the program that links it, which stands near its beginning.
+    // Path of the dynamic linker, near the beginning of the file.
     if head.windows(4).any(|bytes| bytes == b"/ld-") {
         return Ok(());
     }

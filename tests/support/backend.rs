@@ -1,4 +1,5 @@
-//! Servers in which getid keeps sequences and claims. Stories and scenarios drive each of them in the same way.
+//! Database servers in which getid keeps sequences and claims. Stories and scenarios drive each of them in the same
+//! way.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +10,18 @@ use super::postgres::{OWNER_PASSWORD, PostgresServer};
 use super::program;
 use super::proxy::{Proxy, Target};
 
-/// A server of a test's own.
+/// A database server that a test starts.
 pub trait Backend: Send + Sync {
-    /// The owner's address.
+    /// Returns the owner's address.
     fn url(&self) -> String;
 
-    /// A proxy in front of the server, and the owner's address through it.
+    /// Returns a proxy in front of the server, and the owner's address through it.
     fn proxy(&self) -> (Proxy, String);
 
-    /// The folders of its data.
+    /// Returns the folders of its data.
     fn data(&self) -> Vec<PathBuf>;
 
-    /// Removes all that was stored.
+    /// Removes all stored data.
     fn clear(&self);
 
     /// Kills all its processes (kill -9).
@@ -34,7 +35,7 @@ pub trait Backend: Send + Sync {
     fn resume(&self);
 }
 
-/// A server that speaks SQL.
+/// A database server with SQL.
 pub trait SqlBackend: Backend {
     /// Runs statements as the owner.
     fn try_sql(&self, sql: &str) -> Result<String, String>;
@@ -44,7 +45,7 @@ pub trait SqlBackend: Backend {
         self.try_sql(sql).map(drop)
     }
 
-    /// A statement that takes a minute, and the end of a statement that selects the sessions in it.
+    /// Returns a statement that takes a minute, and the tail of a query that selects the sessions in it.
     fn sleep(&self) -> [&'static str; 2];
 
     /// Ends the session with this number.
@@ -74,14 +75,14 @@ pub fn while_locked<T>(server: &dyn SqlBackend, locks: &str, during: impl FnOnce
     })
 }
 
-/// Copies the data of a server that does not run.
+/// Copies the data of a server that is stopped.
 pub fn save(server: &dyn Backend, to: &Path) {
     for (at, data) in server.data().iter().enumerate() {
         copy(data, &to.join(at.to_string()));
     }
 }
 
-/// Puts back what [`save`] copied.
+/// Restores the data copied by [`save`].
 pub fn restore(server: &dyn Backend, from: &Path) {
     for (at, data) in server.data().iter().enumerate() {
         std::fs::remove_dir_all(data).expect("its data");
@@ -218,7 +219,7 @@ impl Backend for EtcdCluster {
         EtcdCluster::url(self)
     }
 
-    /// In front of the first member.
+    /// Returns a proxy in front of the first member.
     fn proxy(&self) -> (Proxy, String) {
         let proxy = Proxy::to(Target::Port(self.members[0].port));
         let url = format!("etcd://127.0.0.1:{}/getid", proxy.port);

@@ -1,4 +1,4 @@
-//! A real etcd of one member or several in a folder of its own, gone when dropped: Debian's `etcd-server`.
+//! A real etcd of one or more members in a temporary folder: Debian's `etcd-server`. Dropping it ends and removes it.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use super::http::{Http, Response, request};
 use super::{free_port, in_time, program};
 
-/// Seconds are for a machine that is busy with other tests.
+/// Long enough for a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_mins(1);
 
 /// The password of `ids`, who may write below the prefix `getid`, and of `root`.
@@ -25,25 +25,25 @@ pub struct EtcdCluster {
 
 pub struct EtcdMember {
     process: Option<Child>,
-    /// Where clients are served.
+    /// Port for clients.
     pub port: u16,
-    /// Where it tells in clear how it is.
+    /// Port of the health page without TLS.
     health_port: u16,
     words: Vec<String>,
     dir: PathBuf,
 }
 
 impl EtcdCluster {
-    /// One member; `words` are options of `etcd`.
+    /// Starts a single member; `words` are options of `etcd`.
     pub fn one(words: &[&str]) -> EtcdCluster {
         EtcdCluster::start(1, words)
     }
 
-    /// So many members, which elect a leader in a second.
+    /// Starts `count` members, which elect a leader in a second.
     pub fn start(count: usize, words: &[&str]) -> EtcdCluster {
-        // Not in memory: a write is to cost what it costs on a disk.
+        // On a disk, not in memory, so that a write has its usual cost.
         let dir = tempfile::tempdir().expect("a folder");
-        // A port may be taken by another before etcd has it.
+        // Another process may take a port before etcd does.
         let started = (0..10).find_map(|attempt| {
             let folder = dir.path().join(attempt.to_string());
             fs::create_dir(&folder).expect("a folder");
@@ -60,18 +60,18 @@ impl EtcdCluster {
         self.dir.path()
     }
 
-    /// Its address, of all its members.
+    /// Returns the address with all members.
     pub fn url(&self) -> String {
         self.url_of("", "getid")
     }
 
-    /// The same with another `USER:PASSWORD@` and what stands behind the members.
+    /// Returns the address with this `USER:PASSWORD@` and this path behind the members.
     pub fn url_of(&self, login: &str, path: &str) -> String {
         let places: Vec<_> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
         format!("etcd://{login}{}/{path}", places.join(","))
     }
 
-    /// Asks the first member's gateway without TLS, as `token`; fails if it refuses.
+    /// Sends a request to the first member's gateway without TLS, as `token`. Fails if etcd refuses.
     #[track_caller]
     pub fn ask(&self, token: &str, path: &str, body: &serde_json::Value) -> serde_json::Value {
         let answer = self.members[0].try_ask(token, path, body);
@@ -79,31 +79,31 @@ impl EtcdCluster {
         answer.json()
     }
 
-    /// Takes all keys away.
+    /// Removes all keys.
     pub fn clear(&self) {
         self.ask("", "/v3/kv/deleterange", &serde_json::json!({ "key": "AA==", "range_end": "AA==" }));
     }
 
-    /// Makes the users `root`, `ids` (who may read and write below `getid/`) and `other` (who may nothing), and
-    /// switches users on.
+    /// Creates the users `root`, `ids` (who may read and write below `getid/`) and `other` (without rights), and
+    /// enables authentication.
     pub fn switch_users_on(&self) {
         for user in ["root", "ids", "other"] {
             self.ask("", "/v3/auth/user/add", &serde_json::json!({ "name": user, "password": PASSWORD }));
             self.ask("", "/v3/auth/role/add", &serde_json::json!({ "name": user }));
             self.ask("", "/v3/auth/user/grant", &serde_json::json!({ "user": user, "role": user }));
         }
-        // `getid/` to `getid0`.
+        // The range from `getid/` to `getid0`.
         let right = serde_json::json!({ "permType": "READWRITE", "key": "Z2V0aWQv", "range_end": "Z2V0aWQw" });
         self.ask("", "/v3/auth/role/grant", &serde_json::json!({ "name": "ids", "perm": right }));
         self.ask("", "/v3/auth/enable", &serde_json::json!({}));
     }
 
-    /// Ends all members as kill -9 does.
+    /// Kills all members (kill -9).
     pub fn kill(&mut self) {
         self.members.iter_mut().for_each(EtcdMember::kill);
     }
 
-    /// Starts those that do not run, and waits until they serve.
+    /// Starts the members that are stopped, and waits until they serve.
     pub fn start_again(&mut self) {
         let ended: Vec<_> = self.members.iter_mut().filter(|member| member.process.is_none()).collect();
         for member in ended {
@@ -111,16 +111,16 @@ impl EtcdCluster {
         }
         let end = Instant::now() + START_PATIENCE;
         for member in &mut self.members {
-            // Somebody else may have its port for a while.
+            // Another process may hold its port for a while.
             while !member.becomes_healthy() {
-                assert!(Instant::now() < end, "etcd does not come back:\n{}", member.log());
+                assert!(Instant::now() < end, "etcd does not start again:\n{}", member.log());
                 std::thread::sleep(Duration::from_millis(100));
                 member.spawn();
             }
         }
     }
 
-    /// Keeps what it knows now: it is killed, copied and started again.
+    /// Saves the current data: kills the members, copies the data and starts them again.
     pub fn save(&mut self) {
         self.kill();
         for member in &self.members {
@@ -130,7 +130,7 @@ impl EtcdCluster {
         self.start_again();
     }
 
-    /// Goes back to what was saved: later writes are lost.
+    /// Restores the saved data: later writes are lost.
     pub fn restore(&mut self) {
         self.kill();
         for member in &self.members {
@@ -140,28 +140,28 @@ impl EtcdCluster {
         self.start_again();
     }
 
-    /// The member that leads, as soon as one does.
+    /// Returns the leader, as soon as one is elected.
     #[track_caller]
     pub fn leader(&self) -> usize {
         let status = |member: &EtcdMember| member.try_ask("", "/v3/maintenance/status", &serde_json::json!({})).json();
         in_time("a leader", || {
             let leader = status(&self.members[0])["leader"].clone();
             let leads = |member: &EtcdMember| status(member)["header"]["member_id"] == leader;
-            // Between two leaders none is told.
+            // Between two leaders the field is null.
             if leader.is_null() { None } else { self.members.iter().position(leads) }
         })
     }
 }
 
 impl EtcdMember {
-    /// Ends it as kill -9 does.
+    /// Kills it (kill -9).
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         process.kill().expect("its end");
         process.wait().expect("its end");
     }
 
-    /// Nothing of it moves until [`EtcdMember::resume`].
+    /// Stops it until [`EtcdMember::resume`].
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
@@ -170,7 +170,7 @@ impl EtcdMember {
         self.signal(Signal::SIGCONT);
     }
 
-    /// The folder of its data.
+    /// Returns the folder of its data.
     pub fn data(&self) -> PathBuf {
         self.dir.join("data")
     }
@@ -201,7 +201,7 @@ impl EtcdMember {
         let log = fs::File::options().create(true).append(true).open(self.dir.join("log")).expect("a log");
         let mut command = Command::new("etcd");
         command.args(&self.words).current_dir(&self.dir).stdin(Stdio::null());
-        // What it would take from the environment is not this test's.
+        // Options in the tester's environment have no effect.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD")) {
             command.env_remove(name);
         }
@@ -209,7 +209,7 @@ impl EtcdMember {
         self.process = Some(command.spawn().expect("etcd-server is installed"));
     }
 
-    /// Whether it serves; not if it ends.
+    /// Waits until it serves. Returns false if it ends.
     fn becomes_healthy(&mut self) -> bool {
         let end = Instant::now() + START_PATIENCE;
         loop {

@@ -1,5 +1,5 @@
-//! libfaketime, preloaded, makes the clock that the unchanged binary reads; a file says how far it is off, and can be
-//! changed while the server runs.
+//! A false wall clock for the unmodified binary, by a preloaded libfaketime. A file contains the offset, which a test
+//! may change while the server runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::process::Command;
 
 use super::Server;
 
-/// A wall clock that is off by what a file says.
+/// A wall clock with an offset, which a file contains.
 pub struct FakeClock {
     library: PathBuf,
     dir: tempfile::TempDir,
 }
 
 impl FakeClock {
-    /// One that is right so far. Needs libfaketime.
+    /// Creates a clock with the offset 0. Needs libfaketime.
     pub fn new() -> FakeClock {
         let name = "faketime/libfaketime.so.1";
         let folders = fs::read_dir("/usr/lib").expect("listed").filter_map(|entry| Some(entry.ok()?.path()));
@@ -25,14 +25,14 @@ impl FakeClock {
         clock
     }
 
-    /// Sets it off by so many seconds.
+    /// Sets the offset in seconds.
     pub fn set(&self, offset_s: i64) {
         let path = self.dir.path().join("offset");
         fs::write(path.with_extension("new"), format!("{offset_s:+}\n")).expect("written");
         fs::rename(path.with_extension("new"), path).expect("renamed");
     }
 
-    /// A server with this clock.
+    /// Starts a server with this clock.
     pub fn start(&self, dir: &Path, words: &[&str]) -> Server {
         let prepare = |command: &mut Command| {
             command
@@ -40,7 +40,7 @@ impl FakeClock {
                 .env("FAKETIME_TIMESTAMP_FILE", self.dir.path().join("offset"))
                 .env("FAKETIME_NO_CACHE", "1")
                 .env("FAKETIME_DISABLE_SHM", "1")
-                // Its older and its newer name.
+                // The older and the newer name of the variable.
                 .env("DONT_FAKE_MONOTONIC", "1")
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         };

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::{PATIENCE, Wire, eventually, in_time};
 
-/// Ends with the value.
+/// A running `haproxy`. Dropping it kills the process.
 pub struct HaProxy {
     child: Child,
     pub port: u16,
@@ -14,7 +14,7 @@ pub struct HaProxy {
 }
 
 impl HaProxy {
-    /// An example with other ports, of which the first one is its own.
+    /// Starts an example with other ports, of which the first is its own.
     pub fn of(example: &str, ports: &[(&str, u16)]) -> HaProxy {
         let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(example);
         let shown = std::fs::read_to_string(shown).expect("the example");
@@ -48,13 +48,13 @@ impl HaProxy {
         Wire::connect(self.port)
     }
 
-    /// The server that a new connection's ID comes from, as soon as one gets an ID: a server that stands still for a
-    /// moment is left for one.
+    /// Waits until a new connection gets an ID, and returns the server-id in it. `haproxy` skips a stalled server for a
+    /// moment.
     pub fn server_id(&self) -> u64 {
         in_time("a server gives an ID", || self.an_id()) >> 19 & 3
     }
 
-    /// Whether a new connection gets an ID; one that `haproxy` closes does not.
+    /// Returns true if a new connection gets an ID, and false if `haproxy` closes it.
     pub fn gives_an_id(&self) -> bool {
         self.an_id().is_some()
     }

@@ -1,4 +1,4 @@
-//! A client of the HTTP port that sends bytes as they are given, and reads responses as they come.
+//! A client of the HTTP port that sends raw bytes and reads responses piece by piece.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ impl HttpServer {
         HttpServer::start_at(free_port(), words)
     }
 
-    /// The same on this port.
+    /// Starts a server with the HTTP port `port`.
     pub fn start_at(port: u16, words: &[&str]) -> HttpServer {
         let text = port.to_string();
         let all = [&["--http-port", &text, "--http-bind", "127.0.0.1"], words].concat();
@@ -28,28 +28,28 @@ impl HttpServer {
         Http::connect(self.port)
     }
 
-    /// A request without a body, on a connection of its own: `GET /livez`.
+    /// Sends a request without a body, such as `GET /livez`, on a new connection.
     pub fn ask(&self, line: &str) -> Response {
         self.connect().ask(line, &[], "")
     }
 
-    /// The same with these headers and this body, which is JSON if there is any.
+    /// Sends a request with these headers and this body, JSON if not empty, on a new connection.
     pub fn ask_with(&self, line: &str, headers: &[&str], body: &str) -> Response {
         self.connect().ask(line, headers, body)
     }
 }
 
-/// A connection.
+/// A connection to the HTTP port.
 pub struct Http {
     pub stream: TcpStream,
     rest: Vec<u8>,
 }
 
-/// What was answered.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// Names in lower case.
+    /// Headers with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -74,14 +74,14 @@ impl Http {
         Http::on(TcpStream::connect(("127.0.0.1", port)).expect("connected"))
     }
 
-    /// A connection that is there.
+    /// Wraps an open connection.
     pub fn on(stream: TcpStream) -> Http {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_nodelay(true).expect("no delay");
         Http { stream, rest: Vec::new() }
     }
 
-    /// Sends a request: its line without the version, further headers, and a body.
+    /// Sends a request: its line without the version, further headers, and a body. Returns the response.
     pub fn ask(&mut self, line: &str, headers: &[&str], body: &str) -> Response {
         self.send(request(line, headers, body).as_bytes());
         self.response()
@@ -91,13 +91,13 @@ impl Http {
         self.stream.write_all(bytes).expect("sent");
     }
 
-    /// The next response.
+    /// Reads the next response.
     #[track_caller]
     pub fn response(&mut self) -> Response {
         self.try_response().expect("a response")
     }
 
-    /// The next response, or why there is none.
+    /// Reads the next response, or returns the error.
     pub fn try_response(&mut self) -> io::Result<Response> {
         let mut response = self.head()?;
         if matches!(response.status, 204 | 304) {
@@ -107,7 +107,7 @@ impl Http {
         Ok(response)
     }
 
-    /// The body behind a head.
+    /// Reads the body behind a head.
     pub fn body(&mut self, response: &Response) -> io::Result<Vec<u8>> {
         if response.header("transfer-encoding") == Some("chunked") {
             let mut body = Vec::new();
@@ -121,7 +121,7 @@ impl Http {
         }
     }
 
-    /// A response as far as its head: what follows is read by [`Http::chunk`].
+    /// Reads a response up to the end of its head; [`Http::chunk`] reads the rest.
     pub fn head(&mut self) -> io::Result<Response> {
         let line = self.line()?;
         let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect(&line);
@@ -134,7 +134,7 @@ impl Http {
         Ok(Response { status, headers, body: Vec::new() })
     }
 
-    /// The next chunk of a chunked body; `None` behind the last.
+    /// Reads the next chunk of a chunked body; `None` after the last.
     pub fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let line = self.line()?;
         let length = usize::from_str_radix(&line, 16).expect(&line);
@@ -143,7 +143,7 @@ impl Http {
         Ok((length > 0).then_some(chunk))
     }
 
-    /// Whether the server closes without another byte, be it with a reset because it has not read all.
+    /// Returns true if the server closes without another byte, if need be with a reset because of unread bytes.
     pub fn is_closed(&mut self) -> bool {
         let ended = match super::read(&mut self.stream, &mut [0]) {
             Ok(read) => read == 0,
@@ -182,7 +182,7 @@ impl Http {
     }
 }
 
-/// A request as bytes: its line without the version, further headers, and a body, which is JSON unless they say so.
+/// Encodes a request: its line without the version, further headers, and a body, JSON unless the headers say otherwise.
 pub fn request(line: &str, headers: &[&str], body: &str) -> String {
     let has = |name: &str| headers.iter().any(|header| header.to_ascii_lowercase().starts_with(name));
     let mut lines = vec![format!("{line} HTTP/1.1")];

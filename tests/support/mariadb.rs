@@ -1,6 +1,6 @@
-//! A real MariaDB in a folder of its own, gone when dropped: Debian's `mariadb-server`.
+//! A real MariaDB in a temporary folder: Debian's `mariadb-server`. Dropping it ends and removes it.
 //!
-//! It listens on a socket in its folder, and on a port only where a test wants that.
+//! It listens on a socket in its folder, and on a port only if a test sets one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::program;
 
-/// Seconds are for a machine that is busy with other tests.
+/// Long enough for a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_mins(1);
 
 /// The password of `getid`, who owns the database `ids`.
@@ -25,16 +25,16 @@ pub struct MariadbServer {
 }
 
 impl MariadbServer {
-    /// `words` are options of `mariadbd`.
+    /// Starts a server; `words` are options of `mariadbd`.
     pub fn start(words: &[&str]) -> MariadbServer {
-        // Not in memory: a commit is to cost what it costs on a disk.
+        // On a disk, not in memory, so that a commit has its usual cost.
         let dir = tempfile::tempdir().expect("a folder");
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         let mut server = MariadbServer { process: None, words, dir };
         let mut install = Command::new("mariadb-install-db");
         install.arg("--no-defaults").args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
         install.arg(format!("--datadir={}", server.dir().join("data").display())).args(SMALL).args(as_root());
-        // One that starts removes what it takes for its own of an earlier life, in a folder that all have.
+        // Own temporary folder: a starting server removes files there that it takes for leftovers of an earlier run.
         fs::create_dir(server.dir().join("tmp")).expect("a folder");
         install.arg(format!("--tmpdir={}", server.dir().join("tmp").display()));
         program::run(install.current_dir(server.dir()), "");
@@ -55,23 +55,23 @@ impl MariadbServer {
         self.dir().join("socket")
     }
 
-    /// The owner's address.
+    /// Returns the owner's address.
     pub fn url(&self) -> String {
         self.url_of(&format!("getid:{PASSWORD}"), "ids", "")
     }
 
-    /// The address of another `USER:PASSWORD`, by the socket; `options` begin with `&`.
+    /// Returns the address for this `USER:PASSWORD`, over the socket; `options` begin with `&`.
     pub fn url_of(&self, login: &str, database: &str, options: &str) -> String {
         format!("mysql://{login}@/{database}?socket={}{options}", self.socket().display())
     }
 
-    /// Runs SQL as root in `ids`; what it says, columns split by tabs.
+    /// Runs SQL as root in `ids` and returns the output, columns separated by tabs.
     #[track_caller]
     pub fn sql(&self, sql: &str) -> String {
         self.try_sql(sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
     }
 
-    /// The same, where it may be refused.
+    /// Runs SQL as root in `ids`. Returns the error if the server refuses.
     pub fn try_sql(&self, sql: &str) -> Result<String, String> {
         let mut client = self.client();
         if !sql.starts_with("CREATE DATABASE") {
@@ -82,24 +82,25 @@ impl MariadbServer {
         if output.status.success() { Ok(said) } else { Err(said) }
     }
 
-    /// The program that asks it, as root.
+    /// Returns the client program, as root.
     pub fn client(&self) -> Command {
         let mut client = Command::new("mariadb");
         client.args(["--no-defaults", "--user=root", "--batch", "--skip-column-names"]);
         client.arg(format!("--socket={}", self.socket().display()));
-        // Of a server that ends long statements: what a test does has the time that a busy machine needs.
+        // Overrides a server's limit on long statements, so that the test's own statements may take long on a busy
+        // machine.
         client.arg("--init-command=SET SESSION max_statement_time = 0, sql_big_selects = 1");
         client
     }
 
-    /// Ends it as kill -9 does.
+    /// Kills it (kill -9).
     pub fn kill(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         process.kill().expect("its end");
         process.wait().expect("its end");
     }
 
-    /// Starts it, or starts it again.
+    /// Starts it, also after a kill.
     pub fn start_again(&mut self) {
         let end = Instant::now() + START_PATIENCE;
         let log = fs::File::options().create(true).append(true).open(self.dir().join("log")).expect("a log");
@@ -124,7 +125,7 @@ impl MariadbServer {
         self.process = Some(process);
     }
 
-    /// Nothing of it moves until [`MariadbServer::resume`].
+    /// Stops it until [`MariadbServer::resume`].
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
@@ -159,11 +160,11 @@ impl Drop for MariadbServer {
     }
 }
 
-/// So that a server is small.
+/// Options for a small server.
 const SMALL: [&str; 3] =
     ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M", "--innodb-data-file-path=ibdata1:12M:autoextend"];
 
-/// Who is root runs it as root: the folder is root's.
+/// Returns the option to run as root, if this process is root, who owns the folder.
 fn as_root() -> Option<&'static str> {
     nix::unistd::geteuid().is_root().then_some("--user=root")
 }

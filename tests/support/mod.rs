@@ -1,4 +1,4 @@
-//! What tests share: a server, a connection to it, and what else more than one file needs.
+//! Helpers shared by tests: a server, a connection to it, and all else that more than one file needs.
 
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports, unused_macros, reason = "each binary uses a part")]
 
@@ -34,10 +34,10 @@ pub(crate) use random::Random;
 pub use server::*;
 pub use wire::{Wire, talk};
 
-/// How long anything in a test may take before the test fails.
+/// Time limit of a step in a test, after which the test fails.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Reads once. SIGSTOP and SIGCONT of this process interrupt a read that has a time-out; the read is then made again.
+/// Reads once. SIGSTOP and SIGCONT of this process interrupt a read that has a time-out; the read is then repeated.
 pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     loop {
         match from.read(bytes) {
@@ -47,7 +47,7 @@ pub fn read(mut from: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// A folder in memory where the system has that: no test waits then for what others write to the disk.
+/// Creates a folder in memory if the system has one, so that no test waits for other programs' writes to the disk.
 pub fn folder() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
 }
@@ -73,8 +73,8 @@ pub fn wait_stopped(pid: Pid) {
     });
 }
 
-/// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that cargo must not see, or it
-/// builds crates anew.
+/// Returns the cargo that runs these tests. CI's runner of test programs sets a variable that makes cargo build crates
+/// again, so it is removed.
 pub fn cargo() -> std::process::Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = std::process::Command::new(cargo);
@@ -82,13 +82,13 @@ pub fn cargo() -> std::process::Command {
     command
 }
 
-/// Waits until `is_so`, and fails if that does not come.
+/// Waits until `is_so`, and fails after [`PATIENCE`].
 #[track_caller]
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     in_time(what, || is_so().then_some(()));
 }
 
-/// The first answer there is; fails if none comes.
+/// Returns the first answer of `ask`. Fails after [`PATIENCE`].
 #[track_caller]
 pub fn in_time<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! A real PostgreSQL in a folder of its own, gone when dropped. Debian's `postgresql`, or what `GETID_TEST_POSTGRES`
-//! names: the folder of `initdb` and `postgres`.
+//! A real PostgreSQL in a temporary folder. Dropping it ends and removes it. It is Debian's `postgresql`, or
+//! `GETID_TEST_POSTGRES` names the folder of `initdb` and `postgres`.
 
 use std::fs;
 use std::net::TcpStream;
@@ -14,23 +14,23 @@ use nix::unistd::{Pid, User};
 
 use super::{free_port, program};
 
-/// Seconds are for a machine that is busy with other tests.
+/// Long enough for a machine that is busy with other tests.
 const START_PATIENCE: Duration = Duration::from_mins(1);
 
 /// The password of `postgres`, who owns everything.
 pub const OWNER_PASSWORD: &str = "owner-secret";
 
 pub struct PostgresServer {
-    /// The postmaster.
+    /// The postmaster process.
     process: Option<Child>,
     pub port: u16,
     dir: tempfile::TempDir,
 }
 
 impl PostgresServer {
-    /// `settings` are lines of `postgresql.conf`.
+    /// Starts a server; `settings` are lines of `postgresql.conf`.
     pub fn start(settings: &[&str]) -> PostgresServer {
-        // Not in memory: a commit is to cost what it costs on a disk.
+        // On a disk, not in memory, so that a commit has its usual cost.
         let dir = tempfile::tempdir().expect("a folder");
         let mut server = PostgresServer { process: None, port: 0, dir };
         server.make_files(settings);
@@ -42,28 +42,28 @@ impl PostgresServer {
         server
     }
 
-    /// The folder of the socket, and of all else.
+    /// Returns the folder of the server, which contains the socket.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The owner's address, by TCP.
+    /// Returns the owner's address over TCP.
     pub fn url(&self) -> String {
         self.url_of(&format!("postgres:{OWNER_PASSWORD}"), "postgres", "")
     }
 
-    /// The owner's address, by the socket.
+    /// Returns the owner's address over the socket.
     pub fn socket_url(&self) -> String {
         let socket = self.dir().display();
         format!("postgres://postgres:{OWNER_PASSWORD}@localhost:{}/postgres?socket={socket}", self.port)
     }
 
-    /// The address of another `USER:PASSWORD`, with options.
+    /// Returns the address for this `USER:PASSWORD`, with options.
     pub fn url_of(&self, login: &str, database: &str, options: &str) -> String {
         format!("postgres://{login}@127.0.0.1:{}/{database}{options}", self.port)
     }
 
-    /// Runs SQL as the owner in `postgres`; what it says, columns split by `|`.
+    /// Runs SQL as the owner in `postgres` and returns the output, columns separated by `|`.
     pub fn psql(&self, sql: &str) -> String {
         self.psql_in("postgres", sql)
     }
@@ -73,7 +73,7 @@ impl PostgresServer {
         self.try_psql(database, sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
     }
 
-    /// The same, where it may be refused.
+    /// Runs SQL as the owner. Returns the error if the server refuses.
     pub fn try_psql(&self, database: &str, sql: &str) -> Result<String, String> {
         let mut psql = Command::new(bin("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]);
@@ -84,7 +84,7 @@ impl PostgresServer {
         if output.status.success() { Ok(said) } else { Err(said) }
     }
 
-    /// Ends it as a power failure would, but that the system's memory stays: all of its processes at once, SIGKILL.
+    /// Kills all of its processes at once (SIGKILL): like a power failure, except that the system's memory survives.
     pub fn stop_immediate(&mut self) {
         let Some(mut process) = self.process.take() else { return };
         signal_all(&process, Signal::SIGKILL);
@@ -107,7 +107,7 @@ impl PostgresServer {
         self.start_again();
     }
 
-    /// Who reads its log as a replica does, until it is killed.
+    /// Starts a process that reads its log as a replica does, until it is killed.
     pub fn replica(&self) -> Child {
         let folder = self.dir().join("replica");
         fs::create_dir_all(&folder).expect("a folder");
@@ -117,7 +117,7 @@ impl PostgresServer {
         replica.spawn().expect("postgres is installed")
     }
 
-    /// Nothing of it moves until [`PostgresServer::resume`].
+    /// Stops it until [`PostgresServer::resume`].
     pub fn pause(&self) {
         signal_all(self.process.as_ref().expect("it runs"), Signal::SIGSTOP);
     }
@@ -126,7 +126,7 @@ impl PostgresServer {
         signal_all(self.process.as_ref().expect("it runs"), Signal::SIGCONT);
     }
 
-    /// Gives a file in its folder to the user that it runs as, and to nobody else.
+    /// Gives a file in its folder to the user that it runs as, and removes the rights of others.
     pub fn own(&self, path: &str) {
         let path = self.dir().join(path);
         if let Some(user) = other_user() {
@@ -160,7 +160,8 @@ impl PostgresServer {
         fs::write(dir.join("data/postgresql.conf"), conf).expect("its configuration");
     }
 
-    /// Whether it answers. The port may be another's by now: then it ends at once.
+    /// Starts the server and returns true if it answers. Another process may have the port by now: then it ends at
+    /// once.
     fn try_start(&mut self) -> bool {
         let log = fs::File::options().create(true).append(true).open(self.dir().join("log")).expect("a log");
         let mut command = as_user(&bin("postgres"));
@@ -195,8 +196,8 @@ impl Drop for PostgresServer {
     }
 }
 
-/// All processes. Each of postgres's own leads a group of its own, so they are found by their parent, which stands
-/// still first and so makes no more of them.
+/// Sends a signal to all processes of the server. Each process of PostgreSQL leads a process group, so they are found
+/// by their parent. The parent is stopped first, so that it starts no more.
 fn signal_all(process: &Child, signal: Signal) {
     let postmaster = pid(process);
     let _ = kill(postmaster, Signal::SIGSTOP);
@@ -213,13 +214,13 @@ fn pid(process: &Child) -> Pid {
     Pid::from_raw(i32::try_from(process.id()).expect("a pid"))
 }
 
-/// The processes whose parent it is.
+/// Returns the child processes of `parent`.
 fn children(parent: Pid) -> Vec<Pid> {
     let listed = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
     listed.split_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect()
 }
 
-/// `postgres` does not run as root: then it is Debian's user for it.
+/// Returns Debian's user for `postgres` if this process is root, as which `postgres` does not run.
 fn other_user() -> Option<User> {
     let is_root = nix::unistd::geteuid().is_root();
     is_root.then(|| User::from_name("postgres").expect("users").expect("the user of Debian's package"))
@@ -255,7 +256,7 @@ impl Pooler {
         (0..10).find_map(|_| Pooler::try_start(server)).expect("pgbouncer starts")
     }
 
-    /// The owner's address.
+    /// Returns the owner's address.
     pub fn url(&self) -> String {
         format!("postgres://postgres:{OWNER_PASSWORD}@127.0.0.1:{}/postgres", self.port)
     }

@@ -1,4 +1,4 @@
-//! Layers of `tests/support/preload`, which stand between a server and the system.
+//! Preloaded layers of `tests/support/preload` between a server and the system.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The layers that this process has compiled, by name.
+/// Layers that this process has compiled, by name.
 static COMPILED: Mutex<BTreeMap<String, Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// The C of `tests/support/preload/NAME.c`, compiled into `dir`: for `LD_PRELOAD`.
+/// Compiles `tests/support/preload/NAME.c` into `dir` for `LD_PRELOAD`, and returns its path.
 pub(crate) fn layer(dir: &Path, name: &str) -> PathBuf {
     let layer = dir.join(format!("{name}.so"));
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

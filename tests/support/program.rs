@@ -1,13 +1,13 @@
-//! Programs that tests run: bounded in time, with all they print.
+//! Programs that tests run: bounded in time, with all their output.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// No program may take longer, unless a test says so.
+/// Default time limit of a program.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Runs a program to its end, with `input` on its standard input; what it printed, on both streams.
+/// Runs a program to its end, with `input` on its standard input. Returns its output on both streams.
 pub fn run(command: &mut Command, input: &str) -> String {
     let output = finish(command, input, PATIENCE, false);
     let said = both(&output);
@@ -15,7 +15,7 @@ pub fn run(command: &mut Command, input: &str) -> String {
     said
 }
 
-/// Runs a program that must end with an exit code other than 0; what it printed, on both streams.
+/// Runs a program that must end with an exit code other than 0. Returns its output on both streams.
 pub fn fails(command: &mut Command) -> String {
     let output = finish(command, "", PATIENCE, false);
     let said = both(&output);
@@ -23,13 +23,13 @@ pub fn fails(command: &mut Command) -> String {
     said
 }
 
-/// Runs a program that does not end by itself.
+/// Runs a program for `time`, since it may not end. Returns its standard output.
 pub fn run_for(command: &mut Command, time: Duration) -> String {
     let output = finish(command, "", time, true);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it printed, on both streams.
+/// Returns the output on both streams.
 pub fn both(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
@@ -40,7 +40,7 @@ pub fn finish(command: &mut Command, input: &str, time: Duration, may_hang: bool
     let mut stdin = child.stdin.take().expect("piped");
     let input = input.as_bytes().to_vec();
     let writer = std::thread::spawn(move || {
-        // A program that ends early does not want the rest.
+        // A program that ends early does not read the rest.
         let _ = stdin.write_all(&input);
     });
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).expect("a pid"));

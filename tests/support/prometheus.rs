@@ -1,4 +1,4 @@
-//! A Prometheus that scrapes servers and evaluates the rules that are shipped.
+//! A Prometheus that scrapes servers and evaluates the shipped rules.
 
 use std::fmt::Write as _;
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use super::http::Http;
 use super::{eventually, folder, free_port};
 
-/// A Prometheus in a folder of its own.
+/// A Prometheus in a temporary folder.
 pub struct Prometheus {
     child: Child,
     port: u16,
@@ -23,7 +23,7 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    /// Scrapes these, each as a job of its own, four times a second.
+    /// Scrapes these targets (job name, port, path), each as a separate job, four times a second.
     pub fn start(jobs: &[(&str, u16, &str)]) -> Prometheus {
         let folder = folder();
         let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/alerts.yml");
@@ -53,7 +53,7 @@ impl Prometheus {
         prometheus
     }
 
-    /// What a query gives: labels and value of each result.
+    /// Returns labels and value of each result of a query.
     pub fn query(&self, query: &str) -> Vec<(serde_json::Value, f64)> {
         let encoded: String = query.bytes().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "%{byte:02x}");
@@ -66,7 +66,7 @@ impl Prometheus {
         results.iter().map(|one| (one["metric"].clone(), one["value"][1].as_str().unwrap().parse().unwrap())).collect()
     }
 
-    /// The one value that a query gives; `None` without one.
+    /// Returns the single value of a query; `None` without one.
     pub fn one(&self, query: &str) -> Option<f64> {
         let results = self.query(query);
         assert!(results.len() < 2, "{query}: {results:?}");

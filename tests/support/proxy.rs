@@ -1,4 +1,4 @@
-//! Between a client and a server: it passes bytes on until a test has it lose them.
+//! A proxy between a client and a server, which passes bytes on until a test makes it lose them.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where a proxy leads to.
+/// The server behind a proxy.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A port on loopback.
     Port(u16),
-    /// A Unix socket.
+    /// A Unix socket at this path.
     Socket(PathBuf),
 }
 
-/// Sees each piece of what passes before it is passed on. It may change bytes, and holds them up until it returns.
+/// Receives each piece of traffic before the proxy passes it on. It may change bytes, and delays them until it returns.
 pub trait Tap: Send + Sync {
-    /// Bytes of a client; connections are numbered from 0.
+    /// Called with bytes of a client; connections are numbered from 0.
     fn request(&self, connection: usize, bytes: &mut [u8]);
-    /// Bytes of the server.
+    /// Called with bytes of the server.
     fn reply(&self, connection: usize, bytes: &mut [u8]);
 }
 
-/// Listens on a port of its own. It ends with the process: tests of a binary are few.
+/// A proxy on a new port. It ends with the process: tests of a binary are few.
 pub struct Proxy {
     pub port: u16,
     state: Arc<State>,
@@ -36,9 +36,9 @@ struct State {
     tap: Option<Arc<dyn Tap>>,
     /// A request ends the connection instead of being passed on.
     drops_requests: AtomicBool,
-    /// The same with a reply.
+    /// A reply ends the connection instead of being passed on.
     drops_replies: AtomicBool,
-    /// Nothing is passed on, and no connection ends: a cable that was cut.
+    /// Nothing is passed on, and no connection ends, as after a cut of the cable.
     is_cut: AtomicBool,
     dropped: AtomicU64,
     ends: Mutex<Vec<Box<dyn Fn() + Send>>>,
@@ -49,7 +49,7 @@ impl Proxy {
         Proxy::start(target, State::default())
     }
 
-    /// A proxy whose traffic `tap` sees.
+    /// Starts a proxy that shows its traffic to `tap`.
     pub fn tapped(target: Target, tap: Arc<dyn Tap>) -> Proxy {
         Proxy::start(target, State { tap: Some(tap), ..State::default() })
     }
@@ -79,22 +79,22 @@ impl Proxy {
         proxy
     }
 
-    /// Whether the next request is lost, and its connection with it.
+    /// Sets whether the next request is lost, with its connection.
     pub fn drop_requests(&self, drops: bool) {
         self.state.drops_requests.store(drops, Ordering::SeqCst);
     }
 
-    /// Whether the next reply is lost, and its connection with it.
+    /// Sets whether the next reply is lost, with its connection.
     pub fn drop_replies(&self, drops: bool) {
         self.state.drops_replies.store(drops, Ordering::SeqCst);
     }
 
-    /// Whether nothing arrives any more, in neither direction.
+    /// Sets whether bytes of both directions are held back.
     pub fn cut(&self, is_cut: bool) {
         self.state.is_cut.store(is_cut, Ordering::SeqCst);
     }
 
-    /// How often something was lost.
+    /// Returns the number of losses so far.
     pub fn dropped(&self) -> u64 {
         self.state.dropped.load(Ordering::SeqCst)
     }
@@ -141,7 +141,7 @@ fn join<S: Read + Write + Send + 'static>(
     });
 }
 
-/// Passes bytes on until one side ends, or `drops` says that it is to end here.
+/// Passes bytes on until one side ends, or until bytes arrive while `drops` is set.
 fn pass(mut from: impl Read, mut to: impl Write, state: &State, drops: &AtomicBool, tap: impl Fn(&mut [u8])) {
     let mut bytes = [0; 16 * 1024];
     while let Ok(read @ 1..) = super::read(&mut from, &mut bytes) {

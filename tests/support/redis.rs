@@ -1,4 +1,4 @@
-//! A real `redis-server` on a port that the system picked, gone when dropped.
+//! A real `redis-server` on a free port. Dropping it ends and removes it.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// The port is free for a moment before Redis takes it; when another process takes it first, another one is tried.
+    /// Starts a server. Another process may take the port before Redis does; then another port is tried.
     pub fn start(words: &[&str]) -> RedisServer {
         (0..10).find_map(|_| RedisServer::try_start(words)).expect("redis-server starts")
     }
@@ -33,7 +33,7 @@ impl RedisServer {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Whoever answered, it was ours only if ours still runs.
+        // The answer came from this server only if its process still runs.
         std::thread::sleep(Duration::from_millis(20));
         server.runs().then_some(server)
     }

@@ -1,4 +1,4 @@
-//! An issuer with room for more IDs than a test can use up.
+//! An issuer with more IDs than a test can use up.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use getid::system::clock::Clock;
 use getid_core::{Limits, SavePoint};
 use tokio::runtime::Runtime;
 
-/// An issuer that may borrow `max_borrow_ms` and has borrowed nothing. Its keeper runs as long as `runtime` does.
+/// Creates an issuer that may borrow `max_borrow_ms` and has borrowed nothing. Its keeper runs as long as `runtime`
+/// does.
 ///
-/// A life begins at its borrow limit, where draws wait: this one begins with a small one, which is raised then.
+/// A life begins at its borrow limit, where draws wait: this one begins with a small limit, which is raised then.
 pub(crate) fn roomy_issuer<C: Clock>(
     runtime: &Runtime,
     clock: C,

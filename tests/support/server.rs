@@ -1,4 +1,4 @@
-//! A real server: the built binary, on loopback, in a folder of its own, ended with the test.
+//! A real server: the built binary, on loopback, in a temporary folder, ended with the test.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ pub struct Server {
 /// build for tests reads it: a release build that `GETID_TEST_BINARY` names pauses.
 pub const NO_START_PAUSE: &str = "GETID_TEST_NO_START_PAUSE";
 
-/// The binary under test; `GETID_TEST_BINARY` names another build of it.
+/// Returns the path of the binary under test; `GETID_TEST_BINARY` names another build of it.
 pub fn binary() -> PathBuf {
     std::env::var_os("GETID_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_getid")), PathBuf::from)
 }
@@ -45,7 +45,7 @@ pub fn words(line: &str) -> Vec<&str> {
     line.split_ascii_whitespace().collect()
 }
 
-/// A command that runs the binary with nothing of the tester's environment that could configure it.
+/// Returns a command that runs the binary without configuration from the tester's environment.
 pub fn getid() -> Command {
     let mut command = Command::new(binary());
     for (name, _) in std::env::vars_os() {
@@ -53,18 +53,18 @@ pub fn getid() -> Command {
             command.env_remove(name);
         }
     }
-    // Tests run beside each other, and most of their servers have server-id 0.
+    // Tests run in parallel, and most of their servers have server-id 0.
     command.env("GETID_ID_MACHINE_CLAIM", "no");
-    // A store may stand still for a while; a test that is about the wait says how long it is.
+    // A store may stall for a while; a test of the wait sets its own limit.
     command.env("GETID_SEQUENCE_WAIT_MS", "15000");
     command.env(NO_START_PAUSE, "1");
-    // The machine may stop a server in the middle of a save or a statement.
+    // The machine may stall a server in the middle of a save or a statement.
     command.env("GETID_TEST_PATIENCE_MS", "15000");
     command
 }
 
-/// Returns a port that was free a moment ago and that no other test gets meanwhile: below the range of the system, and
-/// out of a block that this process has locked.
+/// Returns a port that was free a moment ago and that no other test gets meanwhile. It is below the range of the
+/// system, and in a block that this process has locked.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
     const BLOCKS: u16 = 30;
@@ -86,7 +86,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// The same server, started by a shell that runs `first` before it, such as `ulimit -n 80`.
+/// Changes the command so that a shell runs `first` before the server, such as `ulimit -n 80`.
 pub fn by_shell(server: &mut Command, first: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{first} && exec \"$0\" \"$@\"")]).arg(server.get_program()).args(server.get_args());
@@ -100,14 +100,15 @@ pub fn by_shell(server: &mut Command, first: &str) {
     *server = shell;
 }
 
-/// Lets this process have as many open files as it may, and with it the servers that it starts from now on; how many.
+/// Raises the limit of open files to the hard limit, for this process and the servers that it starts later. Returns the
+/// limit.
 pub fn raise_open_files() -> usize {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("raised to the hard limit");
     usize::try_from(hard).unwrap_or(usize::MAX)
 }
 
-/// The same, for a test that needs so many.
+/// Raises the limit of open files. Fails if it stays below `needed`.
 pub fn need_open_files(needed: usize) {
     let hard = raise_open_files();
     assert!(
@@ -116,14 +117,14 @@ pub fn need_open_files(needed: usize) {
     );
 }
 
-/// Whether whoever listens on `port` answers, be it with an error.
+/// Returns true if the listener on `port` answers, even with an error.
 fn answers(port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.write_all(b"PING\r\n").is_ok() && matches!(stream.read(&mut [0]), Ok(1))
 }
 
-/// Runs `getid serve` where it must not start: it ends with exit code 1, and this is what it printed.
+/// Runs `getid serve` where it must refuse to start: it ends with exit code 1. Returns its output.
 pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> String {
     let mut command = getid();
     command.arg("serve").args(["--port", &free_port().to_string(), "--dir"]).arg(dir).args(words);
@@ -153,17 +154,17 @@ impl Server {
         Server::try_start_in(dir, words, |_| {}).unwrap_or_else(|log| panic!("the server did not start:\n{log}"))
     }
 
-    /// Starts a server in `dir`, with the pause of a start without a record: the server that had this folder before
-    /// may still run.
+    /// Starts a server in `dir`, with the pause of a start without a record, because another server of this folder may
+    /// still run.
     pub fn try_start_beside_another_in(dir: &Path, words: &[&str]) -> Result<Server, String> {
         Server::try_start_in(dir, words, |command| {
             command.env_remove(NO_START_PAUSE);
         })
     }
 
-    /// Starts a server; gives what it printed when it ends instead of serving.
+    /// Starts a server. Returns its output if it ends instead of serving.
     pub fn try_start_in(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> Result<Server, String> {
-        // Somebody else may take the port between its choice and its use: then another one is tried.
+        // Another process may take the port between its choice and its use: then another one is tried.
         let mut last = String::new();
         for _ in 0..5 {
             let port = free_port();
@@ -189,7 +190,7 @@ impl Server {
         Err(last)
     }
 
-    /// Ready is who answers: a socket accepts before the state was saved for the first time.
+    /// Waits for a reply: a socket accepts before the state was saved for the first time.
     fn wait_ready(&mut self) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -204,7 +205,7 @@ impl Server {
         }
     }
 
-    /// All that a server printed which has ended: the readers end with the streams.
+    /// Returns all output of a server that has ended: the readers end with the streams.
     fn whole_log(&mut self) -> String {
         while let Ok(line) = self.log.recv_timeout(PATIENCE) {
             self.log_seen.push(line);
@@ -212,7 +213,7 @@ impl Server {
         self.log_seen.join("\n")
     }
 
-    /// All that the server has printed until now.
+    /// Returns all output so far.
     pub fn log_so_far(&mut self) -> String {
         while let Ok(line) = self.log.try_recv() {
             self.log_seen.push(line);
@@ -220,7 +221,7 @@ impl Server {
         self.log_seen.join("\n")
     }
 
-    /// Waits for a log line that has `text` in it.
+    /// Waits for a log line that contains `text`, and returns it.
     pub fn wait_log(&mut self, text: &str) -> String {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -235,7 +236,7 @@ impl Server {
         }
     }
 
-    /// How many log lines until now have `text` in them.
+    /// Returns the number of log lines so far that contain `text`.
     pub fn count_log(&mut self, text: &str) -> usize {
         self.log_so_far();
         self.log_seen.iter().filter(|line| line.contains(text)).count()
@@ -245,7 +246,7 @@ impl Server {
         Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"))
     }
 
-    /// A figure of the process's memory in kB: `VmRSS`, what is resident, or `VmHWM`, the most that ever was.
+    /// Returns a figure of the process's memory in kB: `VmRSS` is resident, `VmHWM` is the maximum so far.
     pub fn memory_kb(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("a line");
@@ -259,7 +260,7 @@ impl Server {
         }
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits for the end of the process.
     pub fn wait(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -271,13 +272,13 @@ impl Server {
         }
     }
 
-    /// SIGTERM, and the exit status.
+    /// Sends SIGTERM and returns the exit status.
     pub fn stop(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
         self.wait()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits for the end.
     pub fn kill(mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("its status");
@@ -287,15 +288,16 @@ impl Server {
         Wire::connect(self.port)
     }
 
-    /// Waits until so many clients take no replies, and the server holds back what is to be written to them.
+    /// Waits until `clients` clients read no replies, and the server holds back output for them.
     pub fn wait_stuck(&self, clients: usize) {
         let mut wire = self.connect();
-        eventually("the server holds back what nobody takes", || {
+        eventually("the server holds back unread output", || {
             wire.ask_bulk("CLIENT LIST").matches(" events=w ").count() == clients
         });
     }
 
-    /// Takes the places beyond `maxclients` that this machine has. A client that has just left may still have one.
+    /// Takes the places beyond `maxclients` that are reserved for this machine. A client that has just left may still
+    /// hold one.
     pub fn take_operators_places(&self) -> Vec<Wire> {
         let mut taken = Vec::new();
         eventually("this machine has all of them", || {
@@ -316,7 +318,7 @@ impl Drop for Server {
     }
 }
 
-/// `CONFIG GET name`, its value.
+/// Returns the value of `CONFIG GET name`.
 pub fn config_get(server: &Server, name: &str) -> String {
     let mut wire = server.connect();
     wire.send(format!("CONFIG GET {name}\r\n"));
@@ -325,7 +327,7 @@ pub fn config_get(server: &Server, name: &str) -> String {
 
 fn gather(child: &mut Child) -> mpsc::Receiver<String> {
     let (lines, log) = mpsc::channel();
-    // A test may have put another thing in the place of either.
+    // A test may have replaced either stream.
     let out = child.stdout.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
     let err = child.stderr.take().map(|stream| Box::new(stream) as Box<dyn Read + Send>);
     for stream in out.into_iter().chain(err) {

@@ -1,11 +1,11 @@
-//! What a standby says of its claim, for tests in whose process there is no claim store.
+//! The claim status of a standby, for tests whose process has no claim store.
 
 use getid::claim::status::{ClaimRole, ClaimStatus, HolderStatus};
 
-/// Why it gives no IDs.
+/// Reason why it issues no IDs.
 pub const WHY: &str = "standby for server-id 3: held by host-a (10.1.0.7:7890)";
 
-/// One that waits for server-id 3.
+/// Returns the status of a server that waits for server-id 3.
 pub fn standby() -> ClaimStatus {
     ClaimStatus {
         store: "postgres://getid:***@db/ids".to_owned(),

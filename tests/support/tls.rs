@@ -1,4 +1,4 @@
-//! Certificates, servers that have them, and clients that dial in by TLS.
+//! Certificates, servers that use them, and clients that connect over TLS.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
 use super::wire::Socket;
 use super::{PATIENCE, Server, Wire, folder, free_port};
 
-/// Who signs certificates.
+/// A certificate authority.
 pub struct Authority {
     pub pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -65,7 +65,7 @@ impl Authority {
         self.sign(ExtendedKeyUsagePurpose::ClientAuth)
     }
 
-    /// A client's certificate with this common name in its subject.
+    /// Creates a client's certificate with this common name in its subject.
     pub fn client_named(&self, name: &str) -> Pair {
         self.sign_with(ExtendedKeyUsagePurpose::ClientAuth, |params| {
             params.distinguished_name = DistinguishedName::new();
@@ -74,7 +74,8 @@ impl Authority {
     }
 }
 
-/// A folder with `ca.crt`, `server.crt`, `server.key`, `client.crt` and `client.key`, and who signed them.
+/// A folder with `ca.crt`, `server.crt`, `server.key`, `client.crt` and `client.key`, and the authority that signed
+/// them.
 pub struct Files {
     pub dir: tempfile::TempDir,
     pub authority: Authority,
@@ -88,7 +89,7 @@ impl Files {
         files
     }
 
-    /// Another certificate for the server.
+    /// Replaces the server's certificate.
     pub fn renew(&self) {
         let pair = self.authority.server();
         self.write("server.crt", &pair.cert);
@@ -103,7 +104,7 @@ impl Files {
         self.dir.path().join(name).to_str().expect("a path").to_owned()
     }
 
-    /// A server with both ports, and the number of the second.
+    /// Starts a server with both ports, and returns it with its TLS port.
     pub fn start(&self, auth_clients: &str, words: &[&str]) -> (Server, u16) {
         let port = free_port();
         let port_text = port.to_string();
@@ -119,7 +120,7 @@ pub const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
 pub const ONLY_12: &[&SupportedProtocolVersion] = &[&TLS12];
 pub const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 
-/// A client: whom it trusts, what it shows, what it speaks.
+/// A client's settings: the trusted authority, its certificate and its versions and suites.
 #[derive(Clone, Copy)]
 pub struct Dial<'a> {
     pub trusts: &'a str,
@@ -136,12 +137,12 @@ impl<'a> Dial<'a> {
         Dial { shows: Some(pair), ..self }
     }
 
-    /// Connects, and asks for an answer: only that shows whether the server took the client's certificate.
+    /// Connects and sends a command: only its reply shows whether the server accepted the client's certificate.
     pub fn connect(self, port: u16) -> io::Result<Secure> {
         Secure::connect_tls(&self.config(), port)
     }
 
-    /// The settings of the client, which keep its sessions too.
+    /// Returns the settings of the client, which also keep its sessions.
     pub fn config(self) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.trusts.as_bytes()).expect("PEM")).expect("a certificate");
@@ -185,7 +186,7 @@ impl Secure {
         }
     }
 
-    /// Who the server says it is.
+    /// Returns the user's name as reported by the server.
     pub fn user(&mut self) -> String {
         match self.ask("ACL WHOAMI") {
             name if name.starts_with('$') => self.line(),

@@ -1,4 +1,4 @@
-//! The one reader and writer of the protocol.
+//! A client that reads and writes the protocol.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,10 +11,10 @@ use socket2::SockRef;
 
 use super::{PATIENCE, eventually};
 
-/// A connection, for what no client library would send: TCP, or by `S` a Unix socket or TLS.
+/// A connection for requests that no client library would send: TCP, or by `S` a Unix socket or TLS.
 pub struct Wire<S = TcpStream>(BufReader<S>);
 
-/// What has a socket below it.
+/// A stream over a socket.
 pub trait Socket {
     fn socket(&self) -> SockRef<'_>;
 }
@@ -39,7 +39,7 @@ impl Wire {
         Wire::new(stream)
     }
 
-    /// The lines until the server closes or the connection breaks: none is waited for in vain behind a `QUIT`.
+    /// Reads lines until the server closes or the connection breaks. After a `QUIT` it does not wait in vain.
     pub fn try_lines(&mut self) -> Vec<String> {
         self.0.by_ref().lines().map_while(Result::ok).collect()
     }
@@ -76,8 +76,8 @@ impl<S: Read + Write> Wire<S> {
     }
 
     /// Sends requests for IDs until the socket takes no more or the server closes, and reads no reply. The replies to
-    /// what is in the socket buffers are a hundred times as large as these: the server then waits for the client to
-    /// read, as `Server::wait_stuck` sees.
+    /// the requests in the socket buffers are a hundred times as large as the buffers. So the server waits for the
+    /// client to read, which `Server::wait_stuck` detects.
     pub fn send_and_never_read(&mut self)
     where
         S: Socket,
@@ -85,7 +85,7 @@ impl<S: Read + Write> Wire<S> {
         self.stream().socket().set_nonblocking(true).expect("an option");
         let request = b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(1000);
         let stopped = (0..1000).any(|_| self.try_send(&request).is_err());
-        assert!(stopped, "the server read on although nobody takes its replies");
+        assert!(stopped, "the server read on although its replies are unread");
         self.stream().socket().set_nonblocking(false).expect("an option");
     }
 
@@ -95,12 +95,12 @@ impl<S: Read + Write> Wire<S> {
         Ok(line.trim_end_matches("\r\n").to_owned())
     }
 
-    /// The next line, without its CRLF.
+    /// Reads the next line, without its CRLF.
     pub fn line(&mut self) -> String {
         self.try_line().expect("a line in time")
     }
 
-    /// One whole reply as its bytes, in RESP2.
+    /// Reads one whole reply as bytes, in RESP2.
     pub fn reply(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.0.read_until(b'\n', &mut bytes).expect("a reply in time");
@@ -123,19 +123,19 @@ impl<S: Read + Write> Wire<S> {
         self.line()
     }
 
-    /// `GETID`.
+    /// Sends `GETID` and returns the ID.
     pub fn id(&mut self) -> u64 {
         let reply = self.ask("GETID");
         reply.strip_prefix(':').and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("GETID: {reply}"))
     }
 
-    /// `MGETID count`.
+    /// Sends `MGETID count` and returns the IDs.
     pub fn ids(&mut self, count: usize) -> Vec<u64> {
         self.send(format!("MGETID {count}\r\n"));
         self.read_ids(count)
     }
 
-    /// The reply to `MGETID count`, which was sent.
+    /// Reads the reply to a `MGETID count` that was sent.
     pub fn read_ids(&mut self, count: usize) -> Vec<u64> {
         assert_eq!(self.line(), format!("*{count}"));
         (0..count)
@@ -146,7 +146,7 @@ impl<S: Read + Write> Wire<S> {
             .collect()
     }
 
-    /// The lines of a text whose length was read already, up to the empty one behind it.
+    /// Reads the lines of a text whose length was read already, up to the empty line behind it.
     pub fn lines_until_empty(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -159,7 +159,7 @@ impl<S: Read + Write> Wire<S> {
         }
     }
 
-    /// A bulk string (or an error, as a line).
+    /// Sends an inline command and returns its bulk string, or an error as a line.
     pub fn ask_bulk(&mut self, inline: &str) -> String {
         let head = self.ask(inline);
         let Some(len) = head.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) else { return head };
@@ -169,14 +169,14 @@ impl<S: Read + Write> Wire<S> {
         String::from_utf8(bytes).expect("text")
     }
 
-    /// A field of INFO.
+    /// Returns a field of INFO.
     pub fn info(&mut self, field: &str) -> String {
         let text = self.ask_bulk("INFO");
         let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         line.unwrap_or_else(|| panic!("INFO has no {field}:\n{text}")).to_owned()
     }
 
-    /// A field of INFO that is a number.
+    /// Returns a numeric field of INFO.
     pub fn info_number(&mut self, field: &str) -> u64 {
         self.info(field).parse().unwrap_or_else(|_| panic!("{field} is a number"))
     }
@@ -187,7 +187,7 @@ impl<S: Read + Write> Wire<S> {
         eventually(&format!("{field} is {value}"), || self.info(field) == value);
     }
 
-    /// Everything until the server closes.
+    /// Reads everything until the server closes.
     pub fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes).expect("the end in time");
@@ -195,8 +195,8 @@ impl<S: Read + Write> Wire<S> {
     }
 }
 
-/// Sends everything in pieces, and reads as many bytes as are `expected` and, if the server is not to close then, for
-/// as long as `silence`. What came, and whether the server closed.
+/// Sends everything in pieces and reads the `expected` bytes. If the server is not to close then, reads for `silence`
+/// more. Returns the bytes read, and whether the server closed.
 pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silence: Duration) -> (Vec<u8>, bool) {
     let wire = Wire::connect(port);
     let mut got = Vec::new();
@@ -204,7 +204,7 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for bytes in sent.chunks(piece.min(sent.len()).max(1)) {
-                // It may have been closed already.
+                // The server may have closed it already.
                 if wire.stream().write_all(bytes).is_err() {
                     return;
                 }
@@ -216,18 +216,18 @@ pub fn talk(port: u16, sent: &[u8], piece: usize, expected: (usize, bool), silen
         let mut buffer = vec![0; 1 << 16];
         has_closed = loop {
             let is_complete = got.len() >= expected.0 && !expected.1;
-            // A failure waits for it once a conversation.
+            // A failure waits that long once per conversation.
             let patience = if is_complete { silence } else { PATIENCE };
             wire.stream().set_read_timeout(Some(patience)).expect("a timeout");
             match super::read(wire.stream(), &mut buffer) {
                 Ok(0) => break true,
                 Ok(len) => got.extend_from_slice(&buffer[..len]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break false,
-                // Closed with bytes of ours unread.
+                // The server closed with bytes of ours unread.
                 Err(_) => break true,
             }
         };
-        // A sender that still waits for the server to read gives up.
+        // Stops a sender that still waits for the server to read.
         let _ = wire.stream().shutdown(Shutdown::Both);
     });
     (got, has_closed)

@@ -1,54 +1,54 @@
-//! The table of what a Redis-protocol server answers to odd and malformed input, in the `.txt` files of this folder.
+//! Replies of a Redis-protocol server to odd and malformed input, as a table in the `.txt` files of this folder.
 //!
 //! ```text
 //! # a comment
-//! == what the case is about
-//! server: password            (another server than `plain`: `password` or `small`, see `Server`)
-//! > *1\r\n$4\r\nPING\r\n      (what is sent; several lines are one input)
-//! < +PONG\r\n                 (what is answered; several lines are one answer, none is silence)
+//! == the subject of the case
+//! server: password            (a server other than `plain`: `password` or `small`, see `Server`)
+//! > *1\r\n$4\r\nPING\r\n      (the input; several lines are one input)
+//! < +PONG\r\n                 (the reply; several lines are one reply, no line is silence)
 //! stays                       (or `closes`)
-//! redis < +OK\r\n             (where Redis 7.0 answers something else on purpose: what,)
-//! redis stays                 (whether it closes,)
-//! why: a reason               (and why we differ)
+//! redis < +OK\r\n             (the reply of Redis 7.0, if it differs on purpose)
+//! redis stays                 (whether Redis closes)
+//! why: a reason               (reason of the difference)
 //! ```
 //!
-//! Text is as in Rust (`\r \n \t \0 \xHH \\`), a `\` before other punctuation is not needed and means nothing, and
+//! Escapes are those of Rust (`\r \n \t \0 \xHH \\`). A `\` before other punctuation is optional and has no effect.
 //! `{3*ab}` is `ababab`, also within another `{}`.
 
 /// One case.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// `file:line`
+    /// Place of the case, `file:line`.
     pub(crate) place: String,
-    /// What it is about.
+    /// The subject of the case.
     pub(crate) name: String,
-    /// Which server it is sent to.
+    /// The server that gets the input.
     pub(crate) server: Server,
-    /// What is sent.
+    /// The bytes that are sent.
     pub(crate) input: Vec<u8>,
-    /// What getid does.
+    /// The outcome in getid.
     pub(crate) outcome: Outcome,
-    /// What Redis 7.0 does, if it differs, and why.
+    /// The outcome in Redis 7.0, if it differs, and the reason.
     pub(crate) redis: Option<(Outcome, String)>,
 }
 
-/// How a server is set up.
+/// The setup of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
-    /// Redis's defaults.
+    /// With Redis's defaults.
     Plain,
-    /// `requirepass secret`
+    /// With `requirepass secret`.
     Password,
-    /// `client-query-buffer-limit 1mb`, `proto-max-bulk-len 1mb`
+    /// With `client-query-buffer-limit 1mb` and `proto-max-bulk-len 1mb`.
     Small,
 }
 
-/// What a server does with an input.
+/// A server's reaction to an input.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// All bytes it answers.
+    /// All bytes of the reply.
     pub(crate) reply: Vec<u8>,
-    /// Whether it closes the connection then.
+    /// Whether the server closes the connection after the reply.
     pub(crate) closes: bool,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for Outcome {
     }
 }
 
-/// All rows of all files.
+/// Returns all rows of all files.
 pub(crate) fn rows() -> Vec<Row> {
     let files = [
         ("arrays.txt", include_str!("arrays.txt")),

@@ -1,10 +1,10 @@
 /* A disk that fails: preloaded by tests/stores.
  *
- * GETID_TEST_FAIL_DIR  the folder whose files are on it, absolute
- * GETID_TEST_FAIL      a file: while it is there, what is called there fails. "full" in it: a write finds no room
- *                      (ENOSPC); "sync": a sync fails (EIO); "read-only": nothing is opened to be written (EROFS).
- * GETID_TEST_FAIL_LOG  a file that gets a line for each write and sync: "write NAME", "sync NAME"; of the folder itself
- *                      the name is "."
+ * GETID_TEST_FAIL_DIR  absolute path of the folder on that disk
+ * GETID_TEST_FAIL      a file whose content selects the fault while it exists. "full": a write finds no room (ENOSPC);
+ *                      "sync": a sync fails (EIO); "read-only": a file cannot be opened for writing (EROFS).
+ * GETID_TEST_FAIL_LOG  a file that gets a line for each write and sync: "write NAME", "sync NAME"; the name of the
+ *                      folder itself is "."
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,7 +20,7 @@
 
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
-/* The name of a file in that folder; 0: it is elsewhere. */
+/* Writes the name of a file in that folder to `name`; returns 0 if it is elsewhere. */
 static int place(int fd, char name[256]) {
     const char *dir = getenv("GETID_TEST_FAIL_DIR");
     char link[64], path[4096];
@@ -35,7 +35,7 @@ static int place(int fd, char name[256]) {
     return 1;
 }
 
-/* By the system calls themselves: `write` below is ours. */
+/* Logs by system calls, because this file replaces `write`. */
 static void say(const char *what, const char *name) {
     const char *path = getenv("GETID_TEST_FAIL_LOG");
     char line[512];
@@ -58,7 +58,7 @@ static int fails(const char *how) {
     return strcmp(text, how) == 0;
 }
 
-/* Whether a file may be opened so. */
+/* Returns 1 if a file may be opened with these flags. */
 static int may_open(const char *path, int flags) {
     const char *dir = getenv("GETID_TEST_FAIL_DIR");
     size_t len = dir ? strlen(dir) : 0;
@@ -84,7 +84,7 @@ int open64(const char *path, int flags, ...) {
     return may_open(path, flags) ? (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode) : -1;
 }
 
-/* Whether a write to this file may happen. */
+/* Returns 1 if a write to this file may succeed. */
 static int may_write(int fd) {
     char name[256];
     if (!place(fd, name)) return 1;

@@ -1,8 +1,8 @@
-/* Files that hang, as those of a network whose server is gone: preloaded by tests/files.rs.
+/* Files that hang, like those of a network file system without its server: preloaded by tests/server/files.rs.
  *
- * GETID_TEST_HANG_DIR  the folder whose files they are, absolute
- * GETID_TEST_HANG      a file: while it is there, what is called there waits. "open" in it: opening a file of that folder;
- *                      "sync": its way to the disk. Beside it, NAME.begun is made once a call waits.
+ * GETID_TEST_HANG_DIR  absolute path of the folder with these files
+ * GETID_TEST_HANG      a file whose content selects the calls that wait while it exists. "open": opening a file of that
+ *                      folder; "sync": a sync of one. The file NAME.begun next to it is created once a call waits.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 
 #define REAL(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
 
-/* Whether `call` hangs now. By the system calls themselves: `open` below is ours. */
+/* Returns 1 if `call` hangs now. Uses system calls, because this file replaces `open`. */
 static int hangs(const char *call) {
     const char *path = getenv("GETID_TEST_HANG");
     char text[16] = {0};

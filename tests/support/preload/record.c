@@ -1,9 +1,9 @@
-/* What a process does to the files of one folder, written down in order: preloaded by tests/power.rs.
+/* Records in order what a process does to the files of one folder: preloaded by tests/server/power.rs.
  *
  * GETID_TEST_RECORD      the file that gets the lines
- * GETID_TEST_RECORD_DIR  the folder, absolute
- * GETID_TEST_SKIP        "file" or "folder": such a sync says that it worked, and does nothing (a planted fault)
- * GETID_TEST_STOP        "rename": the process stops itself (SIGSTOP) after the first one
+ * GETID_TEST_RECORD_DIR  absolute path of the folder
+ * GETID_TEST_SKIP        "file" or "folder": such a sync returns success and does nothing (a planted fault)
+ * GETID_TEST_STOP        "rename": the process stops itself (SIGSTOP) after its first rename
  *
  * Lines: create NAME | write NAME HEX | sync NAME | sync-folder | rename FROM TO | unlink NAME
  */
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Lines are written by the system call itself: `write` below is ours. */
+/* Writes a line by a system call, because this file replaces `write`. */
 static void say(const char *line, size_t len) {
     static int log = -1;
     if (log < 0) {
@@ -36,7 +36,7 @@ static void say_words(const char *first, const char *second, const char *third) 
     if (len > 0 && (size_t)len < sizeof line) say(line, (size_t)len);
 }
 
-/* 1: the folder itself; 2: a file in it, whose name is then in `name`; 0: neither. */
+/* Returns 1 for the folder itself, 2 for a file in it, whose name it writes to `name`, and 0 otherwise. */
 static int place(int fd, char name[256]) {
     const char *dir = getenv("GETID_TEST_RECORD_DIR");
     char link[64], path[4096];
