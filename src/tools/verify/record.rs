@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_row_is_read() {
+    fn what_was_written_is_read() {
         let many: Vec<u128> = (0..200_000).map(|i| 144_182_182_078_841_378 + i * i).collect();
         let wide: Vec<u128> = (0..200_000).map(|i| (i << 110) + i * i).collect();
         for ids in [&[][..], &[0], &[0, 0, 1, 127, 128, 1 << 62, (1 << 63) - 1], &many, &[u128::MAX], &wide] {
