@@ -96,14 +96,14 @@ fn unambiguous_heads_are_answered() {
         let response = http.response();
         assert_eq!(response.status, 200, "{head:?}: {response:?}");
     }
-    // A head that comes byte by byte, with the first byte of the next one behind it.
+    // A head that arrives byte by byte, followed by the first byte of the next head.
     for byte in b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nG" {
         http.send(&[*byte]);
     }
     assert_eq!(http.response().text(), "ok\n");
     http.send(b"ET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(http.response().text(), "ok\n");
-    // HTTP/1.0 ends its connection unless it says otherwise.
+    // HTTP/1.0 closes its connection unless a header keeps it open.
     http.send(b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_eq!(http.response().text(), "ok\n");
     http.send(b"GET /livez HTTP/1.0\r\n\r\n");
@@ -142,7 +142,8 @@ fn odd_chunks_end_the_connection() {
 fn a_body_has_a_bound() {
     let server = HttpServer::start(&[]);
     let large = "x".repeat(65_537);
-    // One that says so is not read, one that does not is read up to the bound; the answer comes while more is sent.
+    // A body with a larger Content-Length is not read, and a chunked one is read up to the limit. The answer comes
+    // before the end of the body.
     let head = "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n").as_bytes()).0, 413);
     assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n{large}").as_bytes()).0, 413);
