@@ -46,7 +46,7 @@ fn from_redis() {
 #[ignore = "needs etcd, haproxy, prometheus and curl"]
 fn a_server_and_a_standby() {
     let ports = ["7890", "7891", "7880", "7881", "7899", "2379", "2380", "9090"];
-    // A machine that stands still for seconds must not cause a takeover that the page does not describe.
+    // A machine that stalls for seconds must not cause a takeover that the page does not describe.
     let patient = [
         ("GETID_CLAIM_TIMEOUT_MS", "20000"),
         ("GETID_ID_WATERMARK_LEAD_MS", "15000"),

@@ -417,7 +417,7 @@ fn a_caller_may_let_go(place: &dyn Place) {
         match store.write("claim/1", Some(expect), &row(2, beat, "after")) {
             Ok(Written::Done) => return,
             Ok(Written::Conflict(now)) => expect = now.unwrap().stamp,
-            // A dropped write may still be running if the database stands still.
+            // A dropped write may still be running if the database stalls.
             Err(error) => assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}"),
         }
     }

@@ -27,7 +27,7 @@ impl Fleet {
         format!("sqlite:{}", self.dir.path().join("claims.sqlite").display())
     }
 
-    /// Starts a server with this name and its own folder. It stays the holder while it stands still.
+    /// Starts a server with this name and its own folder. It stays the holder while it stalls.
     fn start(&self, name: &str, words: &[&str]) -> HttpServer {
         self.start_with_timeout(name, "60000", words)
     }
@@ -167,7 +167,7 @@ fn a_standby_takes_over_from_a_killed_holder() {
     let fleet = Fleet::new(&["--new", "1"]);
     let start = |name| fleet.start_with_timeout(name, "500", &ID);
     let mut servers = vec![start("host-a"), start("host-b")];
-    // A server that stands still longer than the time-out loses its claim: the holder is the server that gives an ID.
+    // A server that stalls longer than the time-out loses its claim: the holder is the server that gives an ID.
     let give = |servers: &[HttpServer]| {
         in_time("an ID", || {
             servers.iter().enumerate().find_map(|(at, server)| {
@@ -244,7 +244,7 @@ fn haproxy_follows_the_claim() {
         ("7881", standby.port),
     ];
     let proxy = HaProxy::of("fleet/haproxy.cfg", &ports);
-    // HAProxy considers a server up until its first check, and has no server while the holder stands still.
+    // HAProxy considers a server up until its first check, and has no server while the holder stalls.
     let name = || in_time("an answer", || told(&proxy, "INFO", "claim_instance_name:"));
     let id = || in_time("an answer", || told(&proxy, "GETID", ":")?.parse::<u64>().ok());
     eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.gives_an_id()));

@@ -193,7 +193,7 @@ fn a_request_that_is_late_is_answered() {
 fn an_idle_connection_is_closed_and_a_stream_is_not() {
     let server = InProcess::start(quick(), |config| config.http.timeout_s = 1);
     let mut fresh = server.connect();
-    // The server may close a connection before its first request if the test stands still meanwhile.
+    // The server may close a connection before its first request if the test stalls meanwhile.
     let connected = |line: &str| {
         in_time("an answer", || {
             let mut http = server.connect();

@@ -379,7 +379,7 @@ fn a_sequence_dropped_long_ago_may_restart(place: &dyn Place) {
     let fresh = |after_ms| Create { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
     let first = db.create_of(&fresh(0)).unwrap();
     db.reserve("orders", 100).unwrap();
-    assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "it is there");
+    assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "the sequence exists");
     let dropped = db.change("orders", &RowChange::Drop).unwrap();
     let Err(Verdict::Unsupported(said)) = db.create_of(&fresh(3_600_000)) else {
         panic!("it may be created again at once")
@@ -400,7 +400,7 @@ fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
             return assert!(place.store().shown().starts_with("sqlite:") && said.contains("MySQL"), "{said}");
         }
         Err(StoreError::Refused(said)) => assert!(said.contains("id_generator"), "{said}"),
-        other => panic!("there is no such table, and it says {other:?}"),
+        other => panic!("there is no such table, but the answer is {other:?}"),
     }
     let table = "CREATE TABLE id_generator (id int PRIMARY KEY, current_max_id bigint, increment_step int);";
     place
@@ -409,7 +409,7 @@ fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
     let mut db = Db::open(place);
     let found = [1, 2, 9].map(|id| db.maximum("id_generator", id));
     assert_eq!(found, [Ok(Ok(Some(123_456_789_012))), Ok(Ok(Some(7))), Ok(Ok(None))]);
-    assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "it has none");
+    assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "the store has no such table");
 }
 
 fn there_are_only_so_many_rows(place: &dyn Place) {

@@ -312,7 +312,7 @@ pub(crate) fn is_over_time(error: &StoreError) -> bool {
 pub(crate) enum Creation {
     Made,
     LetGo,
-    /// An earlier creation held the lock: a database that stands still had not noticed its end yet.
+    /// An earlier creation held the lock: a database that stalls had not noticed its end yet.
     Refused,
 }
 

@@ -181,7 +181,7 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
         server.pause();
         let late = tokio::time::timeout(SHORT, connection.reserve(&asks)).await;
         assert!(late.is_err(), "the database does not answer");
-        // The error comes at once, although the database stands still.
+        // The error comes at once, although the database stalls.
         let error = tokio::time::timeout(PATIENCE, connection.reserve(&asks)).await.unwrap().unwrap_err();
         assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
         let error = tokio::time::timeout(PATIENCE, connection.row(&asks[0].key)).await.unwrap().unwrap_err();

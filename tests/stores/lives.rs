@@ -22,7 +22,7 @@ use crate::support::postgres::PostgresServer;
 use crate::support::program::finish;
 use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder, getid, in_time};
 
-/// Long enough that others give up a server that stands still.
+/// Long enough that others give up a server that stalls.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
 /// The setting `sequence-ride-out-s`, in s: the least that can be set. A change by another server is in force after
@@ -113,8 +113,8 @@ enum Fault {
     DatabasePaused,
 }
 
-/// Eight connections draw values while server and database end or stand still, in random order. Service resumes each
-/// time without an operator.
+/// Eight connections draw values while server and database end or stall, in random order. Service resumes each time
+/// without an operator.
 fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
     let dir = folder();
     let stores: Vec<String> = database.iter().map(|database| database.url()).collect();
@@ -122,7 +122,7 @@ fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
     assert_eq!(done_in_time(&mut server.connect(), "SEQUENCE CREATE orders"), "+OK");
     let (book, high) = (Book::default(), AtomicI64::new(0));
     let counted = Counted { book: &book, port: server.port.into(), name: "orders", high: &high, increment: 1 };
-    // Without a database, nothing gives up a server that stands still.
+    // Without a database, nothing gives up a server that stalls.
     let standstill = if database.is_some() { STANDSTILL } else { Duration::from_millis(100) };
     let mut faults = vec![Fault::Killed, Fault::Stopped, Fault::Paused, Fault::Killed, Fault::Stopped];
     if database.is_some() {
@@ -219,7 +219,7 @@ fn skips_only_what_info_reported(mut server: Server, start: impl Fn() -> Server,
 }
 
 /// Two servers draw from one row. A raise on one server is in force on the other by the time that the reply names, even
-/// if the other stood still meanwhile. With `cache 0`, values ascend over both.
+/// if the other stalled meanwhile. With `cache 0`, values ascend over both.
 fn two_servers_share_a_row(database: &dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -297,7 +297,7 @@ fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
         for database in databases {
             let told = server.count_log(DOWN);
             database.kill();
-            eventually("its failure is logged", || server.count_log(DOWN) > told);
+            eventually("the store's failure is logged", || server.count_log(DOWN) > told);
             // Longer than the values in memory last.
             for _ in 0..15 {
                 counted.wait_for_more("of the other store");
@@ -330,7 +330,7 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
         }
         reply
     };
-    // A store that stands still gives no values for a while.
+    // A store that stalls gives no values for a while.
     let takes = |wire: &mut Wire| {
         let last = value_in_time(wire, "INCRBY orders 40");
         book.add(last - 39, last);
@@ -566,7 +566,7 @@ fn serial_numbers_of_two_servers(database: &dyn SqlBackend) {
     let mut all = BTreeSet::new();
     let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
     for round in 0..2_000 {
-        // A store that stands still gives no values for a while.
+        // A store that stalls gives no values for a while.
         let end = Instant::now() + PATIENCE;
         let reply = loop {
             let reply = wires[round % 2].ask_bulk("GETID i");

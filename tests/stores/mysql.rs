@@ -85,14 +85,14 @@ fn a_deadlock_is_refused(server: &MariadbServer) {
                      UPDATE getid_sequence SET cache = cache + 1 WHERE name = 'a'; COMMIT",
                 )
             });
-            // On a machine that stands still, this connection may not see it.
+            // On a machine that stalls, this connection may not see it.
             eventually("the lock", || {
                 let running = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'";
                 other.is_finished() || server.sql(running) == "1"
             });
             match client.try_reserve(&[ask("a", 1), ask("b", 1)]) {
                 Ok(answers) => given.push(answers[0].as_ref().unwrap().first),
-                // The other transaction stood still as long as this one waits.
+                // The other transaction stalled as long as this one waits.
                 Err(error) if is_over_time(&error) => {}
                 Err(StoreError::Refused(said)) => {
                     assert!(said.contains("(error 1213)"), "{said}");

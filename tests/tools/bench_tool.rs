@@ -114,7 +114,7 @@ fn a_warm_up_is_not_counted() {
 #[test]
 fn seconds_end_a_run() {
     let server = Server::start(&[]);
-    // If the machine stands still, a run may end before its first request.
+    // If the machine stalls, a run may end before its first request.
     eventually("a run with requests", || {
         let (code, report) = check(server.port, &["--seconds", "0.2", "-c", "3"]);
         code == 0 && report["requests"].as_u64() >= Some(3)

@@ -21,7 +21,7 @@ const TOOLS: [&[&str]; 5] = [
 ];
 
 fn tool(words: &[&str], more: &[&str]) -> Command {
-    // The default time-out of `ping` is too short for a test machine that may stand still.
+    // The default time-out of `ping` is too short for a test machine that may stall.
     let timeout: &[&str] = if more.contains(&"--timeout-ms") { &[] } else { &["--timeout-ms", "20000"] };
     let mut command = getid();
     command.args(words).args(more).args(timeout).env_remove("REDISCLI_AUTH").stdin(Stdio::null());
@@ -34,7 +34,7 @@ const SHORT_MS: &str = "200";
 fn finish(mut command: Command) -> Output {
     loop {
         let output = program::finish(&mut command, "", PATIENCE, false);
-        // The machine stood still before the tool connected, so the tested error did not occur.
+        // The machine stalled before the tool connected, so the tested error did not occur.
         if !String::from_utf8_lossy(&output.stderr).contains(&format!("no connection within {SHORT_MS} ms")) {
             return output;
         }

@@ -256,7 +256,7 @@ fn a_sound_server_passes_single_batched_and_pipelined() {
 #[test]
 fn several_servers_pass_together_and_a_run_ends_in_time() {
     let servers = [0, 1, 2, 3].map(|server| fake(Fault::None, server));
-    // If the machine stands still, a run may end before its first request.
+    // If the machine stalls, a run may end before its first request.
     eventually("a run in which all servers give IDs", || {
         let report = check("-c 2 --seconds 0.3 --server-id 0,1,2,3", &servers, 0, &[]);
         report["servers"].as_array().unwrap().iter().all(|server| server["ids"].as_u64() > Some(10))

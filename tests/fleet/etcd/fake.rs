@@ -95,11 +95,11 @@ impl Gateway {
         records(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", self.port), DEADLINE)
     }
 
-    /// Returns the outcome of `call`. Its clock stands still until the gateway has a request, and is then advanced by
+    /// Returns the outcome of `call`. Its clock stops until the gateway has a request, and is then advanced by
     /// `passes`.
     fn late<T>(&self, passes: Duration, call: impl Future<Output = T>) -> T {
         paused().block_on(async {
-            // The clock of a paused runtime stands still while one of its blocking threads runs.
+            // The clock of a paused runtime stops while one of its blocking threads runs.
             let (release, released) = channel::<()>();
             tokio::task::spawn_blocking(move || released.recv());
             let mut call = pin!(call);

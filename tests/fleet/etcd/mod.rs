@@ -71,7 +71,7 @@ impl Place for Cluster {
 #[test]
 #[ignore = "needs etcd"]
 fn an_etcd_of_three_members_keeps_the_contract() {
-    // A leader that stands still for some seconds stays the leader. A new election would leave writes with an unknown
+    // A leader that stalls for some seconds stays the leader. A new election would leave writes with an unknown
     // outcome.
     check_all(&Cluster(EtcdCluster::start(3, &["--heartbeat-interval", "1000", "--election-timeout", "10000"])));
 }
@@ -190,7 +190,7 @@ fn certificates_are_verified_both_ways() {
         let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
         let store = records(&format!("{}?tls=verify&ca-file={ca}{shown}", cluster.url()), DEADLINE);
         // The gateway's connection may end before it gets the reason.
-        eventually("etcd says why", || {
+        eventually("etcd reports the reason", || {
             let said = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
             said.contains("extended key usage clientAuth")
         });

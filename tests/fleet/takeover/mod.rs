@@ -1,7 +1,7 @@
-//! Takeovers by real servers on real databases: kill -9 under load, a holder that stands still, a clean stop, a network
-//! cut, a store that stops, and a store that is restored to an older state.
-//! Each test ends with the judge: no ID repeats, and no ID is smaller than an ID given before its request. Tests print
-//! figures. `GETID_FLEET_LONG=1` runs as many takeovers and as long pauses as those in `docs/fleet.md`.
+//! Takeovers by real servers on real databases: kill -9 under load, a holder that stalls, a clean stop, a network cut,
+//! a store that stops, and a store that is restored to an older state. Each test ends with the judge: no ID repeats,
+//! and no ID is smaller than an ID given before its request. Tests print figures. `GETID_FLEET_LONG=1` runs as many
+//! takeovers and as long pauses as those in `docs/fleet.md`.
 
 mod etcd;
 pub(crate) mod fleet;
@@ -87,7 +87,7 @@ fn stopped(store: &mut dyn Backend) {
         times.push(load.first_of_others(holder, begin, &mut fleet) - begin);
         let is_clean = fleet.server(holder).wait().success();
         if !is_clean {
-            // The store stood still meanwhile.
+            // The store stalled meanwhile.
             fleet.server(holder).wait_log("the last save failed: claim store ");
         }
         clean += usize::from(is_clean);
@@ -100,7 +100,7 @@ fn stopped(store: &mut dyn Backend) {
     println!("figure: clean stop, {} takeovers: median {median:?}, max {:?}", times.len(), times.last().unwrap());
 }
 
-/// The holder stands still. Requests sent meanwhile get their answers afterwards, but never an older ID.
+/// The holder stalls. Requests sent meanwhile get their answers afterwards, but never an older ID.
 fn stands_still(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -154,7 +154,7 @@ fn cable_is_cut(store: &mut dyn Backend) {
         let said = fleet.says(holder).unwrap_err();
         assert!(said.starts_with("-MISCONF") || said.starts_with("-LOADING"), "{said}");
         proxies[holder].cut(false);
-        // It takes the claim again if the other server stood still meanwhile.
+        // It takes the claim again if the other server stalled meanwhile.
         eventually("the server is a standby", || {
             fleet.says(holder).map_or_else(|said| said.starts_with("-LOADING"), |_| true)
         });

@@ -217,7 +217,7 @@ fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
             for values in [1, 3, 1] {
                 let reply = wire.line();
                 let Some(last) = reply.strip_prefix(':').and_then(|digits| digits.parse::<i64>().ok()) else {
-                    // The database stood still longer than a statement may take, or other clients won each swap.
+                    // The database stalled longer than a statement may take, or other clients won each swap.
                     let may =
                         ["-MISCONF sequence store", "-BUSY", "-ERR sequence 'orders': get next segmentId conflict"];
                     assert!(may.iter().any(|text| reply.starts_with(text)), "{reply}");
