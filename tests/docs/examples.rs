@@ -1,5 +1,6 @@
 //! The examples of README and docs/clients.md, run with the built binary: each language's client, and `haproxy` in
 //! front of two servers.
+//!
 //! They need programs besides a Rust toolchain, so they are ignored by default. A test fails if its program is missing,
 //! because a skipped test must not look as if it had passed.
 

@@ -1,4 +1,5 @@
 //! The arrows of `ARCHITECTURE.md`: which module may use which, and what pure modules must not touch.
+//!
 //! Reads the sources as text. That suffices because paths between modules are always written `crate::...` or
 //! `super::...`. The test cannot see a re-export under another name.
 

@@ -1,4 +1,5 @@
 //! Runs the command blocks of a page as its reader would: in order, from nothing, in one shell in an empty folder.
+//!
 //! Blocks of `sh` and `console` are commands. A block in another language is a file, which a comment in its first line
 //! names. A block of `text` is ignored. A server in the foreground runs as in its own terminal. Commands run as
 //! printed, except that ports are free ones and that the program is not built again (`cargo run --release -- ` is the

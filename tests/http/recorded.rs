@@ -1,4 +1,5 @@
 //! Recorded conversations of other servers: requests, and their answers byte for byte.
+//!
 //! In a file of `recorded/`, a case is a paragraph. `>` marks a request's line and then its headers, `>>` its body. `<`
 //! marks the status and the type of the answer and then headers that it must have, `<<` its body. `<ms>` in a body is a
 //! Unix time in milliseconds. Lines with `#` describe the next case.

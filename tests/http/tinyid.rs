@@ -1,4 +1,5 @@
 //! Tinyid's paths: their answers are those of Tinyid's own server.
+//!
 //! Its tokens are in the store, here in the SQLite file of a server that has not started yet. `tables.rs` tests
 //! Tinyid's own tables.
 

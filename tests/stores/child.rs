@@ -1,4 +1,5 @@
 //! A process with an open store that runs the commands of a test. Tests kill it and make its disk fail.
+//!
 //! It is this test binary again, running one test. That test does nothing unless a test started the process.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};

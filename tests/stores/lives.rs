@@ -1,5 +1,6 @@
 //! Whole servers with real databases: both are killed, paused and stopped while clients draw values. After every fault,
 //! no value repeats, values ascend, and service resumes without an operator.
+//!
 //! The stories are the same for all databases. `book` has the given values and the clients.
 
 mod book;
@@ -168,6 +169,7 @@ fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
 }
 
 /// After a kill, a server skips at most the values that `SEQUENCE INFO` reported as left; after a clean stop, none.
+///
 /// Values of a reservation whose answer is lost are discarded and add to the gap. So only lives without a failed
 /// reservation are judged, and not the life that faults have just ended.
 fn skips_only_what_info_reported(mut server: Server, start: impl Fn() -> Server, high: i64) {

@@ -1,5 +1,6 @@
 //! Redis's own tools, unchanged, in their many modes, with a real server process. `client_matrix.rs` has a row for each
 //! of them, next to the client libraries.
+//!
 //! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools). A test fails if its program is missing.
 
 use std::process::Command;

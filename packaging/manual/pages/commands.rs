@@ -1,4 +1,5 @@
 //! Pages of `getid` and its subcommands, from clap's definitions: `getid state show` is `getid-state-show(1)`.
+//!
 //! The texts before and after the options of `--help` are examples, exit codes and explanations. A manual page has a
 //! section for each.
 

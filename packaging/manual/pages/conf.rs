@@ -1,4 +1,5 @@
 //! `getid.conf(5)`: each row of the table of directives with its explanation in `config/getid.conf`.
+//!
 //! That file groups directives under banners, explains some of them together, and is compared with the table by a test.
 //! So the page follows the file and takes facts (values, default, time of effect) from the table. It fails unless it
 //! has every row.

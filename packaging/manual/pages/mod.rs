@@ -1,5 +1,6 @@
 //! The pages of the manual: pages of commands from clap's definitions, one of directives from their table, and two
 //! written by hand.
+//!
 //! The pages repeat the texts of the program and of its configuration file, so that they cannot differ from `--help`.
 //! They add only the places of files and related pages.
 

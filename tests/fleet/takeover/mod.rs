@@ -1,7 +1,8 @@
 //! Takeovers by real servers on real databases: kill -9 under load, a holder that stalls, a clean stop, a network cut,
-//! a store that stops, and a store that is restored to an older state. Each test ends with the judge: no ID repeats,
-//! and no ID is smaller than an ID given before its request. Tests print figures. `GETID_FLEET_LONG=1` runs as many
-//! takeovers and as long pauses as those in `docs/fleet.md`.
+//! a store that stops, and a store that is restored to an older state.
+//!
+//! Each test ends with the judge: no ID repeats, and no ID is smaller than an ID given before its request. Tests print
+//! figures. `GETID_FLEET_LONG=1` runs as many takeovers and as long pauses as those in `docs/fleet.md`.
 
 mod etcd;
 pub(crate) mod fleet;

@@ -1,4 +1,5 @@
 //! Rust's clients, unchanged, with a running getid: `client-matrix redis|redis-tokio|fred|fred-resp3 [check ...]`.
+//!
 //! See `tests/server/client_matrix.rs`. A failed check panics.
 
 mod fred_client;
