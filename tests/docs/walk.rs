@@ -2,8 +2,7 @@
 //!
 //! Blocks of `sh` and `console` are commands. A block in another language is a file, which a comment in its first line
 //! names. A block of `text` is ignored. A server in the foreground runs as in its own terminal. Commands run as
-//! printed, except that ports are free ones and that the program is not built again (`cargo run --release -- ` is the
-//! program under test).
+//! printed, except that ports are free ones. `cargo run --release -- ` runs the program under test without a build.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -451,7 +451,7 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
             version.first().is_some_and(|(labels, _)| labels["version"] == env!("CARGO_PKG_VERSION"))
         });
     }
-    // Both jobs have the same names of metrics.
+    // Prometheus has the metrics of both formats.
     eventually("both jobs have metrics", || prometheus.query("count by (job) ({__name__=~\"getid_.*\"})").len() == 2);
 
     every_panel_is_a_query(&prometheus);

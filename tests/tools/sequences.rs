@@ -107,7 +107,8 @@ fn sequences_are_created_listed_raised_and_shown() {
     );
 }
 
-/// A wrong path looks like a file that no server has created yet, so the tools that read create no file.
+/// A wrong path looks like a file that no server has created yet. So tools that create no sequence report a missing
+/// file.
 #[test]
 fn tools_that_make_no_row_need_a_file() {
     let dir = Folder::new();

@@ -280,8 +280,8 @@ fn advance_makes_a_record() {
     assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
-/// IDs given after an ID in the past that are in no table yet are skipped too, and so are IDs given above an ID in the
-/// future.
+/// Later IDs than the given one may be in no table yet, whether it is in the past or in the future. They are skipped
+/// too.
 #[test]
 fn advance_skips_ids_under_way() {
     let id_at = |ms: i64| {

@@ -374,7 +374,7 @@ fn an_etcd_that_is_compacted_does_not_fill_up() {
     println!("full after {full_at} beats of 10 kB; not after {beats} with compactions");
 }
 
-/// A user without root compacts. etcd then rejects reads below the compacted revision, and no others.
+/// A logged-in user compacts. etcd then rejects reads below the compacted revision, and no others.
 #[test]
 #[ignore = "needs etcd"]
 fn etcd_forgets_only_compacted_revisions() {
