@@ -156,7 +156,8 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
     let dir = tempfile::tempdir().expect("a folder");
     let http = support::free_port();
     let with_variables = |command: &mut Command| {
-        // The test sets the folder on the command line, and its own HTTP port, because another test may use the image's.
+        // The test sets the folder on the command line, and its own HTTP port, because another test may use the
+        // image's.
         command.envs(variables().into_iter().filter(|(name, _)| name != "GETID_DIR")).env("GETID_SERVER_ID", "3");
         command.env("GETID_HTTP_PORT", http.to_string());
     };
