@@ -22,7 +22,7 @@ class JavaWorker implements AutoCloseable {
     final long leaseMs;
     final Duration timeout;
     final Thread keeper = new Thread(this::keep);
-    // Guarded by the monitor, which is never held while the server is asked.
+    // Guarded by the monitor, which is never held during a request.
     boolean closed;
     long id, notBefore, notAfter, last, newest, aheadMs;
     String token, trouble;
@@ -43,7 +43,7 @@ class JavaWorker implements AutoCloseable {
     void lease() throws IOException, InterruptedException {
         long askedAt = System.currentTimeMillis();
         String granted = ask("", "{\"name\":\"" + name + "\"}");
-        synchronized (this) { // A worker that was closed meanwhile gives it back unused.
+        synchronized (this) { // If closed meanwhile, close() gives the id back unused.
             id = number(granted, "id");
             token = granted.replaceAll(".*\"token\":\"([0-9a-f]+)\".*", "$1");
             notBefore = number(granted, "not_before");
@@ -60,7 +60,7 @@ class JavaWorker implements AutoCloseable {
         synchronized (this) {
             if (closed) return;
             notAfter = renewed;
-            // Positive: the clock was past the new end before the server set it. So the clock is wrong.
+            // Positive: the clock was past the new end before the server set it, so the clock is wrong.
             aheadMs = askedAt - renewed;
             trouble = null;
         }
@@ -70,7 +70,7 @@ class JavaWorker implements AutoCloseable {
         return "{\"token\":\"" + token + "\",\"last\":" + last + "}";
     }
 
-    /** Waits for a third of what is left. A wrong clock makes that too short or too long: the bounds do not depend on it. */
+    /** Waits for a third of the remaining lease, within bounds that do not depend on the clock, which may be wrong. */
     synchronized boolean pause() throws InterruptedException {
         long left = (notAfter - System.currentTimeMillis()) / 3;
         long end = System.nanoTime() + 1_000_000 * Math.min(Math.max(left, 1000), Math.max(leaseMs / 3, 1000));
@@ -89,16 +89,16 @@ class JavaWorker implements AutoCloseable {
                 try {
                     renew();
                 } catch (IOException error) {
-                    // The lease lasts to its end. Then there are no IDs until there is another one.
+                    // The lease lasts to its end. After it there are no IDs until the next lease.
                     if (isOver(error)) try { lease(); } catch (IOException none) { isOver(none); }
                 }
             }
         } catch (InterruptedException stopped) {
-            // The lease ends by itself.
+            // The lease ends without a request.
         }
     }
 
-    /** An ID. Outside of the lease, and while the clock is behind the newest ID, there are none. */
+    /** Returns an ID. Fails outside the lease, and while the clock is behind the newest ID. */
     synchronized long next() throws InterruptedException {
         for (int tries = 0; tries < 100 && !closed; tries++, wait(1)) {
             long now = System.currentTimeMillis();
@@ -126,7 +126,7 @@ class JavaWorker implements AutoCloseable {
         return "the counter was full in 100 tries; try again";
     }
 
-    /** Gives no more IDs, waits for a renewal that is under way, and gives the worker id back. */
+    /** Stops giving IDs, waits for a running renewal, and gives the worker id back. */
     @Override
     public void close() throws Exception {
         synchronized (this) {
@@ -146,7 +146,7 @@ class JavaWorker implements AutoCloseable {
         return answer.body();
     }
 
-    /** EXPIRED, REVOKED and WRONGTOKEN of a renewal; of a lease, EXHAUSTED. */
+    /** A refusal: EXPIRED, REVOKED or WRONGTOKEN of a renewal, EXHAUSTED of a lease. */
     static class Refused extends IOException {
         Refused(String problem) { super(problem); }
     }

@@ -17,7 +17,7 @@ export class Worker {
     Object.assign(this, { client, pool, make, timeOf, name, leaseS, timeoutS });
   }
 
-  /** A reply of the server. One that comes after `timeoutS` is forgotten: close() waits for replies. */
+  /** Returns the server's reply. A reply after `timeoutS` is ignored, because close() waits for replies. */
   async ask(...words) {
     let timer;
     const late = new Promise((_, reject) => {
@@ -30,7 +30,7 @@ export class Worker {
   async lease() {
     const askedAt = Date.now();
     const [id, token, notBefore, notAfter] = await this.ask("LEASE", "NAME", this.name);
-    // Another id, or the same one later: another generator. A worker that was closed meanwhile gives it back unused.
+    // A new lease, even of the same id, needs a new generator. If closed meanwhile, close() gives the id back unused.
     Object.assign(this, { id, token, notBefore, notAfter, generate: this.make(id), last: notBefore - 1 });
     Object.assign(this, { aheadMs: askedAt - notAfter, trouble: undefined });
     this.keepLater();
@@ -40,11 +40,11 @@ export class Worker {
   async renew() {
     const askedAt = Date.now();
     const [notAfter] = await this.ask("RENEW", `${this.id}`, this.token, "LAST", `${this.last}`);
-    // Positive: the clock was past the new end before the server set it. So the clock is wrong.
+    // Positive: the clock was past the new end before the server set it, so the clock is wrong.
     if (!this.closed) Object.assign(this, { notAfter, aheadMs: askedAt - notAfter, trouble: undefined });
   }
 
-  /** After a third of what is left. A wrong clock makes that too short or too long: the bounds do not depend on it. */
+  /** Renews after a third of the remaining lease, within bounds that do not depend on the clock, which may be wrong. */
   keepLater() {
     if (this.closed) return;
     const wait = Math.min(Math.max((this.notAfter - Date.now()) / 3, 1000), Math.max((this.leaseS * 1000) / 3, 1000));
@@ -55,7 +55,7 @@ export class Worker {
     try {
       await this.renew();
     } catch (error) {
-      // Whatever happens, the lease lasts to its end. Then there are no IDs until there is another one.
+      // The lease lasts to its end after any error. After it there are no IDs until the next lease.
       this.trouble = error;
       const isOver = /^(EXPIRED|REVOKED|WRONGTOKEN)/.test(error.message) && Date.now() >= this.notAfter;
       if (isOver && !this.closed) {
@@ -70,7 +70,7 @@ export class Worker {
     this.keepLater();
   }
 
-  /** An ID. What the generator makes outside of the lease, or not above the one before, is thrown away. */
+  /** Returns an ID. An ID outside the lease, or not above the previous one, is discarded. */
   async next() {
     for (let tries = 0; tries < 100 && !this.closed; tries++) {
       const made = this.generate();
@@ -100,7 +100,7 @@ export class Worker {
     return "the generator made none in 100 tries; try again";
   }
 
-  /** Gives no more IDs, waits for a renewal that is under way, and gives the worker id back. */
+  /** Stops giving IDs, waits for a running renewal, and gives the worker id back. */
   async close() {
     this.closed = true; // From here on LAST does not change.
     clearTimeout(this.timer);
@@ -110,13 +110,13 @@ export class Worker {
 }
 
 const snowflake = new Snowflake(1420070400000n);
-// Ten bits: five are the library's worker, and five its process.
+// The ten bits are five of the library's worker, and five of its process.
 export const make = (id) => () => snowflake.generate({ workerId: BigInt(id >> 5), processId: BigInt(id & 31) });
 export const timeOf = (id) => snowflake.timestampFrom(id);
 
 if (import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
   const client = createClient({ socket: { port: Number(process.env.GETID_PORT ?? 7890) } });
-  // The client connects again by itself; without a listener an error ends the process.
+  // The client reconnects automatically; an error without a listener would end the process.
   await client.on("error", (error) => console.error(error.message)).connect();
   const worker = await new Worker(client, "orders", make, timeOf).lease();
   const ids = [];

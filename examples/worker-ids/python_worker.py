@@ -25,7 +25,7 @@ class Worker:
     def __init__(self, client, pool, make, time_of, name=None, lease_s=30):
         self.client, self.pool, self.make, self.time_of, self.lease_s = client, pool, make, time_of, lease_s
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
-        # The lock guards the lease, the newest ID and `closed`. It is never held while the server is asked.
+        # The lock guards the lease, the newest ID and `closed`. It is never held during a request.
         self.lock, self.closed, self.closing = threading.Lock(), False, threading.Event()
         self.newest, self.trouble, self.process = 0, None, os.getpid()
         self.lease()
@@ -36,7 +36,7 @@ class Worker:
         asked_at = now_ms()
         id, token, not_before, not_after = self.client.execute_command(
             "WORKERID", "LEASE", self.pool, "NAME", self.name)
-        with self.lock:  # Another id, or the same one later: another generator. A closed worker gives it back unused.
+        with self.lock:  # A new lease needs a new generator. A closed worker gives the id back unused.
             self.id, self.token, self.not_before, self.not_after = id, token, not_before, not_after
             self.generator, self.last = self.make(id), not_before - 1
             self.ahead_ms, self.trouble = asked_at - not_after, None
@@ -47,11 +47,11 @@ class Worker:
             "WORKERID", "RENEW", self.pool, self.id, self.token, "LAST", self.last)
         with self.lock:
             if not self.closed:
-                # Positive: the clock was past the new end before the server set it. So the clock is wrong.
+                # Positive: the clock was past the new end before the server set it, so the clock is wrong.
                 self.not_after, self.ahead_ms, self.trouble = not_after, asked_at - not_after, None
 
     def pause_s(self):
-        """A third of what is left. A wrong clock makes that too short or too long: the bounds do not depend on it."""
+        """Returns a third of the remaining lease, within bounds that do not depend on the clock, which may be wrong."""
         return min(max((self.not_after - now_ms()) / 3000, 1), max(self.lease_s / 3, 1))
 
     def keep(self):
@@ -59,7 +59,7 @@ class Worker:
             try:
                 self.renew()
             except redis.RedisError as error:
-                self.trouble = error  # The lease lasts to its end, whoever is away. Then there are no IDs.
+                self.trouble = error  # The lease lasts to its end. After it there are no IDs.
                 is_lost = str(error).startswith(("EXPIRED", "REVOKED", "WRONGTOKEN"))
                 if is_lost and now_ms() >= self.not_after and not self.closed:
                     try:
@@ -68,7 +68,7 @@ class Worker:
                         self.trouble = error
 
     def next(self):
-        """An ID. What the generator makes outside of the lease, or not above the one before, is thrown away."""
+        """Returns an ID. An ID outside the lease, or not above the previous one, is discarded."""
         self.check_process()
         for _ in range(100):
             with self.lock:

@@ -1,7 +1,7 @@
-"""A container engine for the checks beside this file: podman over runc, without systemd and with a store of its own.
+"""A container engine for the other checks: podman over runc, without systemd and with its own store.
 
-What a bare machine has to be told is in the configuration that is written here: cgroups are made by hand, because no
-systemd makes them, and limits are given as they are, because root may not raise them without CAP_SYS_RESOURCE.
+The configuration written here makes podman work on a bare machine: cgroups are created without systemd, because no
+systemd runs, and limits are not raised, because root may not raise them without CAP_SYS_RESOURCE.
 """
 
 import json
@@ -19,15 +19,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# How long something may take that takes no time on an idle machine.
+# Time limit of steps that take no time on an idle machine.
 PATIENCE_S = 120
 
-# What the default layout has below the time of an ID: 21 bits.
+# Bits below the time in an ID of the default layout.
 BELOW_TICK_BITS = 21
 
 
 def fail(what):
-    """Ends the check: what was looked at, what was found, what was expected."""
+    """Ends the check with a message: the thing checked, its state, and the expected state."""
     name = Path(sys.argv[0]).name
     print(f"packaging/checks/{name}: {what}", file=sys.stderr)
     raise SystemExit(1)
@@ -43,7 +43,7 @@ def say(what):
 
 
 def patiently(what, question, seen=lambda: ""):
-    """Asks until the answer is not None nor False; what is `seen` is told if that does not come."""
+    """Repeats `question` until its result is neither None nor False. Fails with `seen` after the time limit."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         answer = question()
@@ -60,7 +60,7 @@ def free_port():
 
 
 class Engine:
-    """podman with a folder for all it keeps. Containers that are left at the end are removed with it."""
+    """podman with a folder for its data. Containers that still exist at the end are removed."""
 
     def __init__(self):
         for program, package in [("podman", "podman"), ("runc", "runc"), ("iptables", "iptables")]:
@@ -96,7 +96,7 @@ class Engine:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def run(self, *words, check=True):
-        """One command of podman. Its exit status, standard output and standard error, both as text without margins."""
+        """Runs a podman command. Returns exit status, standard output and standard error, as stripped text."""
         store = self.dir / "store"
         command = ["podman", "--storage-driver", "vfs", "--root", store, "--runroot", self.dir / "run"]
         command += ["--tmpdir", self.dir / "tmp", "--network-config-dir", self.dir / "networks", *map(str, words)]
@@ -107,13 +107,13 @@ class Engine:
         return done
 
     def load(self, archive):
-        """Takes an image out of what packaging/image wrote. Its name."""
+        """Loads an image from packaging/image's archive, and returns its name."""
         if not Path(archive).exists():
             fail(f"there is no {archive}; packaging/image makes it")
         return self.run("load", "--quiet", "--input", archive).stdout.rsplit(" ", 1)[-1]
 
     def start(self, name, *words):
-        """Starts a container in the background, which is ready to be asked for IDs as soon as it gives them."""
+        """Starts a container in the background."""
         self.containers.append(name)
         self.run("run", "--detach", "--name", name, *words)
 
@@ -122,14 +122,14 @@ class Engine:
         return f"{done.stdout}\n{done.stderr}".strip()
 
     def await_log(self, name, text):
-        """Waits until a line of its log has this: the engine writes lines down beside all else."""
-        patiently(f"the log of {name} says '{text}'", lambda: text in self.log(name), lambda: self.log(name))
+        """Waits until its log contains this text, because the engine writes the log asynchronously."""
+        patiently(f"'{text}' in the log of {name}", lambda: text in self.log(name), lambda: self.log(name))
 
     def inspect(self, name):
         return json.loads(self.run("inspect", name).stdout)[0]
 
     def healthy(self, name):
-        """What the image's own health check says now."""
+        """Returns the result of the image's own health check."""
         return self.run("healthcheck", "run", name, check=False).returncode == 0
 
     def await_health(self, name):
@@ -142,7 +142,7 @@ class Engine:
 
 
 class Drawer(threading.Thread):
-    """A client that draws IDs until the server goes away or it is told to stop."""
+    """A client that draws IDs until the server ends or the check stops the client."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -169,7 +169,7 @@ class Drawer(threading.Thread):
             self.take(text)
 
     def take(self, text):
-        """Keeps the IDs of whole lines, and gives back what follows them."""
+        """Keeps the IDs of complete lines, and returns the rest."""
         whole, _, rest = text.rpartition(b"\n")
         errors = re.findall(rb"^-.*", whole, re.MULTILINE)
         if errors:
@@ -189,7 +189,7 @@ def drawers(ports, count=1):
 
 
 def drawn(started):
-    """The IDs of clients whose server went away or that are told to stop here; each once, or the check fails."""
+    """Stops clients whose server still runs, and returns the IDs of all clients. Fails if an ID repeats."""
     for drawer in started:
         drawer.told_to_stop.set()
     for drawer in started:

@@ -1,5 +1,5 @@
-//! Writes getid's manual pages into a folder: `packaging/man` runs it. It is an example, so that no build of the server
-//! makes it.
+//! Writes getid's manual pages to a folder for `packaging/man`. It is an example, so that no build of the server builds
+//! it.
 
 mod pages;
 

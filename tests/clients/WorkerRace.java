@@ -1,5 +1,5 @@
-// A program around examples/worker-ids/JavaWorker.java that tests/docs/worker_ids.rs drives by lines. worker_race.py
-// says what the lines mean.
+// A driver for examples/worker-ids/JavaWorker.java, which tests/docs/worker_ids.rs controls by lines. The docstring of
+// worker_race.py describes the lines.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -53,7 +53,7 @@ class WorkerRace {
     }
 
     public static void main(String[] words) throws Exception {
-        // No time-out that counts: a test holds replies back.
+        // The time-out is long enough for replies that a test holds.
         worker = new JavaWorker("orders", "race", Duration.ofSeconds(3), Duration.ofMinutes(10));
         System.out.println("leased " + worker.id);
         daemon(() -> { while (true) draw(); });

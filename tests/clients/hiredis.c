@@ -1,5 +1,5 @@
 /* hiredis, unchanged, against a running getid: `hiredis [check ...]`. See tests/client_matrix.rs.
- * Debian 12's hiredis is older than its TLS (which came with 1.0), so there is no check of it here. */
+ * Debian 12's hiredis is older than 1.0, which added TLS, so TLS is not checked. */
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static redisContext *open_at(const char *name) {
 
 static redisContext *open_plain(void) { return open_at("MATRIX_PORT"); }
 
-/* An integer reply, which is a long long: exact. */
+/* Returns an integer reply, which is a long long and so exact. */
 static long long integer(redisReply *reply) {
     CHECK(reply != NULL && reply->type == REDIS_REPLY_INTEGER);
     long long number = reply->integer;
@@ -63,7 +63,7 @@ static void connects(void) {
     redisFree(client);
 }
 
-/* Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show. */
+/* Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows. */
 static void getid(void) {
     redisContext *client = open_plain();
     char seen[1024] = {0};
@@ -114,7 +114,7 @@ static void pipeline(void) {
     long long last = -1;
     for (int i = 0; i < 1000; i++) {
         CHECK(redisAppendCommand(client, "GETID") == REDIS_OK);
-        /* An error inside stands in its place. */
+        /* A failed command has an error in its place. */
         if (i == 499) CHECK(redisAppendCommand(client, "MGETID 0") == REDIS_OK);
     }
     for (int i = 0; i < 1000; i++) {
@@ -137,7 +137,7 @@ static void multi(void) {
     CHECK(reply->type == REDIS_REPLY_ARRAY && reply->elements == 1000);
     for (size_t i = 1; i < 1000; i++) CHECK(reply->element[i]->integer > reply->element[i - 1]->integer);
     freeReplyObject(reply);
-    /* One that cannot be queued: nothing is executed. */
+    /* A command that cannot be queued aborts the transaction. */
     text_has(redisCommand(client, "MULTI"), "OK");
     text_has(redisCommand(client, "GETID"), "QUEUED");
     refused(client, "wrong number of arguments", "MGETID");
@@ -146,7 +146,7 @@ static void multi(void) {
     redisFree(client);
 }
 
-/* Fifty threads, a connection each; none begins before all are connected. */
+/* Fifty threads with one connection each. No thread starts before all are connected. */
 enum { THREADS = 50, EACH = 400 };
 static long long drawn[THREADS * EACH];
 static pthread_barrier_t all_connected;
@@ -177,7 +177,7 @@ static void pool(void) {
     for (int i = 1; i < THREADS * EACH; i++) CHECK(drawn[i] != drawn[i - 1]);
 }
 
-/* It says that the connection is lost, and can be told to connect. */
+/* The library reports a lost connection, and reconnects on request. */
 static void reconnect(void) {
     redisContext *client = open_plain(), *killer = open_plain();
     long long before = integer(redisCommand(client, "CLIENT ID"));

@@ -1,4 +1,4 @@
-// ioredis, unchanged, against a running getid: `ioredis.mjs [2] [check ...]`. 2: RESP2 instead of its own default.
+// ioredis, unchanged, with a running getid: `ioredis.mjs [2] [check ...]`. 2: RESP2 instead of its own default.
 import assert from 'node:assert';
 import { ascending, ca, exact, host, password, passwordPort, port, require, rounded, run, tlsPort } from './javascript.mjs';
 const { Redis, ReplyError } = require('ioredis');
@@ -6,7 +6,7 @@ const { Redis, ReplyError } = require('ioredis');
 const speaks = process.argv[2] === '2' ? 2 : 3;
 const protocol = speaks === 2 ? { protocol: 2 } : {};
 
-/** A client with `stringNumbers`, as README tells; the second of every pair of results of a pipeline is the reply. */
+/** A client with `stringNumbers`, as in README. The reply is the second of each pair of a pipeline's results. */
 const open = (options = {}) => new Redis({ host, port, stringNumbers: true, ...protocol, ...options });
 const replies = (pairs) => pairs.map(([error, reply]) => { assert.ifError(error); return reply; });
 
@@ -43,7 +43,7 @@ await run('ioredis', require('ioredis/package.json').version, {
     await defaults.quit();
   },
   async mgetid() {
-    // Exact without stringNumbers too.
+    // IDs of MGETID are exact without stringNumbers too.
     const client = open({ stringNumbers: false });
     const [first] = await client.call('MGETID', 1);
     const many = await client.call('MGETID', 100);
@@ -65,7 +65,7 @@ await run('ioredis', require('ioredis/package.json').version, {
   async pipeline() {
     const client = open();
     const ids = await thousand(client.pipeline());
-    // An error inside stands in its place, and the rest is answered.
+    // A failed command has an error in its place, and the others are answered.
     const [[, one], [error], [, three]] = await client.pipeline().call('GETID').call('MGETID', 0).call('GETID').exec();
     assert(error instanceof ReplyError);
     ascending([one, three], ids[999]);
@@ -80,13 +80,13 @@ await run('ioredis', require('ioredis/package.json').version, {
     const [[, one], [error], [, three]] = await client.multi().call('GETID').call('MGETID', 0).call('GETID').exec();
     assert(error instanceof ReplyError);
     ascending([one, three], ids[999]);
-    // One that cannot be queued: nothing is executed.
+    // A command that cannot be queued aborts the transaction.
     await assert.rejects(client.multi().call('GETID').call('MGETID').exec(), /EXECABORT/);
     ascending([await client.call('GETID')], three);
     await client.quit();
   },
   async pool() {
-    // It has no pool of its own: fifty clients.
+    // The library has no pool: fifty clients.
     const clients = Array.from({ length: 50 }, () => open());
     await Promise.all(clients.map((client) => client.ping()));
     const drawn = await Promise.all(clients.map(async (client) => {

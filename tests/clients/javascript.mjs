@@ -1,4 +1,5 @@
-// What the rows of ioredis and node-redis share: where the servers are, and what must hold. See tests/client_matrix.rs.
+// Code shared by ioredis.mjs and node_redis.mjs: the addresses of the servers, and the checks. See
+// tests/client_matrix.rs.
 import assert from 'node:assert';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,10 +12,10 @@ export const passwordPort = Number(MATRIX_PASSWORD_PORT);
 export const password = MATRIX_PASSWORD;
 export const ca = readFileSync(MATRIX_CA);
 
-// Packages stand where the tester installed them, not beside this file.
+// Packages are in the tester's folder, not in this file's.
 export const require = createRequire(process.env.GETID_TEST_NODE_DIR + '/');
 
-/** IDs are decimal strings here, as numbers are not exact; they must ascend, from `after` on. */
+/** IDs are decimal strings, because numbers are not exact. They must ascend, above `after`. */
 export function ascending(ids, after = -1n) {
   assert(ids.every((id) => typeof id === 'string' && /^\d+$/.test(id)), `no strings of digits: ${ids[0]}`);
   let last = BigInt(after);
@@ -24,18 +25,18 @@ export function ascending(ids, after = -1n) {
   }
 }
 
-/** Any 1024 IDs in a row differ in their last ten bits: one that lost a digit would show. */
+/** Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows. */
 export function exact(ids) {
   assert.equal(ids.length, 1024);
   assert.equal(new Set(ids.map((id) => BigInt(id) % 1024n)).size, 1024, 'lost digits');
 }
 
-/** What README says about numbers: at the client's defaults an ID is a number, rounded to a multiple of 128. */
+/** README's warning: with the client's defaults an ID is a number, rounded to a multiple of 128. */
 export function rounded(numbers) {
   assert(numbers.every((id) => typeof id === 'number' && !Number.isSafeInteger(id) && BigInt(id) % 128n === 0n));
 }
 
-/** Runs the checks that are named on the command line, or all. */
+/** Runs the checks named on the command line, or all. */
 export async function run(name, version, checks) {
   console.log('version', name, version);
   const named = process.argv.slice(2).filter((word) => word in checks);

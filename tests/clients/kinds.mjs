@@ -1,4 +1,4 @@
-// What Node's own libraries read of the IDs that getid gives. The server has server-id 363: datacenter 11, worker 11.
+// The values that Node's own libraries read from getid's IDs. The server has server-id 363: datacenter 11, worker 11.
 import assert from 'node:assert';
 import { DiscordSnowflake, TwitterSnowflake } from '@sapphire/snowflake';
 import { ObjectId } from 'bson';
@@ -9,7 +9,7 @@ const client = createClient({ url: `redis://127.0.0.1:${process.env.GETID_PORT}`
 await client.connect();
 const ids = client.withTypeMapping({ [RESP_TYPES.NUMBER]: String });
 const draw = async (name) => [await ids.sendCommand(['GETID', name]), ...(await ids.sendCommand(['MGETID', '100', name]))];
-// IDs begin id-max-borrow-ms, three seconds, ahead of the clock.
+// The first IDs are id-max-borrow-ms, three seconds, ahead of the clock.
 const nearNow = (ms) => assert(Math.abs(ms - Date.now()) < 60_000, `${ms}`);
 
 for (const [name, library] of [['tweets', TwitterSnowflake], ['chat', DiscordSnowflake]]) {

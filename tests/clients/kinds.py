@@ -1,4 +1,4 @@
-"""What Python's own libraries read of the IDs that getid gives. The server has server-id 363: datacenter 11, worker 11."""
+"""Values that Python's libraries read from getid's IDs. The server has server-id 363: datacenter 11, worker 11."""
 
 import os
 import time
@@ -39,7 +39,7 @@ for version in (1, 4, 6, 7):
         assert str(read) == text and read.version == version and read.variant == uuid.RFC_4122
         if version == 1:
             near_now(read.time / 1e7 - 12219292800)
-            assert read.node >> 40 & 1 == 1, "a random node says so"
+            assert read.node >> 40 & 1 == 1, "a random node has the multicast bit"
         elif version == 6:
             bits = read.int >> 64
             near_now((bits >> 16 << 12 | bits & 0xFFF) / 1e7 - 12219292800)

@@ -1,4 +1,4 @@
-// node-redis, unchanged, against a running getid: `node_redis.mjs [2] [check ...]`. 2: RESP2 instead of its own default.
+// node-redis, unchanged, with a running getid: `node_redis.mjs [2] [check ...]`. 2: RESP2 instead of its own default.
 import assert from 'node:assert';
 import { ascending, ca, exact, host, password, passwordPort, port, require, rounded, run, tlsPort } from './javascript.mjs';
 const { createClient, createClientPool, ErrorReply, MultiErrorReply, RESP_TYPES } = require('redis');
@@ -8,7 +8,7 @@ const protocol = speaks === 2 ? { RESP: 2 } : {};
 
 async function open(socket = {}, options = {}) {
   const client = createClient({ socket: { host, port, ...socket }, ...protocol, ...options });
-  // It reports a lost connection here, and connects anew by itself.
+  // The library reports a lost connection as this event, and reconnects automatically.
   client.on('error', () => {});
   await client.connect();
   return client;
@@ -39,7 +39,7 @@ await run('node-redis', require('redis/package.json').version, {
     await client.close();
   },
   async mgetid() {
-    // Exact without a type mapping too.
+    // IDs of MGETID are exact without a type mapping too.
     const client = await open();
     const last = await exactly(client).sendCommand(['GETID']);
     const many = await client.sendCommand(['MGETID', '100']);
@@ -60,7 +60,7 @@ await run('node-redis', require('redis/package.json').version, {
   },
   async pipeline() {
     const client = await open();
-    // What is asked for at once is sent at once.
+    // Commands of the same tick are sent together.
     const ids = await thousand(() => exactly(client).sendCommand(['GETID']));
     ascending(ids);
     const transaction = exactly(client).multi();
@@ -70,14 +70,14 @@ await run('node-redis', require('redis/package.json').version, {
   },
   async multi() {
     const client = await open();
-    // EXEC's reply is read without the type mapping, so GETID is rounded there, and MGETID 1 is what README tells to use.
+    // EXEC's reply is read without the type mapping, so GETID is rounded there. README recommends MGETID 1.
     rounded(await exactly(client).multi().addCommand(['GETID']).exec());
     const transaction = client.multi();
     for (let i = 0; i < 1000; i++) transaction.addCommand(['MGETID', '1']);
     const ids = (await transaction.exec()).flat();
     assert.equal(ids.length, 1000);
     ascending(ids);
-    // One that fails when it is executed: the others are answered.
+    // If a command fails in EXEC, the others are answered.
     const mixed = client.multi().addCommand(['MGETID', '1']).addCommand(['MGETID', '0']).addCommand(['MGETID', '1']);
     await assert.rejects(mixed.exec(), (error) => {
       assert(error instanceof MultiErrorReply);
@@ -85,7 +85,7 @@ await run('node-redis', require('redis/package.json').version, {
       ascending([...error.replies[0], ...error.replies[2]], ids[999]);
       return true;
     });
-    // One that cannot be queued: nothing is executed.
+    // A command that cannot be queued aborts the transaction.
     await assert.rejects(client.multi().addCommand(['GETID']).addCommand(['MGETID']).exec(), /wrong number of arguments|EXECABORT/);
     ascending([await exactly(client).sendCommand(['GETID'])], ids[999]);
     await client.close();

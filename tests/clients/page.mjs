@@ -1,4 +1,5 @@
-// The page in a real Chromium, against a getid that this starts, stops and takes the folder away from. Prints `ok page`.
+// The page in a real Chromium, with a getid that this program starts, stops and deprives of its folder. Prints `ok
+// page`.
 import assert from 'node:assert';
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -22,7 +23,7 @@ fs.mkdirSync(shots, { recursive: true });
 /* ---- the server ---- */
 
 let server;
-// Whoever ends this program is not to leave a server behind.
+// A signal to this program also ends the server.
 for (const signal of ['SIGTERM', 'SIGINT']) {
   process.once(signal, () => {
     server?.kill('SIGKILL');
@@ -48,7 +49,7 @@ async function until(what, is) {
   }
 }
 
-/* The first line of the reply to an inline command; of a bulk string, its text. */
+/* Returns the first line of the reply to an inline command, or the text of a bulk string. */
 function redis(line) {
   return new Promise((resolve, reject) => {
     const socket = net.connect(port, '127.0.0.1', () => socket.write(`${line}\r\n`));
@@ -63,7 +64,7 @@ function redis(line) {
   });
 }
 
-/* The same behind a login. */
+/* Logs in, and returns the reply to an inline command. */
 async function redisAs(password, line) {
   return new Promise((resolve, reject) => {
     const socket = net.connect(port, '127.0.0.1', () => socket.write(`AUTH ${password}\r\n${line}\r\n`));
@@ -78,7 +79,7 @@ async function redisAs(password, line) {
   });
 }
 
-/* Asks for IDs as fast as they come; gives a function that ends it. */
+/* Draws IDs as fast as possible, and returns a function that stops it. */
 function load() {
   const request = 'MGETID 100\r\n'.repeat(50);
   const socket = net.connect(port, '127.0.0.1', () => socket.write(request));
@@ -100,7 +101,7 @@ async function open(options = {}) {
     window.hacked = () => { window.wasHacked = true; };
     addEventListener('securitypolicyviolation', event => console.error(`the policy forbids ${event.violatedDirective}`));
   });
-  // What fails while the server is gone, or wants a login, Chromium reports by itself.
+  // Chromium itself reports requests that fail while the server is gone or requires a login.
   page.on('console', line => ['error', 'warning'].includes(line.type()) && !EXPECTED.test(line.text()) && faults.push(line.text()));
   page.on('pageerror', error => faults.push(error.stack));
   page.on('dialog', dialog => faults.push(`a dialog: ${dialog.message()}`));
@@ -112,7 +113,7 @@ async function open(options = {}) {
 const state = (page, word) => page.locator('#state', { hasText: new RegExp(`^${word}$`) }).waitFor();
 const live = page => page.locator('#link[data-state=live]').waitFor();
 
-/* Nothing of axe's, nothing beyond the width, and a picture; in both schemes at three widths. */
+/* Asserts that axe finds nothing and that the page fits, and takes a screenshot, in both schemes at three widths. */
 async function look(page, name) {
   for (const colorScheme of ['light', 'dark']) {
     for (const width of [1920, 1280, 390]) {
@@ -122,7 +123,7 @@ async function look(page, name) {
       assert(wide <= width, `${name}: ${wide} pixels of ${width}`);
       await page.evaluate(() => scrollTo({ top: 0, behavior: 'instant' }));
       await page.screenshot({ path: path.join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-      // Colours differ by the scheme, and what is where by the width: axe need not see each pair.
+      // Colours depend on the scheme, and positions on the width, so axe need not check every combination.
       if (width === 1280 || (width === 390 && colorScheme === 'dark')) await check(page, `${name}, ${width}, ${colorScheme}`);
     }
   }
@@ -145,7 +146,7 @@ async function idle() {
   await state(page, 'Giving IDs');
   assert.equal(await page.title(), 'getid server 0');
   assert.equal(await page.locator('#cards .card').count(), 8);
-  // As many in a row as leave none alone, at each width.
+  // The number of columns fills each row, at each width.
   for (const [width, columns] of [[1920, 8], [1280, 4], [390, 2]]) {
     await page.setViewportSize({ width, height: 900 });
     const lefts = await page.locator('#cards .card').evaluateAll(all => new Set(all.map(one => one.getBoundingClientRect().left)).size);
@@ -158,7 +159,7 @@ async function idle() {
   const words = await page.locator('main').innerText();
   assert(!/unnamed|watermark|without the claim store/i.test(words), words);
   await look(page, 'idle');
-  // Said to who listens, once, and not each second.
+  // Screen readers get the state once, and not each second.
   const said = await page.evaluate(() => new Promise(resolve => {
     let changes = 0;
     new MutationObserver(() => { changes += 1; }).observe(document.querySelector('[role=status]'), { childList: true, characterData: true, subtree: true });
@@ -181,7 +182,7 @@ async function full() {
   await look(page, 'load');
   ends.forEach(end => end());
   await page.context().close();
-  // Who opens the page now sees what was.
+  // A page that is opened now shows the history.
   const late = await open();
   await live(late);
   const peak = Number((await late.locator('#peak').textContent()).replaceAll(',', ''));
@@ -190,7 +191,7 @@ async function full() {
   await late.context().close();
 }
 
-/* Nothing but the keyboard. */
+/* Uses only the keyboard. */
 async function decoder() {
   const id = await redis('GETID');
   const page = await open();
@@ -218,11 +219,11 @@ async function decoder() {
   assert.equal((hours(utc) + 8) % 24, hours(here), `${utc} and ${here}`);
   assert.match(await first.locator('dt').nth(1).textContent(), /Asia\/Shanghai/);
   await look(page, 'decoded');
-  // Of a generator that is chosen.
+  // Decodes an ID of the selected generator.
   const trace = await redis('GETID trace');
   await page.locator('#id').fill(trace);
   await page.locator('#generator').selectOption('trace');
-  // Its version and variant are no fields.
+  // The version and the variant of a UUID are no fields.
   await page.waitForFunction(() => document.querySelectorAll('.reading').length === 1 && document.querySelectorAll('.reading .bits i').length === 122);
   const time = (await page.locator('.reading .bits span').first().locator('i').allTextContents()).join('');
   assert.equal(BigInt(`0b${time}`), BigInt(`0x${trace.slice(0, 8)}${trace.slice(9, 13)}`));
@@ -232,7 +233,7 @@ async function decoder() {
   await page.context().close();
 }
 
-/* A server whose every text is hostile: they stay texts. */
+/* A server with only hostile texts: the page shows them as text. */
 async function hostile() {
   const bad = '</script><img src=x onerror=hacked()><svg onload=hacked()>\u202e';
   const put = value => typeof value === 'string' && !/^\d|^(giving|up)$/.test(value) ? bad
@@ -270,9 +271,9 @@ async function hostile() {
   await page.context().close();
 }
 
-/* Gets, copies, counts and raises, with nothing but what is on the page. */
+/* Gets, copies, counts and raises, only with the controls of the page. */
 async function work() {
-  // A pool of short leases that was just declared leases nothing at first: as if its ids had been in use until now.
+  // A newly declared pool with short leases leases nothing at first, because its ids may still be in use.
   assert.equal(await redis('WORKERID INIT batch NEW'), 'OK');
   await redis('WORKERID LEASE batch NAME importer-7');
   const page = await open({ permissions: ['clipboard-read', 'clipboard-write'] });
@@ -282,7 +283,7 @@ async function work() {
   const got = page.locator('#got-list code');
   await got.first().waitFor();
   const id = await got.first().textContent();
-  // What was given is decoded beside it.
+  // The page decodes the ID next to it.
   await page.locator('#decoded h3', { hasText: 'tweets (twitter)' }).waitFor();
   assert.equal(await page.locator('#id').inputValue(), id);
   await page.getByRole('button', { name: `Copy ${id}` }).click();
@@ -292,7 +293,7 @@ async function work() {
   await until('three IDs', async () => await got.count() === 3);
   const ids = await got.allTextContents();
   assert(ids.every((one, at) => BigInt(one) > BigInt(at ? ids[at - 1] : id)), `${id} ${ids}`);
-  // The same call, as it is shown: this one runs.
+  // The displayed call runs and gives three IDs.
   const call = await page.locator('#call').textContent();
   assert.equal(call, `curl -s -X POST '${url}v1/ids/tweets?count=3'`);
   const { stdout } = await promisify(execFile)('sh', ['-c', call]);
@@ -311,12 +312,12 @@ async function work() {
   await page.locator('#field-shard').fill('9999999');
   await page.locator('#get-button').click();
   await page.locator('#get-wrong', { hasText: 'shard' }).waitFor();
-  // A serial number, in its row and beside it.
+  // A serial number appears in its row and in the list.
   await row('invoice').getByRole('button', { name: 'Get' }).click();
   await until('a serial number', async () => /^INV-\d{4}-0001$/.test(await got.first().textContent()));
   await row('invoice').locator('td', { hasText: /^1$/ }).first().waitFor();
   await look(page, 'work');
-  // What is behind a name.
+  // The details of a name.
   await row('tweets').locator('button.name').click();
   await page.locator('.inside .stripes span', { hasText: 'counter 12' }).waitFor();
   await page.locator('.inside', { hasText: '4,096,000 a second' }).waitFor();
@@ -352,7 +353,7 @@ async function counting() {
   await page.locator('#dialog').waitFor({ state: 'hidden' });
   await row.getByRole('button', { name: 'Next value of bills' }).click();
   await page.locator('#got-list code', { hasText: /^5001$/ }).waitFor();
-  // What the server refuses is said where it was asked.
+  // The dialog shows the server's refusal.
   await row.getByRole('button', { name: 'Raise bills' }).click();
   await page.locator('#dialog-last').fill('7');
   await page.locator('#dialog-go').click();
@@ -362,7 +363,7 @@ async function counting() {
   await page.context().close();
 }
 
-/* What a user may not do is not offered. */
+/* The page offers only what its user may do. */
 async function rights() {
   assert.equal(await redis('ACL SETUSER viewer on >look ~tweets +info +getid +decodeid'), 'OK');
   assert.equal(await redis('ACL SETUSER watcher on >look +info'), 'OK');
@@ -398,14 +399,14 @@ async function rights() {
   assert.equal(await page.locator('#generators button.name').count(), 0);
   await page.locator('#log-none', { hasText: 'users who may run CONFIG GET' }).waitFor();
   await check(page, 'the page of who may only look');
-  // Of the sequences in the list of the store, each by its name.
+  // The user may draw from some sequences of the store's list.
   await page.locator('#leave').click();
   await enter('clerk');
   const shelf = n => page.locator('#sequences tbody tr', { hasText: `shelf:${n}` });
   await shelf(1).getByRole('button', { name: 'Next value of shelf:1' }).waitFor();
   assert.equal(await shelf(2).locator('button').count(), 0);
   assert.deepEqual(await page.locator('#from option').evaluateAll(all => all.map(one => one.value)), ['s:shelf:1']);
-  // What the store gives next is read again.
+  // The page reads the store's next value again.
   await shelf(2).locator('td', { hasText: /^next is 1$/ }).waitFor();
   await redisAs('secret', 'SEQUENCE RAISE shelf:2 41');
   await shelf(2).locator('td', { hasText: /^next is 42$/ }).waitFor();
@@ -413,7 +414,7 @@ async function rights() {
   assert.equal(await redisAs('secret', 'CONFIG SET requirepass ""'), 'OK');
 }
 
-/* Nothing that a user saw, and no late answer, is there for the next one. */
+/* After a logout, no data of the last user, and no late answer, is visible to the next one. */
 async function leaving() {
   assert.equal(await redis('ACL SETUSER first on >look ~* +@all'), 'OK');
   assert.equal(await redis('CONFIG SET requirepass secret'), 'OK');
@@ -479,7 +480,7 @@ async function refusing() {
 
 async function manyViewers() {
   const enough = new AbortController();
-  // The place of a page that was closed is free once the server has noticed.
+  // The place of a closed page becomes free once the server has noticed.
   const view = async () => {
     for (let tries = 0; tries < 300; tries++) {
       const stream = await fetch(`${url}v1/status/stream`, { signal: enough.signal });
@@ -489,7 +490,7 @@ async function manyViewers() {
     }
     return null;
   };
-  // Kept: a stream that nobody holds is closed.
+  // The streams are kept, because an unreferenced stream is closed.
   const streams = await Promise.all(Array.from({ length: 32 }, view));
   assert(streams.every(stream => stream), '32 viewers may look on');
   const page = await open();
@@ -535,7 +536,7 @@ async function gone() {
   await start();
   await live(page);
   await state(page, 'Giving IDs');
-  // A server that holds its tongue is gone too, though nothing was closed.
+  // A silent server counts as gone, although no connection was closed.
   server.kill('SIGSTOP');
   await state(page, 'No answer');
   server.kill('SIGCONT');

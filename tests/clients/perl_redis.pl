@@ -1,4 +1,4 @@
-# Perl's Redis, unchanged, against a running getid: `perl_redis.pl [check ...]`. See tests/client_matrix.rs.
+# Perl's Redis, unchanged, with a running getid: `perl_redis.pl [check ...]`. See tests/client_matrix.rs.
 use strict;
 use warnings;
 use Redis;
@@ -11,7 +11,7 @@ sub check { my ($holds, $what) = @_; die "$what\n" unless $holds }
 
 sub open_at { my ($at, %options) = @_; return Redis->new(server => "127.0.0.1:$at", %options) }
 
-# An integer of 64 bits: neither text that is longer than it, nor a floating number.
+# IDs are integers of 64 bits: neither longer texts nor floating numbers.
 sub ascending {
     my ($ids, $after) = (@_, -1);
     for my $id (@$ids) {
@@ -21,14 +21,14 @@ sub ascending {
     }
 }
 
-# The library dies with the server's words.
+# The library dies with the server's error text.
 sub refused {
     my ($text, $call) = @_;
     check(!eval { $call->(); 1 }, "answered, not refused with $text");
     check(index($@, $text) >= 0, "other words: $@");
 }
 
-# The replies of a pipeline: those of a callback each.
+# Returns the replies and errors of a pipeline, one callback each.
 sub piped {
     my ($client, @commands) = @_;
     my (@replies, @errors);
@@ -64,7 +64,7 @@ my @checks = (
         $client->quit;
     },
     getid => sub {
-        # Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+        # Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows.
         my $client = open_at($port);
         my @ids = map { $client->getid } 1 .. 1024;
         ascending(\@ids);
@@ -89,7 +89,7 @@ my @checks = (
     pipeline => sub {
         my $client = open_at($port);
         my $ids = thousand($client);
-        # An error inside stands in its place, and the rest is answered.
+        # A failed command has an error in its place, and the others are answered.
         my ($replies, $errors) = piped($client, ['getid'], ['mgetid', 0], ['getid']);
         check($errors->[1] =~ /parameters error! argv\[1\] = 0/, "no error: $errors->[1]");
         ascending([@$replies[0, 2]], $ids->[-1]);
@@ -103,13 +103,13 @@ my @checks = (
         ascending(\@ids);
         $client->multi;
         $client->getid;
-        # One that cannot be queued: nothing is executed.
+        # A command that cannot be queued aborts the transaction.
         refused('wrong number of arguments', sub { $client->mgetid });
         refused('EXECABORT', sub { $client->exec });
         ascending([$client->getid], $ids[-1]);
     },
     pool => sub {
-        # Fifty processes, a connection each; none begins before all are connected.
+        # Fifty processes with one connection each. No process starts before all are connected.
         my @children;
         for (1 .. 50) {
             pipe(my $ready_read, my $ready) or die;
@@ -145,7 +145,7 @@ my @checks = (
         check(different(@all) == 20_000, 'an ID came twice');
     },
     reconnect => sub {
-        # Without `reconnect` it says that the connection is lost, and can be told to connect.
+        # Without `reconnect` the library reports a lost connection, and reconnects on request.
         my ($client, $killer) = (open_at($port), open_at($port));
         my $before = $client->client_id;
         my $last = $client->getid;
@@ -154,7 +154,7 @@ my @checks = (
         $client->connect;
         ascending([$client->getid], $last);
         check($client->client_id != $before, 'the same connection');
-        # With it, it does so by itself.
+        # With `reconnect` it reconnects automatically.
         my $keeps = open_at($port, reconnect => 2, every => 10_000);
         $before = $keeps->client_id;
         check($killer->client_kill('ID', $before) == 1, 'CLIENT KILL');
@@ -171,7 +171,7 @@ my @checks = (
     tls => sub {
         refused('Could not connect', sub { open_at($tls_port, ssl => 1) });
         check($IO::Socket::SSL::SSL_ERROR =~ /certificate verify failed/, "other words: $IO::Socket::SSL::SSL_ERROR");
-        # It passes no file of authorities on, so they are set for the whole program.
+        # The library has no option for a file of authorities, so they are set for the whole program.
         IO::Socket::SSL::set_defaults(SSL_ca_file => $ENV{MATRIX_CA});
         thousand(open_at($tls_port, ssl => 1));
     },

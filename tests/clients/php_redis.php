@@ -1,5 +1,5 @@
 <?php
-// phpredis, unchanged, against a running getid: `php_redis.php [check ...]`. See tests/client_matrix.rs.
+// phpredis, unchanged, with a running getid: `php_redis.php [check ...]`. See tests/client_matrix.rs.
 declare(strict_types=1);
 
 const HOST = '127.0.0.1';
@@ -32,7 +32,7 @@ function ascending(array $ids, int $after = -1): void
     }
 }
 
-/** The library gives false, and the server's words as its last error. */
+/** The library returns false, and has the server's text as its last error. */
 function refused(Redis $client, string $text, string ...$words): void
 {
     check($client->rawCommand(...$words) === false, implode(' ', $words) . ' was answered');
@@ -51,7 +51,7 @@ function thousand(Redis $queue): array
     return $ids;
 }
 
-/** An error inside stands in its place, and the rest is answered. */
+/** A failed command has an error in its place, and the others are answered. */
 function mixed(Redis $queue, int $after): void
 {
     $queue->rawCommand('GETID');
@@ -76,7 +76,7 @@ $checks = [
         check($client->config('GET', 'port')['port'] === (string) port(), 'CONFIG GET');
     },
     'getid' => function () {
-        // Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+        // Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows.
         $client = open();
         $ids = [];
         for ($i = 0; $i < 1024; $i++) {
@@ -110,7 +110,7 @@ $checks = [
         $client = open();
         $ids = thousand($client->multi());
         mixed($client->multi(), end($ids));
-        // One that cannot be queued: nothing is executed, and the library throws.
+        // A command that cannot be queued aborts the transaction, and the library throws.
         $client->rawCommand('MULTI');
         $client->rawCommand('GETID');
         refused($client, 'wrong number of arguments', 'MGETID');
@@ -123,7 +123,8 @@ $checks = [
         ascending([$client->rawCommand('GETID')], end($ids));
     },
     'pool' => function () {
-        // PHP's pool is its processes: fifty of them, a connection each, and none begins before all are connected.
+        // PHP's pool is its processes: fifty of them with one connection each. No process starts before all are
+        // connected.
         $children = [];
         for ($i = 0; $i < 50; $i++) {
             [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -195,7 +196,7 @@ $checks = [
         $trust = ['stream' => ['cafile' => getenv('MATRIX_CA')]];
         $client->connect('tls://' . HOST, port('TLS_'), 0, null, 0, 0, $trust);
         thousand($client->pipeline());
-        // A certificate that nobody known has signed is refused.
+        // A certificate of an unknown authority is refused.
         check(!@(new Redis())->connect('tls://' . HOST, port('TLS_')), 'a stranger was taken');
         check(str_contains(error_get_last()['message'], 'Failed to enable crypto'), error_get_last()['message']);
     },

@@ -38,7 +38,7 @@ def no_retries():
 
 
 async def done(answer):
-    """What a call gives: the sync client gives it itself, the asyncio client an awaitable."""
+    """Returns the result of a call: the sync client returns it, the asyncio client an awaitable of it."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -80,12 +80,12 @@ async def connect():
 
 
 def speaks():
-    """The RESP version of this row; redis-py speaks 3 since version 8 unless told otherwise."""
+    """The RESP version of this row; redis-py uses 3 by default since version 8."""
     return protocol.get("protocol") or (3 if package == "redis" else 2)
 
 
 async def getid():
-    # Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+    # Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows.
     client = new()
     ids = [await done(client.execute_command("GETID")) for _ in range(1024)]
     ascending(ids)
@@ -120,7 +120,7 @@ async def piped(client, transaction):
     ids = await done(pipe.execute())
     assert len(ids) == 1000
     ascending(ids)
-    # An error inside stands in its place, and the rest is answered.
+    # A failed command has an error in its place, and the others are answered.
     for words in ("GETID",), ("MGETID", 0), ("GETID",):
         pipe.execute_command(*words)
     one, two, three = await done(pipe.execute(raise_on_error=False))
@@ -137,7 +137,7 @@ async def pipeline():
 async def multi():
     client = new()
     await piped(client, transaction=True)
-    # A command that cannot be queued: nothing is executed.
+    # A command that cannot be queued aborts the transaction.
     pipe = client.pipeline(transaction=True)
     pipe.execute_command("GETID")
     pipe.execute_command("MGETID")
@@ -211,7 +211,7 @@ async def tls():
     client = new(TLS_PORT, ssl=True, ssl_ca_certs=CA)
     await piped(client, transaction=False)
     await close(client)
-    # It is checked who answers: a certificate that nobody known has signed is refused.
+    # The client checks the server: a certificate of an unknown authority is refused.
     stranger = new(TLS_PORT, ssl=True, retry=no_retries())
     await refused(errors.ConnectionError, "certificate verify failed", stranger.ping)
     await close(stranger)

@@ -1,4 +1,4 @@
-# redis-rb, unchanged, against a running getid: `ruby_redis.rb [check ...]`. See tests/client_matrix.rs.
+# redis-rb, unchanged, with a running getid: `ruby_redis.rb [check ...]`. See tests/client_matrix.rs.
 require 'redis'
 
 PORT, TLS_PORT, PASSWORD_PORT = ['', 'TLS_', 'PASSWORD_'].map { |name| Integer(ENV.fetch("MATRIX_#{name}PORT")) }
@@ -25,12 +25,12 @@ else
   raise "answered: #{answer.inspect}"
 end
 
-# What is sent at once, as `pipelined` or `multi` do.
+# Sends 1000 commands together, by `pipelined` or `multi`.
 def thousand(client, how)
   ids = client.public_send(how) { |pipe| 1000.times { pipe.call('GETID') } }
   check(ids.size == 1000, 'not 1000 replies')
   ascending(ids)
-  # One that fails: the library raises, and the connection goes on.
+  # If a command fails, the library raises an error, and the connection stays usable.
   refused(Redis::CommandError, 'parameters error! argv[1] = 0') do
     client.public_send(how) { |pipe| pipe.call('GETID'); pipe.call('MGETID', 0); pipe.call('GETID') }
   end
@@ -50,7 +50,7 @@ CHECKS = {
     client.close
   },
   'getid' => lambda {
-    # Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+    # Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows.
     client = open
     ids = Array.new(1024) { client.call('GETID') }
     ascending(ids)
@@ -76,7 +76,7 @@ CHECKS = {
   'multi' => lambda {
     client = open
     thousand(client, :multi)
-    # One that cannot be queued: nothing is executed.
+    # A command that cannot be queued aborts the transaction.
     refused(Redis::CommandError, 'wrong number of arguments') { client.multi { |pipe| pipe.call('GETID'); pipe.call('MGETID') } }
     ascending([client.call('GETID')])
   },

@@ -1,4 +1,4 @@
-// Who counts in Redis from Node, unchanged, against a running getid: `sequences.mjs ioredis|node-redis`.
+// Programs that count in Redis from Node, unchanged, with a running getid: `sequences.mjs ioredis|node-redis`.
 import assert from 'node:assert';
 import { createRequire } from 'node:module';
 
@@ -50,10 +50,10 @@ async function nodeRedis() {
     const found = [];
     for await (const names of client.scanIterator({ MATCH: `*${name}`, COUNT: 1 })) found.push(...[names].flat());
     assert.deepEqual(found, [name]);
-    // A second connection that listens, as applications have them.
+    // A second connection that subscribes, as in applications.
     const listener = client.duplicate();
     await listener.connect();
-    await listener.subscribe('news', () => assert.fail('nothing is said'));
+    await listener.subscribe('news', () => assert.fail('a message without a publisher'));
     assert.equal(await client.publish('news', 'x'), 0);
     await listener.unsubscribe('news');
     listener.destroy();

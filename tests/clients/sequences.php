@@ -1,5 +1,5 @@
 <?php
-// Who counts in Redis from PHP with phpredis, unchanged, against a running getid: `sequences.php`.
+// A program that counts in Redis from PHP with phpredis, unchanged, with a running getid: `sequences.php`.
 declare(strict_types=1);
 
 function check(mixed $found, mixed $expected): void

@@ -1,4 +1,4 @@
-"""Who counts in Redis from Python, unchanged, against a running getid: `sequences.py redis-py|django|django-redis`.
+"""Programs that count in Redis from Python, unchanged, with getid: `sequences.py redis-py|django|django-redis`.
 
 The server creates on first use with the argument `first-use`; else a sequence is made first. See
 tests/server/sequence_clients.rs.
@@ -47,7 +47,7 @@ def redis_py():
         assert sorted(client.keys(f"*{name}")) == [f"new:{name}", name]
         assert client.mget(name, "nope") == ["201", None]
 
-        # Compare and set, as redis-py's documentation has it: an error, and no value twice.
+        # Compare and set, as in redis-py's documentation: an error, and no repeated value.
         def next_of(pipe):
             last = int(pipe.get(name))
             pipe.multi()
@@ -57,7 +57,7 @@ def redis_py():
             refused(redis.ResponseError, f"INCR {watched}", lambda: client.transaction(next_of, watched))
         assert client.get(name) == "201"
         with client.pipeline(transaction=True) as pipe:
-            # What a pipeline sends at its end.
+            # A command that a pipeline sends at its end.
             assert pipe.unwatch() in (True, "OK", None) and pipe.get(name).execute() == ["201"]
         client.close()
 
@@ -85,7 +85,7 @@ def django_redis():
     cache = django_cache("django_redis.cache.RedisCache", KEY_PREFIX="dr")
     refused(ValueError, "not found", lambda: cache.incr("orders"))
     cache.set("orders", 1000, timeout=None)
-    # By EVAL, with the key looked at and without.
+    # By EVAL, with and without a check of the key.
     assert (cache.incr("orders"), cache.incr("orders", 5)) == (1001, 1006)
     assert cache.incr("orders", 2, ignore_key_check=True) == 1008
     assert cache.get("orders") == 1008 and cache.has_key("orders")

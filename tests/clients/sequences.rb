@@ -1,4 +1,4 @@
-# Who counts in Redis from Ruby with redis-rb, unchanged, against a running getid: `sequences.rb`.
+# A program that counts in Redis from Ruby with redis-rb, unchanged, with a running getid: `sequences.rb`.
 require 'redis'
 
 def check(found, expected)
@@ -21,7 +21,7 @@ check([client.incr('rb'), client.incrby('rb', 10), client.get('rb')], [100, 110,
 check([client.exists?('rb'), client.type('rb'), client.ttl('rb')], [true, 'string', -1])
 check([client.hincrby('rb', 'cur', 5), client.hgetall('rb')['cur']], [115, '115'])
 check(client.multi { |queue| queue.incr('rb'); queue.incrby('rb', 2) }, [116, 118])
-# As Rails increments a counter of its cache.
+# Rails increments a counter of its cache in this way.
 check(client.pipelined { |pipe| pipe.incrby('rb', 1); pipe.call('EXPIRE', 'rb', '60', 'NX') }, [119, 0])
 check([client.setnx('rb', 5), client.setnx('rb2', 7), client.incr('rb2')], [false, true, 8])
 refused('a sequence never goes back') { client.set('rb', 5) }

@@ -1,5 +1,5 @@
-// A program around examples/worker-ids/node_worker.mjs that tests/docs/worker_ids.rs drives by lines. worker_race.py
-// says what the lines mean.
+// A driver for examples/worker-ids/node_worker.mjs, which tests/docs/worker_ids.rs controls by lines. The docstring of
+// worker_race.py describes the lines.
 
 import { createInterface } from "node:readline";
 import { createClient } from "redis";
@@ -7,7 +7,7 @@ import { Worker, make, timeOf } from "./node_worker.mjs";
 
 const client = createClient({ socket: { port: Number(process.env.GETID_PORT) } });
 await client.on("error", (error) => console.error(error.message)).connect();
-// No time-out that counts: a test holds replies back.
+// The time-out is long enough for replies that a test holds.
 const settings = { name: "race", leaseS: 3, timeoutS: 600 };
 const worker = await new Worker(client, "orders", make, timeOf, settings).lease();
 let [closing, closed, told, late, newest, refusal] = [false, false, false, 0, 0, "none"];
@@ -24,7 +24,7 @@ async function draw() {
       console.log("refused");
     }
   }
-  // Whatever else there is to do comes in between.
+  // Other tasks of the event loop run in between.
   await new Promise(setImmediate);
 }
 

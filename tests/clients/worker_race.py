@@ -1,8 +1,8 @@
-"""A program around examples/worker-ids/python_worker.py that tests/docs/worker_ids.rs drives by lines.
+"""A driver for examples/worker-ids/python_worker.py, which tests/docs/worker_ids.rs controls by lines.
 
     worker_race.py FOLDER_OF_THE_EXAMPLE
 
-It prints `leased ID`, and a thread draws IDs from then on. The lines that it reads:
+Prints `leased ID`; from then on a thread draws IDs. It reads these lines:
 
 close: closes the worker; prints `refused` once the thread gets no ID, and `closed` when close() has returned.
 probe: draws too; prints how many IDs came after close() had returned, the time of the newest ID, and the last refusal.
@@ -27,7 +27,7 @@ def time_of(id):
 
 class Race:
     def __init__(self):
-        # No time-out: a test holds replies back.
+        # No time-out, because a test holds replies back.
         client = redis.Redis(port=int(os.environ["GETID_PORT"]), decode_responses=True, socket_timeout=None)
         self.worker = Worker(client, "orders", SnowflakeGenerator, time_of, "race", 3)
         self.lock, self.closing, self.closed, self.told = threading.Lock(), False, False, False

@@ -1,4 +1,4 @@
-//! What `Dockerfile` and `compose.yaml` say is true of the binary. `packaging/checks` builds the image and runs it.
+//! Checks `Dockerfile` and `compose.yaml` against the binary. `packaging/checks` builds the image and runs it.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
 }
 
-/// The Dockerfile's instructions, continuation lines joined, without comments.
+/// Returns the Dockerfile's instructions without comments, with continuation lines joined.
 fn instructions() -> Vec<String> {
     let text: String =
         read("Dockerfile").lines().filter(|line| !line.starts_with('#')).flat_map(|l| [l, "\n"]).collect();
     text.replace("\\\n", " ").lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
-/// A stage of the Dockerfile: what it begins with, its name, and its instructions.
+/// A stage of the Dockerfile: its base, its name, and its instructions.
 struct Stage {
     from: String,
     name: String,
@@ -25,12 +25,12 @@ struct Stage {
 }
 
 impl Stage {
-    /// What stands behind a word, of each instruction that begins with it.
+    /// Returns the rest of each instruction that begins with `word`.
     fn all(&self, word: &str) -> Vec<String> {
         self.instructions.iter().filter_map(|line| Some(line.strip_prefix(word)?.trim().to_owned())).collect()
     }
 
-    /// What it copies from the build context: paths there.
+    /// Returns the paths in the build context that the stage copies.
     fn sources(&self) -> Vec<String> {
         let copied = self.all("COPY ");
         let here = copied.iter().filter(|words| !words.starts_with("--from"));
@@ -39,7 +39,7 @@ impl Stage {
         paths.flat_map(|paths| paths[..paths.len() - 1].iter().map(ToString::to_string).collect::<Vec<_>>()).collect()
     }
 
-    /// Where it copies to.
+    /// Returns the paths in the image that the stage copies to.
     fn destinations(&self) -> Vec<String> {
         self.all("COPY ").iter().filter_map(|words| Some(words.split_whitespace().last()?.to_owned())).collect()
     }
@@ -58,13 +58,13 @@ fn stages() -> Vec<Stage> {
     stages
 }
 
-/// What stands behind a word that both images have once, from the stage that they begin with.
+/// Returns the rest of the only instruction in the shared stage `settings` that begins with `word`.
 fn the_one(word: &str) -> String {
     let [one] = stages()[0].all(word).try_into().unwrap_or_else(|found: Vec<_>| panic!("{word}: {found:?}"));
     one
 }
 
-/// What the image sets for the server.
+/// Returns the environment variables that the image sets for the server.
 fn variables() -> Vec<(String, String)> {
     let mut rest = the_one("ENV ");
     let mut pairs = Vec::new();
@@ -80,7 +80,7 @@ fn variables() -> Vec<(String, String)> {
     pairs
 }
 
-/// Every `GETID_NAME` in a text is a directive.
+/// Asserts that every `GETID_NAME` in a file is a directive.
 fn check_names(file: &str) {
     for name in read(file).split(|char: char| !(char.is_ascii_alphanumeric() || char == '_')) {
         let Some(name) = name.strip_prefix("GETID_") else { continue };
@@ -89,7 +89,7 @@ fn check_names(file: &str) {
     }
 }
 
-/// Where the image, compose and the systemd unit have the HTTP port.
+/// The HTTP port of the image, of compose and of the systemd unit.
 const HTTP_PORT: &str = "7880";
 
 #[test]
@@ -102,12 +102,12 @@ fn every_variable_sets_a_directive() {
 }
 
 #[test]
-fn the_image_is_what_operators_were_promised() {
-    // A number: Kubernetes refuses a name where it is to see that nobody is root.
+fn the_image_keeps_its_promises_to_operators() {
+    // The user is a number: Kubernetes refuses a name if it must check that the user is not root.
     assert_eq!(the_one("USER "), "999:999");
     assert_eq!(the_one("STOPSIGNAL "), "SIGTERM");
     assert_eq!(the_one("ENTRYPOINT "), r#"["getid"]"#);
-    // A file that is mounted where the image has its own is read.
+    // A file mounted over the image's configuration file is read.
     assert_eq!(the_one("CMD [\"serve\""), r#", "/etc/getid/getid.conf"]"#);
     assert!(variables().contains(&("GETID_DIR".to_owned(), "/data".to_owned())));
     let port = Directive::find("port").expect("the directive").default;
@@ -117,13 +117,13 @@ fn the_image_is_what_operators_were_promised() {
     assert!(labels.contains(&format!("image.version=\"{}\"", env!("CARGO_PKG_VERSION"))), "{labels}");
 }
 
-/// The image of a program that is built already is the image that is built from the sources.
+/// The image of a prebuilt program equals the image built from the sources.
 #[test]
 fn both_ways_make_one_image() {
     let stages = stages();
     let [settings, runtime, build, last] = &stages[..] else { panic!("{} stages", stages.len()) };
     assert_eq!((&*settings.from, &*settings.name), ("scratch", "settings"));
-    // In front of the Rust image, so that buildah does not fetch that for it.
+    // This stage comes before the Rust image, so that buildah does not fetch that image for it.
     assert_eq!((&*runtime.from, &*runtime.name), ("settings", "runtime"));
     assert_eq!((&*build.name, &*last.from), ("build", "settings"));
     assert_eq!(runtime.destinations(), last.destinations());
@@ -134,7 +134,7 @@ fn both_ways_make_one_image() {
 }
 
 #[test]
-fn its_build_context_holds_what_it_copies() {
+fn the_build_context_has_the_copied_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let ignored = read(".dockerignore");
     for stage in stages() {
@@ -150,26 +150,27 @@ fn its_build_context_holds_what_it_copies() {
     assert!(stages().iter().any(|stage| stage.sources().iter().any(|path| path == "src")));
 }
 
-/// The variables of the image, on the real binary, and its health check beside it.
+/// Runs the real binary with the variables of the image, and its health check.
 #[test]
 fn the_image_serves_on_all_addresses_and_is_healthy() {
     let dir = tempfile::tempdir().expect("a folder");
     let http = support::free_port();
     let with_variables = |command: &mut Command| {
-        // Its folder is given on the command line here, and wins; another test may have its HTTP port.
+        // The test sets the folder on the command line, and its own HTTP port, because another test may use the
+        // image's.
         command.envs(variables().into_iter().filter(|(name, _)| name != "GETID_DIR")).env("GETID_SERVER_ID", "3");
         command.env("GETID_HTTP_PORT", http.to_string());
     };
-    // The file of the image, with a line of one's own.
+    // The image's configuration file with an additional line.
     let mounted = dir.path().join("getid.conf");
     std::fs::write(&mounted, read("config/getid.conf") + "\ntimeout 77\n").expect("written");
     let file = ["--config", mounted.to_str().expect("text")];
-    let mut server = Server::try_start_in(dir.path(), &file, with_variables).expect("it starts");
+    let mut server = Server::try_start_in(dir.path(), &file, with_variables).expect("a server");
     assert_eq!(support::config_get(&server, "timeout"), "77");
-    // The port of the test stands on the command line.
+    // The test sets the port on the command line.
     server.wait_log(" port: not in force: command line (--port ");
     let mut wire = server.connect();
-    assert_eq!(wire.id() >> 19 & 3, 3, "GETID_SERVER_ID counts");
+    assert_eq!(wire.id() >> 19 & 3, 3, "GETID_SERVER_ID is in force");
     assert_eq!(wire.info("server_id"), "3");
     wire.send("CONFIG GET protected-mode\r\nCONFIG GET bind\r\n");
     let lines: Vec<String> = (0..10).map(|_| wire.line()).collect();
@@ -183,11 +184,15 @@ fn the_image_serves_on_all_addresses_and_is_healthy() {
     let words = check.split_once("CMD ").expect("a command").1;
     assert_eq!(words, r#"["getid", "ping", "--ids"]"#);
     let ping = |port: u16| {
-        let status =
-            getid().args(["ping", "--ids"]).env("GETID_PORT", port.to_string()).output().expect("it runs").status;
+        let status = getid()
+            .args(["ping", "--ids"])
+            .env("GETID_PORT", port.to_string())
+            .output()
+            .expect("the program runs")
+            .status;
         status.code()
     };
-    support::eventually("it is healthy", || ping(server.port) == Some(0));
+    support::eventually("the server is healthy", || ping(server.port) == Some(0));
     let port = server.port;
     assert!(server.stop().success());
     assert_eq!(ping(port), Some(1));
@@ -214,14 +219,14 @@ fn compose_starts_four_servers_that_differ() {
     }
     assert_eq!(text.matches("GETID_SERVER_ID").count(), 4);
 
-    // A stop must have the time that the server takes for it.
+    // A stop must have as much time as the server takes for it.
     let grace = text.lines().find_map(|line| line.trim().strip_prefix("stop_grace_period: ")).expect("a grace period");
     let grace: u64 = grace.trim_end_matches('s').parse().expect("seconds");
     let timeout = Directive::find("shutdown-timeout").expect("the directive").default;
     assert!(grace > timeout.parse().expect("seconds"));
 }
 
-/// What its service `prometheus` has in one folder, beside each other.
+/// Checks the files that the service `prometheus` mounts, in one folder.
 #[test]
 #[ignore = "needs promtool"]
 fn compose_has_a_prometheus_that_scrapes_all_servers() {
@@ -243,7 +248,7 @@ fn compose_has_a_prometheus_that_scrapes_all_servers() {
     }
 }
 
-/// The workflows of GitHub run the scripts that a contributor runs, and name files that a release makes.
+/// GitHub's workflows run the scripts that a contributor runs, and use the names of the release's files.
 #[test]
 fn github_runs_the_gate_and_makes_the_release() {
     let commands = |name: &str| {

@@ -1,8 +1,8 @@
-//! The examples that README and docs/clients.md show, run against the built binary: each language's client, and
-//! `haproxy` in front of two servers.
+//! The examples of README and docs/clients.md, run with the built binary: each language's client, and `haproxy` in
+//! front of two servers.
 //!
-//! They need programs that a machine with only a Rust toolchain has not, so they are ignored unless asked for. A
-//! program that is missing then fails its test: what was not run must not look as if it had been.
+//! They need programs besides a Rust toolchain, so they are ignored by default. A test fails if its program is missing,
+//! because a skipped test must not look as if it had passed.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
@@ -72,13 +72,13 @@ fn go() {
     check(go.env("GOCACHE", cache.path()), "1000 different IDs, ascending: true");
 }
 
-/// Cargo builds examples along with tests, so this one needs nothing.
+/// Cargo builds examples with the tests, so this one needs no other program.
 #[test]
 fn rust() {
     check(&mut rust_example("getid", "rust_client"), "1000 IDs, ascending: true");
 }
 
-/// An example of one of our packages.
+/// Returns the command that runs an example of one of our packages.
 fn rust_example(package: &str, name: &str) -> Command {
     let test = std::env::current_exe().expect("this test");
     let built = test.parent().and_then(Path::parent).expect("target/<profile>").join("examples").join(name);
@@ -91,7 +91,7 @@ fn rust_example(package: &str, name: &str) -> Command {
     command
 }
 
-/// The program that the README of getid-core runs, which makes IDs in its own process.
+/// The example program in getid-core's README, which makes IDs in its own process.
 struct Maker {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -142,12 +142,12 @@ fn a_second_copy_of_the_maker_does_not_start() {
         "process {holder} (as its container numbers it, if it is in one), or a child of it, has {} open: {remedy}\n",
         file.display()
     );
-    // `cargo run`, where it stands between, has the same process: it becomes the example.
+    // With `cargo run` in between the process id is the same, because cargo becomes the example by exec.
     assert_eq!(refusal, expected);
-    assert!(first.ids(1)[0] > before, "the first one goes on");
+    assert!(first.ids(1)[0] > before, "the first process continues");
 }
 
-/// A crash leaves no lock, and a watermark that is past every ID.
+/// A crash leaves no lock, and a watermark above every ID.
 #[test]
 fn the_next_start_of_the_maker_repeats_no_id() {
     let folder = folder();
@@ -165,14 +165,14 @@ fn the_next_start_of_the_maker_repeats_no_id() {
     let next = maker.ids(1)[0];
     assert!(next > ids[4999] && tick(next) >= Tick(watermark));
 
-    // A clean stop: the end of its input.
+    // A clean stop: the end of the program's input.
     drop(maker.child.stdin.take());
     assert!(maker.child.wait().expect("its status").success());
     assert!(Maker::start(&file).ids(1)[0] > next);
 }
 
 #[test]
-fn the_example_of_kinds_has_every_kind_and_is_what_the_readme_shows() {
+fn the_example_of_kinds_has_every_kind_and_matches_the_readme() {
     let output = rust_example("getid-core", "kinds").output().expect("the example runs");
     let printed = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success(), "{printed}");
@@ -188,7 +188,7 @@ fn the_example_of_kinds_has_every_kind_and_is_what_the_readme_shows() {
     }
 }
 
-/// Runs an example against a server of its own. It prints an ID, three IDs, and what became of a thousand more.
+/// Runs an example with its own server. It prints an ID, three IDs, and a verdict on a thousand more.
 #[track_caller]
 fn check(command: &mut Command, verdict: &str) {
     let server = Server::start(&[]);
@@ -207,7 +207,7 @@ fn check(command: &mut Command, verdict: &str) {
     assert_eq!(server.connect().info("ids_issued"), "1005", "all of them came from this server");
 }
 
-/// The numbers with at least 15 digits in a text.
+/// Returns the numbers in a text with at least 15 digits.
 fn numbers(text: &str) -> Vec<u64> {
     let words = text.split(|char: char| !char.is_ascii_digit()).filter(|word| word.len() >= 15);
     words.map(|word| word.parse().expect("63 bits")).collect()
@@ -217,7 +217,7 @@ fn client(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/clients").join(name)
 }
 
-/// A copy of a script, beside the packages that it imports: Node looks for them nowhere else.
+/// Copies a script to the folder of the packages that it imports, because Node searches only there.
 fn beside_node_modules(name: &str) -> Script {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let packages = dir.join("node_modules");
@@ -231,7 +231,7 @@ fn beside_node_modules(name: &str) -> Script {
     Script { path }
 }
 
-/// Removed with the test.
+/// A copied script, which is removed with the test.
 struct Script {
     path: PathBuf,
 }
@@ -248,7 +248,7 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     let servers = [Server::start(&["--server-id", "0"]), Server::start(&["--server-id", "1"])];
     let proxy = proxy_of(servers[0].port, servers[1].port);
 
-    // Both take their turns, and no ID comes twice.
+    // Both servers get requests, and no ID repeats.
     let mut wires: Vec<Wire> = (0..4).map(|_| proxy.connect()).collect();
     let mut ids: Vec<u64> = (0..400).map(|draw| wires[draw % 4].id()).collect();
     let mut seen_servers: Vec<u64> = ids.iter().map(|id| id >> 19 & 3).collect();
@@ -259,37 +259,37 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     ids.dedup();
     assert_eq!(ids.len(), 400);
 
-    // One is killed: within a few checks everything comes from the other.
+    // One server is killed: after a few checks all IDs come from the other one.
     let [dead, _alive] = servers;
     dead.kill();
     eventually("HAProxy leaves a dead server", || (0..10).all(|_| proxy.gives_an_id()));
     assert_eq!(proxy.server_id(), 1);
 }
 
-/// One server answers and gives no IDs, as with a full disk: `haproxy` asks for IDs, so every request goes to the other
-/// one.
+/// One server answers but gives no IDs, as with a full disk. `haproxy` checks for IDs, so every request goes to the
+/// other server.
 #[test]
 #[ignore = "needs haproxy"]
 fn haproxy_leaves_a_server_that_gives_no_ids() {
     let short = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
     let servers = [Server::start(&[&short[..], &["--server-id", "0"]].concat()), Server::start(&["--server-id", "1"])];
     let proxy = proxy_of(servers[0].port, servers[1].port);
-    // A folder in the place of the file that a save writes.
+    // A folder in place of the temporary file makes each save fail.
     while std::fs::create_dir_all(servers[0].dir.join("getid-0.state.tmp/x")).is_err() {}
     let mut sick = servers[0].connect();
-    eventually("it gives no more IDs", || sick.ask("GETID").starts_with("-MISCONF"));
-    assert_eq!(sick.ask("PING"), "+PONG", "alive all the same");
-    // Two checks that fail take it out, a second apart.
+    eventually("the server gives no more IDs", || sick.ask("GETID").starts_with("-MISCONF"));
+    assert_eq!(sick.ask("PING"), "+PONG", "the server is still alive");
+    // Two failed checks, a second apart, exclude the server.
     eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| proxy.gives_an_id()));
     let healthy = (0..200).filter(|_| proxy.server_id() == 1).count();
     assert_eq!(healthy, 200);
 
-    // It comes back by itself.
+    // The server is included again automatically.
     std::fs::remove_dir_all(servers[0].dir.join("getid-0.state.tmp")).expect("removed");
     eventually("HAProxy takes it back", || proxy.server_id() == 0);
 }
 
-/// The same over HTTP, where `haproxy` asks `/readyz`.
+/// Over HTTP, where `haproxy` checks `/readyz`.
 #[test]
 #[cfg(feature = "http")]
 #[ignore = "needs haproxy"]
@@ -311,12 +311,12 @@ fn haproxy_leaves_a_server_that_is_not_ready_over_http() {
     // A folder in the place of the file that a save writes.
     while std::fs::create_dir_all(servers[0].server.dir.join("getid-0.state.tmp/x")).is_err() {}
     eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| server_id() == Some(1)));
-    assert_eq!(servers[0].ask("GET /livez").status, 200, "alive all the same");
+    assert_eq!(servers[0].ask("GET /livez").status, 200, "the server is still alive");
     std::fs::remove_dir_all(servers[0].server.dir.join("getid-0.state.tmp")).expect("removed");
     eventually("HAProxy takes it back", || server_id() == Some(0));
 }
 
-/// `examples/haproxy.cfg`, with the ports of this test.
+/// Starts HAProxy with `examples/haproxy.cfg` and the ports of this test.
 fn proxy_of(first: u16, second: u16) -> HaProxy {
     HaProxy::of("haproxy.cfg", &[("7899", free_port()), ("7890", first), ("7891", second)])
 }

@@ -1,5 +1,5 @@
-//! The files of `examples/fleet`, and the commands of docs/fleet.md that try them on one machine. `HAProxy` is tried in
-//! `tests/fleet` too; no test has Envoy.
+//! The files of `examples/fleet`, and the commands of docs/fleet.md that try them on one machine. `tests/fleet` tests
+//! HAProxy, too; no test runs Envoy.
 
 #[cfg(all(feature = "http", feature = "sqlite", feature = "fleet"))]
 mod walk;

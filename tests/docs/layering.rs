@@ -1,13 +1,13 @@
-//! The arrows of `ARCHITECTURE.md`: who may use whom, and what pure modules must not touch.
+//! The arrows of `ARCHITECTURE.md`: which module may use which, and what pure modules must not touch.
 //!
-//! Reads the sources as text. That is enough because paths between modules are written `crate::...` or `super::...`
-//! everywhere; what it cannot see, a re-export under another name, does not happen by accident.
+//! Reads the sources as text. That suffices because paths between modules are always written `crate::...` or
+//! `super::...`. The test cannot see a re-export under another name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// A room, and those it may use. What is not listed may use nothing of the crate; everyone may use `getid_core`.
+/// A module, and the modules that it may use. All others are forbidden. Every module may use `getid_core`.
 const ARROWS: &[(&str, &[&str])] = &[
     ("lib", &[]),
     ("main", &["cli"]),
@@ -88,7 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("text", &[]),
 ];
 
-/// Files and folders that are a function of their arguments.
+/// Files and folders with pure code only.
 const PURE: &[&str] = &[
     "acl",
     "command",
@@ -116,12 +116,11 @@ const PURE: &[&str] = &[
     "tools/verify",
 ];
 
-/// Exceptions inside the pure folders: the files of the configuration that touch the disk, and the tools' sockets and
-/// clocks.
+/// Exceptions in the pure folders: configuration files that access the disk, and the sockets and clocks of the tools.
 const SHELL_IN_PURE: &[&str] =
     &["config/dir.rs", "config/files.rs", "tools/bench/load.rs", "tools/bench/usage.rs", "tools/verify/load.rs"];
 
-/// What a pure module must not name.
+/// Names that a pure module must not contain.
 const IMPURE: &[&str] = &[
     "std::fs",
     "TcpStream",
@@ -147,8 +146,7 @@ const IMPURE: &[&str] = &[
     "println!",
 ];
 
-/// What only `src/system/clock.rs` may name.
-/// (And what `getid bench` reads CPU time with, which is work and not time.)
+/// Files that may contain the names in [`CLOCKS`]. The second reads CPU time for `getid bench`, which is no clock.
 const READS_CLOCKS: &[&str] = &["system/clock.rs", "tools/bench/usage.rs"];
 const CLOCKS: &[&str] = &["SystemTime", "ClockId::", "clock_gettime(", "Timestamp::now", "Zoned::now"];
 
@@ -177,12 +175,12 @@ fn there_is_no_circle() {
     assert!(left.is_empty(), "a circle among {:?}", left.keys());
 }
 
-/// Without the feature `std` the compiler sees to it; this is about what that feature brings.
+/// Without the feature `std`, the compiler proves it. This test covers the code with the feature.
 #[test]
 fn the_core_touches_files_and_clocks_in_file_maker_only() {
     for (path, text) in sources_of("crates/getid-core/src") {
         let code = code_of(&text);
-        // What tests plant is kept by thread.
+        // Planted faults are kept for each thread.
         if !path.starts_with("file_maker/") && path != "checks.rs" {
             assert!(!code.contains("std::"), "crates/getid-core/src/{path} names std");
         }
@@ -223,7 +221,7 @@ fn planted_faults_are_seen() {
     }
 }
 
-/// What is wrong with a file, one line each.
+/// Returns the violations in a file, one line each.
 fn faults(path: &str, text: &str) -> Vec<String> {
     let code = code_of(text);
     let own = module_of(path);
@@ -236,7 +234,7 @@ fn faults(path: &str, text: &str) -> Vec<String> {
     }
     let is_pure = PURE.iter().any(|pure| path == format!("{pure}.rs") || path.starts_with(&format!("{pure}/")));
     if is_pure && !SHELL_IN_PURE.contains(&path) {
-        // `use std::time::{Duration, Instant}` names it in two parts.
+        // `use std::time::{Duration, Instant}` separates the two parts of the name.
         let code = if code.contains("std::time::{") { code.replace("Instant", "time::Instant") } else { code.clone() };
         for name in IMPURE.iter().filter(|name| code.contains(**name)) {
             faults.push(format!("src/{path}: is pure, and names {name}"));
@@ -250,14 +248,14 @@ fn faults(path: &str, text: &str) -> Vec<String> {
     faults
 }
 
-/// A file without comments, and without the tests at its end.
+/// Returns a file without comments, and without the tests at its end.
 fn code_of(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().map(|line| line.find("//").map_or(line, |at| &line[..at]));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The top-level modules that a file names by `crate::`, and by `super::` where that leads out of its own module.
+/// Returns the top-level modules that a file names by `crate::`, or by `super::` if that leads out of its own module.
 fn modules_used(code: &str, path: &str) -> BTreeSet<String> {
     let depth = path.matches('/').count() + usize::from(!path.ends_with("mod.rs"));
     let to_root = "super::".repeat(depth);
@@ -274,7 +272,7 @@ fn modules_used(code: &str, path: &str) -> BTreeSet<String> {
     used
 }
 
-/// The first segments of a path, or of each path in a `{...}` list.
+/// Adds the first segment of a path, or of each path in a `{...}` list.
 fn names(path: &str, into: &mut BTreeSet<String>) {
     let first = |path: &str| -> String { path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect() };
     let Some(list) = path.strip_prefix('{') else {
@@ -306,12 +304,12 @@ fn module_of(path: &str) -> String {
     path.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned()
 }
 
-/// All files below `src`, by their path in it.
+/// Returns all files below `src`, by their path in it.
 fn sources() -> BTreeMap<String, String> {
     sources_of("src")
 }
 
-/// All files below a folder of the repository, by their path in it.
+/// Returns all files below a folder of the repository, by their path in it.
 fn sources_of(folder: &str) -> BTreeMap<String, String> {
     fn walk(folder: &Path, root: &Path, into: &mut BTreeMap<String, String>) {
         for entry in fs::read_dir(folder).expect("a folder") {

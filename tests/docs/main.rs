@@ -1,4 +1,4 @@
-//! What README, ARCHITECTURE and the pages beside them say is true: of the binary, the examples and the sources.
+//! Checks README, ARCHITECTURE and the other pages against the binary, the examples and the sources.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 

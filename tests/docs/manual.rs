@@ -1,5 +1,5 @@
-//! The manual has a page for each command and an entry for each directive, of the version that is built, and its pages
-//! name no page that is not there.
+//! The manual of the built version has a page for each command and an entry for each directive. Its pages refer only to
+//! existing pages.
 
 use clap::Command;
 use getid::config::directive::Directive;
@@ -10,7 +10,7 @@ fn page<'a>(pages: &'a [Page], file_name: &str) -> &'a Page {
     pages.iter().find(|page| page.file_name() == file_name).unwrap_or_else(|| panic!("there is no page {file_name}"))
 }
 
-/// As roff has it, in bold.
+/// Returns a text in bold, as roff writes it.
 fn bold(text: &str) -> String {
     format!("\\fB{}\\fR", text.replace('-', "\\-"))
 }
@@ -30,7 +30,7 @@ fn every_command_has_a_page_with_its_options() {
     let pages = all().unwrap();
     let checked = check(&command, "getid", &pages);
     let commands = pages.iter().filter(|page| page.section == 1).count();
-    assert_eq!(checked, commands, "a page for each command, and for nothing else");
+    assert_eq!(checked, commands, "one page for each command");
     assert!(checked > 30, "{checked}");
 }
 

@@ -1,4 +1,4 @@
-//! `docs/metrics.md`, the dashboard and the alerts name metrics that there are, and all of them.
+//! `docs/metrics.md`, the dashboard and the alerts name only existing metrics, and the page names all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,7 +18,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The page has, below its head, the table that `/metrics` is made from. With `GETID_WRITE_PAGES` set, writes it.
+/// Below its head, the page has the table from which `/metrics` is made. With `GETID_WRITE_PAGES` set, the test writes
+/// it.
 #[test]
 fn every_metric_is_explained() {
     let page = read("docs/metrics.md");
@@ -65,7 +66,7 @@ fn every_metric_is_explained() {
     assert_eq!(read("docs/metrics.md"), text, "GETID_WRITE_PAGES=1 cargo test --test docs writes it");
 }
 
-/// Each field, or part of one, that is not told, and why.
+/// Returns each field, or part of a field, that is not exported, with the reason.
 fn untold() -> Vec<(String, Untold)> {
     let mut untold = Vec::new();
     for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
@@ -81,7 +82,7 @@ fn untold() -> Vec<(String, Untold)> {
     untold
 }
 
-/// Words of a text that are names of metrics.
+/// Returns the words of a text that are names of metrics.
 fn named(text: &str) -> BTreeSet<&str> {
     let words = text.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
     words.filter(|word| word.starts_with("getid_") && !word.ends_with('_')).collect()
@@ -97,17 +98,17 @@ fn dashboard_alerts_and_page_name_metrics_that_there_are() {
         })
     };
     for file in ["dashboards/getid.json", "dashboards/alerts.yml", "dashboards/alerts_test.yml", "docs/metrics.md"] {
-        // The page's tables are compared by another test, and have fields of INFO too.
+        // Another test compares the page's tables, which contain fields of INFO, too.
         let text: String =
             read(file).lines().filter(|line| !line.starts_with("| ")).flat_map(|line| [line, "\n"]).collect();
         let names = named(&text);
         assert!(names.len() > 10 || file == "docs/metrics.md", "{file}: {names:?}");
         let unknown: Vec<_> = names.into_iter().filter(|name| !is_told(name)).collect();
-        assert!(unknown.is_empty(), "{file} names metrics that are not told: {unknown:?}");
+        assert!(unknown.is_empty(), "{file} names metrics that are not exported: {unknown:?}");
     }
 }
 
-/// Each alert is explained, and tried: that it comes, and that it does not.
+/// Each alert is explained, and has a test that it fires and a test that it does not fire.
 #[test]
 fn alerts_are_explained_and_tried() {
     let (rules, tests, page) =
@@ -138,7 +139,7 @@ fn promtool_accepts_the_rules_and_their_tests() {
     assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
 }
 
-/// A rule that is wrong is found: without that the test above says nothing.
+/// A wrong rule is found: without this, the test above proves nothing.
 #[test]
 #[ignore = "needs promtool"]
 fn promtool_finds_a_rule_that_is_wrong() {

@@ -1,4 +1,4 @@
-//! Keeps README and the pages beside it honest: what they show is what the binary prints, what they name exists.
+//! Checks README and the other pages: shown output is the binary's output, and every named thing exists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use getid::config::directive::Directive;
 use getid::config::ignored;
 use getid::metrics::table::{Metric, SECTIONS, Section, Source};
 
-/// README, the pages beside it, and everything in `docs/`.
+/// Returns README, the pages next to it, and the files in `docs/`.
 fn pages() -> Vec<String> {
     let beside = [
         "README.md",
@@ -28,7 +28,7 @@ fn pages() -> Vec<String> {
     for folder in ["docs", "docs/walks"] {
         for entry in std::fs::read_dir(root().join(folder)).expect("the folder") {
             let entry = entry.expect("an entry");
-            // Pictures and walks have folders of their own.
+            // Pictures and walks have their own folders.
             if entry.path().is_file() {
                 pages.push(format!("{folder}/{}", entry.file_name().to_str().expect("text")));
             }
@@ -38,7 +38,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// Commands whose output depends on nothing but their words and files of this repository.
+/// Commands whose output depends only on their words and on files of this repository.
 const EXACT: &[&str] = &["getid decode ", "getid span ", "getid check-config ", "getid --version"];
 
 fn root() -> PathBuf {
@@ -67,7 +67,7 @@ pub(crate) fn fences(page: &str) -> Vec<Fence> {
     fences
 }
 
-/// A page without its fenced blocks.
+/// Returns a page without its fenced blocks.
 fn prose(page: &str) -> String {
     let mut fenced = false;
     let mut prose = String::new();
@@ -83,7 +83,7 @@ fn prose(page: &str) -> String {
     prose
 }
 
-/// The commands of console blocks with what they print.
+/// Returns the commands of console blocks, each with its output.
 fn sessions(page: &str) -> Vec<(String, String)> {
     let mut sessions: Vec<(String, String)> = Vec::new();
     for fence in fences(page).iter().filter(|fence| fence.language == "console") {
@@ -102,18 +102,19 @@ fn sessions(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn commands_that_need_no_server_print_what_is_shown() {
+fn commands_without_a_server_print_the_shown_output() {
     let mut checked = 0;
-    // A walk's commands need what the walk made before them: `walks.rs` follows it.
+    // A walk's commands need the results of earlier commands: `walks.rs` tests walks.
     for page in pages().iter().filter(|page| !page.starts_with("docs/walks/")) {
         for (command, shown) in sessions(page) {
             if !EXACT.iter().any(|start| command.starts_with(start)) || command.contains(['|', '>']) {
                 continue;
             }
             let words = command.split_whitespace().skip(1);
-            let output = getid().args(words).current_dir(root()).stdin(Stdio::null()).output().expect("it runs");
+            let output =
+                getid().args(words).current_dir(root()).stdin(Stdio::null()).output().expect("the program runs");
             let printed = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-            // The folder of the state depends on who asks, and on whether it is there.
+            // The folder of the state depends on the user, and on whether it exists.
             let same = |text: &str| {
                 let lines = text.lines().map(|line| if line.starts_with("state in ") { "state in ..." } else { line });
                 lines.collect::<Vec<_>>().join("\n")
@@ -144,7 +145,7 @@ fn the_clients_shown_are_the_examples_that_tests_run() {
 fn directives_that_are_named_exist() {
     let mut named = BTreeSet::new();
     for page in &pages() {
-        // `id-max-borrow-ms` or `id-borrow-policy error`, as code in a sentence.
+        // A directive as code in a sentence: `id-max-borrow-ms` or `id-borrow-policy error`.
         for code in prose(page).split('`').skip(1).step_by(2) {
             let word = code.split(' ').next().unwrap_or_default();
             let dashed = word.contains('-') && !word.starts_with('-') && !word.ends_with('-');
@@ -152,7 +153,7 @@ fn directives_that_are_named_exist() {
                 named.insert(word.to_owned());
             }
         }
-        // `getid serve --port 7000`, in a block.
+        // An option in a block: `getid serve --port 7000`.
         for (command, _) in sessions(page) {
             let Some((_, words)) = command.split_once("serve ") else { continue };
             named.extend(words.split_whitespace().filter_map(|word| Some(word.strip_prefix("--")?.to_owned())));
@@ -163,13 +164,13 @@ fn directives_that_are_named_exist() {
         .iter()
         .filter(|name| Directive::find(name).is_none() && ignored::find(name).is_none())
         .filter(|name| !NO_DIRECTIVES.contains(&name.as_str()))
-        // Words of a declaration, behind `generator`.
+        // Words of a declaration, after `generator`.
         .filter(|name| getid_core::Kind::find(name).is_none() && !getid_core::OPTIONS.contains(&name.as_str()))
         .collect();
     assert!(unknown.is_empty(), "no directives: {unknown:?}");
 }
 
-/// What is written alike and is something else: values, programs, packages, ACL rules, fields of CLIENT LIST, attacks
+/// Words of the same form that are no directives: values, programs, packages, ACL rules, fields of CLIENT LIST, attacks
 /// of the bench.
 const NO_DIRECTIVES: &[&str] = &[
     "argv-mem",
@@ -249,7 +250,7 @@ fn links_lead_somewhere() {
     }
 }
 
-/// The name that a heading's link has on a page.
+/// Returns the name of a heading's link on its page.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars()
@@ -276,7 +277,7 @@ fn the_table_of_layouts_is_computed_right() {
     }
 }
 
-/// Every text with which requests are refused has its remedy.
+/// Every refusal is explained with its remedy.
 #[test]
 fn every_refusal_is_explained() {
     use getid_core::{ClockFault, Layout, Refusal};
@@ -311,7 +312,7 @@ fn every_refusal_is_explained() {
     }
 }
 
-/// docs/protocol.md names every command there is, with all of its subcommands.
+/// docs/protocol.md names every command, with all of its subcommands.
 #[test]
 fn every_command_is_listed() {
     let text = read("docs/protocol.md");
@@ -328,7 +329,8 @@ fn every_command_is_listed() {
     }
 }
 
-/// docs/info.md has, below its head, the table that INFO is made from. With `GETID_WRITE_PAGES` set, writes it.
+/// Below its head, docs/info.md has the table from which INFO is made. With `GETID_WRITE_PAGES` set, the test writes
+/// it.
 #[test]
 fn every_field_of_info_is_explained() {
     let page = read("docs/info.md");
@@ -363,14 +365,14 @@ fn every_field_of_info_is_explained() {
     assert_eq!(read("docs/info.md"), expected, "GETID_WRITE_PAGES=1 cargo test --test docs writes it");
 }
 
-/// INFO is no longer than the page says.
+/// INFO is no longer than the page states.
 #[test]
 fn info_is_bounded() {
     let files = Files::new();
     let (server, _) = files.start("no", &[]);
     let mut wire = server.connect();
-    // Each command is called, be it wrongly, so that it has its line; those that end or change a connection, from
-    // others.
+    // Each command is called, if only wrongly, so that it has a line. Each call uses its own connection, because some
+    // commands end or change theirs.
     for row in TABLE
         .iter()
         .flat_map(|row| if row.subcommands.is_empty() { std::slice::from_ref(row) } else { row.subcommands })
@@ -383,13 +385,13 @@ fn info_is_bounded() {
     let text = wire.ask_bulk("INFO everything");
     let mut bytes = 0;
     for line in text.lines() {
-        // Numbers that have grown as far as they can.
+        // Each number counts with the largest number of digits.
         let digits = line.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
         let grown: usize = digits.map(|run| 20_usize.saturating_sub(run.len())).sum();
         bytes += line.len() + 2 + grown;
         let Some((field, _)) = line.split_once(':') else { continue };
         if let Some(command) = field.strip_prefix("cmdstat_") {
-            // Its line in Latencystats, which it has once it ran.
+            // A command that has run has a line in Latencystats.
             bytes += "latency_percentiles_usec_:p50=.000,p99=.000,p99.9=.000\r\n".len() + command.len() + 3 * 20;
         }
     }

@@ -1,20 +1,20 @@
-//! The shape of what people read: lines that fit beside each other on a screen, and a README that is read to its end.
+//! The shape of texts: lines that fit on a screen, and a README that is short enough to be read.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Columns of a line of prose, be it in Markdown or in a comment.
+/// Maximum width of a line of prose, in Markdown or in a comment, in columns.
 const COLUMNS_MAX: usize = 120;
 
-/// Lines of README: what getid is, how to start and use it, what is promised, and where to read on.
+/// Maximum length of README, in lines: what getid is, how to start and use it, its promises, and where to read on.
 const README_LINES_MAX: usize = 200;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files below `folder` with one of these endings, without what is built and what is hidden.
+/// Adds the files below `folder` with one of these endings, except build results and hidden files.
 fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -27,7 +27,7 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a line has to fit: prose of Markdown and comments of all else do, headings, tables and code do not.
+/// Whether a line must fit: prose of Markdown and comments must; headings, tables and code need not.
 fn has_to_fit(path: &Path, line: &str) -> bool {
     let comment = match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => return !line.starts_with(['|', '#']) && !line.starts_with("    "),
@@ -37,7 +37,7 @@ fn has_to_fit(path: &Path, line: &str) -> bool {
     comment.is_some_and(|text| !text.trim_start_matches(['/', '!', ' ']).starts_with('|'))
 }
 
-/// The lines that are too wide, of files with these endings.
+/// Returns the lines that are too wide, of files with these endings.
 fn wide_lines(endings: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
     files(&root(), endings, &mut paths);
@@ -76,7 +76,7 @@ fn readme_is_short() {
     assert!(text.lines().count() <= README_LINES_MAX, "README has {} lines", text.lines().count());
 }
 
-/// The tree in ARCHITECTURE.md names every room, and nothing that is not there.
+/// The tree in ARCHITECTURE.md names every folder, and only existing files.
 #[test]
 fn the_code_map_is_the_tree() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
@@ -106,7 +106,7 @@ fn the_code_map_is_the_tree() {
     }
 }
 
-/// Names of test functions and of the modules that hold them, in every folder with tests.
+/// Returns the names of test functions and of their modules, in every folder with tests.
 fn names_of_tests() -> BTreeSet<String> {
     let mut paths = Vec::new();
     for folder in ["tests", "src", "crates"] {
@@ -145,7 +145,7 @@ fn promises_name_tests_that_exist() {
     for row in rows {
         for code in row.split('`').skip(1).step_by(2) {
             let pattern = code.rsplit("::").next().expect("a part");
-            // Commands, folders and planted faults are no names of tests.
+            // Commands, folders and planted faults are not names of tests.
             let is_name =
                 pattern.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_*".contains(&byte));
             if !is_name {

@@ -1,4 +1,4 @@
-//! The programs of `examples/worker-ids`, each with the real library, against the built binary.
+//! The programs of `examples/worker-ids`, each with the real library and the built binary.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,12 +17,12 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/worker-ids").join(name)
 }
 
-/// A server whose pool is open, with leases of 30 s.
+/// Starts a server with an open pool and leases of 30 s.
 fn server(words: &[&str]) -> (Server, TempDir) {
     server_of("orders size 1024 lease 30s", words)
 }
 
-/// A server whose pool is open, as it was said to be new.
+/// Starts a server with an open pool, which is declared as new.
 fn server_of(pool: &str, words: &[&str]) -> (Server, TempDir) {
     let dir = folder();
     let server = Server::start_in(dir.path(), &[&["--worker-pool", pool], words].concat());
@@ -56,7 +56,7 @@ fn python_path() -> String {
     std::env::var("GETID_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }
 
-/// A folder with Node's program and its driver. Node looks for packages in the folders above a script and nowhere else.
+/// Copies Node's program and its driver to a folder. Node searches packages only in the folders above a script.
 fn node_folder() -> TempDir {
     let packages = std::env::var_os("GETID_TEST_NODE_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let dir = tempfile::tempdir_in(packages).expect("GETID_TEST_NODE_DIR is a folder");
@@ -98,7 +98,7 @@ fn java() {
     check(&mut command, &server, "true");
 }
 
-/// A language's program around its example, which makes IDs on a thread of its own and does what lines say.
+/// A language's program around its example. It makes IDs on its own thread and obeys the lines on its standard input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Language {
     Python,
@@ -114,7 +114,7 @@ struct Program {
 }
 
 impl Program {
-    /// Starts the program, whose server is at `port`: Java's at its HTTP port.
+    /// Starts the program with the server's port: for Java, the HTTP port.
     fn start(language: Language, port: u16) -> Program {
         let (mut command, dir) = match language {
             Language::Python => {
@@ -165,7 +165,7 @@ impl Program {
         line.strip_prefix(word).unwrap_or_else(|| panic!("{line:?} instead of {word:?}")).trim().to_owned()
     }
 
-    /// Draws, and returns what came of all draws until now.
+    /// Draws an ID, and returns the results of all draws so far.
     #[track_caller]
     fn probe(&mut self) -> Probe {
         self.send("probe");
@@ -199,7 +199,7 @@ enum Request {
     Release,
 }
 
-/// How each request looks over RESP and over HTTP.
+/// The form of each request over RESP and over HTTP.
 const REQUESTS: [(&str, Request); 6] = [
     ("\r\nLEASE\r\n", Request::Lease),
     ("\r\nRENEW\r\n", Request::Renew),
@@ -209,7 +209,7 @@ const REQUESTS: [(&str, Request); 6] = [
     ("/release HTTP/1.1\r\n", Request::Release),
 ];
 
-/// Stands between a program and the server: it records requests, holds a reply, and moves times.
+/// A proxy between a program and the server: it records requests, holds a reply, and shifts times.
 #[derive(Default)]
 struct Desk {
     state: Mutex<DeskState>,
@@ -218,18 +218,18 @@ struct Desk {
 
 #[derive(Default)]
 struct DeskState {
-    /// What came on a connection since its last request that was found.
+    /// Bytes of each connection since its last complete request.
     unread: HashMap<usize, String>,
     requests: Vec<(Request, Instant)>,
-    /// The request of each connection whose reply is still to come.
+    /// The request of each connection that has no reply yet.
     pending: HashMap<usize, Request>,
-    /// When replies to renewals were passed on: an instant before that.
+    /// Times just before replies to renewals were passed on.
     renewed: Vec<Instant>,
-    /// The next request of this kind gets its reply when the test says so.
+    /// The kind of request whose next reply is held until the test releases it.
     holds: Option<Request>,
     held: Option<usize>,
     is_reply_here: bool,
-    /// By how much the server's clock seems to be ahead of the program's.
+    /// Apparent distance of the server's clock ahead of the program's, ms.
     shift_ms: i64,
 }
 
@@ -282,7 +282,7 @@ impl Tap for Desk {
     }
 }
 
-/// Takes the bytes up to and with the first request.
+/// Removes the bytes up to the end of the first request, and returns that request.
 fn next_request(unread: &mut String) -> Option<Request> {
     let find = |(word, request): &(&str, Request)| Some((unread.find(word)? + word.len(), *request));
     let (end, request) = REQUESTS.iter().filter_map(find).min_by_key(|(end, _)| *end)?;
@@ -290,7 +290,7 @@ fn next_request(unread: &mut String) -> Option<Request> {
     Some(request)
 }
 
-/// Adds to each number of 13 digits: times in Unix ms are the only ones.
+/// Shifts each number of 13 digits, which is always a time in Unix ms.
 fn move_times(bytes: &mut [u8], by_ms: i64) {
     for word in bytes.chunk_by_mut(|one, next| one.is_ascii_alphanumeric() == next.is_ascii_alphanumeric()) {
         if word.len() == 13 && word.iter().all(u8::is_ascii_digit) {
@@ -300,7 +300,7 @@ fn move_times(bytes: &mut [u8], by_ms: i64) {
     }
 }
 
-/// A server with leases of 3 s, a program, and a desk between them.
+/// Starts a server with leases of 3 s, a program, and a proxy between them.
 fn start(language: Language, shift_ms: i64) -> (Server, TempDir, Arc<Desk>, Program) {
     let http_port = free_port();
     let (server, dir) = server_of("orders size 1024 lease 3s", &["--http-port", &http_port.to_string()]);
@@ -313,8 +313,8 @@ fn start(language: Language, shift_ms: i64) -> (Server, TempDir, Arc<Desk>, Prog
     (server, dir, desk, program)
 }
 
-/// A worker that is closed while the reply to a request is on its way gives no ID afterwards. It gives its id back when
-/// that reply is there. The next program of the same name gets the id, and the milliseconds behind all IDs.
+/// A worker is closed while the reply to a request is held. It gives no ID afterwards, and gives its worker id back
+/// once the reply is there. The next program with the same name gets the id, and the milliseconds after all IDs.
 fn check_close(language: Language, held: Request) {
     let (server, _dir, desk, mut program) = start(language, 0);
     let id = program.read("leased");
@@ -322,7 +322,7 @@ fn check_close(language: Language, held: Request) {
     desk.set(|state| state.holds = Some(held));
     let mut wire = server.connect();
     if held == Request::Lease {
-        // So that it leases again.
+        // The revoked worker leases again.
         wire.send(format!("WORKERID REVOKE orders {id}\r\n"));
         wire.reply();
     }
@@ -335,7 +335,7 @@ fn check_close(language: Language, held: Request) {
     let probe = program.probe();
     assert_eq!(probe.late, 0, "IDs after close(), {probe:?}");
     assert!(probe.refusal.ends_with("this worker is closed"), "{probe:?}");
-    assert_eq!(releases, 0, "the id is given back after the reply that was under way");
+    assert_eq!(releases, 0, "the id is given back after the held reply");
     let info = wire.info("worker_pool_orders");
     assert!(info.contains("leased=0,"), "{info}");
 
@@ -349,8 +349,8 @@ fn check_close(language: Language, held: Request) {
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// A program whose clock is an hour wrong asks once a second at most, says what is wrong with the clock and what to do,
-/// and makes IDs as soon as the clock is right.
+/// A program whose clock is an hour wrong sends at most one request a second, and reports the error and its remedy. It
+/// makes IDs as soon as the clock is right.
 fn check_clock(language: Language) {
     let (_server, _dir, desk, mut program) = start(language, -HOUR_MS);
     program.read("leased");
@@ -372,7 +372,8 @@ fn check_clock(language: Language) {
     desk.set(|state| state.shift_ms = 0);
     in_time("an ID", || (program.probe().newest_ms > 0).then_some(()));
 
-    // The other way round the lease is kept until the clock is there: a third of what is left would be 20 minutes.
+    // With a clock that is behind, the lease is kept until the clock reaches it: a third of the rest would be 20
+    // minutes.
     let (_server, _dir, desk, mut program) = start(language, HOUR_MS);
     program.read("leased");
     desk.wait("two renewals", |state| (state.renewed.len() >= 2).then_some(()));
@@ -394,7 +395,7 @@ fn python_names_a_wrong_clock() {
     check_clock(Language::Python);
 }
 
-/// A fork copies the worker without its thread, and the worker id with it.
+/// A fork copies the worker and its worker id, but not its thread.
 #[test]
 #[ignore = "needs python3 with redis and snowflake-id (its path in GETID_TEST_PYTHON)"]
 fn python_gives_no_id_in_a_fork() {

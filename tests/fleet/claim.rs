@@ -1,4 +1,5 @@
-//! The claim of a server in a store, step by step, in paused time: who has it, who waits, and what is refused.
+//! The claim of a server in a store, step by step, in paused time: which server holds it, which waits, and which
+//! operations are refused.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +20,7 @@ use crate::faulty::{Fails, FaultyStore, TestClock};
 
 const TIMEOUT_MS: u64 = 2000;
 
-/// A fleet: a store with the cluster's record and the claims 0 to 3, of which 2 and 3 are auto's.
+/// A fleet: a store with the cluster's record and the claims 0 to 3. Servers with `server-id auto` use 2 and 3.
 struct Fleet {
     store: Arc<FaultyStore>,
     clock: TestClock,
@@ -83,7 +84,7 @@ impl Fleet {
         Server::start(place, dir).await.unwrap_or_else(|why| panic!("{name}: {why}"))
     }
 
-    /// Why a server does not start.
+    /// Returns the error of a server that does not start.
     async fn refusal(&self, change: impl FnOnce(&mut FleetPlace<TestClock>)) -> String {
         let dir = TempDir::new().unwrap();
         let mut place = self.place("a", dir.path(), Some(0));
@@ -100,16 +101,16 @@ fn declared(words: &str) -> Arc<Declaration> {
     Arc::new(Declaration::parse(&words.split(' ').collect::<Vec<_>>(), no_dates).unwrap())
 }
 
-/// A server as far as its claim goes: what its keeper does.
+/// A server reduced to its claim: the operations of its keeper.
 struct Server {
     claim: Option<Taken<ClusterClaim<TestClock>>>,
     clock: TestClock,
     view: Arc<ClaimView>,
     hooks: Arc<OnceLock<Hooks>>,
     dir: TempDir,
-    /// What its mint was told that it begins at.
+    /// The save point at which the mint begins.
     found: Option<SavePoint>,
-    /// The last point that was saved.
+    /// The last save point.
     saved: Option<SavePoint>,
     beats: u64,
 }
@@ -126,7 +127,7 @@ impl Server {
         self.claim.as_mut().expect("it runs")
     }
 
-    /// A point as a mint would save it now.
+    /// Returns a save point as a mint would save it now.
     fn point(&mut self) -> SavePoint {
         self.beats += 1;
         let now = self.clock.wall_unix_ms() - i64::try_from(Epoch::DEFAULT.unix_ms()).unwrap();
@@ -136,7 +137,7 @@ impl Server {
         SavePoint { watermark, reference, max_borrow_ms: 3000 }
     }
 
-    /// One save.
+    /// Saves once.
     async fn step(&mut self) -> Result<(), SaveError> {
         let point = self.point();
         let result = self.claim().save(point).await;
@@ -148,7 +149,7 @@ impl Server {
         result
     }
 
-    /// Saves at its pace for so long, and says how the last one ended.
+    /// Saves at the claim's pace for `ms`, and returns the outcome of the last save.
     async fn run_ms(&mut self, ms: u64) -> Result<(), SaveError> {
         let end = self.clock.now_ms() + ms;
         loop {
@@ -165,7 +166,7 @@ impl Server {
         }
     }
 
-    /// Until it has the claim, and has saved once: after how long, ms.
+    /// Saves until the server has the claim and has saved once. Returns the time this took, in ms.
     async fn until_holder(&mut self, bound_ms: u64) -> u64 {
         let began = self.clock.now_ms();
         loop {
@@ -191,7 +192,7 @@ impl Server {
         self.claim.take().expect("it runs").release(point).await
     }
 
-    /// Kill -9: its folder stays.
+    /// Ends the server as kill -9 does: its folder stays.
     fn kill(mut self) -> TempDir {
         self.claim = None;
         self.dir
@@ -213,7 +214,7 @@ async fn a_new_claim_is_taken_and_kept() {
     let status = a.view.status();
     assert_eq!((status.role, status.server_id, status.takeovers), (ClaimRole::Holder, Some(0), 1));
     assert_eq!(status.last_takeover.as_ref().unwrap().cause, "nobody ever had it");
-    // A beat each quarter of the time-out, and nothing else is written.
+    // The holder writes a beat each quarter of the time-out, and nothing else.
     let writes = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed);
     a.run_ms(10_000).await.unwrap();
     let beats = fleet.store.writes.load(std::sync::atomic::Ordering::Relaxed) - writes;
@@ -243,7 +244,7 @@ async fn a_standby_takes_a_released_claim_at_once_and_goes_on_exactly() {
     assert_eq!(b.view.status().last_takeover.as_ref().unwrap().cause, "released by host-a");
 }
 
-/// A standby takes over from a holder that is silent. Both believe that they have the claim; the fence lets one save.
+/// A standby takes over from a silent holder. Both believe that they have the claim; the fence lets one save.
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_was_paused_finds_out_and_saves_nothing() {
     let fleet = Fleet::new();
@@ -260,18 +261,18 @@ async fn a_holder_that_was_paused_finds_out_and_saves_nothing() {
     assert_eq!((fleet.holder(0).as_deref(), a.view.status().losses), (Some("host-b"), 1));
     b.step().await.unwrap();
     assert!(a.fails().await.starts_with("standby for server-id 0: held by host-b"));
-    // And back.
+    // The first server takes the claim back.
     b.stop().await.unwrap();
     a.until_holder(1000).await;
     assert_eq!(a.found, b.saved);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_became_of_a_lost_reply_is_found_out_by_reading() {
+async fn a_lost_reply_is_settled_by_reading() {
     for fails in [Fails::LosesReplies, Fails::LosesRequests] {
         let fleet = Fleet::new();
         let mut a = fleet.start("a", 0).await;
-        // Of the write that takes the claim: the read before it is answered.
+        // The write that takes the claim loses its reply; the read before it is answered.
         let _ = a.claim().claim.pace();
         fleet.store.fail_times(fails, 2);
         a.until_holder(2000).await;
@@ -288,9 +289,9 @@ async fn what_became_of_a_lost_reply_is_found_out_by_reading() {
     }
 }
 
-/// A claim of which the server never heard that it has it is had all the same, and told of when it begins.
+/// A take whose reply was lost still counts. The server learns of it with its next save.
 #[tokio::test(start_paused = true)]
-async fn a_save_that_was_given_up_is_told_the_next_time() {
+async fn a_dropped_save_is_reported_by_the_next_one() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", 0).await;
     fleet.store.fail(Fails::Hangs);
@@ -301,7 +302,7 @@ async fn a_save_that_was_given_up_is_told_the_next_time() {
     fleet.store.fail(Fails::Not);
     let taken = a.claim().claim.save(point, Arc::default(), Term(0)).await;
     assert!(matches!(taken, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{taken:?}");
-    // For the old term nothing is ever saved.
+    // Nothing is ever saved for the old term.
     for _ in 0..3 {
         let again = a.claim().claim.save(point, Arc::default(), Term(0)).await;
         assert!(matches!(again, Err(SaveError::ClaimRetaken { term: Term(1), .. })), "{again:?}");
@@ -327,7 +328,7 @@ async fn a_store_that_is_away_and_back() {
             "{waits}"
         );
         fleet.store.fail(Fails::Not);
-        // Time in which nobody could read is no silence.
+        // Time without a readable store does not count as silence.
         let _ = b.run_ms(500).await;
         a.run_ms(300).await.unwrap();
         assert_eq!((fleet.holder(0).as_deref(), a.view.status().losses), (Some("host-a"), 0), "{fails:?}");
@@ -349,9 +350,9 @@ async fn at_a_start_without_the_store_it_is_waited_for() {
     a.until_holder(1000).await;
 }
 
-/// What a start finds, and how it is refused.
+/// Records that a start may find, and the refusals.
 #[tokio::test(start_paused = true)]
-async fn what_ends_a_start() {
+async fn refused_starts() {
     let fleet = Fleet::new();
     let check = |refusal: String, said: &str| assert!(refusal.contains(said), "{refusal}\nwithout: {said}");
     check(
@@ -436,7 +437,7 @@ async fn after_a_kill_the_same_folder_takes_its_record_at_once() {
     assert!(other.until_holder(5000).await >= TIMEOUT_MS, "another folder waits for silence");
 }
 
-/// A store that lost its last writes: within its hold the holder writes itself in, and afterwards nobody goes on.
+/// A store loses its last writes. Within its hold the holder restores its record; afterwards, no server continues.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_went_back() {
     let fleet = Fleet::new();
@@ -447,7 +448,7 @@ async fn a_store_that_went_back() {
     fleet.store.memory.set(Key::of_claim(0), Some(older.clone()));
     a.step().await.unwrap();
     assert!(fleet.record(0).beat > older.stamp.beat + 3);
-    // Past the hold somebody else may have had it.
+    // After the hold another server may have held the claim.
     fleet.store.fail(Fails::Away);
     let _ = a.run_ms(3000).await;
     fleet.store.memory.set(Key::of_claim(0), Some(older));
@@ -458,7 +459,7 @@ async fn a_store_that_went_back() {
         matches!(&lost, SaveError::ClaimLost { what } if what.starts_with("claim store went back: test://store has beat")),
         "{lost:?}"
     );
-    // A restart knows by its notes, which are written beside the saves.
+    // A restarted server detects the loss by its notes, which are written with each save.
     tokio::time::resume();
     let SaveError::ClaimLost { what } = &lost else { unreachable!() };
     let noted = what.split("knows of beat ").nth(1).unwrap().split(';').next().unwrap();
@@ -470,7 +471,7 @@ async fn a_store_that_went_back() {
     let dir = a.kill();
     let mut again = Server::start(fleet.place("a", dir.path(), Some(0)), dir).await.unwrap();
     assert!(again.fails().await.starts_with("claim lost: claim store went back"), "{}", again.why());
-    // An operator's advance is past all that was noted.
+    // An operator's advance is above all notes.
     let mut advanced = fleet.record(0);
     advanced.holding = Holding::Free(Freed { why: WhyFree::Advanced, by: "operator".to_owned(), since_unix_ms: 0 });
     advanced.beat += 1 << 32;
@@ -478,9 +479,9 @@ async fn a_store_that_went_back() {
     again.until_holder(1000).await;
 }
 
-/// A standby whose clock is 50 minutes ahead would take the IDs with it: they would be ahead for hours.
+/// A standby whose clock is 50 minutes ahead would move the IDs ahead by that time, for hours.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_ahead_is_told_and_takes_nothing_over() {
+async fn a_clock_ahead_is_reported_and_takes_nothing_over() {
     let fleet = Fleet::new();
     let mut a = fleet.start("host-a", 0).await;
     a.until_holder(1000).await;
@@ -504,7 +505,7 @@ async fn a_clock_that_is_ahead_is_told_and_takes_nothing_over() {
     }
     let (mut near, _) = standbys.pop().unwrap();
     let (mut far, _) = standbys.pop().unwrap();
-    // It is known before it matters.
+    // The standby reports it before a takeover.
     let held = "standby for server-id 0: held by host-a";
     let (of_near, of_far) = (near.view.status(), far.view.status());
     assert_eq!((of_near.why.as_str(), &of_near.not_eligible), (held, &None));
@@ -545,18 +546,18 @@ async fn a_clock_that_is_far_off_takes_nothing_over() {
     );
     assert!(b.view.status().not_eligible.is_some());
     off.until_holder(5000).await;
-    // A holder whose clock turns absurd gives it up.
+    // A holder whose clock becomes absurd releases the claim.
     off.claim().claim.step_down("standby: the clock is absurd").await;
     assert!(matches!(fleet.record(0).holding, Holding::Free(Freed { why: WhyFree::Clock, .. })));
     assert!(off.view.is_standby() && off.view.status().why == "standby: the clock is absurd");
     off.claim().claim.step_down("standby: the clock is absurd").await;
-    assert_eq!(fleet.holder(0), None, "it does not take it back meanwhile");
+    assert_eq!(fleet.holder(0), None, "the server does not take the claim back while its clock is absurd");
     off.until_holder(5000).await;
 }
 
-/// A reply says "not eligible" with the reason that INFO has, and none where INFO has none.
+/// A reply has "not eligible" with the reason in INFO, and only if INFO has a reason.
 #[tokio::test(start_paused = true)]
-async fn a_standby_replies_what_it_tells() {
+async fn a_standby_replies_as_info_reports() {
     let fleet = Fleet::new();
     let mut servers = [fleet.start("host-a", None).await, fleet.start("host-b", None).await];
     for server in &mut servers {
@@ -596,7 +597,7 @@ async fn a_standby_replies_what_it_tells() {
     assert!(standbys.iter().all(|standby| standby.view.status().not_eligible.is_some()));
 }
 
-/// `getid claim take`: whoever had it lets others go first.
+/// `getid claim take`: the previous holder waits for other servers first.
 #[tokio::test(start_paused = true)]
 async fn an_operator_takes_it() {
     let fleet = Fleet::new();
@@ -647,13 +648,13 @@ async fn auto_gives_each_server_an_id_of_its_own() {
         waits,
         "standby without a server-id: all 2 that auto may take are held, the first that comes free is taken"
     );
-    // A released one, at the next look.
+    // A standby takes a released server-id at its next read.
     let freed = a.view.status().server_id.unwrap();
     a.stop().await.unwrap();
     b.run_ms(1).await.unwrap();
     c.until_holder(1000).await;
     assert_eq!((c.view.status().server_id, c.found), (Some(freed), a.saved));
-    // Its own after a kill, at once, before others.
+    // A server takes its own server-id at once after a kill, before others.
     let own = b.view.status().server_id;
     let dir = b.kill();
     let mut again = Server::start(fleet.place("b", dir.path(), None), dir).await.unwrap();
@@ -661,7 +662,7 @@ async fn auto_gives_each_server_an_id_of_its_own() {
     assert_eq!(again.view.status().server_id, own);
 }
 
-/// Of the two server-ids of auto, one has a row that is no record: nobody knows how far its IDs have come.
+/// One of the two server-ids of auto has an invalid row, so the position of its IDs is unknown.
 #[tokio::test(start_paused = true)]
 async fn auto_leaves_a_row_out_that_is_no_record() {
     for key in ["claim/3", "claim/3 ", "claim/03"] {
@@ -682,14 +683,14 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
             a.run_ms(1).await.unwrap();
         }
     }
-    // A server that names this server-id is told what helps.
+    // The refusal of a server that names this server-id has the remedy.
     let fleet = Fleet::new();
     fleet.store.memory.set_bad(Key::of_claim(0), bad_row("claim/0", Vec::new()));
     let refused = fleet.refusal(|_| {}).await;
     let expected = "cannot use the record claim/0 of test://store: the row 'claim/0' has the beat 0, which must be 1 at \
                     least; to go on, run `getid state advance --store test://store --server-id 0 --past-id ID`";
     assert!(refused.contains(expected), "{refused}");
-    // A holder whose row was edited gives no more IDs, and is told the same.
+    // A holder whose row was edited gives no more IDs, and its error has the same remedy.
     let mut holder = fleet.start("c", 1).await;
     holder.until_holder(2000).await;
     fleet.store.memory.set_bad(Key::of_claim(1), bad_row("claim/1", Vec::new()));
@@ -698,7 +699,7 @@ async fn auto_leaves_a_row_out_that_is_no_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_auto_server_whose_id_is_anothers_for_good_ends() {
+async fn an_auto_server_whose_id_is_taken_permanently_ends() {
     let fleet = Fleet::new();
     let mut a = fleet.start("a", None).await;
     let ended = Arc::new(Mutex::new(String::new()));
@@ -734,12 +735,12 @@ async fn generators_are_added_to_the_cluster_and_the_record() {
     assert_eq!(*fleet.record(0).record.declarations, declarations);
     let cluster = || ClusterRecord::parse(fleet.store.memory.get(&Key::of_cluster()).unwrap().text.as_bytes()).unwrap();
     assert!(cluster().declarations().find("doc").is_some());
-    // One that a reload brings.
+    // A generator that a reload adds.
     let more = declarations.with(&[declared("new js53")], 0, |_| 7).unwrap();
     a.claim().declarations = Arc::new(more.clone());
     a.step().await.unwrap();
     assert!(cluster().declarations().find("new").is_some());
-    // And one that the fleet has otherwise.
+    // A generator that the fleet declares differently.
     let other = cluster().joined_by(Layout::default(), &[declared("x uuid7")], &[]).unwrap().unwrap();
     fleet.set_cluster(&other);
     let more = more.with(&[declared("x js53")], 0, |_| 7).unwrap();

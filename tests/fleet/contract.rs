@@ -1,5 +1,4 @@
-//! What every store of records does (`getid::records::RecordStore`): scenarios by name, each in a store that is empty
-//! before.
+//! The contract of every record store (`getid::records::RecordStore`): named scenarios, each in an empty store.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,22 +13,22 @@ use getid::records::{
 
 use crate::support::scenarios::{asked_for, is_over_time, scenarios};
 
-/// A place for records that scenarios may do anything with.
+/// An empty record store in which scenarios may do anything.
 pub(crate) trait Place: Sync {
-    /// Takes all records away.
+    /// Removes all records.
     fn clear(&self);
 
-    /// The store, as one process has it.
+    /// Returns the store, as one process opens it.
     fn store(&self) -> Arc<dyn RecordStore>;
 
-    /// Edits the row of a key by hand, so that it is no record.
+    /// Edits the row of a key so that it is not a valid record.
     fn spoil(&self, key: &str);
 }
 
-/// How long a call may take before its test fails. Not a measure of speed: a disk may be busy.
+/// The longest time of a call before its test fails. It is not a measure of speed: a disk may be busy.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A store as the tests use it: one call, one answer, no `await`.
+/// A store with blocking calls, for tests: one call, one answer, no `await`.
 #[derive(Clone)]
 pub(crate) struct Records(pub(crate) Arc<dyn RecordStore>);
 
@@ -46,7 +45,7 @@ impl Records {
         wait(self.0.list(prefix, after, limit)).unwrap()
     }
 
-    /// The row under a key, which is no record.
+    /// Returns the invalid row under a key.
     #[track_caller]
     pub(crate) fn bad(&self, key: &str) -> BadRow {
         match self.read(key) {
@@ -63,7 +62,7 @@ impl Records {
         wait(self.0.about())
     }
 
-    /// A write that must be done; what was refused for its time is written again.
+    /// Writes a row, and repeats the write while it is refused for its time limit.
     #[track_caller]
     pub(crate) fn put(&self, key: &str, expect: Option<Stamp>, new: &Row) {
         let end = Instant::now() + DEADLINE;
@@ -100,7 +99,7 @@ type Scenario = fn(&dyn Place);
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
     Scenario;
     nothing_is_there_at_first,
-    what_was_written_is_read,
+    a_written_row_is_read,
     a_record_is_made_once,
     a_write_names_the_stamp_that_it_replaces,
     a_record_that_is_gone_is_a_conflict,
@@ -111,13 +110,13 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_list_is_read_page_by_page,
     a_row_that_is_no_record_hides_no_other,
     a_row_that_is_no_record_is_mended,
-    of_many_who_write_at_a_time_one_is_first,
+    one_of_many_concurrent_writers_succeeds,
     writers_beside_each_other_lose_nothing,
     a_caller_may_let_go,
-    what_it_says_of_itself,
+    a_store_reports_about_itself_in_one_line,
 ];
 
-/// Tries a store with all of them.
+/// Runs all scenarios on a store.
 pub(crate) fn check_all(place: &dyn Place) {
     for scenario in asked_for(place.store().shown(), SCENARIOS) {
         place.clear();
@@ -132,7 +131,7 @@ fn nothing_is_there_at_first(place: &dyn Place) {
     assert_eq!(store.list("claim/", "claim/5", 10), []);
 }
 
-fn what_was_written_is_read(place: &dyn Place) {
+fn a_written_row_is_read(place: &dyn Place) {
     let store = Records(place.store());
     let mut before = None;
     for beat in 1..=5 {
@@ -168,13 +167,13 @@ fn a_write_names_the_stamp_that_it_replaces(place: &dyn Place) {
     let again = store.write("claim/1", Some(found.stamp), &row(7, 4, "the old holder"));
     assert_eq!(again, Ok(Written::Conflict(Some(mine.clone()))));
     let same = store.write("claim/1", Some(found.stamp), &mine);
-    assert_eq!(same, Ok(Written::Conflict(Some(mine))), "done twice it is a conflict that shows whose it is");
+    assert_eq!(same, Ok(Written::Conflict(Some(mine))), "a repeated write is a conflict that returns the row");
 }
 
 fn a_record_that_is_gone_is_a_conflict(place: &dyn Place) {
     let store = Records(place.store());
     assert_eq!(store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "")), Ok(Written::Conflict(None)));
-    assert_eq!(store.read("claim/1"), Ok(None), "nothing is made by a write that replaces");
+    assert_eq!(store.read("claim/1"), Ok(None), "a write that replaces a row does not create it");
 }
 
 fn keys_are_compared_byte_for_byte(place: &dyn Place) {
@@ -222,7 +221,7 @@ fn the_largest_stamp_and_text_fit(place: &dyn Place) {
     let last = row(u128::MAX, Stamp::BEAT_MAX, &"ä".repeat(TEXT_BYTES_MAX / 2));
     store.put("cluster", None, &row(0, Stamp::BEAT_MAX - 1, "0"));
     store.put("cluster", Some(stamp(0, Stamp::BEAT_MAX - 1)), &last);
-    assert!(store.read("cluster") == Ok(Some(last.clone())), "it is another one");
+    assert!(store.read("cluster") == Ok(Some(last.clone())), "the texts differ");
     assert_eq!(store.write("cluster", Some(last.stamp), &row(u128::MAX, 1, "below")), Ok(Written::Done));
 }
 
@@ -240,7 +239,7 @@ fn lists_are_in_the_order_of_keys(place: &dyn Place) {
     assert_eq!(list("", "", LIST_MAX), keys);
     assert_eq!(list("claim/", "", LIST_MAX), ["claim/1", "claim/10", "claim/2"]);
     assert_eq!(list("claim/", "claim/1", LIST_MAX), ["claim/10", "claim/2"]);
-    assert_eq!(list("claim/", "claim/15", LIST_MAX), ["claim/2"], "what is not there is a place, too");
+    assert_eq!(list("claim/", "claim/15", LIST_MAX), ["claim/2"], "a missing key is a position, too");
     assert_eq!(list("claim/", "claim/2", LIST_MAX), [""; 0]);
     assert_eq!(list("worker/a/", "", LIST_MAX), ["worker/a/1", "worker/a/10"]);
     assert_eq!(list("worker/a", "", 2), ["worker/a", "worker/a/1"]);
@@ -279,7 +278,7 @@ fn a_row_that_is_no_record_hides_no_other(place: &dyn Place) {
     assert_eq!(keys_of(&listed), whole);
     let skipped: Vec<_> = listed.bad.iter().map(BadRow::server_id).collect();
     assert_eq!(skipped, [Some(0), Some(3), Some(4), Some(8)]);
-    // Pages are as full as they were asked for, and the last one is not.
+    // Each page has the requested size, except the last one.
     for size in 1..=3 {
         let (mut found, mut after) = (Vec::new(), String::new());
         loop {
@@ -310,15 +309,15 @@ fn a_row_that_is_no_record_is_mended(place: &dyn Place) {
         assert!(matches!(written, Err(RecordStoreError::Damaged(_))), "{written:?}");
     }
     let mend = |key: &str| wait(store.0.mend(&self::key(key), &bad, &new)).unwrap();
-    assert!(!mend("claim/2") && !mend("claim/3"), "what is there is another row");
+    assert!(!mend("claim/2") && !mend("claim/3"), "the store has another row");
     assert!(mend("claim/1"));
     assert_eq!(store.read("claim/1"), Ok(Some(new.clone())));
-    assert!(!mend("claim/1"), "it is a record by now");
+    assert!(!mend("claim/1"), "the row is a valid record now");
     assert_eq!(store.read("claim/2"), Ok(Some(row(1, 1, "2"))));
     assert_eq!(store.read("claim/3"), Ok(None));
 }
 
-fn of_many_who_write_at_a_time_one_is_first(place: &dyn Place) {
+fn one_of_many_concurrent_writers_succeeds(place: &dyn Place) {
     for expect in [None, Some(stamp(100, 1))] {
         place.clear();
         let store = Records(place.store());
@@ -329,7 +328,7 @@ fn of_many_who_write_at_a_time_one_is_first(place: &dyn Place) {
         let answers: Vec<Result<Written, RecordStoreError>> = std::thread::scope(|scope| {
             let writers: Vec<_> = (1..=8_u128)
                 .map(|writer| {
-                    // Some of them are of one process.
+                    // Half of the writers share one process's store.
                     let store = if writer % 2 == 0 { store.clone() } else { Records(place.store()) };
                     let start = &start;
                     scope.spawn(move || {
@@ -349,16 +348,16 @@ fn of_many_who_write_at_a_time_one_is_first(place: &dyn Place) {
                     assert_eq!(found, row(writer, 2, &format!("taken by {writer}")));
                 }
                 Ok(Written::Conflict(Some(now))) => assert_eq!(now, found, "{writer}"),
-                // Two transactions may be in each other's way: then it says that nothing was done.
+                // Two transactions may collide: then the error reports that nothing was written.
                 Err(RecordStoreError::Refused(_)) => assert_ne!(found.stamp.writer, writer),
                 other => panic!("{writer}: {other:?}"),
             }
         }
-        assert_eq!(done, 1, "one of them has it");
+        assert_eq!(done, 1, "one writer succeeds");
     }
 }
 
-/// Each adds to one of two records, whichever is its turn, and nothing that was said to be done is missing in the end.
+/// Writers add to one of two records in turn. No acknowledged addition is missing in the end.
 fn writers_beside_each_other_lose_nothing(place: &dyn Place) {
     const ADDED: u64 = 25;
     let store = Records(place.store());
@@ -391,7 +390,7 @@ fn writers_beside_each_other_lose_nothing(place: &dyn Place) {
     assert_eq!(beats, 4 * ADDED);
 }
 
-/// Whoever lets go of an answer leaves a store that answers the next one.
+/// A store whose caller has dropped a call answers the next call.
 fn a_caller_may_let_go(place: &dyn Place) {
     let store = Records(place.store());
     store.put("claim/1", None, &row(1, 1, "1"));
@@ -403,7 +402,7 @@ fn a_caller_may_let_go(place: &dyn Place) {
             let new = row(1, now.stamp.beat + 1, "let go");
             let key = key("claim/1");
             let let_go = store.0.write(&key, Some(now.stamp), &new);
-            // The first time it is not even asked for.
+            // The first write is dropped before its first poll.
             if beat > 2 {
                 let _ = tokio::time::timeout(Duration::from_micros(beat * 50), let_go).await;
             }
@@ -412,20 +411,20 @@ fn a_caller_may_let_go(place: &dyn Place) {
     });
     let found = store.read("claim/1").unwrap().unwrap();
     assert_eq!(known.get(&found.stamp.beat).copied(), Some(found.text.as_str()));
-    // One that was let go of may still be done: then the next one says so.
+    // A dropped write may still be executed: then the next write returns a conflict.
     let mut expect = found.stamp;
     for beat in 100..104 {
         match store.write("claim/1", Some(expect), &row(2, beat, "after")) {
             Ok(Written::Done) => return,
             Ok(Written::Conflict(now)) => expect = now.unwrap().stamp,
-            // One that was let go of is under way yet, where the store stands still.
+            // A dropped write may still be running if the database stalls.
             Err(error) => assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}"),
         }
     }
-    panic!("none of the writes after that is done");
+    panic!("none of the later writes succeeded");
 }
 
-fn what_it_says_of_itself(place: &dyn Place) {
+fn a_store_reports_about_itself_in_one_line(place: &dyn Place) {
     let store = Records(place.store());
     let about = store.about().unwrap();
     assert!(!about.product.is_empty());
@@ -435,7 +434,7 @@ fn what_it_says_of_itself(place: &dyn Place) {
     assert!(!store.0.shown().is_empty() && !store.0.shown().contains("secret"), "{}", store.0.shown());
 }
 
-/// A row whose beat somebody has set to 0.
+/// Returns the error of a row whose beat was set to 0.
 pub(crate) fn bad_row(key: &str, text: Vec<u8>) -> BadRow {
     let what = format!("the row '{key}' has the beat 0, which must be 1 at least");
     BadRow { key: key.to_owned(), what, writer: format!("{:032x}", 1), beat: 0, text }

@@ -1,4 +1,4 @@
-//! A store of records that fails as real ones do, and a machine whose clocks a test moves.
+//! A record store that fails as real ones do, and a machine whose clocks a test sets.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -8,28 +8,28 @@ use getid::records::{About, Answer, BadRow, Key, Listed, RecordStore, RecordStor
 use getid::system::clock::Clock;
 use tokio::time::Instant;
 
-/// What becomes of the next calls.
+/// The outcome of the next calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fails {
-    /// They are done.
+    /// Calls succeed.
     Not,
-    /// They are not even sent.
+    /// Calls are not sent.
     Away,
-    /// Writes are done, and nobody hears of it; reads have no answer.
+    /// Writes are executed, but no call returns an answer.
     LosesReplies,
-    /// Nothing is done, and nobody knows.
+    /// Calls are lost, with an unknown outcome.
     LosesRequests,
-    /// The store says no, as it does to a wrong password.
+    /// The store refuses, as it refuses a wrong password.
     Refuses,
-    /// They never end.
+    /// Calls never return.
     Hangs,
 }
 
-/// A memory that fails as it is told.
+/// A store in memory that fails as its test sets it.
 pub(crate) struct FaultyStore {
     pub(crate) memory: MemoryStore,
     fails: Mutex<Fails>,
-    /// So many calls fail, and then none.
+    /// The number of calls that still fail.
     left: AtomicU32,
     pub(crate) writes: AtomicU64,
 }
@@ -44,12 +44,12 @@ impl FaultyStore {
         })
     }
 
-    /// All calls fail so from now on.
+    /// Lets all calls fail in this way from now on.
     pub(crate) fn fail(&self, fails: Fails) {
         self.fail_times(fails, u32::MAX);
     }
 
-    /// The next calls fail so.
+    /// Lets the next `times` calls fail in this way.
     pub(crate) fn fail_times(&self, fails: Fails, times: u32) {
         *self.fails.lock().unwrap() = fails;
         self.left.store(times, Relaxed);
@@ -129,14 +129,14 @@ impl RecordStore for FaultyStore {
     }
 }
 
-/// A machine's clocks: they go with the (paused) time of the test, and the wall clock can be set.
+/// A machine's clocks: they follow the (paused) time of the test, and the wall clock can be set.
 #[derive(Clone)]
 pub(crate) struct TestClock {
     began: Instant,
     wall_off_ms: Arc<AtomicI64>,
 }
 
-/// 2026-11-21.
+/// The wall clock's time at the start: 2026-11-21.
 const BEGAN_UNIX_MS: i64 = 1_795_219_200_000;
 
 impl TestClock {
@@ -148,7 +148,7 @@ impl TestClock {
         self.wall_off_ms.store(off_ms, Relaxed);
     }
 
-    /// Since the test began, ms.
+    /// Returns the time since the start of the test, in ms.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap()
     }
@@ -156,7 +156,7 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn boot_ns(&self) -> u64 {
-        // 0 would say that it cannot be read.
+        // A reading of 0 means that the clock cannot be read.
         u64::try_from(self.began.elapsed().as_nanos()).unwrap() + 1_000_000_000
     }
 

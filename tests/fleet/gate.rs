@@ -1,5 +1,5 @@
-//! The contract of records and one takeover on each store that servers share, for the landing gate. No database waits
-//! for its disk: none of them fails here.
+//! The contract of records and one takeover on each store that servers share, for the landing gate. The databases do
+//! not sync to disk, because these tests cause no failures.
 
 use crate::contract::check_all;
 use crate::etcd::Cluster;

@@ -14,7 +14,7 @@ struct Fleet {
 }
 
 impl Fleet {
-    /// One that has these server-ids.
+    /// Creates a fleet with these server-ids.
     fn new(ids: &[&str]) -> Fleet {
         let fleet = Fleet { dir: tempfile::tempdir().unwrap() };
         let store = fleet.store();
@@ -27,21 +27,21 @@ impl Fleet {
         format!("sqlite:{}", self.dir.path().join("claims.sqlite").display())
     }
 
-    /// A server of this name, in a folder of its own. While it stands still it stays the holder.
+    /// Starts a server with this name and its own folder. It stays the holder while it stalls.
     fn start(&self, name: &str, words: &[&str]) -> HttpServer {
         self.start_with_timeout(name, "60000", words)
     }
 
-    /// The same, with the silence in ms after which another server takes its claim.
+    /// Starts a server whose claim another server takes after `timeout_ms` of silence.
     fn start_with_timeout(&self, name: &str, timeout_ms: &str, words: &[&str]) -> HttpServer {
         let store = self.store();
-        // Both servers are on this machine.
+        // Both servers run on this machine.
         let own = ["--claim-store", &store, "--instance-name", name, "--id-machine-claim", "no"];
         HttpServer::start(&[&own[..], &["--claim-timeout-ms", timeout_ms], words].concat())
     }
 }
 
-/// Each has sequences in a file of its own.
+/// The server-id, and a sequence store in each server's own folder.
 const ID: [&str; 4] = ["--server-id", "1", "--sequence-store", "sqlite:orders.sqlite"];
 
 fn gives_ids(server: &HttpServer) -> bool {
@@ -53,29 +53,29 @@ fn readyz(server: &HttpServer, query: &str) -> (u16, String) {
     (response.status, response.text())
 }
 
-/// The holder and its standby.
+/// Starts a holder and its standby.
 fn pair(fleet: &Fleet) -> [HttpServer; 2] {
     let holder = fleet.start("host-a", &ID);
-    eventually("the first one gives IDs", || gives_ids(&holder));
+    eventually("the first server gives IDs", || gives_ids(&holder));
     let standby = fleet.start("host-b", &ID);
-    eventually("the standby knows who has the claim", || standby.server.connect().ask("GETID").contains("host-a"));
+    eventually("the standby names the holder", || standby.server.connect().ask("GETID").contains("host-a"));
     [holder, standby]
 }
 
 #[test]
-fn a_standby_says_so_and_takes_over_from_one_that_stops() {
+fn a_standby_reports_it_and_takes_over_from_a_stopped_holder() {
     let fleet = Fleet::new(&["--new", "1"]);
     let [holder, mut standby] = pair(&fleet);
     let mut wire = standby.server.connect();
     let refused = wire.ask("GETID");
     let expected = "-LOADING standby for server-id 1: held by host-a";
     assert!(refused.starts_with(expected), "{refused}");
-    // (For how long it is silent may be told behind that.)
+    // The reply may end with the holder's time of silence.
     let refused = wire.ask("MGETID 3");
     assert!(refused.starts_with(expected), "{refused}");
     assert_eq!(wire.ask("INCR orders").split(' ').next(), Some("-LOADING"));
     assert_eq!(wire.ask("PING"), "+PONG");
-    assert_eq!(wire.info("rdb_last_bgsave_status"), "ok", "it saves nothing");
+    assert_eq!(wire.info("rdb_last_bgsave_status"), "ok", "a standby has no failed save");
     assert!(standby.ask("GET /metrics").text().contains("getid_watermark_last_save_ok 1\n"));
     assert_eq!((wire.info("role"), wire.info("claim_role")), ("standby".to_owned(), "standby".to_owned()));
     assert_eq!((wire.info("claim_holder"), wire.info("server_id")), ("host-a".to_owned(), "1".to_owned()));
@@ -98,7 +98,7 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
 
     assert!(holder.server.stop().success());
     eventually("the standby takes over", || gives_ids(&standby));
-    assert!(wire.id() > last, "above all that the other one gave");
+    assert!(wire.id() > last, "above all IDs of the other server");
     assert_eq!((wire.info("role"), wire.info("claim_takeovers")), ("master".to_owned(), "1".to_owned()));
     assert_eq!(readyz(&standby, ""), (200, "ready\n".to_owned()));
     assert!(wire.info("claim_last_takeover_cause").contains("host-a"), "{}", wire.info("claim_last_takeover_cause"));
@@ -110,7 +110,7 @@ fn a_standby_says_so_and_takes_over_from_one_that_stops() {
     assert!(log.contains("server-id 1"), "{log}");
 }
 
-/// SHUTDOWN is refused where it would lose what could not be saved.
+/// SHUTDOWN is refused only if unsaved IDs would be lost; a standby has none.
 #[test]
 fn a_standby_has_nothing_to_lose_by_shutdown() {
     let fleet = Fleet::new(&["--new", "1"]);
@@ -119,21 +119,21 @@ fn a_standby_has_nothing_to_lose_by_shutdown() {
     assert_eq!(standby.server.wait().code(), Some(0));
 }
 
-/// The rules that are shipped, on servers that are as they should be: two standbys and an idle server before and after
-/// a takeover.
+/// The shipped alert rules raise nothing on healthy servers: two standbys and an idle server, before and after a
+/// takeover.
 #[test]
 #[ignore = "needs Prometheus"]
-fn prometheus_alerts_of_nothing_that_is_well() {
+fn prometheus_has_no_alerts_for_healthy_servers() {
     let fleet = Fleet::new(&["--new", "1"]);
-    // A hold of 45 s, that no pause of this machine ends.
+    // A hold of 45 s, which no pause of this machine exceeds.
     let start = |name| {
         fleet.start(name, &[&ID[..], &["--id-max-borrow-ms", "45000", "--id-watermark-lead-ms", "45000"]].concat())
     };
     let holder = start("host-a");
-    eventually("the first one gives IDs", || gives_ids(&holder));
+    eventually("the first server gives IDs", || gives_ids(&holder));
     let standbys = ["host-b", "host-c"].map(start);
     for standby in &standbys {
-        eventually("the standby knows who has the claim", || standby.server.connect().ask("GETID").contains("host-a"));
+        eventually("the standby names the holder", || standby.server.connect().ask("GETID").contains("host-a"));
     }
     let idle = HttpServer::start(&[]);
     let prometheus = Prometheus::start(&[
@@ -152,7 +152,7 @@ fn prometheus_alerts_of_nothing_that_is_well() {
     eventually("a standby takes over", || standbys.iter().any(gives_ids));
     told("getid_claim_standby == 0", 1);
     told("getid_claim_standby == 1", 1);
-    // That the rules are evaluated shows where something is wrong.
+    // An alert that fires proves that Prometheus evaluates the rules.
     eventually("the folder is removed", || std::fs::remove_dir_all(&idle.server.dir).is_ok());
     eventually("the alert comes", || {
         idle.server.connect().ask("GETID");
@@ -163,11 +163,11 @@ fn prometheus_alerts_of_nothing_that_is_well() {
 }
 
 #[test]
-fn a_standby_takes_over_from_one_that_is_killed() {
+fn a_standby_takes_over_from_a_killed_holder() {
     let fleet = Fleet::new(&["--new", "1"]);
     let start = |name| fleet.start_with_timeout(name, "500", &ID);
     let mut servers = vec![start("host-a"), start("host-b")];
-    // A server that stands still for longer than the time-out loses its claim: the holder is the one that gives an ID.
+    // A server that stalls longer than the time-out loses its claim: the holder is the server that gives an ID.
     let give = |servers: &[HttpServer]| {
         in_time("an ID", || {
             servers.iter().enumerate().find_map(|(at, server)| {
@@ -182,7 +182,7 @@ fn a_standby_takes_over_from_one_that_is_killed() {
         (role == "standby").then_some((holder, last))
     });
     servers.remove(holder).server.kill();
-    assert!(give(&servers).1 > last, "above all that the other one gave");
+    assert!(give(&servers).1 > last, "above all IDs of the other server");
     eventually("the takeover has a cause", || {
         let told = servers[0].server.connect().ask_bulk("INFO claim");
         told.lines().any(|line| line.starts_with("claim_last_takeover_cause:") && line.contains("silent"))
@@ -193,22 +193,22 @@ fn a_standby_takes_over_from_one_that_is_killed() {
 fn a_server_without_a_server_id_pretends_none() {
     let fleet = Fleet::new(&["--auto", "3"]);
     let first = fleet.start("host-a", &["--server-id", "auto"]);
-    eventually("it takes the only one", || gives_ids(&first));
+    eventually("the first server takes the only server-id", || gives_ids(&first));
     assert_eq!(first.server.connect().info("server_id"), "3");
     assert_eq!(first.server.connect().id() >> 19 & 3, 3);
     let second = fleet.start("host-b", &["--server-id", "auto"]);
     let mut wire = second.server.connect();
-    eventually("it has looked", || !wire.info("claim_product").is_empty());
+    eventually("the second server has read the store", || !wire.info("claim_product").is_empty());
     assert_eq!((wire.info("server_id"), wire.info("claim_server_id")), ("none".to_owned(), "none".to_owned()));
     assert!(wire.ask("GETID").starts_with("-LOADING standby"), "no IDs without a server-id");
     assert_eq!((config_get(&second.server, "server-id"), readyz(&second, "").0), ("auto".to_owned(), 503));
     assert_eq!(second.ask("GET /v1/status").json()["server"]["server_id"], serde_json::Value::Null);
     assert!(first.server.stop().success());
-    eventually("it takes the one that has come free", || gives_ids(&second));
+    eventually("the second server takes the released server-id", || gives_ids(&second));
     assert_eq!((wire.info("server_id"), wire.id() >> 19 & 3), ("3".to_owned(), 3));
 }
 
-/// Clients know the word, and go on with another server.
+/// Clients know the LOADING error, and continue with another server.
 #[test]
 #[ignore = "needs python3 with redis (its path in GETID_TEST_PYTHON)"]
 fn redis_py_knows_that_a_standby_is_loading() {
@@ -230,7 +230,7 @@ print(standby.ping(), holder.execute_command('GETID') > 0)
     assert!(said.ends_with("True True\n"), "{said}");
 }
 
-/// `examples/fleet/haproxy.cfg`: clients are at the holder of the claim, whoever that is.
+/// `examples/fleet/haproxy.cfg`: clients always reach the holder of the claim.
 #[test]
 #[ignore = "needs haproxy"]
 fn haproxy_follows_the_claim() {
@@ -244,7 +244,7 @@ fn haproxy_follows_the_claim() {
         ("7881", standby.port),
     ];
     let proxy = HaProxy::of("fleet/haproxy.cfg", &ports);
-    // It takes a server for good until it has asked it, and has none while the holder stands still.
+    // HAProxy considers a server up until its first check, and has no server while the holder stalls.
     let name = || in_time("an answer", || told(&proxy, "INFO", "claim_instance_name:"));
     let id = || in_time("an answer", || told(&proxy, "GETID", ":")?.parse::<u64>().ok());
     eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.gives_an_id()));
@@ -256,7 +256,7 @@ fn haproxy_follows_the_claim() {
     assert!(id() > last);
 }
 
-/// What stands behind `before` in the answer to `asked`; nothing where the connection ends.
+/// Returns the rest of the first reply line to `asked` that begins with `before`, or `None` if the connection ends.
 fn told(proxy: &HaProxy, asked: &str, before: &str) -> Option<String> {
     let mut wire = proxy.connect();
     wire.try_send(format!("{asked}\r\n")).ok()?;

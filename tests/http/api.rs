@@ -1,4 +1,4 @@
-//! The JSON API: what each endpoint does, and that its answers are as the document says.
+//! The JSON API: the result of each endpoint. Every answer is checked against the OpenAPI document.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::document::Document;
 use crate::support::http::{HttpServer, Response};
 use crate::support::{eventually, in_time};
 
-/// A server with generators of several kinds, its document, and a way to ask that checks each answer by it.
+/// A server with generators of several kinds, and its OpenAPI document, which checks each answer.
 struct Api {
     server: HttpServer,
     document: Document,
@@ -26,7 +26,7 @@ impl Api {
         response
     }
 
-    /// The JSON of an answer with this status.
+    /// Sends a request, and returns the JSON of its answer, which must have this status.
     #[track_caller]
     fn json(&self, status: u16, line: &str, body: &str) -> Value {
         let response = self.ask(line, body);
@@ -34,7 +34,7 @@ impl Api {
         response.json()
     }
 
-    /// The detail of a problem with this status.
+    /// Sends a request, and returns the detail of its problem, which must have this status.
     #[track_caller]
     fn problem(&self, status: u16, line: &str, body: &str) -> String {
         self.json(status, line, body)["detail"].as_str().unwrap().to_owned()
@@ -85,7 +85,7 @@ fn ids_are_drawn_and_decoded() {
     assert_eq!((reading["generator"].as_str(), reading["kind"].as_str()), (Some("shop"), Some("layout")));
     assert_eq!(reading["fields"][2], json!({ "name": "tenant", "bits": 4, "value": "7" }));
     let names: Vec<_> = api.json(200, &format!("GET /v1/ids/{one}"), "")["readings"].as_array().unwrap().clone();
-    assert!(names.len() >= 3 && names[0]["generator"].is_null(), "it was given now: {names:?}");
+    assert!(names.len() >= 3 && names[0]["generator"].is_null(), "the newest reading comes first: {names:?}");
     let trace = drawn("POST /v1/ids/trace", "").remove(0);
     let told = api.json(200, &format!("GET /v1/ids/{trace}"), "");
     assert_eq!(told["readings"].as_array().unwrap().len(), 1, "no other kind reads it: {told}");
@@ -104,7 +104,7 @@ fn ids_are_drawn_and_decoded() {
     assert_eq!(api.json(200, "GET /v1/generators/tweets", "")["capacity_per_sec"], 4_096_000);
 }
 
-/// Without a name, what was given lately comes before what would be of another time, and what has no time last.
+/// Without a generator's name, recent readings come before older ones, and readings without a time last.
 #[test]
 fn texts_of_generators_over_sequences_are_decoded() {
     let api = Api::start(&[
@@ -147,7 +147,7 @@ fn texts_of_generators_over_sequences_are_decoded() {
         wire.send(format!("DECODEID {id}\r\n"));
         assert!(String::from_utf8_lossy(&wire.reply()).contains(&format!("\r\n{name}\r\n")), "{id}");
     }
-    // All read it: the one that gave it is first, and the one whose epoch makes it the oldest last.
+    // All generators read it: the generator that gave it comes first, and the generator with the oldest epoch last.
     let told = readings(&given("tweets"));
     let names: Vec<_> = told.iter().map(|own| own["generator"].as_str().unwrap_or("-")).collect();
     assert_eq!((names.first(), names.last()), (Some(&"tweets"), Some(&"ancient")), "{told:?}");
@@ -165,7 +165,7 @@ fn a_generator_of_another_server_is_a_conflict() {
     }
 }
 
-/// `-` is the unnamed generator, and clients take dots out of a path.
+/// `-` is the unnamed generator, and clients remove dots from a path. No sequence can have such a name.
 #[test]
 fn no_sequence_is_made_of_a_name_that_a_path_cannot_mean() {
     let api = Api::start(&["--sequence-create", "on-first-use"]);
@@ -263,7 +263,7 @@ fn wrong_requests_for_ids_are_named() {
     }
 }
 
-/// As on a server that has some.
+/// The answers are the same as on a server with generators.
 #[test]
 fn without_generators_a_name_is_that_of_none() {
     let api = Api::start(&[]);
@@ -332,7 +332,7 @@ fn sequences_are_made_counted_and_changed() {
         api.json(200, "PATCH /v1/sequences/odd:one", r#"{"last":1083}"#),
         json!({ "name": "odd:one", "holds_everywhere_in_s": 0 })
     );
-    // With policy error a request is refused (503) until the store has answered.
+    // With `policy error` a request is refused (503) until the store has answered.
     let next_value = || {
         in_time("the store has answered", || {
             let response = api.ask("POST /v1/sequences/odd:one/values", "");
@@ -366,7 +366,7 @@ fn sequences_are_listed_page_by_page() {
     assert_eq!(names, (0..25).map(|number| format!("s{number:02}")).collect::<Vec<_>>());
     let found = api.json(200, "GET /v1/sequences?match=s%3F3", "");
     assert_eq!(found["sequences"].as_array().unwrap().len(), 3, "{found}");
-    // A pattern is one, though the command has a word of that name.
+    // A pattern may be equal to a word of the command.
     for name in ["count", "CURSOR"] {
         wire.ask(&format!("INCR {name}"));
         let found = api.json(200, &format!("GET /v1/sequences?match={name}"), "");
@@ -410,11 +410,15 @@ fn wrong_requests_for_sequences_are_named() {
         let detail = api.problem(status, line, body);
         assert!(detail.contains(text), "{line} {body}: {detail}");
     }
-    assert_eq!(api.json(200, "GET /v1/sequences", "")["sequences"].as_array().unwrap().len(), 1, "nothing was made");
+    assert_eq!(
+        api.json(200, "GET /v1/sequences", "")["sequences"].as_array().unwrap().len(),
+        1,
+        "no sequence was created"
+    );
 }
 
 #[test]
-fn bodies_that_are_wrong_are_told_so() {
+fn invalid_bodies_are_refused_by_name() {
     let api = Api::start(&[]);
     let line = "POST /v1/sequences/orders";
     for (status, body, text) in [
@@ -437,7 +441,7 @@ fn bodies_that_are_wrong_are_told_so() {
     assert_eq!((edge.len(), api.ask(line, &edge).status), (64 << 10, 201));
     assert!(api.problem(413, line, &format!("{edge} ")).contains("64 KiB"));
     let large = api.server.connect().ask(line, &["Content-Type: application/json", "Content-Length: 1000000"], "");
-    assert_eq!(large.status, 413, "it need not come for that: {large:?}");
+    assert_eq!(large.status, 413, "refused before the body: {large:?}");
     let chunks = format!("{:x}\r\n{}\r\n0\r\n\r\n", 70_000, "1".repeat(70_000));
     let large =
         api.server.connect().ask(line, &["Content-Type: application/json", "Transfer-Encoding: chunked"], &chunks);
@@ -456,8 +460,8 @@ fn a_command_that_was_renamed_is_no_endpoint_any_more() {
     assert!(api.problem(403, "POST /v1/sequences/orders/values", "").contains("the command INCR"));
 }
 
-/// Every endpoint refuses parameters that it does not know, but the page, which people come to by links, and those of
-/// probes and scrapers, which have tests of their own.
+/// Every endpoint refuses unknown parameters, except the page, which is opened by links, and the paths for probes and
+/// scrapers, which have their own tests.
 #[test]
 fn every_endpoint_refuses_unknown_parameters() {
     let api = Api::start(&[]);
@@ -477,7 +481,7 @@ fn worker_ids_are_leased_and_renewed() {
     let api = Api::start(&["--worker-pool", "orders size 2 lease 1s longest 1s"]);
     let shown = |granted: &Value, last: u64| json!({ "token": granted["token"], "last": last }).to_string();
     let mut granted = Value::Null;
-    // The pool opens in a second, and a lease lasts as long.
+    // The pool opens after a second, which is the lease time.
     eventually("a lease that is renewed and released", || {
         let leased = api.ask("POST /v1/workers/orders/leases", r#"{"name":"api-1","ttl_s":1}"#);
         if leased.status != 201 {

@@ -1,4 +1,4 @@
-//! The port as it is without any setting.
+//! The HTTP port without any setting.
 
 use crate::support::http::HttpServer;
 
@@ -20,12 +20,12 @@ fn probes_and_ids_are_answered() {
 }
 
 #[test]
-fn the_document_tells_of_all_endpoints() {
+fn the_document_has_all_endpoints() {
     let server = HttpServer::start(&["--id-mgetid-max", "7"]);
     let document = server.ask("GET /openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");
     let draw = &document["paths"]["/v1/ids/{name}"]["post"];
-    assert_eq!(draw["parameters"][1]["schema"]["maximum"], 7, "bounds are those of now: {draw}");
+    assert_eq!(draw["parameters"][1]["schema"]["maximum"], 7, "bounds are the current ones: {draw}");
     assert_eq!(server.ask("POST /v1/ids/-?count=7").status, 200);
     assert_eq!(server.ask("POST /v1/ids/-?count=8").status, 400);
     let allowed = server.ask("PATCH /v1/ids/-");
@@ -35,7 +35,7 @@ fn the_document_tells_of_all_endpoints() {
     assert!(server.ask("GET /livez/").text().contains("but at /livez"));
 }
 
-/// Names as they are take a way past the router, which finds the same for others.
+/// Plain names are routed by a fast path, which must give the same results as the router for encoded names.
 #[test]
 fn a_name_may_be_written_with_percent_signs() {
     let server = HttpServer::start(&["--generator", "trace", "uuid7"]);
@@ -48,7 +48,7 @@ fn a_name_may_be_written_with_percent_signs() {
                 let mut response = http.ask(&format!("POST /v1/ids/{name}{query}"), &[], body);
                 let ids = response.json()["ids"].as_array().map(Vec::len);
                 if ids.is_some() {
-                    // They differ.
+                    // The bodies of IDs differ.
                     response.body.clear();
                 }
                 response.headers.retain(|(name, _)| name != "date");

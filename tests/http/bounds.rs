@@ -1,4 +1,4 @@
-//! What bounds the port: places, time, sizes, and heads that could be read in two ways.
+//! The limits of the HTTP port: connections, time, sizes, and ambiguous request heads.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -13,14 +13,14 @@ use crate::in_process::{InProcess, quick};
 use crate::support::http::{Http, HttpServer, request};
 use crate::support::{eventually, in_time};
 
-/// A field of INFO's section Http.
+/// Returns a field of INFO's section Http.
 fn told(server: &HttpServer, field: &str) -> u64 {
     let info = server.server.connect().ask_bulk("INFO http");
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
     line.unwrap_or_else(|| panic!("no {field} in {info}")).trim().parse().unwrap()
 }
 
-/// The problem that these bytes are answered with, behind which the connection ends.
+/// Sends these bytes and returns the problem, after which the connection must end.
 #[track_caller]
 fn refused(server: &HttpServer, bytes: &[u8]) -> (u16, String) {
     let mut http = server.connect();
@@ -82,7 +82,7 @@ fn a_head_that_could_be_read_in_two_ways_is_refused_and_the_connection_ends() {
 }
 
 #[test]
-fn what_means_the_same_to_everybody_is_answered() {
+fn unambiguous_heads_are_answered() {
     let server = HttpServer::start(&[]);
     let mut http = server.connect();
     for head in [
@@ -96,14 +96,14 @@ fn what_means_the_same_to_everybody_is_answered() {
         let response = http.response();
         assert_eq!(response.status, 200, "{head:?}: {response:?}");
     }
-    // A head that comes byte by byte, with the first byte of the next one behind it.
+    // A head that arrives byte by byte, followed by the first byte of the next head.
     for byte in b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nG" {
         http.send(&[*byte]);
     }
     assert_eq!(http.response().text(), "ok\n");
     http.send(b"ET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(http.response().text(), "ok\n");
-    // HTTP/1.0 ends its connection unless it says otherwise.
+    // HTTP/1.0 closes its connection unless a header keeps it open.
     http.send(b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_eq!(http.response().text(), "ok\n");
     http.send(b"GET /livez HTTP/1.0\r\n\r\n");
@@ -142,7 +142,8 @@ fn odd_chunks_end_the_connection() {
 fn a_body_has_a_bound() {
     let server = HttpServer::start(&[]);
     let large = "x".repeat(65_537);
-    // One that says so is not read, one that does not is read up to the bound; the answer comes while more is sent.
+    // A body with a larger Content-Length is not read, and a chunked one is read up to the limit. The answer comes
+    // before the end of the body.
     let head = "POST /v1/ids/- HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n").as_bytes()).0, 413);
     assert_eq!(refused(&server, format!("{head}Content-Length: 65537\r\n\r\n{large}").as_bytes()).0, 413);
@@ -153,7 +154,7 @@ fn a_body_has_a_bound() {
     let mut http = server.connect();
     http.send(fits.as_bytes());
     assert_ne!(http.response().status, 413);
-    // A client that waits to be told to go on is told so.
+    // A client that sends `Expect: 100-continue` gets an interim response.
     let mut http = server.connect();
     http.send(format!("{head}Expect: 100-continue\r\nContent-Length: 2\r\n\r\n").as_bytes());
     assert_eq!(http.head().unwrap().status, 100);
@@ -161,10 +162,10 @@ fn a_body_has_a_bound() {
     assert_eq!(http.response().status, 200);
 }
 
-/// A moment that is over before any client is noticed.
+/// A time limit that has passed at the first sweep of a client.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// The time of each phase is tested in `places` (unit tests).
+/// The unit tests of `places` test the time of each phase.
 #[test]
 fn a_request_that_is_late_is_answered() {
     let late = |bounds: PortBounds, counter: Counter, sent: &str, status: u16, part: &str| {
@@ -192,7 +193,7 @@ fn a_request_that_is_late_is_answered() {
 fn an_idle_connection_is_closed_and_a_stream_is_not() {
     let server = InProcess::start(quick(), |config| config.http.timeout_s = 1);
     let mut fresh = server.connect();
-    // The server may close a connection before its first request if the test stands still meanwhile.
+    // The server may close a connection before its first request if the test stalls meanwhile.
     let connected = |line: &str| {
         in_time("an answer", || {
             let mut http = server.connect();
@@ -218,27 +219,27 @@ fn the_connection_that_was_idle_longest_makes_room() {
     for http in &mut all {
         assert_eq!(http.ask("GET /livez", &[], "").status, 200);
     }
-    // The first one works again, and is not idle longest any more.
+    // The first connection is used again, and is not the longest idle one any more.
     assert_eq!(all[0].ask("GET /livez", &[], "").status, 200);
     assert_eq!(server.ask("GET /livez").status, 200);
     assert!(all[1].is_closed());
     assert_eq!(all[0].ask("GET /livez", &[], "").status, 200);
     assert!(told(&server, "http_connections_evicted") >= 1);
     assert_eq!(told(&server, "http_connections_refused"), 0);
-    // A flood of idle ones keeps nobody out.
+    // A flood of idle connections does not exclude other clients.
     let flood: Vec<Http> = (0..200).map(|_| server.connect()).collect();
-    eventually("somebody comes in", || {
+    eventually("a client is served", || {
         let mut http = server.connect();
-        // Who is slow to say something is idle, too.
+        // A connection without a request counts as idle, too.
         let is_sent = http.stream.write_all(request("GET /livez", &[], "").as_bytes()).is_ok();
         is_sent && http.try_response().is_ok_and(|response| response.status == 200)
     });
-    eventually("the others are gone", || told(&server, "http_connected_clients") <= 5);
+    eventually("the flood is closed", || told(&server, "http_connected_clients") <= 5);
     drop(flood);
 }
 
 #[test]
-fn only_when_all_places_are_at_work_is_somebody_refused() {
+fn clients_are_refused_only_when_all_places_are_busy() {
     let server = HttpServer::start(&["--http-max-clients", "3"]);
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("CLIENT PAUSE 60000 ALL"), "+OK");
@@ -257,7 +258,7 @@ fn only_when_all_places_are_at_work_is_somebody_refused() {
                 && response.json()["detail"].as_str().unwrap().contains("http-max-clients")
         })
     });
-    // So is each of a burst.
+    // Each client of a burst is refused, too.
     server.server.signal(Signal::SIGSTOP);
     let mut burst: Vec<Http> = (0..64).map(|_| server.connect()).collect();
     for http in &mut burst {
@@ -275,31 +276,31 @@ fn only_when_all_places_are_at_work_is_somebody_refused() {
 }
 
 #[test]
-fn who_leaves_takes_the_request_along() {
+fn a_request_ends_with_its_client() {
     let server = HttpServer::start(&[]);
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
     let mut http = server.connect();
     http.send(request("POST /v1/ids/-", &[], "").as_bytes());
-    eventually("the request is there", || wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
+    eventually("the request is held", || wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
     drop(http);
-    eventually("it is gone with its client", || !wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
+    eventually("the request has ended with its client", || !wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
     assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
 }
 
 #[test]
-fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
+fn a_stop_answers_running_requests_and_closes_idle_connections() {
     let mut server = HttpServer::start(&[]);
     let mut idle = server.connect();
     assert_eq!(idle.ask("GET /livez", &[], "").status, 200);
     let mut half = server.connect();
     half.send(b"GET /livez HTTP/1.1\r\n");
     let mut fresh = server.connect();
-    eventually("all are there", || told(&server, "http_connected_clients") == 3);
+    eventually("all clients are connected", || told(&server, "http_connected_clients") == 3);
     server.server.signal(Signal::SIGTERM);
     assert!(idle.is_closed() && fresh.is_closed() && half.is_closed());
     assert!(server.server.wait().success());
-    // The next one has the port at once.
+    // The next server can bind the port at once.
     let again = HttpServer::start_at(server.port, &[]);
     assert_eq!(again.ask("GET /livez").status, 200);
 }
@@ -308,16 +309,16 @@ fn a_stop_answers_what_is_under_way_and_closes_what_is_idle() {
 fn a_client_that_sends_and_never_reads_is_held_back() {
     let server = InProcess::start(quick(), |config| config.client_output_timeout_s = 1);
     let mut greedy = server.connect().stream;
-    // Until the server has had enough.
+    // The client sends until the server stops reading.
     let requests = request("GET /nothing", &[], "").repeat(1000);
     while greedy.write_all(requests.as_bytes()).is_ok() {}
-    eventually("it is closed", || server.counted(Counter::OutputTimeoutClosed) == 1);
+    eventually("the connection is closed", || server.counted(Counter::OutputTimeoutClosed) == 1);
     assert_eq!(server.ask("GET /livez").status, 200);
 }
 
 #[test]
-fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
-    // Room for four responses of 200 KB, of which a socket takes little.
+fn unread_answers_count_as_memory_until_their_client_is_gone() {
+    // The limit has room for four responses of 200 KB; a socket's buffer holds little of one.
     let bounds = PortBounds { stuck: MOMENT, large_kib: 1024, ..quick() };
     let server = InProcess::start(bounds, |config| config.id_mgetid_max = 10_000);
     let greedy: Vec<_> = (0..12)
@@ -330,22 +331,22 @@ fn what_nobody_takes_counts_as_memory_until_its_client_is_gone() {
             stream
         })
         .collect();
-    eventually("all are answered", || {
+    eventually("all requests are answered", || {
         server.counted(Counter::HttpAnswered) + server.counted(Counter::HttpFailed) >= greedy.len() as u64
     });
     assert!(server.counted(Counter::HttpFailed) > 0);
-    // A client that takes nothing makes room for another.
+    // Closing a client that reads nothing frees memory for another client.
     let mut all = server.connect();
     let answered = in_time("there is room again", || {
         Some(all.ask("POST /v1/ids/-?count=10000", &[], "")).filter(|response| response.status == 200)
     });
     assert_eq!(answered.json()["ids"].as_array().unwrap().len(), 10_000);
     assert_eq!(all.ask("GET /livez", &[], "").status, 200);
-    assert!(greedy.into_iter().any(|stream| Http::on(stream).try_response().is_err()), "a client is cut off");
+    assert!(greedy.into_iter().any(|stream| Http::on(stream).try_response().is_err()), "a client is closed");
 }
 
-/// Buffers of HTTP count in `maxmemory-clients`, and beyond it the largest connections are closed, be it before anybody
-/// looked at who asks.
+/// HTTP buffers count in `maxmemory-clients`. Above it the server closes the largest connections, even before a login
+/// is checked.
 #[test]
 fn connections_that_hold_too_much_are_closed() {
     let words = ["--requirepass", "secret", "--maxmemory-clients", "1mb"];
@@ -358,20 +359,20 @@ fn connections_that_hold_too_much_are_closed() {
     let body = [head.as_bytes(), &b" ".repeat(60_000)[..]].concat();
     let mut open: Vec<_> = (0..30).map(|_| server.connect()).collect();
     for http in &mut open {
-        // It may be closed meanwhile.
+        // The connection may be closed meanwhile.
         let _ = http.stream.write_all(&body);
     }
     eventually("the largest are closed", || watch.info_number("evicted_clients") >= 15);
     eventually("the rest fits", || watch.info_number("client_buffers_bytes") <= 1 << 20);
-    assert!(watch.info_number("client_buffers_bytes") > 100_000, "what is not closed is counted");
+    assert!(watch.info_number("client_buffers_bytes") > 100_000, "open connections are counted");
     server.server.wait_log("the HTTP client at 127.0.0.1:");
-    // Those that hold little are spared.
+    // Connections with small buffers stay open.
     for mut http in idle {
         http.send(request("GET /livez", &[], "").as_bytes());
         assert_eq!(http.response().status, 200);
     }
     drop(open);
-    eventually("nothing is held", || watch.info_number("client_buffers_bytes") < 1000);
+    eventually("all buffers are released", || watch.info_number("client_buffers_bytes") < 1000);
 }
 
 #[test]
@@ -389,7 +390,7 @@ fn bodies_that_come_slowly_keep_nothing_from_others() {
             client
         })
         .collect();
-    // Those for whose bodies there is no memory are refused; the rest waits.
+    // Requests without memory for their body are refused; the others wait.
     eventually("some are refused", || told(&server, "http_requests_5xx") > 0);
     assert_eq!(server.ask("GET /openapi.json").status, 200);
     assert_eq!(server.ask("GET /metrics").status, 200);

@@ -1,4 +1,4 @@
-//! What is compressed, and what is not sent again: `Accept-Encoding` and `If-None-Match`.
+//! Compression, and responses that are not sent again: `Accept-Encoding` and `If-None-Match`.
 
 use std::io::Read as _;
 
@@ -21,7 +21,7 @@ fn the_page_and_the_document_are_compressed_and_not_sent_again() {
         let gzip = server.ask_with(&get, &["Accept-Encoding: gzip, deflate, br"], "");
         assert_eq!((gzip.status, gzip.header("content-encoding")), (200, Some("gzip")), "{path}");
         assert_eq!(gzip.header("content-type"), plain.header("content-type"), "{path}");
-        assert!(unzipped(&gzip.body) == plain.text(), "{path}: another text");
+        assert!(unzipped(&gzip.body) == plain.text(), "{path}: the texts differ");
         assert!(gzip.body.len() < plain.body.len() / 2, "{path}: {} of {}", gzip.body.len(), plain.body.len());
 
         let tag = plain.header("etag").expect("a tag").to_owned();
@@ -37,7 +37,7 @@ fn the_page_and_the_document_are_compressed_and_not_sent_again() {
         }
         assert_eq!(server.ask_with(&get, &["If-None-Match: W/\"other\""], "").status, 200, "{path}");
     }
-    // Another bound is another document.
+    // A changed bound changes the document and its tag.
     let tag = server.ask("GET /openapi.json").header("etag").expect("a tag").to_owned();
     assert_eq!(server.server.connect().ask("CONFIG SET id-mgetid-max 77"), "+OK");
     let changed = server.ask_with("GET /openapi.json", &[&format!("If-None-Match: {tag}")], "");
@@ -45,7 +45,7 @@ fn the_page_and_the_document_are_compressed_and_not_sent_again() {
 }
 
 #[test]
-fn metrics_are_compressed_for_whoever_accepts_it() {
+fn metrics_are_compressed_if_accepted() {
     let server = HttpServer::start(&[]);
     let gzip = server.ask_with("GET /metrics", &["Accept-Encoding: gzip"], "");
     assert_eq!((gzip.status, gzip.header("content-encoding")), (200, Some("gzip")));
@@ -54,7 +54,7 @@ fn metrics_are_compressed_for_whoever_accepts_it() {
     assert!(text.contains("# TYPE getid_ids_issued") && gzip.body.len() < text.len() / 3, "{text}");
     let plain = server.ask_with("GET /metrics", &["Accept-Encoding: gzip;q=0"], "");
     assert_eq!((plain.status, plain.header("content-encoding")), (200, None));
-    // IDs and problems are short: they are never compressed.
+    // IDs and problems are never compressed, because they are short.
     for line in ["POST /v1/ids/-?count=100", "GET /v1/status", "GET /nothing"] {
         assert_eq!(server.ask_with(line, &["Accept-Encoding: gzip"], "").header("content-encoding"), None, "{line}");
     }

@@ -1,19 +1,19 @@
-//! The document as others read it: a validator, and schemathesis, which asks whatever the document allows and
-//! what it does not, and holds each answer against it.
+//! The OpenAPI document in other programs: a validator, and schemathesis, which sends valid and invalid requests and
+//! checks each answer against the document.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::http::HttpServer;
 
-/// How long schemathesis asks, seconds; `GETID_TEST_SCHEMATHESIS_S` says otherwise.
+/// Time that schemathesis runs, in seconds. `GETID_TEST_SCHEMATHESIS_S` overrides it.
 const ASKED_S: &str = "60";
 
-/// What schemathesis's random choices come from: the same here each time. `GETID_TEST_SCHEMATHESIS_SEED` says
-/// otherwise, for who searches longer.
+/// Seed of schemathesis's random choices, the same in each run. `GETID_TEST_SCHEMATHESIS_SEED` overrides it for longer
+/// searches.
 const SEED: &str = "1";
 
-/// Fails unless this Python, which has the packages of `tests/clients/requirements.txt`, is there.
+/// Returns a program of the Python that has the packages of `tests/clients/requirements.txt`. Fails without it.
 fn program(name: &str) -> PathBuf {
     let python = std::env::var("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON: a python with schemathesis");
     Path::new(&python).with_file_name(name)
@@ -27,7 +27,7 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// A server that has what the document speaks of: generators, and sequences that requests make.
+/// Starts a server with the resources that the document names: generators and sequences.
 fn server() -> HttpServer {
     let server = HttpServer::start(&["--generator", "0 twitter", "--generator", "trace uuid7"]);
     let mut wire = server.server.connect();
@@ -47,13 +47,14 @@ fn the_document_is_valid() {
     assert!(said.contains("OK"), "{said}");
 }
 
-/// All of its checks but one: `positive_data_acceptance` wants a success for all that fits the schemas, and no schema
-/// says that `last` stands alone, that a span ends behind its beginning, or what a generator's IDs look like.
+/// Every check runs except `positive_data_acceptance`, which requires success for every request that fits the schemas.
+/// No schema can express that `last` excludes other fields, that a span ends after its beginning, or the format of a
+/// generator's IDs.
 #[test]
 #[ignore = "needs python3 with schemathesis (its path in GETID_TEST_PYTHON)"]
 fn schemathesis_finds_nothing_for_a_minute() {
     let server = server();
-    // A sequence of the policy 'error' answers 503 where others wait; which statuses there are, the document says.
+    // A sequence with the policy `error` answers 503 where others wait. The document lists the possible statuses.
     let settings = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 503]\n";
     std::fs::write(server.server.dir.join("schemathesis.toml"), settings).unwrap();
     let seconds = std::env::var("GETID_TEST_SCHEMATHESIS_S").unwrap_or_else(|_| ASKED_S.to_owned());
@@ -61,12 +62,12 @@ fn schemathesis_finds_nothing_for_a_minute() {
     let mut command = Command::new(program("schemathesis"));
     command.current_dir(&server.server.dir).arg("run").arg(format!("http://127.0.0.1:{}/openapi.json", server.port));
     command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance"]);
-    // An answer without an end is the page's tests'.
+    // The endless stream is tested in `page`.
     command.args(["--exclude-path", "/v1/status/stream", "--max-examples", "100000", "--max-time", &seconds]);
     command.args(["--phases", "examples,coverage,fuzzing,stateful", "--generation-database", "none", "--no-color"]);
     command.args(["--seed", &seed]);
     let said = run(&mut command);
     assert!(said.contains("Tested:"), "{said}");
     let mut wire = server.server.connect();
-    assert!(wire.id() > 0, "it serves on");
+    assert!(wire.id() > 0, "the server still gives IDs");
 }

@@ -1,10 +1,10 @@
-//! Responses held against what `/openapi.json` says of them.
+//! Checks responses against `/openapi.json`.
 
 use serde_json::Value;
 
 use crate::support::http::{HttpServer, Response};
 
-/// The document of a server.
+/// The OpenAPI document of a server.
 pub(crate) struct Document(pub(crate) Value);
 
 impl Document {
@@ -28,7 +28,7 @@ impl Document {
         }
     }
 
-    /// The path as the document has it, and what it says of the method.
+    /// Returns the documented path for `target`, and its operation for the method.
     pub(crate) fn operation(&self, method: &str, target: &str) -> Option<(String, &Value)> {
         let path = target.split('?').next()?;
         let is_it = |template: &str| {
@@ -40,7 +40,7 @@ impl Document {
         Some((template.clone(), methods.get(method.to_lowercase())?))
     }
 
-    /// The part of JSON Schema that the document uses. A keyword that is not looked at is an error.
+    /// Checks a value by the part of JSON Schema that the document uses. An unknown keyword is an error.
     fn fits(&self, schema: &Value, value: &Value, place: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{place}: {value} is not {what} of {schema}"));
         for (keyword, told) in schema.as_object().ok_or_else(|| format!("{place}: no schema: {schema}"))? {
@@ -130,12 +130,12 @@ fn matches_pattern(pattern: &str, value: &Value) -> bool {
         }
         "^[!-~]+$" => !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()),
         "^[0-9a-f]{32}$" => text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
-        _ => panic!("the pattern {pattern} is not looked at here"),
+        _ => panic!("the pattern {pattern} is not supported here"),
     }
 }
 
 #[test]
-fn the_checker_finds_what_does_not_fit() {
+fn the_checker_finds_invalid_values() {
     let document = Document(serde_json::json!({
         "components": { "schemas": { "Name": { "type": "string", "minLength": 2, "pattern": "^[0-9]+$" } } },
     }));

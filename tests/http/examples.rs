@@ -1,11 +1,11 @@
-//! What docs/http-api.md shows is what is answered.
+//! The answers in docs/http-api.md are the server's answers.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::http::HttpServer;
 
-/// The requests of a page, each with the answer that it shows.
+/// Returns the requests of a page, each with its answer.
 fn examples(page: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
     let mut is_inside = false;
@@ -21,7 +21,7 @@ fn examples(page: &str) -> Vec<(String, String)> {
     examples
 }
 
-/// Digits as zeros: IDs and times are others each time. Of a run of them one is left, for their number may differ.
+/// Replaces each run of digits by one zero, because IDs and times differ in value and length.
 fn without_digits(text: &str) -> String {
     let mut out = String::new();
     for char in text.replace('-', "").chars() {
@@ -36,7 +36,7 @@ fn without_digits(text: &str) -> String {
 
 #[test]
 #[ignore = "needs curl"]
-fn the_page_shows_what_is_answered() {
+fn the_page_shows_the_real_answers() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/http-api.md");
     let examples = examples(&std::fs::read_to_string(page).unwrap());
     assert!(examples.len() >= 10, "{examples:?}");

@@ -1,4 +1,4 @@
-//! Who may come in from where, and what a page of somebody else's can have a browser send.
+//! Access by network address, and requests that a foreign web page can make a browser send.
 
 use std::net::{IpAddr, TcpStream, UdpSocket};
 
@@ -12,7 +12,7 @@ fn is_refused(response: &Response, status: u16, part: &str) {
     assert!(response.json()["detail"].as_str().unwrap().contains(part), "{response:?}");
 }
 
-/// Names that somebody else has may point here: only addresses, localhost and those of `http-host` are this server's.
+/// Foreign host names may resolve to this server. Only addresses, localhost and the names in `http-host` are accepted.
 #[test]
 fn without_a_login_the_host_must_be_known() {
     let server = HttpServer::start(&["--http-host", "ids.internal"]);
@@ -37,14 +37,14 @@ fn without_a_login_the_host_must_be_known() {
     {
         is_refused(&ask(elsewhere), 421, "http-host");
     }
-    // Probes are asked by all names, and tell nothing.
+    // Probes answer under all names, because they reveal nothing.
     assert_eq!(http.ask("GET /livez", &["Host: evil.example"], "").status, 200);
-    // The first line may name the server as well, and then it is no other than Host says.
+    // The request line may name the host as well. It must be the one in the Host header.
     http.send(b"POST http://evil.example/v1/ids/- HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n");
     is_refused(&http.response(), 421, "http-host");
 }
 
-/// A page that such a name belongs to can send any header, but knows no password.
+/// A page at a foreign name can send any header, but does not know a password.
 #[test]
 fn a_login_that_proves_nothing_does_not_make_a_host_known() {
     let server = HttpServer::start(&["--user", "app on >secret ~* +@all", "--user", "open on nopass ~* +@all"]);
@@ -61,15 +61,15 @@ fn a_login_that_proves_nothing_does_not_make_a_host_known() {
 }
 
 #[test]
-fn a_page_elsewhere_changes_nothing() {
+fn a_foreign_page_changes_nothing() {
     let server = HttpServer::start(&["--http-host", "ids.internal"]);
     let mut http = server.connect();
     let mut ask = |fields: &[&str]| http.ask("POST /v1/ids/-", fields, "");
     for own in [
         &["Origin: http://localhost:7880", "Host: localhost:7880"][..],
-        // A proxy in front ends TLS.
+        // A proxy in front terminates TLS.
         &["Origin: https://localhost:7880", "Host: localhost:7880"],
-        // It has another name, or another port.
+        // The proxy has another name or another port.
         &["Origin: https://ids.internal", "Host: localhost:7880"],
         &["Origin: https://ids.internal:8443", "Host: ids.internal"],
         &["Sec-Fetch-Site: same-origin"],
@@ -92,7 +92,7 @@ fn a_page_elsewhere_changes_nothing() {
     ] {
         is_refused(&ask(elsewhere), 403, "another site");
     }
-    // What only reads may be asked for from anywhere: no browser shows the answer to a page elsewhere.
+    // A read is allowed from any origin, because browsers do not show its answer to a foreign page.
     let read = http.ask("GET /openapi.json", &["Origin: http://evil.example", "Sec-Fetch-Site: cross-site"], "");
     assert_eq!(read.status, 200);
     assert_eq!(read.header("cross-origin-resource-policy"), Some("same-origin"));
@@ -109,7 +109,7 @@ fn a_change_comes_with_json_or_with_nothing() {
     assert_eq!(ask("application/json", "{}").status, 200);
     assert_eq!(ask("Application/JSON; charset=utf-8", "{}").status, 200);
     assert_eq!(ask("text/plain", "").status, 200);
-    // What a form, or a script that need not ask first, can send.
+    // Content types that a form can send, or a script without a preflight request.
     for kind in
         ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""]
     {
@@ -128,7 +128,7 @@ fn a_body_that_is_compressed_is_refused_before_it_is_read() {
         server.ask_with("POST /v1/ids/-", &[&coding], body)
     };
     assert_eq!(ask("identity", "{}").status, 200);
-    assert_eq!(ask("gzip", "").status, 200, "nothing is the same in every coding");
+    assert_eq!(ask("gzip", "").status, 200, "an empty body is the same in every coding");
     for coding in ["gzip", "br", "identity, gzip", "x\u{e9}"] {
         let response = ask(coding, "{}");
         is_refused(&response, 415, "send it as it is");
@@ -137,7 +137,7 @@ fn a_body_that_is_compressed_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn methods_that_ask_about_the_server_are_refused_without_a_word_for_pages_elsewhere() {
+fn cors_methods_are_refused_without_cors_headers() {
     let server = HttpServer::start(&[]);
     let preflight = ["Origin: http://evil.example", "Access-Control-Request-Method: POST"];
     for line in
@@ -154,7 +154,7 @@ fn methods_that_ask_about_the_server_are_refused_without_a_word_for_pages_elsewh
 }
 
 #[test]
-fn every_answer_says_how_it_may_be_used() {
+fn every_answer_has_the_security_headers() {
     let server = HttpServer::start(&[]);
     for line in ["GET /livez", "GET /nothing", "POST /v1/ids/-", "OPTIONS /", "GET /openapi.json"] {
         let response = server.ask(line);
@@ -170,15 +170,15 @@ fn every_answer_says_how_it_may_be_used() {
     }
 }
 
-/// An address of this machine that is not loopback.
+/// Returns an address of this machine that is not loopback.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    // Sends nothing: it asks the system where it would send from.
-    socket.connect("192.0.2.1:9").expect("a way out of this machine");
+    // Connecting a UDP socket sends nothing; it selects the source address.
+    socket.connect("192.0.2.1:9").expect("a route out of this machine");
     socket.local_addr().unwrap().ip()
 }
 
-/// A server on all addresses, and a connection to it from another one than loopback.
+/// Starts a server on all addresses, and connects to it from an address that is not loopback.
 fn from_outside(words: &[&str]) -> (HttpServer, Http) {
     let port = free_port();
     let server = HttpServer::start_at(port, &[&["--http-bind", "0.0.0.0"], words].concat());
@@ -193,33 +193,33 @@ fn the_protected_mode_is_that_of_the_redis_port() {
         assert_eq!(http.ask("GET /livez", &[], "").status, 200);
         assert_eq!(http.ask("GET /readyz", &[], "").status, 200);
     };
-    // Nobody chose who may come in: this machine only.
+    // Without a password only this machine may connect.
     let (server, mut outside) = from_outside(&["--protected-mode", "yes"]);
     probes(&mut outside);
     for line in ["POST /v1/ids/-", "GET /v1/generators", "GET /nothing", "GET /metrics"] {
         is_refused(&outside.ask(line, &[], ""), 403, "protected mode");
     }
     assert_eq!(server.ask("POST /v1/ids/-").status, 200);
-    // A password is a choice.
+    // With a password other machines may connect.
     let (_server, mut outside) = from_outside(&["--protected-mode", "yes", "--requirepass", "secret"]);
     probes(&mut outside);
     assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 401);
     assert_eq!(outside.ask("POST /v1/ids/-", &["Authorization: Bearer secret"], "").status, 200);
-    // Guarded: IDs for all, and for this machine alone what changes the server.
+    // Guarded: every machine gets IDs, but only this machine may change the server.
     let (_server, mut outside) = from_outside(&["--protected-mode", "guarded"]);
     probes(&mut outside);
     assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 200);
-    // And none at all.
+    // Without protected mode every machine may connect.
     let (_server, mut outside) = from_outside(&["--protected-mode", "no"]);
     assert_eq!(outside.ask("POST /v1/ids/-", &[], "").status, 200);
 }
 
 #[test]
-fn what_is_open_is_open_to_all_and_nothing_else_is() {
+fn only_open_paths_are_open_to_all() {
     let (_server, mut outside) = from_outside(&["--protected-mode", "yes", "--http-open", "metrics"]);
     is_refused(&outside.ask("GET /livez", &[], ""), 403, "protected mode");
     assert_ne!(outside.ask("GET /metrics", &[], "").status, 403);
-    // Not a name that only looks alike.
+    // Similar paths are not open.
     for path in ["/metrics/", "//metrics", "/metrics/../v1/generators", "/%6detrics", "/livez%2f"] {
         let response = outside.ask(&format!("GET {path}"), &[], "");
         assert_eq!(response.status, 403, "{path}");

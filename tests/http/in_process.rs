@@ -1,5 +1,4 @@
-//! A server with an HTTP port in the test's own process. Its time-outs and intervals are arguments, and its claim is
-//! the test's.
+//! A server with an HTTP port in the test's own process. Its time-outs, intervals and claim are arguments.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -26,20 +25,20 @@ use tokio::runtime::Runtime;
 use crate::support::http::{Http, Response};
 use crate::support::roomy::roomy_issuer;
 
-/// A server, which stops when this is dropped.
+/// A server that stops when this is dropped.
 pub(crate) struct InProcess {
     server: Arc<Server>,
     pub(crate) port: u16,
 }
 
-/// The bounds of a port whose sweeps and events come every 20 ms.
+/// Returns the bounds of a port with an interval of 20 ms for sweeps and events.
 pub(crate) fn quick() -> PortBounds {
     let interval = Duration::from_millis(20);
     PortBounds { sweep: interval, step: interval, ..PortBounds::default() }
 }
 
 impl InProcess {
-    /// Starts a server with server-id 3, these bounds and the configuration that `change` makes of the default one.
+    /// Starts a server with server-id 3, these bounds and the default configuration after `change`.
     pub(crate) fn start(bounds: PortBounds, change: impl FnOnce(&mut Config)) -> InProcess {
         InProcess::start_with(bounds, change, None)
     }
@@ -75,7 +74,7 @@ impl InProcess {
         let port = listener.local_addr().unwrap().port();
         getid::http::start(Arc::clone(&server), vec![listener], 1, bounds).unwrap();
         let stops = Arc::clone(&server);
-        // The issuer's keeper needs the runtime.
+        // The keeper of the issuer needs the runtime.
         std::thread::spawn(move || runtime.block_on(stops.stop_requested()));
         InProcess { server, port }
     }
@@ -88,7 +87,7 @@ impl InProcess {
         self.connect().ask(line, &[], "")
     }
 
-    /// A client of the commands.
+    /// Returns a client of the Redis commands.
     pub(crate) fn commands(&self) -> Commands {
         let address = Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
         let ends = Ends { peer: address.clone(), local: address, fd: -1 };
@@ -122,7 +121,7 @@ impl Commands {
     }
 }
 
-/// The log of this process: there can be one.
+/// Returns the log of this process, which can have only one.
 fn log() -> Log {
     static LOG: OnceLock<Log> = OnceLock::new();
     let start = || {

@@ -1,4 +1,4 @@
-//! Leaf's paths: what its clients see is what its own server answers.
+//! Leaf's paths: their answers are those of Leaf's own server.
 
 #![cfg(feature = "sqlite")]
 
@@ -8,7 +8,7 @@ use crate::recorded::{self, ok};
 use crate::support::http::HttpServer;
 use crate::support::{Server, folder, free_port, refused};
 
-/// A server in this time zone, and its folder.
+/// Starts a server in this time zone, and returns it with its folder.
 fn start_in_zone(zone: &str, words: &[&str]) -> (HttpServer, tempfile::TempDir) {
     let (dir, port) = (folder(), free_port());
     let text = port.to_string();
@@ -50,7 +50,7 @@ fn a_snowflake_key_is_the_generator_of_that_name_or_the_only_one_of_leafs_layout
     assert!(number < other && id("orders").parse::<u64>().unwrap() > other, "one generator for all keys");
     let told = server.ask(&format!("GET /v1/ids/{other}?generator=orders")).json();
     let ahead_ms = told["readings"][0]["ahead_ms"].as_i64().unwrap();
-    assert!(ahead_ms.abs() < 3_600_000, "it is of Leaf's layout: {told}");
+    assert!(ahead_ms.abs() < 3_600_000, "the ID has Leaf's layout: {told}");
     assert_eq!(server.ask("GET /api/snowflake/get/").status, 404);
 }
 
@@ -64,7 +64,7 @@ fn a_key_that_can_have_no_sequence_is_logged_once() {
     let line =
         server.server.wait_log("Leaf's key '订单' was asked for and cannot be served: a name has 1 to 128 bytes");
     assert!(line.contains("A-Z a-z 0-9 _ . : - { } # and blanks inside"), "{line}");
-    // The end of the server ends the hour.
+    // The stop of the server ends the hour and logs its count.
     server.server.signal(Signal::SIGTERM);
     server.server.wait_log("2 more within 3600 s that have no line of their own: requests of Leaf's");
     let log = server.server.log_so_far();
@@ -119,7 +119,7 @@ fn without_the_directive_there_are_no_such_paths() {
 }
 
 #[test]
-fn what_is_not_there_yet_or_any_more_has_leafs_numbers() {
+fn missing_sequences_have_leafs_numbers() {
     let server = HttpServer::start(&["--http-api", "leaf", "--sequence-store", "none"]);
     let answer = server.ask("GET /api/segment/get/orders");
     assert!(answer.status == 500 && answer.text().contains(NOT_READY), "{answer:?}");
@@ -131,7 +131,7 @@ fn what_is_not_there_yet_or_any_more_has_leafs_numbers() {
     let answer = server.ask("GET /api/segment/get/orders");
     assert!(answer.status == 500 && answer.text().contains(NO_SUCH_KEY), "{answer:?}");
 
-    // A store that nobody answers at.
+    // No database answers at this store's address.
     let store = format!("mysql://getid:x@127.0.0.1:{}/ids", free_port());
     let words = ["--http-api", "leaf", "--sequence-store", &store, "--sequence-wait-ms", "50"];
     let server = HttpServer::start(&words);
@@ -151,7 +151,7 @@ fn a_user_of_its_own_needs_no_password_and_has_its_permissions() {
     }
     let mut http = server.connect();
     assert_eq!(http.ask("GET /api/segment/get/orders", &[], "").text(), "1");
-    // A header is no login here: the paths are that user's.
+    // The path ignores the login header, because its user is configured.
     assert_eq!(http.ask("GET /api/segment/get/orders", &["Authorization: Bearer default:wrong"], "").text(), "2");
     let refused = http.ask("GET /api/segment/get/refunds", &[], "");
     assert_eq!((refused.status, refused.json()["error"].as_str()), (403, Some("Forbidden")), "{refused:?}");
@@ -159,7 +159,7 @@ fn a_user_of_its_own_needs_no_password_and_has_its_permissions() {
     let refused = http.ask("GET /decodeSnowflakeId?snowflakeId=1", &[], "");
     assert_eq!(refused.status, 403, "{refused:?}");
 
-    // What becomes of the user holds at once, on a connection that has drawn before.
+    // Changes of the user take effect at once, on a connection that has drawn before.
     ok(&mut redis, "ACL SETUSER shop ~refunds");
     assert_eq!(http.ask("GET /api/segment/get/refunds", &[], "").text(), "1");
     ok(&mut redis, "ACL SETUSER shop off");
@@ -170,7 +170,7 @@ fn a_user_of_its_own_needs_no_password_and_has_its_permissions() {
 }
 
 #[test]
-fn without_one_they_are_of_whoever_logs_in() {
+fn without_a_user_the_paths_need_a_login() {
     let server = HttpServer::start(&["--requirepass", "secret", "--http-api", "leaf"]);
     let mut redis = server.server.connect();
     ok(&mut redis, "AUTH secret");

@@ -1,4 +1,4 @@
-//! Who asks: the users of the Redis port, by Basic and Bearer, with the same limits and the same ends.
+//! Logins over HTTP: the users of the Redis port, by Basic and Bearer, with the same limits and the same ends.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
@@ -29,7 +29,7 @@ fn users_are_those_of_the_redis_port() {
     };
     let yes = (200, String::new());
     let no = |status: u16, code: &str| (status, code.to_owned());
-    // Nobody, then one after the other on one connection: nobody is left over from the request before.
+    // Without a login, then with several logins on one connection: no login outlives its request.
     assert_eq!(ask(""), no(401, "NOAUTH"));
     assert_eq!(ask("Authorization: Bearer app:secret"), yes);
     assert_eq!(ask(""), no(401, "NOAUTH"));
@@ -47,19 +47,19 @@ fn users_are_those_of_the_redis_port() {
 }
 
 #[test]
-fn what_ends_a_login_there_ends_it_here() {
+fn logins_end_as_on_the_redis_port() {
     let server = HttpServer::start(USERS);
     let mut wire = server.server.connect();
     let mut http = server.connect();
     let login = ["Authorization: Bearer app:secret"];
     let status = |http: &mut Http| http.ask("POST /v1/ids/-", &login, "").status;
     assert_eq!(status(&mut http), 200);
-    // A password that is changed.
+    // The password is changed.
     assert_eq!(wire.ask("ACL SETUSER app resetpass >other"), "+OK");
     assert_eq!(status(&mut http), 401);
     assert_eq!(wire.ask("ACL SETUSER app >secret"), "+OK");
     assert_eq!(status(&mut http), 200);
-    // What it may not do any more.
+    // The user loses a right.
     assert_eq!(wire.ask("ACL SETUSER app -mgetid -getid"), "+OK");
     assert_eq!(status(&mut http), 403);
     assert_eq!(wire.ask("ACL SETUSER app +mgetid +getid"), "+OK");
@@ -68,7 +68,7 @@ fn what_ends_a_login_there_ends_it_here() {
     assert_eq!(status(&mut http), 401);
     assert_eq!(wire.ask("ACL SETUSER app on"), "+OK");
     assert_eq!(status(&mut http), 200);
-    // A user that is deleted takes its connections along, and so does CLIENT KILL.
+    // Deleting a user closes its connections, and so does CLIENT KILL.
     assert_eq!(wire.ask("ACL DELUSER app"), ":1");
     assert!(http.is_closed());
     let mut http = server.connect();
@@ -77,16 +77,16 @@ fn what_ends_a_login_there_ends_it_here() {
     assert_eq!(status(&mut http), 200);
     assert_eq!(wire.ask("CLIENT KILL USER app"), ":1");
     assert!(http.is_closed());
-    eventually("none is left", || !wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
-    // One whose request is held, too.
+    eventually("no connection of the user is left", || !wire.ask_bulk("CLIENT LIST").contains("lib-name=http"));
+    // CLIENT KILL also closes a connection with a held request.
     assert_eq!(wire.ask("CLIENT PAUSE 60000 WRITE"), "+OK");
     let mut held = server.connect();
     held.send(request("POST /v1/ids/-", &login, "").as_bytes());
-    eventually("it is held", || wire.ask_bulk("CLIENT LIST").contains("flags=b"));
+    eventually("the request is held", || wire.ask_bulk("CLIENT LIST").contains("flags=b"));
     assert_eq!(wire.ask("CLIENT KILL USER app"), ":1");
     assert!(held.try_response().is_err());
     assert_eq!(wire.ask("CLIENT UNPAUSE"), "+OK");
-    // A password for all who had none to give.
+    // A password is set for the default user.
     let mut open = server.connect();
     assert_eq!(open.ask("POST /v1/ids/-", &[], "").status, 200);
     assert_eq!(wire.ask("CONFIG SET requirepass new"), "+OK");
@@ -101,7 +101,7 @@ fn a_user_without_a_password_needs_none() {
     assert_eq!(server.ask("POST /v1/ids/-").status, 401);
 }
 
-/// What is known of refusals there is known of those here.
+/// Refusals over HTTP are reported like refusals on the Redis port.
 #[test]
 fn refusals_are_in_acl_log_in_the_metrics_and_in_the_log() {
     let mut server = HttpServer::start(USERS);
@@ -120,14 +120,14 @@ fn refusals_are_in_acl_log_in_the_metrics_and_in_the_log() {
     }
     server.server.wait_log("login failed");
     server.server.wait_log("logged in");
-    // Nothing of a name begins a line of its own.
+    // No part of a name starts a new log line.
     let forged = "Authorization: Basic eFxuCjIwMjYgYXVkaXQ6IGZvcmdlZDp4";
     assert_eq!(server.ask_with("POST /v1/ids/-", &[forged], "").status, 401);
-    eventually("it is logged", || server.server.count_log("login failed") == 2);
+    eventually("the login is logged", || server.server.count_log("login failed") == 2);
     assert!(!server.server.log_so_far().lines().any(|line| line.starts_with("2026 audit")));
 }
 
-/// Wrong logins of a connection delay its answers more and more, over its requests; other clients do not wait.
+/// Wrong logins of a connection delay its answers more and more, over its requests. Other clients do not wait.
 #[test]
 fn guessing_is_slow_over_http_as_well() {
     let server = HttpServer::start(&["--requirepass", "secret"]);
@@ -140,7 +140,7 @@ fn guessing_is_slow_over_http_as_well() {
     for _ in 0..5 {
         assert_eq!(guesser.response().status, 401);
     }
-    // 10, 20, 40, 80 and 160 ms.
+    // The delays are 10, 20, 40, 80 and 160 ms.
     assert!(begun.elapsed() >= Duration::from_millis(310), "{:?}", begun.elapsed());
     for _ in 0..20 {
         assert_eq!(server.ask("GET /livez").status, 200);
@@ -151,7 +151,7 @@ fn guessing_is_slow_over_http_as_well() {
     assert!((5..100).contains(&denied), "{denied}");
 }
 
-/// A server whose HTTP port speaks TLS, and the port.
+/// Starts a server with TLS on its HTTP port, and returns it with the port.
 fn start_tls(files: &Files, auth_clients: &str, words: &[&str]) -> (crate::support::Server, u16) {
     let port = free_port();
     let text = port.to_string();
@@ -159,7 +159,7 @@ fn start_tls(files: &Files, auth_clients: &str, words: &[&str]) -> (crate::suppo
     (files.start(auth_clients, &all).0, port)
 }
 
-/// What is answered to requests over TLS, all of it.
+/// Sends requests over TLS and returns all answers as text.
 fn ask_tls(files: &Files, shows: Option<&Pair>, port: u16, protocols: &[&[u8]], bytes: &str) -> io::Result<String> {
     let mut dial = Dial::new(&files.authority);
     dial.shows = shows;
@@ -195,24 +195,24 @@ fn over_tls_a_certificate_is_a_login() {
     let status = |shows, bytes: &str| ask_tls(&files, shows, port, &[], bytes).unwrap()[9..12].to_owned();
     assert_eq!(status(None, ID), "401");
     assert_eq!(status(Some(&app), ID), "200");
-    // As on the Redis port: whoever has no user of that name has to log in.
+    // As on the Redis port: a certificate without a user of its name requires a login.
     assert_eq!(status(Some(&nobody), ID), "401");
-    // A login that is said counts for more than the certificate.
+    // A login in a header takes precedence over the certificate.
     assert_eq!(status(Some(&app), &ID.replacen("\r\n\r\n", "\r\nAuthorization: Bearer app:wrong\r\n\r\n", 1)), "401");
-    // Several requests of one connection.
+    // Several requests on one connection.
     let both = format!("{}{ID}", ID.replace("Connection: close\r\n", ""));
     assert_eq!(ask_tls(&files, Some(&app), port, &[], &both).unwrap().matches("HTTP/1.1 200 OK").count(), 2);
     server.wait_log("logged in");
 }
 
 #[test]
-fn over_tls_the_protocol_is_said_and_certificates_are_read_again() {
+fn tls_negotiates_the_protocol_and_reloads_certificates() {
     let files = Files::new();
     let (mut server, port) = start_tls(&files, "no", &[]);
     let ok = ask_tls(&files, None, port, &[b"h2", b"http/1.1"], LIVEZ).unwrap();
     assert!(ok.starts_with("HTTP/1.1 200 OK") && ok.ends_with("\nhttp/1.1"), "{ok}");
     assert!(ask_tls(&files, None, port, &[b"h2"], LIVEZ).is_err());
-    // Who speaks plain HTTP is told so, and nobody waits for who says nothing.
+    // A plain HTTP client gets an error that names https. Silent connections delay no other client.
     let silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let mut plain = Http::connect(port);
     plain.send(LIVEZ.as_bytes());
@@ -220,21 +220,21 @@ fn over_tls_the_protocol_is_said_and_certificates_are_read_again() {
     assert_eq!((told.status, told.header("connection")), (400, Some("close")), "{told:?}");
     assert!(told.json()["detail"].as_str().unwrap().contains("write https://"), "{told:?}");
     assert!(plain.is_closed());
-    // What is neither TLS nor HTTP gets TLS's alert.
+    // A client that sends neither TLS nor HTTP gets a TLS alert.
     let mut odd = Http::connect(port);
     odd.send(b"\x00\x01\x02\x03\x04\x05\r\n\r\n");
     assert!(odd.try_response().is_err());
     let mut wire = server.connect();
-    eventually("each counts, and so did that of h2", || wire.info("tls_handshakes_failed") == "3");
+    eventually("each failed handshake counts, also the one with h2", || wire.info("tls_handshakes_failed") == "3");
     assert!(ask_tls(&files, None, port, &[], LIVEZ).unwrap().starts_with("HTTP/1.1 200 OK"));
     drop(silent);
-    // A certificate of somebody whom the client does not know, after a reload.
+    // After a reload, the certificate is signed by an authority that the client does not trust.
     let others = Files::new();
     for name in ["server.crt", "server.key"] {
         files.write(name, &std::fs::read_to_string(others.path(name)).unwrap());
     }
     server.signal(nix::sys::signal::Signal::SIGHUP);
-    eventually("the new certificate is shown", || ask_tls(&files, None, port, &[], LIVEZ).is_err());
+    eventually("the new certificate is in use", || ask_tls(&files, None, port, &[], LIVEZ).is_err());
     assert!(ask_tls(&others, None, port, &[], LIVEZ).unwrap().starts_with("HTTP/1.1 200 OK"));
     server.log_so_far();
 }

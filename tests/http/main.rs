@@ -1,8 +1,8 @@
-//! The HTTP port of the built binary: what people, probes, scrapers and programs see of it.
+//! The HTTP port of the built binary, as people, probes, scrapers and programs use it.
 
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod api;
 mod basics;

@@ -1,4 +1,4 @@
-//! `GET /metrics`: what INFO tells, as Prometheus reads it, to whoever may have it.
+//! `GET /metrics`: INFO's values in Prometheus's formats, and access to them.
 
 #![allow(clippy::float_cmp, reason = "whole numbers are exact")]
 
@@ -20,26 +20,26 @@ const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const ACCEPT_OPEN: &str = "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
-/// What this request is answered with, which must be 200.
+/// Returns the text of a scrape, which must have the status 200.
 fn scrape(server: &HttpServer, headers: &[&str]) -> String {
     let response = server.ask_with("GET /metrics", headers, "");
     assert_eq!(response.status, 200, "{}", response.text());
     response.text()
 }
 
-/// Each sample: `name{labels}`, and its value.
+/// Returns the value of each sample by `name{labels}`.
 fn samples(text: &str) -> BTreeMap<String, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let mut samples = BTreeMap::new();
     for line in lines {
         let (name, value) = line.rsplit_once(' ').expect(line);
         let value = value.parse().unwrap_or_else(|_| panic!("{line}"));
-        assert!(samples.insert(name.to_owned(), value).is_none(), "{name} is there twice");
+        assert!(samples.insert(name.to_owned(), value).is_none(), "{name} appears twice");
     }
     samples
 }
 
-/// The fields of INFO, with each part of a line as `line: part`.
+/// Returns the fields of INFO, with each part of a line as `line: part`.
 fn fields(wire: &mut Wire) -> BTreeMap<String, String> {
     let mut fields = BTreeMap::new();
     for line in wire.ask_bulk("INFO everything").lines() {
@@ -69,7 +69,7 @@ fn named(series: &Series, owner: Option<(&str, &str)>) -> String {
     if labels.is_empty() { series.family.to_owned() } else { format!("{}{{{}}}", series.family, labels.join(",")) }
 }
 
-/// All that INFO and `/metrics` both have: the field, the sample, and how one becomes the other.
+/// Returns all values that are in INFO and in `/metrics`: the field, the sample, and the conversion.
 fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
     let mut pairs = Vec::new();
     let mut add = |export: &Export, field: String, owner: Option<(&str, &str)>| {
@@ -108,25 +108,25 @@ fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
     pairs
 }
 
-/// How many samples lie between what INFO tells before and after; or the first that does not.
+/// Returns the number of samples that lie between INFO's values before and after, or an error with the first other one.
 fn compare(
     before: &BTreeMap<String, String>,
     told: &BTreeMap<String, f64>,
     after: &BTreeMap<String, String>,
 ) -> Result<usize, String> {
-    // What may go up and down between one look and the next.
+    // Values that may rise and fall between two readings.
     let restless =
         ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
     let mut compared = 0;
     for (field, sample, convert) in pairs(before) {
-        let own = *told.get(&sample).ok_or_else(|| format!("{field} is not told as {sample}:\n{told:#?}"))?;
+        let own = *told.get(&sample).ok_or_else(|| format!("{field} is not exported as {sample}:\n{told:#?}"))?;
         // The scrape itself is a connection to the HTTP port.
         if restless.contains(&field.as_str()) || field.starts_with("http_") {
             continue;
         }
         let ends = [before, after].map(|info| converted(&info[&field], convert));
         let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-        // INFO cuts what is below its unit off, and the rates of a moment fall from sample to sample.
+        // INFO truncates to its unit, and recent rates fall from sample to sample.
         let slack = if field.contains("ms") || field.contains("rate_") { 0.02 } else { 1e-9 };
         if own < low - slack || own > high + slack {
             return Err(format!("{field} is {low} to {high}, and {sample} is {own}"));
@@ -137,7 +137,7 @@ fn compare(
 }
 
 #[test]
-fn what_info_tells_is_told() {
+fn metrics_equal_info() {
     let words =
         ["--generator", "orders", "twitter", "--generator", "trace", "uuid7", "--sequence-create", "on-first-use"];
     let server = HttpServer::start(&words);
@@ -148,7 +148,7 @@ fn what_info_tells_is_told() {
         wire.send(format!("{request}\r\n"));
         wire.reply();
     }
-    // What goes up and down may do so between one look and the next, and on a slow machine it does: then once more.
+    // Other values may rise and fall between two readings on a slow machine, too: then the comparison is repeated.
     let mut last = String::new();
     let end = Instant::now() + PATIENCE;
     let (told, after, compared) = loop {
@@ -183,7 +183,7 @@ fn what_info_tells_is_told() {
     ] {
         assert_eq!(told.get(sample), Some(&value), "{sample}");
     }
-    // Times that INFO has in milliseconds of another beginning, or as text.
+    // Times that INFO has as milliseconds since another epoch, or as text.
     let now = told["getid_time_seconds"];
     assert!((now - told["getid_reference_timestamp_seconds"]).abs() < 60.0, "{told:?}");
     assert!((told["getid_position_timestamp_seconds"] - now).abs() < 60.0, "{told:?}");
@@ -195,9 +195,9 @@ fn what_info_tells_is_told() {
     assert!(((end - now) / 86_400.0 - days).abs() < 2.0, "{end} {days}");
 }
 
-/// Every family of the table is there, but those that a server without TLS, refusals and errors has no sample of.
+/// Every family of the table is exported, except those without a sample on a server without TLS, refusals and errors.
 #[test]
-fn every_family_is_told() {
+fn every_family_is_exported() {
     let pool = ["--worker-pool", "orders size 8 lease 30s"];
     let server = HttpServer::start(
         &[&pool[..], &["--generator", "orders", "twitter", "--sequence-create", "on-first-use"]].concat(),
@@ -208,9 +208,9 @@ fn every_family_is_told() {
     let text = scrape(&server, &[]);
     let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let all: BTreeSet<_> = families().iter().map(|family| family.name).collect();
-    // A sequence that holds nothing at the moment has no last value that it holds.
+    // A sequence without values in memory has no last reserved value.
     let may_be_missing = ["getid_tls_certificate_end_timestamp_seconds", "getid_sequence_reserved_until"];
-    // Of a claim in a cluster store, which `standby` has.
+    // Families of a claim in a cluster store, which `standby` tests.
     let is_of_a_fleet = |name: &str| name.starts_with("getid_claim_") && name != "getid_claim_held";
     let may_be_missing = |name: &str| may_be_missing.contains(&name) || is_of_a_fleet(name);
     let missing: Vec<_> = all.difference(&told).filter(|name| !may_be_missing(name)).collect();
@@ -219,7 +219,7 @@ fn every_family_is_told() {
 }
 
 #[test]
-fn the_format_is_what_accept_prefers() {
+fn accept_selects_the_format() {
     let server = HttpServer::start(&[]);
     for (accept, media) in [("Accept: */*", PLAIN), (ACCEPT_OPEN, OPEN), ("Accept: text/html", PLAIN)] {
         let response = server.ask_with("GET /metrics", &[accept], "");
@@ -237,9 +237,9 @@ fn the_format_is_what_accept_prefers() {
     assert_eq!(server.ask("POST /metrics").status, 405);
 }
 
-/// Who may run INFO may read it.
+/// A user with the right to INFO may read `/metrics`.
 #[test]
-fn it_is_told_to_who_may_run_info() {
+fn metrics_need_the_right_to_info() {
     let server = HttpServer::start(&["--requirepass", "secret"]);
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("AUTH secret"), "+OK");
@@ -250,19 +250,19 @@ fn it_is_told_to_who_may_run_info() {
     assert_eq!(status(&["Authorization: Bearer scraper:wrong"]), 401);
     assert_eq!(status(&["Authorization: Bearer drawer:drawing"]), 403);
     assert_eq!(status(&["Authorization: Bearer scraper:scraping"]), 200);
-    // The same by Basic.
+    // The same login by Basic.
     assert_eq!(status(&["Authorization: Basic c2NyYXBlcjpzY3JhcGluZw=="]), 200);
     assert_eq!(wire.ask("CONFIG SET http-open \"probes metrics\""), "+OK");
     assert_eq!(status(&[]), 200);
     assert_eq!(status(&["Host: 192.0.2.7:7880"]), 200);
-    assert_eq!(status(&["Host: page.example"]), 421, "a page elsewhere may not have a browser read it");
+    assert_eq!(status(&["Host: page.example"]), 421, "a foreign page cannot read it in a browser");
     assert_eq!(wire.ask("CONFIG SET http-host page.example"), "+OK");
     assert_eq!(status(&["Host: page.example"]), 200);
     assert_eq!(wire.ask("CONFIG SET http-open probes"), "+OK");
     assert_eq!(status(&[]), 401);
 }
 
-/// A thousand sequences are told one by one, and the others together.
+/// A thousand sequences are exported one by one, and the others together.
 #[test]
 fn many_sequences_are_bounded() {
     const MORE: usize = 1_200;
@@ -272,9 +272,9 @@ fn many_sequences_are_bounded() {
         wire.send(format!("INCRBY s:{number} 2\r\n"));
     }
     (0..MORE).for_each(|_| assert_eq!(wire.line(), ":2"));
-    // What is fetched ahead may come between the lines of a scrape.
+    // Values may be fetched ahead between the lines of a scrape.
     let mut told = BTreeMap::new();
-    eventually("the parts are the whole", || {
+    eventually("the parts sum up to the total", || {
         told = samples(&scrape(&server, &[]));
         let left = told.iter().filter(|(name, _)| name.starts_with("getid_sequence_left{sequence="));
         left.map(|(_, value)| *value).sum::<f64>() + told["getid_sequences_unlisted_held"]
@@ -291,9 +291,9 @@ fn many_sequences_are_bounded() {
     assert_eq!(of("getid_sequence_given_total").iter().sum::<f64>() + told["getid_sequences_unlisted_given"], 2_400.0);
 }
 
-/// A server that has lost its folder says that it refuses, and that it has lost its claim.
+/// A server that has lost its folder reports that it refuses, and that it has lost its claim.
 #[test]
-fn a_server_that_refuses_says_so() {
+fn a_refusing_server_reports_it() {
     let server = refusing();
     let told = samples(&scrape(&server, &[]));
     assert_eq!(told["getid_claim_held"], 0.0);
@@ -301,24 +301,24 @@ fn a_server_that_refuses_says_so() {
     assert_eq!(told["getid_refusing{generator=\"orders\"}"], 1.0);
 }
 
-/// A server whose folder is gone.
+/// Returns a server whose folder is gone.
 fn refusing() -> HttpServer {
     let words = ["--generator", "orders", "twitter", "--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
     let server = HttpServer::start(&words);
     remove(&server);
     let mut wire = server.server.connect();
-    eventually("it refuses", || wire.ask("GETID").starts_with("-MISCONF"));
+    eventually("the server refuses", || wire.ask("GETID").starts_with("-MISCONF"));
     let mut wire = server.server.connect();
-    eventually("and says so", || wire.info("refusing").starts_with("MISCONF claim lost"));
+    eventually("INFO has the refusal", || wire.info("refusing").starts_with("MISCONF claim lost"));
     server
 }
 
-/// Deletes the server's folder, in which it may be making a file at this very moment.
+/// Deletes the server's folder, in which the server may create a file at the same time.
 fn remove(server: &HttpServer) {
     eventually("the folder is removed", || std::fs::remove_dir_all(&server.server.dir).is_ok());
 }
 
-/// A folder whose name has everything in it that a label escapes.
+/// A folder whose name has all characters that a label escapes.
 #[test]
 fn labels_are_escaped() {
     let server = oddly_named(&[]);
@@ -337,7 +337,7 @@ fn oddly_named(words: &[&str]) -> HttpServer {
 
 #[test]
 #[ignore = "needs promtool"]
-fn promtool_has_nothing_to_say() {
+fn promtool_finds_nothing() {
     let check = |text: &str| program::run(Command::new("promtool").args(["check", "metrics"]), text);
     let mut words = Vec::new();
     let names: Vec<String> = (0..300).map(|number| format!("a-{number}_B.c:{number}")).collect();
@@ -360,13 +360,13 @@ fn promtool_has_nothing_to_say() {
         assert!(samples(&text).len() > 150);
         assert_eq!(check(&text), "", "promtool objects");
     }
-    // It does object to what is wrong.
+    // promtool objects to a wrong name.
     let mut wrong = Command::new("sh");
     wrong.args(["-c", "printf '# TYPE getid_milliseconds gauge\\ngetid_milliseconds 1\\n' | promtool check metrics"]);
     assert!(program::fails(&mut wrong).contains("milliseconds"));
 }
 
-/// Hands each request on with `Accept: text/plain`: Prometheus itself always prefers OpenMetrics.
+/// Starts a proxy that adds `Accept: text/plain`, because Prometheus always prefers OpenMetrics.
 fn plain_only(to: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -426,7 +426,7 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
     let plain = plain_only(server.port);
     let prometheus = Prometheus::start(&[("open", server.port, login), ("plain", plain, login)]);
     for job in ["open", "plain"] {
-        eventually("it is scraped", || prometheus.one(&format!("up{{job=\"{job}\"}}")) == Some(1.0));
+        eventually("the server is scraped", || prometheus.one(&format!("up{{job=\"{job}\"}}")) == Some(1.0));
         for (query, field) in [
             ("getid_ids_issued_total{generator=\"(unnamed)\", JOB}", "ids_issued"),
             ("getid_ids_issued_total{generator=\"orders\", JOB}", "generator_orders: issued"),
@@ -446,17 +446,17 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
                 prometheus.one(&query) == Some(wanted)
             });
         }
-        eventually("the version is told", || {
+        eventually("the version is exported", || {
             let version = prometheus.query(&format!("getid_build_info{{job=\"{job}\"}}"));
             version.first().is_some_and(|(labels, _)| labels["version"] == env!("CARGO_PKG_VERSION"))
         });
     }
-    // Both are the same to whoever asks.
-    eventually("both are there", || prometheus.query("count by (job) ({__name__=~\"getid_.*\"})").len() == 2);
+    // Prometheus has the metrics of both formats.
+    eventually("both jobs have metrics", || prometheus.query("count by (job) ({__name__=~\"getid_.*\"})").len() == 2);
 
     every_panel_is_a_query(&prometheus);
 
-    // A scrape that was late is told of until the next one.
+    // The alert of a late scrape ends with the next scrape.
     eventually("there is no alert", || prometheus.query("ALERTS").is_empty());
     remove(&server);
     eventually("the alerts come", || {
@@ -468,7 +468,7 @@ fn a_real_prometheus_reads_both_formats_and_evaluates_the_rules() {
     });
 }
 
-/// Each query of the dashboard is one, and those that must have a result have.
+/// Asserts that each query of the dashboard is valid, and has a result where one is required.
 fn every_panel_is_a_query(prometheus: &Prometheus) {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("dashboards/getid.json")).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -481,7 +481,7 @@ fn every_panel_is_a_query(prometheus: &Prometheus) {
     assert!(queries.len() > 40, "{}", queries.len());
     for query in queries {
         let query = query.replace("$__rate_interval", "2s").replace("$job", ".*").replace("$instance", ".*");
-        // Of a claim in a cluster store, which this server has none of.
+        // This server has no claim in a cluster store.
         let is_of_a_fleet = query.contains("getid_claim_") && !query.contains("getid_claim_held");
         let may_be_none =
             is_of_a_fleet || query.contains(" > 0") || query.contains(" == 1") || query.contains("errors");

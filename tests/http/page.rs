@@ -1,4 +1,4 @@
-//! The page: what it is sent with, what it is told, to how many, and for how long.
+//! The page: its headers, the data of its stream, the number of its viewers, and the end of a stream.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::support::http::{Http, HttpServer, request};
 use crate::support::program::finish;
 use crate::support::{Server, binary, eventually, free_port};
 
-/// Of the viewers that there may be.
+/// The largest number of viewers.
 const VIEWERS_MAX: usize = 32;
 
-/// A viewer, behind the head of its stream.
+/// Opens a stream and reads its head.
 fn look(port: u16, headers: &[&str]) -> Http {
     let mut viewer = Http::connect(port);
     viewer.send(request("GET /v1/status/stream", headers, "").as_bytes());
@@ -33,7 +33,7 @@ fn look(port: u16, headers: &[&str]) -> Http {
     viewer
 }
 
-/// The next event: its name and its data; `None` behind the last.
+/// Returns the next event, as name and data, or `None` after the last one.
 fn event(viewer: &mut Http) -> Option<(String, Value)> {
     Some(parsed(viewer.chunk().expect("a chunk")?))
 }
@@ -45,7 +45,7 @@ fn parsed(chunk: Vec<u8>) -> (String, Value) {
     (name.to_owned(), serde_json::from_str(data).expect("JSON"))
 }
 
-/// Reads a stream to its end: what it says that it ends for. A connection that is told to go may be cut without a word.
+/// Reads a stream to its end and returns the reason in its last event. A closed connection may have none.
 fn end(viewer: &mut Http) -> Option<Value> {
     let mut last = None;
     loop {
@@ -53,7 +53,7 @@ fn end(viewer: &mut Http) -> Option<Value> {
             Ok(Some(chunk)) => last = Some(parsed(chunk)),
             Ok(None) => break,
             Err(error) => {
-                assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "it goes on");
+                assert_ne!(error.kind(), io::ErrorKind::WouldBlock, "the stream has not ended");
                 break;
             }
         }
@@ -62,7 +62,7 @@ fn end(viewer: &mut Http) -> Option<Value> {
 }
 
 #[test]
-fn the_page_is_one_file_that_nobody_can_frame_or_change() {
+fn the_page_is_one_file_that_cannot_be_framed_or_changed() {
     let server = HttpServer::start(&[]);
     let page = server.ask("GET /");
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
@@ -92,12 +92,12 @@ fn the_page_is_one_file_that_nobody_can_frame_or_change() {
     }
     let foreign = |name: &&(String, String)| name.0.starts_with("access-control") || name.0 == "set-cookie";
     assert_eq!(page.headers.iter().find(foreign), None);
-    // By a name that nobody configured there is the page, which can log in then, but nothing of the server.
+    // Under a host name that is not configured, the page is served, which can log in then, but no data of the server.
     let by_name = |line: &str| server.ask_with(line, &["Host: ids.example.com"], "").status;
     assert_eq!((by_name("GET /"), by_name("GET /v1/status"), by_name("GET /v1/status/stream")), (200, 421, 421));
 }
 
-/// What a page could take for something else than a text.
+/// Texts that a page could mistake for markup, script or events.
 const HOSTILE: &[&str] = &[
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
@@ -107,7 +107,7 @@ const HOSTILE: &[&str] = &[
     "\u{0}\u{1b}[2J\u{2028}\u{feff}",
 ];
 
-/// Sends a command whose arguments may have any bytes; its reply.
+/// Sends a command whose arguments may contain any bytes, and returns its reply.
 fn ask(server: &HttpServer, args: &[&str]) -> String {
     let mut redis = server.server.connect();
     redis.send(format!("*{}\r\n", args.len()));
@@ -118,7 +118,7 @@ fn ask(server: &HttpServer, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_status_says_what_is_given() {
+fn the_status_has_the_given_ids_and_values() {
     let server = HttpServer::start(&["--generator", "tweets twitter", "--sequence-create", "on-first-use"]);
     let mut redis = server.server.connect();
     redis.ids(7);
@@ -145,7 +145,7 @@ fn the_status_says_what_is_given() {
 
 #[test]
 fn texts_of_others_are_texts() {
-    // Of these, folders and users may be called so; sequences may not.
+    // Folders and users can have these names; sequences cannot.
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("<img src=x onerror=alert(1)>\n\nevent: end\u{202e}");
     fs::create_dir(&dir).unwrap();
@@ -156,7 +156,7 @@ fn texts_of_others_are_texts() {
         let refused = ask(&server, &["INCR", name]);
         assert!(refused.contains("cannot be the name of a sequence"), "{name}: {refused}");
     }
-    // `event` finds one line of data in it.
+    // `event` asserts that the data is one line.
     let (name, told) = event(&mut look(server.port, &[])).unwrap();
     assert_eq!((name.as_str(), &told["sequences"]["busiest"]), ("status", &json!([])));
     assert_eq!(told["claim"]["folder"], dir.to_str().unwrap());
@@ -165,7 +165,7 @@ fn texts_of_others_are_texts() {
 }
 
 #[test]
-fn the_stream_has_the_history_first_and_then_what_was_given_in_each_step() {
+fn the_stream_has_the_history_first_and_then_each_step() {
     let server = InProcess::start(quick(), |_| {});
     let mut viewer = look(server.port, &[]);
     let mut commands = server.commands();
@@ -179,11 +179,11 @@ fn the_stream_has_the_history_first_and_then_what_was_given_in_each_step() {
     });
     let of_all = server.ask("GET /v1/status").json();
     let rates = of_all["history"]["ids_per_s"].as_array().unwrap();
-    assert!(rates.iter().any(|rate| rate.as_u64() > Some(0)), "a client that comes later has it, too: {of_all}");
+    assert!(rates.iter().any(|rate| rate.as_u64() > Some(0)), "a later client gets it, too: {of_all}");
 }
 
 #[test]
-fn whoever_may_not_ask_for_info_may_not_look() {
+fn the_page_needs_the_right_to_info() {
     let server = HttpServer::start(&["--requirepass", "secret", "--user", "blind on >x ~* +@all -info"]);
     for path in ["/v1/status", "/v1/status/stream", "/v1/status/details", "/v1/status/generators/-"] {
         let line = format!("GET {path}");
@@ -200,7 +200,7 @@ fn whoever_may_not_ask_for_info_may_not_look() {
     let own = ["Authorization: Bearer secret", "Sec-Fetch-Site: same-origin"];
     assert_eq!(server.ask_with("GET /v1/status", &own, "").status, 200);
     assert!(event(&mut look(server.port, &own)).is_some());
-    // The page has nothing of the server's.
+    // The page itself contains no data of the server.
     assert_eq!(server.ask("GET /").status, 200);
 }
 
@@ -221,7 +221,7 @@ fn the_stream_ends_when_its_viewer_may_look_no_longer() {
     assert_eq!(commands.ask("ACL SETUSER ops +info"), "+OK");
     let mut renamed = look(server.port, &ops);
     assert_eq!(commands.ask("ACL SETUSER ops <x >y"), "+OK");
-    // A login that was given stays good in Redis; over HTTP each request brings it, and so does each event here.
+    // Redis keeps a login after a change of the password. HTTP checks the login of each request, and of each event.
     assert_eq!(end(&mut renamed).unwrap()["code"], "WRONGPASS");
     let mut killed = look(server.port, &[]);
     assert_eq!(commands.ask("CLIENT KILL TYPE normal SKIPME yes").get(..1), Some(":"));
@@ -239,7 +239,7 @@ fn there_are_so_many_viewers_and_no_more() {
     assert_eq!(late.status, 503, "{late:?}");
     assert!(late.text().contains("32 viewers"), "{late:?}");
     assert_eq!(server.ask("GET /v1/status").status, 200);
-    // Each has its events, and a place that is left is free.
+    // Each viewer gets its events, and a viewer that leaves makes room for another one.
     assert!(viewers.iter_mut().all(|viewer| event(viewer).is_some() && event(viewer).is_some()));
     viewers.pop();
     eventually("a place is free", || {
@@ -254,19 +254,19 @@ fn a_pause_is_shown_while_it_lasts() {
     let server = InProcess::start(quick(), |_| {});
     let mut viewer = look(server.port, &[]);
     let mut commands = server.commands();
-    // It holds what asks whether the viewer may look, too.
+    // The pause also holds the command that checks the viewer's right.
     assert_eq!(commands.ask("CLIENT PAUSE 100000 ALL"), "+OK");
     let state = |viewer: &mut Http| event(viewer).unwrap().1["giving"]["state"].as_str().unwrap().to_owned();
-    eventually("it is paused", || state(&mut viewer) == "paused");
+    eventually("the pause is shown", || state(&mut viewer) == "paused");
     for _ in 0..3 {
         assert_eq!(state(&mut viewer), "paused");
     }
     assert_eq!(commands.ask("CLIENT UNPAUSE"), "+OK");
-    eventually("it is over", || state(&mut viewer) == "giving");
+    eventually("the pause is over", || state(&mut viewer) == "giving");
 }
 
 #[test]
-fn a_refusal_is_told_with_its_remedy() {
+fn a_refusal_is_shown_with_its_remedy() {
     let parent = tempfile::tempdir().unwrap();
     let (dir, away) = (parent.path().join("state"), parent.path().join("away"));
     fs::create_dir(&dir).unwrap();
@@ -276,16 +276,16 @@ fn a_refusal_is_told_with_its_remedy() {
     let server = HttpServer { server: Server::start_in(&dir, &words), port };
     fs::rename(&dir, &away).unwrap();
     let mut redis = server.server.connect();
-    eventually("it refuses", || redis.ask("GETID").starts_with("-MISCONF claim lost"));
+    eventually("the server refuses", || redis.ask("GETID").starts_with("-MISCONF claim lost"));
     let giving = server.ask("GET /v1/status").json()["giving"].clone();
     assert_eq!(giving["state"], "refusing");
     assert!(giving["reason"].as_str().unwrap().starts_with("MISCONF claim lost: the folder"), "{giving}");
     assert!(giving["remedy"].as_str().unwrap().starts_with("Put the state folder back"), "{giving}");
     fs::rename(&away, &dir).unwrap();
-    eventually("it gives again", || redis.ask("GETID").starts_with(':'));
+    eventually("the server gives IDs again", || redis.ask("GETID").starts_with(':'));
 }
 
-/// Checks that `value` has the fields that its schema names, and no others.
+/// Asserts that `value` has all fields that its schema names, and no others.
 fn check_fields(at: &str, schema: &Value, value: &Value) {
     let schema = schema["anyOf"].as_array().map_or(schema, |all| &all[0]);
     if schema.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -309,7 +309,7 @@ fn check_fields(at: &str, schema: &Value, value: &Value) {
 }
 
 #[test]
-fn the_document_says_what_the_status_has() {
+fn the_document_has_all_fields_of_the_status() {
     let words = ["--generator", "tweets twitter", "--generator", "trace uuid7", "--sequence-create", "on-first-use"];
     let more = ["--generator", "bill serial {n:6}", "--worker-pool", "batch size 8 lease 30s"];
     let server = HttpServer::start(&[&words[..], &more].concat());
@@ -326,7 +326,7 @@ fn the_document_says_what_the_status_has() {
 }
 
 #[test]
-fn the_details_have_only_what_their_reader_may_do() {
+fn the_details_have_only_permitted_actions() {
     let words =
         ["--generator", "tweets twitter", "--generator", "shop.orders twitter", "--generator", "bill serial {n:6}"];
     let users = ["--requirepass", "secret", "--user", "shop on >x ~shop* +info +getid +incr +sequence|raise"];
@@ -356,9 +356,9 @@ fn the_details_have_only_what_their_reader_may_do() {
     let all = reader("default:secret");
     assert_eq!(all["generators"], json!(["-", "shop.orders", "tweets", "bill"]));
     assert_eq!((all["may"].as_array().unwrap().len(), &all["sequences"]), (11, &json!(["other", "shop:1"])));
-    // Asking what a user may do is no attempt to do it.
+    // The list of a user's rights is made without an attempt to use them.
     assert_eq!(redis.ask("ACL LOG"), "*0");
-    // What is not offered is refused, too.
+    // Actions that are not offered are also refused.
     let shop = |line: &str| server.ask_with(line, &["Authorization: Bearer shop:x"], "").status;
     assert_eq!((shop("POST /v1/ids/shop.orders"), shop("POST /v1/ids/tweets")), (200, 403));
     assert_eq!((shop("POST /v1/sequences/new"), shop("GET /v1/ids/1")), (403, 403));
@@ -375,7 +375,7 @@ fn the_details_have_only_what_their_reader_may_do() {
 }
 
 #[test]
-fn what_a_reader_may_do_with_each_sequence_of_the_store_is_listed() {
+fn permitted_actions_of_each_sequence_are_listed() {
     let users = ["--user", "shop on >x ~shop* +info +incr +sequence|list", "--user", "blind on >x ~* +@all -info"];
     let server = HttpServer::start(&users);
     for name in ["shop:1", "other"] {
@@ -397,7 +397,7 @@ fn what_a_reader_may_do_with_each_sequence_of_the_store_is_listed() {
     check_fields("sequences", &document["components"]["schemas"]["StatusSequences"], &all);
 }
 
-/// Sentences of the page name commands of the program in quotes.
+/// The page's sentences name commands of the program in quotes.
 #[test]
 fn commands_of_the_program_that_the_page_names_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -409,7 +409,7 @@ fn commands_of_the_program_that_the_page_names_are_there() {
             named.insert(after.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" "));
         }
     }
-    // That of `getid ${version}`.
+    // The empty name comes from `getid ${version}`.
     named.remove("");
     assert!(["claim show", "state advance"].iter().all(|known| named.contains(*known)), "{named:?}");
     for words in named {
@@ -481,7 +481,7 @@ fn the_claims_of_a_fleet_are_listed() {
 fn minutes_of_the_day_and_steps_of_charts_are_noted() {
     let server = InProcess::start(quick(), |_| {});
     let mut commands = server.commands();
-    eventually("a minute and a step in which IDs were given", || {
+    eventually("a minute, and a step with IDs", || {
         assert!(commands.ask("MGETID 50").starts_with("*50"));
         let some = |of: &Value| of.as_array().unwrap().iter().any(|given| given.as_u64() > Some(0));
         let day = server.ask("GET /v1/status/details").json()["day"].clone();
@@ -490,7 +490,7 @@ fn minutes_of_the_day_and_steps_of_charts_are_noted() {
     });
 }
 
-/// `tests/clients/page.mjs` starts the server itself: it stops it too, and takes its folder away. Its pictures are in
+/// `tests/clients/page.mjs` starts and stops the server itself, and removes its folder. Its screenshots are in
 /// target/page.
 #[test]
 #[ignore = "needs chromium, and node with playwright-core and axe-core (GETID_TEST_NODE_DIR)"]

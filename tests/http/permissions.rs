@@ -1,4 +1,4 @@
-//! Who may what: random users ask the same over both ports, and are answered alike.
+//! Permissions: random users send the same requests over both ports, and get the same verdicts.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::document::Document;
 use crate::support::Wire;
 use crate::support::http::{Http, HttpServer, request};
 
-/// A request over HTTP with its body, and the commands that it takes the right to: all those between ` & `, and one of
-/// those between ` | `.
+/// An HTTP request with its body, and the commands whose permission it needs: all commands separated by ` & `, and one
+/// of those separated by ` | `.
 const CASES: [(&str, &str, &str); 32] = [
     ("POST /v1/ids/-", "", "GETID"),
     ("POST /v1/ids/-?count=2", "", "MGETID 2"),
@@ -45,12 +45,12 @@ const CASES: [(&str, &str, &str); 32] = [
     ("GET /readyz?verbose", "", "INFO cluster"),
 ];
 
-/// A token that is none.
+/// A token of the right form that is not valid.
 const SHOWN: &str = r#"{"token":"00000000000000000000000000000000"}"#;
 
 const USERS: u64 = 100;
 
-/// Rules of which each user has some, in a random order.
+/// Rules, of which each user gets some in a random order.
 const RULES: [&str; 43] = [
     "+@all",
     "-@all",
@@ -97,7 +97,7 @@ const RULES: [&str; 43] = [
     "\"(+@all %R~tweets)\"",
 ];
 
-/// Numbers that look random, and are the same each time.
+/// A deterministic random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -107,7 +107,7 @@ impl Dice {
     }
 }
 
-/// What was said of a request: the code of a refusal, or that there was none.
+/// The verdict on a request: the code of the refusal, or `allowed`.
 type Verdict = String;
 
 fn verdict_of(code: &str) -> Verdict {
@@ -115,13 +115,13 @@ fn verdict_of(code: &str) -> Verdict {
     if is_refusal { code.to_owned() } else { "allowed".to_owned() }
 }
 
-/// The verdict of the next reply.
+/// Returns the verdict of the next reply.
 fn of_resp(wire: &mut Wire) -> Verdict {
     let reply = String::from_utf8_lossy(&wire.reply()).into_owned();
     verdict_of(reply.strip_prefix('-').and_then(|error| error.split(' ').next()).unwrap_or_default())
 }
 
-/// The verdict of the next replies, which are to `commands`, as [`CASES`] has them.
+/// Returns the verdict of the next replies, which answer `commands` as in [`CASES`].
 fn of_commands(wire: &mut Wire, commands: &str) -> Verdict {
     let verdicts = commands.split(" & ").map(|some| {
         let some: Vec<_> = some.split(" | ").map(|_| of_resp(wire)).collect();
@@ -131,7 +131,7 @@ fn of_commands(wire: &mut Wire, commands: &str) -> Verdict {
     verdicts.iter().find(|verdict| *verdict != "allowed").unwrap_or(&verdicts[0]).clone()
 }
 
-/// The verdict of the next response, which is to `line`. A stream has no end.
+/// Returns the verdict of the next response, which answers `line`. The body of a stream is not read.
 fn of_http(http: &mut Http, line: &str) -> Verdict {
     let mut response = http.head().unwrap();
     if response.status == 200 && is_stream(line) {
@@ -155,7 +155,7 @@ fn is_stream(line: &str) -> bool {
     line.ends_with("stream")
 }
 
-/// A user's rules, whether it is asked for by a login, and by which password.
+/// A user: its rules, whether it logs in, and its password.
 struct User {
     name: String,
     rules: Vec<&'static str>,
@@ -166,7 +166,7 @@ struct User {
 fn user(seed: u64) -> User {
     let mut dice = Dice(seed);
     dice.0 = dice.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // Those of the default user are asked without a login.
+    // A user that does not log in is the default user.
     let logs_in = dice.below(10) > 0;
     let mut rules = vec![if dice.below(16) == 0 { "off" } else { "on" }];
     let kind = dice.below(16);
@@ -176,7 +176,7 @@ fn user(seed: u64) -> User {
     }
     for _ in 0..dice.below(9) {
         let rule = RULES[dice.below(RULES.len())];
-        // Behind all keys, a pattern of keys is an error.
+        // A key pattern after `~*` is an error.
         if rule.starts_with(['~', '%']) {
             rules.retain(|rule| *rule != "~*");
         }
@@ -189,7 +189,7 @@ fn user(seed: u64) -> User {
     User { name: if logs_in { format!("u{seed}") } else { "default".to_owned() }, rules, password, logs_in }
 }
 
-/// How often each case was answered by each verdict.
+/// The number of answers for each case and verdict.
 type Seen = BTreeMap<(&'static str, Verdict), usize>;
 
 fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
@@ -207,7 +207,7 @@ fn compare(server: &HttpServer, user: &User, seen: &mut Seen) {
         format!("Authorization: Basic {}", base64::engine::general_purpose::STANDARD.encode(login))
     };
     let header: Vec<&str> = logs_in.then_some(header.as_str()).into_iter().collect();
-    // A login that is wrong is answered late: one is enough.
+    // A wrong login is answered late, so one case is enough.
     let cases = if refused.is_none() { &CASES[..] } else { &CASES[..1] };
     if refused.is_none() {
         let commands =
@@ -247,7 +247,7 @@ fn random_users_may_the_same_on_both_ports() {
         assert_eq!(set, "+OK", "{:?}", user.rules);
         compare(&server, &user, &mut seen);
     }
-    // Each verdict was there, and not once by chance.
+    // Each verdict occurs, and at least twice.
     for (line, ..) in CASES {
         for verdict in ["allowed", "NOPERM"] {
             assert!(seen.get(&(line, verdict.to_owned())) >= Some(&2), "{line}: {seen:?}");
@@ -259,7 +259,7 @@ fn random_users_may_the_same_on_both_ports() {
     }
 }
 
-/// `INFO` alone shows nothing of a generator, no line of the log, and no claim of another server.
+/// `INFO` alone gives no access to a generator's data, log lines, or claims of other servers.
 #[test]
 fn the_right_to_info_shows_no_more_than_the_status() {
     let words = ["--generator", "tweets twitter", "--generator", "shop.bill serial {n:6}", "--requirepass", "secret"];
@@ -283,7 +283,7 @@ fn the_right_to_info_shows_no_more_than_the_status() {
     }
 }
 
-/// What has a command stands in the cases above.
+/// Every endpoint with a command is in the cases above.
 #[test]
 fn every_endpoint_is_compared() {
     let document = Document::of(&HttpServer::start(&[]));

@@ -1,4 +1,4 @@
-//! `/livez` and `/readyz`: what whoever starts, stops and balances servers is answered, and who is told why.
+//! `/livez` and `/readyz`: the answers for supervisors and load balancers, and which clients get the reason.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -12,12 +12,12 @@ use crate::support::fake_clock::FakeClock;
 use crate::support::http::{Http, HttpServer, request};
 use crate::support::{PATIENCE, Server, eventually, free_port};
 
-/// A short lead, so that a disk that fails is met within half a second.
+/// A short lead, so that a failing disk is noticed within half a second.
 const SHORT: [&str; 4] = ["--id-max-borrow-ms", "500", "--id-watermark-lead-ms", "400"];
 
 const LOGIN: &str = "Authorization: Bearer secret";
 
-/// 2024 was the last year of the kind `baidu`: such a generator refuses, whatever the clock and the disk do.
+/// 2024 was the last year of the kind `baidu`: such a generator always refuses.
 const ENDED: [&str; 4] = ["--generator", "old baidu", "--generator", "tweets twitter"];
 
 #[track_caller]
@@ -30,16 +30,16 @@ fn is_ready(server: &HttpServer) -> bool {
     ready(server, "", &[]) == (200, "ready\n".to_owned())
 }
 
-/// A folder in the place of the file that a save writes fails each save, as a full disk does.
+/// A folder in place of the temporary file of a save makes each save fail, as a full disk does.
 #[test]
-fn a_disk_that_takes_nothing_is_told_to_who_is_logged_in() {
+fn logged_in_clients_get_the_reason_of_a_full_disk() {
     let server =
         HttpServer::start(&[&SHORT[..], &["--requirepass", "secret", "--generator", "tweets twitter"]].concat());
     assert!(is_ready(&server));
     let obstacle = server.server.dir.join("getid-0.state.tmp");
     while fs::create_dir_all(obstacle.join("x")).is_err() {}
-    // IDs move the watermark; while some are left, it is ready.
-    eventually("it is not ready", || {
+    // IDs move the watermark. The server is ready while some IDs are left.
+    eventually("the server is not ready", || {
         server.ask_with("POST /v1/ids/-?count=100", &[LOGIN], "");
         !is_ready(&server)
     });
@@ -52,10 +52,10 @@ fn a_disk_that_takes_nothing_is_told_to_who_is_logged_in() {
     assert!(status == 503 && lines[0].starts_with("[-]- MISCONF state can't be saved: cannot write "), "{text}");
     assert!(lines[1].starts_with("[-]tweets MISCONF ") && lines[1].ends_with(" (not looked at)"), "{text}");
     assert_eq!(lines.last(), Some(&"not ready"), "{text}");
-    assert_eq!(server.ask("GET /livez").text(), "ok\n", "the process works");
+    assert_eq!(server.ask("GET /livez").text(), "ok\n", "the process is alive");
 
     fs::remove_dir_all(&obstacle).unwrap();
-    eventually("it is ready again", || is_ready(&server));
+    eventually("the server is ready again", || is_ready(&server));
 }
 
 #[test]
@@ -68,23 +68,23 @@ fn an_absurd_clock_makes_a_server_unready_until_it_is_right() {
     let server = HttpServer { server: clock.start(dir.path(), &words), port };
     assert!(is_ready(&server));
     clock.set(180 * 365 * 86_400);
-    eventually("it is not ready", || !is_ready(&server));
-    // The default user needs no password, so everybody on this machine is told.
+    eventually("the server is not ready", || !is_ready(&server));
+    // The default user needs no password, so every client on this machine gets the reason.
     let (status, text) = ready(&server, "", &[]);
     assert!(status == 503 && text.starts_with("not ready: MISCONF clock says 22"), "{text}");
     clock.set(0);
-    eventually("it is ready again", || is_ready(&server));
+    eventually("the server is ready again", || is_ready(&server));
 }
 
 #[test]
 fn it_looks_at_the_generators_that_are_named() {
     let server = HttpServer::start(&[&ENDED[..], &["--http-ready", "tweets"]].concat());
-    assert!(is_ready(&server), "the one that is named gives ids");
+    assert!(is_ready(&server), "the named generator gives IDs");
     let mut wire = server.server.connect();
     assert_eq!(wire.ask("CONFIG SET http-ready \"tweets old\""), "+OK");
     let (status, text) = ready(&server, "", &[]);
     assert!(status == 503 && text.starts_with("not ready: old: ") && text.lines().count() == 1, "{text}");
-    // The store is opened beside the rest.
+    // The store is opened concurrently.
     let (mut status, mut text) = (0, String::new());
     eventually("the store is up", || {
         (status, text) = ready(&server, "?verbose", &[]);
@@ -96,15 +96,15 @@ fn it_looks_at_the_generators_that_are_named() {
     for (line, begin) in text.lines().zip(begins) {
         assert!(line.starts_with(begin), "{line}");
     }
-    assert_eq!(text.matches("(not looked at)").count(), 2, "the unnamed one and the store: {text}");
-    // Who has not logged in is told which, and not why.
+    assert_eq!(text.matches("(not looked at)").count(), 2, "the unnamed generator and the store: {text}");
+    // A client without a login gets the name of the generator, but not the reason.
     assert_eq!(wire.ask("CONFIG SET requirepass secret"), "+OK");
     let told = "not ready: no ids are given now by old; who logs in is told why\n".to_owned();
     assert_eq!(ready(&server, "", &[]), (503, told));
     let refused = wire.ask("CONFIG SET http-ready nobody");
     assert!(refused.contains("http-ready names 'nobody', which no generator line declares"), "{refused}");
     assert_eq!(wire.ask("CONFIG SET http-ready \"\""), "+OK");
-    assert!(is_ready(&server), "the unnamed one again");
+    assert!(is_ready(&server), "the unnamed generator counts again");
 }
 
 #[test]
@@ -120,16 +120,16 @@ fn details_need_a_login_that_may_ask_for_them() {
     assert_eq!(asked(&["Authorization: Bearer app:secret2"]), (403, Some("NOPERM".to_owned())));
     let (status, text) = ready(&server, "?verbose&standby=ok", &[LOGIN]);
     assert!(status == 200 && text.starts_with("[+]- gives ids\n") && text.ends_with("\nready\n"), "{text}");
-    // A login that is wrong is wrong for the plain probe too: it is a mistake of whoever wrote it.
+    // A wrong login is refused on the plain probe too, because it is a mistake in the probe's configuration.
     assert_eq!(ready(&server, "", &["Authorization: Bearer wrong"]).0, 401);
     assert_eq!(ready(&server, "", &["Authorization: Bearer app:secret2"]), (200, "ready\n".to_owned()));
 }
 
 #[test]
-fn a_page_elsewhere_learns_one_line() {
+fn a_foreign_page_gets_one_line() {
     let server = HttpServer::start(&[]);
     let host = "Host: rebound.example";
-    assert_eq!(ready(&server, "", &[host]), (200, "ready\n".to_owned()), "a balancer names it as it likes");
+    assert_eq!(ready(&server, "", &[host]), (200, "ready\n".to_owned()), "a balancer may use any name");
     assert_eq!(ready(&server, "?verbose", &[host]).0, 421);
     assert_eq!(server.server.connect().ask("CONFIG SET http-host rebound.example"), "+OK");
     assert_eq!(ready(&server, "?verbose", &[host]).0, 200);
@@ -151,7 +151,7 @@ fn without_http_open_probes_need_a_login() {
 }
 
 #[test]
-fn what_is_not_known_is_refused() {
+fn unknown_parameters_are_refused() {
     let server = HttpServer::start(&[]);
     for (line, status) in [
         ("GET /readyz?verbos", 400),
@@ -167,22 +167,22 @@ fn what_is_not_known_is_refused() {
     ] {
         assert_eq!(server.ask(line).status, status, "{line}");
     }
-    // HEAD is the same without its body.
+    // HEAD has the same head without a body.
     let mut http = server.connect();
     for path in ["/livez", "/readyz", "/readyz?verbose"] {
         http.send(request(&format!("HEAD {path}"), &[], "").as_bytes());
         let head = http.head().unwrap();
         assert_eq!((head.status, head.header("content-type")), (200, Some("text/plain; charset=utf-8")), "{path}");
     }
-    assert_eq!(http.ask("GET /livez", &[], "").text(), "ok\n", "and nothing behind the heads");
+    assert_eq!(http.ask("GET /livez", &[], "").text(), "ok\n", "and no body after the heads");
 }
 
-/// A client that takes no replies holds the stop up.
+/// A client that does not read its replies delays the stop.
 #[test]
 fn a_server_that_stops_is_not_ready() {
     let HttpServer { mut server, port } = HttpServer::start(&["--shutdown-timeout", "60"]);
     let mut stuck = server.connect();
-    // Until the server, which reads no further, is gone.
+    // The sender runs until the server, which reads no more, has ended.
     let sender = thread::spawn(move || while stuck.try_send("MGETID 100\r\n".repeat(1000)).is_ok() {});
     server.wait_stuck(1);
     let mut open = Http::connect(port);
@@ -190,9 +190,9 @@ fn a_server_that_stops_is_not_ready() {
     let mut half = Http::connect(port);
     half.send(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n");
     server.signal(Signal::SIGTERM);
-    // The first line says that the signal came; from this one on the server stops.
+    // The first log line reports the signal. The stop begins with this line.
     server.wait_log("stopping: no new clients");
-    // Whoever asks again, or goes on, may find the door closed; nobody is told that it is ready.
+    // A later request may find the connection closed. No request is answered with "ready".
     let is_left = |http: &mut Http, rest: &[u8]| {
         let _ = http.stream.write_all(rest);
         let said = http.try_response();
@@ -209,7 +209,7 @@ fn a_server_that_stops_is_not_ready() {
     sender.join().unwrap();
 }
 
-/// This machine's address on its network; nothing is sent.
+/// Returns this machine's address on its network, without sending anything.
 fn own_address() -> IpAddr {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect("192.0.2.1:9").expect("a machine with a network");
@@ -218,7 +218,7 @@ fn own_address() -> IpAddr {
 
 #[test]
 #[ignore = "needs an address of this machine beside loopback"]
-fn protected_mode_lets_probes_pass_and_tells_nothing() {
+fn protected_mode_answers_probes_without_details() {
     let dir = tempfile::tempdir().unwrap();
     let server = start_with_http(dir.path(), &[&ENDED[..], &["--http-ready", "old"]].concat());
     let asked = |line: &str, headers: &[&str]| {
@@ -241,7 +241,7 @@ fn protected_mode_lets_probes_pass_and_tells_nothing() {
     assert_eq!((asked("GET /livez", &[]).0, asked("GET /readyz", &[]).0), (403, 403));
 }
 
-/// A server whose HTTP port other machines reach, and whose protected mode is that of a server without `bind`.
+/// Starts a server whose HTTP port other machines reach, with the protected mode of a server without `bind`.
 fn start_with_http(dir: &Path, words: &[&str]) -> HttpServer {
     let port = free_port();
     let text = port.to_string();

@@ -1,15 +1,15 @@
-//! Conversations as other servers have them: requests, and what is answered to the byte.
+//! Recorded conversations of other servers: requests, and their answers byte for byte.
 //!
-//! In a file of `recorded/`, a case is a paragraph. `>` is a request's line and then its headers, `>>` its body; `<` is
-//! the status and the type of the answer and then headers that must be in it, `<<` its body. `<ms>` in a body is a Unix
-//! time in milliseconds. Lines with `#` say what follows.
+//! In a file of `recorded/`, a case is a paragraph. `>` marks a request's line and then its headers, `>>` its body. `<`
+//! marks the status and the type of the answer and then headers that it must have, `<<` its body. `<ms>` in a body is a
+//! Unix time in milliseconds. Lines with `#` describe the next case.
 
 #![cfg(feature = "sqlite")]
 
 use crate::support::Wire;
 use crate::support::http::{HttpServer, Response};
 
-/// A request, and what is answered.
+/// A request and its expected answer.
 struct Case<'a> {
     line: &'a str,
     headers: Vec<&'a str>,
@@ -19,7 +19,7 @@ struct Case<'a> {
     answer: String,
 }
 
-/// Has the conversation on one connection.
+/// Plays the conversation on one connection.
 #[track_caller]
 pub(crate) fn play(server: &HttpServer, file: &str) {
     let mut http = server.connect();
@@ -59,7 +59,7 @@ fn read(paragraph: &str) -> Option<Case<'_>> {
     })
 }
 
-/// The body, each time in it replaced by `<ms>`.
+/// Returns the body with each time replaced by `<ms>`.
 fn without_times(response: &Response) -> String {
     let text = response.text();
     let Some((before, rest)) = text.split_once("\"timestamp\":1") else { return text };
@@ -68,7 +68,7 @@ fn without_times(response: &Response) -> String {
     format!("{before}\"timestamp\":<ms>{}", &rest[digits..])
 }
 
-/// Has a command done over the Redis port.
+/// Runs a command over the Redis port, which must reply `+OK`.
 #[track_caller]
 pub(crate) fn ok(redis: &mut Wire, command: &str) {
     assert_eq!(redis.ask(command), "+OK", "{command}");

@@ -1,5 +1,5 @@
-//! What the HTTP port says of a server that waits for the claim of its server-id. The claim here is one that the test
-//! tells of, in a server of this process; with a store and another server it is in `tests/fleet`.
+//! The HTTP port of a server that waits for the claim of its server-id. Here the test sets the state of the claim, in a
+//! server in its own process. `tests/fleet` tests real stores and servers.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn told(port: u16, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_standby_says_so_wherever_it_is_asked() {
+fn a_standby_reports_it_everywhere() {
     let claim = Arc::new(ClaimView::default());
     claim.tell(standby());
     let server =
@@ -57,7 +57,7 @@ fn a_standby_says_so_wherever_it_is_asked() {
     assert_eq!((&problem["code"], &problem["detail"]), (&json!("LOADING"), &json!(WHY)));
     let leaf = ask(port, "GET /api/segment/get/orders");
     assert!(leaf.status == 500 && leaf.text().contains("Result{id=-1, status=EXCEPTION}"), "{leaf:?}");
-    assert_eq!(ask(port, "GET /v1/ids/786829717956198794").status, 200, "IDs are looked at by whoever asks");
+    assert_eq!(ask(port, "GET /v1/ids/786829717956198794").status, 200, "a standby decodes IDs");
 
     let status = ask(port, "GET /v1/status").json();
     assert_eq!((&status["giving"]["state"], &status["giving"]["reason"]), (&json!("standby"), &json!(WHY)));
@@ -77,17 +77,17 @@ fn a_standby_says_so_wherever_it_is_asked() {
         assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
 
-    // It takes over.
+    // The server takes over.
     claim.tell(holder());
-    eventually("it is ready", || told(port, "/readyz") == (200, "ready\n".to_owned()));
+    eventually("the server is ready", || told(port, "/readyz") == (200, "ready\n".to_owned()));
     assert_eq!(told(port, "/readyz?standby=ok"), (200, "ready\n".to_owned()));
-    eventually("the page says so", || ask(port, "GET /v1/status").json()["giving"]["state"] == "giving");
+    eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "giving");
     let status = ask(port, "GET /v1/status").json();
     let own = &status["claim"]["cluster"];
     assert_eq!((&own["role"], &own["holder"]["is_this"]), (&json!("holder"), &json!(true)));
     assert!(told(port, "/metrics").1.contains("getid_claim_ride_through_seconds 1.48\n"));
 
-    // The store is away.
+    // The store does not answer.
     claim.tell(ClaimStatus { error: "connection refused".to_owned(), ..holder() });
     eventually("the page warns", || {
         let status = ask(port, "GET /v1/status").json();
@@ -98,19 +98,19 @@ fn a_standby_says_so_wherever_it_is_asked() {
     let (code, text) = told(port, "/readyz?verbose");
     assert!(code == 200 && text.contains(" held, but the store does not answer: connection refused\n"), "{text}");
 
-    // No server-id has come free.
+    // No server-id is free.
     let why = "standby: server-id is auto, and none is free";
     claim.tell(ClaimStatus { server_id: None, holder: None, why: why.to_owned(), ..standby() });
     assert_eq!(told(port, "/readyz"), (503, format!("not ready: {why}\n")));
-    eventually("the page says so", || {
+    eventually("the page shows it", || {
         let status = ask(port, "GET /v1/status").json();
         (&status["server"]["server_id"], &status["claim"]["cluster"]["holder"]) == (&Value::Null, &Value::Null)
     });
 
-    // The store went back: nothing comes by itself.
+    // The store went back: the server does not recover without an operator.
     let why = "claim lost: claim store went back: it has beat 7 of server-id 3, and this server knows of beat 9";
     claim.tell(ClaimStatus { why: why.to_owned(), ..standby() });
     assert_eq!(told(port, "/readyz?standby=ok"), (503, format!("not ready: {why}\n")));
     assert_eq!(ask(port, "POST /v1/sequences/orders/values").json()["code"], "MISCONF");
-    eventually("the page says so", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");
+    eventually("the page shows it", || ask(port, "GET /v1/status").json()["giving"]["state"] == "refusing");
 }

@@ -1,5 +1,5 @@
-//! Leaf's and Tinyid's own tables in a real MariaDB. While programs of theirs ask getid over HTTP, their own servers go
-//! on with the same rows: here by clients that do in SQL what those do, to the letter.
+//! Leaf's and Tinyid's own tables in a real MariaDB. While Leaf's and Tinyid's clients use getid over HTTP, their own
+//! servers use the same rows. Here SQL clients run exactly the statements of those servers.
 
 #![cfg(feature = "mysql")]
 
@@ -35,7 +35,7 @@ const TINYID: &str = "CREATE TABLE tiny_id_info (id bigint unsigned NOT NULL AUT
     create_time timestamp NOT NULL DEFAULT '2010-01-01 00:00:00', \
     update_time timestamp NOT NULL DEFAULT '2010-01-01 00:00:00', PRIMARY KEY (id)) ENGINE=InnoDB";
 
-/// All values that anybody had.
+/// All given values.
 #[derive(Default)]
 struct Given(Mutex<HashSet<i64>>);
 
@@ -76,7 +76,7 @@ fn two_lives(database: &MariadbServer, table: &str, clients: &[&(dyn Fn(&mut Htt
     }
 }
 
-/// Does this until the others are done.
+/// Repeats `step` on its own connection until the clients are done.
 fn beside(database: &MariadbServer, is_over: &AtomicBool, mut step: impl AsyncFnMut(&mut Conn)) {
     let options = OptsBuilder::default()
         .socket(Some(database.socket().display().to_string()))
@@ -124,13 +124,13 @@ fn leafs_programs_are_served_beside_leafs_servers() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert!(given.count() > 4 * REQUESTS, "{}", given.count());
-    // Back again: Leaf goes on above all.
+    // After the migration back, Leaf continues above all values.
     let most = given.0.lock().unwrap().iter().copied().max().unwrap();
     assert!(database.sql("SELECT max_id FROM leaf_alloc").parse::<i64>().unwrap() > most);
     assert_eq!(database.sql("SELECT step FROM leaf_alloc"), "20");
 }
 
-/// Tinyid's `getNextSegmentId`; nothing after three conflicts.
+/// Tinyid's `getNextSegmentId`, or no values after three conflicts.
 async fn tinyid_segment(conn: &mut Conn) -> Vec<i64> {
     let mut transaction = conn.start_transaction(TxOpts::default()).await.unwrap();
     for _ in 0..3 {
@@ -163,7 +163,7 @@ fn tinyids_programs_are_served_beside_tinyids_servers() {
     ));
     let (given, is_over) = (Given::default(), AtomicBool::new(false));
     let query = format!("bizType=orders&token={TOKEN}");
-    // A conflict is answered as Tinyid answers it, by nothing.
+    // A conflict is answered with an empty text, as Tinyid does.
     let numbers = |text: String| -> Vec<i64> {
         text.split(',').filter(|part| !part.is_empty()).map(|part| part.parse().unwrap()).collect()
     };
@@ -190,7 +190,7 @@ fn tinyids_programs_are_served_beside_tinyids_servers() {
     assert_eq!(database.sql("SELECT step, delta, remainder FROM tiny_id_info"), "30\t3\t2");
 }
 
-/// Tinyid's own rows and tokens, as its own file of SQL makes them, give what its own server gives.
+/// With Tinyid's own rows and tokens, created by its SQL file, getid gives the same IDs as Tinyid.
 #[test]
 #[ignore = "needs mariadb"]
 fn tinyids_own_rows_begin_as_by_tinyid() {
@@ -219,7 +219,7 @@ fn tinyids_own_rows_begin_as_by_tinyid() {
         panic!("{next}")
     };
     assert!(first > 100_001 && first % 2 == 1 && second == first + 2, "{next}");
-    // The trap that gives endless empty segments there is told here.
+    // In Tinyid, a step of 0 gives endless empty segments. getid reports an error.
     let trap = ask("nextSegmentId?bizType=zero");
     assert!(trap.contains(r#""code":6"#) && trap.contains("step 0"), "{trap}");
     let said = server.server.wait_log("tiny_id_token");

@@ -1,7 +1,7 @@
-//! Tinyid's paths: what its clients see is what its own server answers.
+//! Tinyid's paths: their answers are those of Tinyid's own server.
 //!
-//! Its tokens are in the store, here in the file of a server that has not started yet; its own tables are in
-//! `mariadb.rs`.
+//! Its tokens are in the store, here in the SQLite file of a server that has not started yet. `tables.rs` tests
+//! Tinyid's own tables.
 
 #![cfg(feature = "sqlite")]
 
@@ -13,7 +13,7 @@ use crate::support::{Server, folder, free_port};
 
 const TOKEN: &str = "0f673adf80504e2eaa552f5d791b644c";
 
-/// Makes the file of a server's sequences, with these sequences and these tokens.
+/// Creates a server's SQLite file with these sequences and tokens.
 fn make(dir: &Path, sequences: &[&str], tokens: &[(&str, &str)]) {
     let server = Server::start_in(dir, &[]);
     let mut redis = server.connect();
@@ -84,7 +84,7 @@ fn a_form_that_is_too_long_is_not_read() {
     let kind = ["Content-Type: application/x-www-form-urlencoded"];
     let long = server.ask_with("POST /tinyid/id/nextId", &kind, &(form.clone() + &"x".repeat(60_000)));
     assert_eq!(long.json()["data"][0], 2, "{long:?}");
-    // The whole of it is never sent: who sends it all may be told that nobody reads it before there is an answer.
+    // The body is not sent completely: a client that sends all of it may get a reset before it reads the answer.
     let mut http = server.connect();
     let head = "POST /tinyid/id/nextId HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n";
     http.send(format!("{head}{}\r\n\r\n{form}{}", kind[0], "x".repeat(70_000)).as_bytes());
@@ -111,7 +111,7 @@ fn a_user_of_its_own_has_its_permissions() {
     drop(http);
     server.server.stop();
 
-    // Without one, a token is not enough where a login is asked for.
+    // Without a configured user, a token does not replace a required login.
     let server = start_in(dir.path(), &["--requirepass", "other"]);
     let mut http = server.connect();
     let refused = http.ask(&ask("nextId", "small"), &[], "");
@@ -121,7 +121,7 @@ fn a_user_of_its_own_has_its_permissions() {
 }
 
 #[test]
-fn without_a_table_of_tokens_every_one_is_wrong_and_the_log_says_so() {
+fn without_a_table_of_tokens_each_is_wrong_and_a_warning_is_logged() {
     let mut server = HttpServer::start(&["--http-api", "tinyid"]);
     ok(&mut server.server.connect(), "SEQUENCE CREATE small");
     let answer = server.ask(&format!("GET /tinyid/id/nextId?bizType=small&token={TOKEN}"));
@@ -137,7 +137,7 @@ fn without_a_table_of_tokens_every_one_is_wrong_and_the_log_says_so() {
 }
 
 #[test]
-fn before_a_store_has_told_its_tokens_nothing_is_called_wrong() {
+fn no_token_is_wrong_before_the_store_has_answered() {
     let store = format!("mysql://getid:x@127.0.0.1:{}/ids", free_port());
     let server = HttpServer::start(&["--http-api", "tinyid", "--sequence-store", &store, "--sequence-wait-ms", "50"]);
     let answer = server.ask(&format!("GET /tinyid/id/nextId?bizType=small&token={TOKEN}")).json();

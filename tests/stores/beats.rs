@@ -1,4 +1,4 @@
-//! What every shared store does with the rows of servers.
+//! Tests of server rows (`getid_beat`) that every shared store passes.
 
 use getid::sql::{NotedRow, StoreError, Table};
 use getid_core::beat::{BeatAsk, BeatKind, Credentials, Nonce, Restored, ServerState};
@@ -7,7 +7,7 @@ use crate::db::{Db, Place, ask, create, key, refusal};
 
 const LIFE: Nonce = Nonce(77);
 
-/// What a server asks, and nothing besides.
+/// Returns a beat request without comparisons or restored rows.
 fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
     BeatAsk {
         nonce: Nonce(nonce),
@@ -23,7 +23,7 @@ fn asks(nonce: u128, kind: BeatKind) -> BeatAsk {
     }
 }
 
-/// A server that joins a store in which it has no row.
+/// Makes a server without a row join a store.
 fn joins(db: &mut Db, nonce: u128, state: ServerState) {
     let kind = BeatKind::Join { seen: None, noted: 0, state };
     let answer = db.beat(&BeatAsk { starts_round: true, ..asks(nonce, kind) });
@@ -34,7 +34,7 @@ fn credentials(nonce: u128, at_least: u64) -> Credentials {
     Credentials { nonce: Nonce(nonce), life: LIFE, at_least }
 }
 
-/// Rows are written and read as they are, and rounds are counted.
+/// Server rows are stored and read unchanged, and rounds are counted.
 pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
     let mut db = Db::open(place);
     let nothing = db.beat(&asks(1, BeatKind::Look));
@@ -63,7 +63,7 @@ pub(crate) fn rows_of_servers_are_kept(place: &dyn Place) {
     assert_eq!(state(3), Some((0, ServerState::Returning)));
     assert_eq!(answer.rows.iter().map(|row| row.acknowledged).max(), Some(2));
 
-    // One that has left is read where it is wanted.
+    // The row of a server that has left is returned when it is requested.
     let leave = BeatKind::Leave { at_least: 2 };
     assert!(db.beat(&BeatAsk { restored: Vec::new(), ..asks(1, leave) }).is_done);
     let look = |reads_all: bool| BeatAsk { reads_all, ..asks(9, BeatKind::Look) };
@@ -140,14 +140,14 @@ pub(crate) fn a_comparison_raises_what_is_lower(place: &dyn Place) {
     assert_eq!((compared.beat, compared.raised), (12, 3));
     let next = |db: &mut Db, name: &str| db.row(name).unwrap().next;
     assert_eq!((next(&mut db, "higher"), next(&mut db, "lower"), next(&mut db, "odd")), (501, 400, 402));
-    assert_eq!(next(&mut db, "renewed"), 1, "it was dropped and made anew");
+    assert_eq!(next(&mut db, "renewed"), 1, "it was dropped and created again");
     let lost = db.row("missing").unwrap();
-    assert_eq!((lost.next, lost.state), (400, getid::sql::RowState::WentBack), "no server begins it");
+    assert_eq!((lost.next, lost.state), (400, getid::sql::RowState::WentBack), "no server creates it");
     assert_eq!(db.compare(credentials(1, 12), &notes).unwrap().raised, 0);
     assert_eq!(db.compare(credentials(1, 12), &[]).unwrap().beat, 14);
 }
 
-/// The note of a period that was removed is not one of a row that the store lost.
+/// The note of a removed period does not count as a row that the store lost.
 pub(crate) fn a_comparison_leaves_closed_periods(place: &dyn Place) {
     let mut db = Db::open(place);
     for period in ["day@20260131", "day@20260201", "day@20260202"] {
@@ -162,7 +162,7 @@ pub(crate) fn a_comparison_leaves_closed_periods(place: &dyn Place) {
     assert_eq!(db.list("", 9, true), ["day@20260201", "day@20260202", "other@20260131"]);
 }
 
-/// An address with `uuid=` is for one store: neither another one is used by it, nor tables made in an empty database.
+/// An address with `uuid=` opens only that store: it refuses another store, and creates no tables in an empty database.
 pub(crate) fn an_address_with_a_uuid_is_for_one_store(place: &dyn Place) {
     let url = |uuid: &str| {
         let url = place.url();

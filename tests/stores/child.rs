@@ -1,6 +1,6 @@
-//! A process that has a store, and does what it is told: tests kill it, and have its disk fail.
+//! A process with an open store that runs the commands of a test. Tests kill it and make its disk fail.
 //!
-//! It is this test binary again, running one test: that one does nothing unless it was started so.
+//! It is this test binary again, running one test. That test does nothing unless a test started the process.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::sqlite::store_in;
 
 const DIR: &str = "GETID_TEST_STORE_DIR";
 
-/// What it prints before each answer: the test's own lines are no answers.
+/// Prefix of each answer. It separates answers from the lines that the test harness prints.
 const ANSWER: &str = "answer: ";
 
-/// The process, with a store in a folder.
+/// A child process with a store in a folder.
 pub(crate) struct Teller {
     child: Child,
     input: Option<ChildStdin>,
@@ -34,19 +34,19 @@ impl Teller {
         Teller { child, input, output }
     }
 
-    /// What it answers to `words`: `open`, `create NAME`, `reserve NAME VALUES`, `batch ROUND`, `close`.
+    /// Sends a command and returns its answer: `open`, `create NAME`, `reserve NAME VALUES`, `batch ROUND`, `close`.
     #[track_caller]
     pub(crate) fn ask(&mut self, words: &str) -> String {
         self.tell(words);
         self.answer().expect("an answer")
     }
 
-    /// `loop NAME VALUES` reserves until the process ends.
+    /// Sends a command without reading the answer. `loop NAME VALUES` reserves until the process ends.
     pub(crate) fn tell(&mut self, words: &str) {
         writeln!(self.input.as_mut().unwrap(), "{words}").unwrap();
     }
 
-    /// The next answer; `None` after its end.
+    /// Returns the next answer, or `None` after the process has ended.
     pub(crate) fn answer(&mut self) -> Option<String> {
         self.output.by_ref().map_while(Result::ok).find_map(|line| line.strip_prefix(ANSWER).map(str::to_owned))
     }
@@ -59,7 +59,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        // A failed test leaves none behind.
+        // A failed test leaves no child process behind.
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -71,7 +71,7 @@ fn the_process_that_tests_start() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let store = store_in(Path::new(&dir));
     let mut db = None;
-    // On a machine with one processor the harness has begun a line with the test's name.
+    // On a machine with one processor the harness has already printed the test's name without a line break.
     println!();
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();

@@ -1,4 +1,4 @@
-//! What every store with getid's own tables does: scenarios by name, each in a database that is empty before.
+//! The contract of every store with getid's own tables: named scenarios, each in an empty database.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -20,8 +20,8 @@ type Scenario = fn(&dyn Place);
 
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
     Scenario;
-    nothing_is_made_by_who_only_asks,
-    a_new_row_is_what_was_said_of_it,
+    questions_create_nothing,
+    a_new_row_has_the_given_options,
     names_are_compared_byte_for_byte,
     ranges_follow_each_other,
     none_is_below_the_floor,
@@ -29,17 +29,17 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     the_max_is_given_and_nothing_past_it,
     the_largest_numbers_fit,
     a_batch_answers_in_order,
-    what_is_back_is_given_again_once,
+    values_given_back_are_given_again_once,
     nothing_is_given_back_after_another_has_reserved,
     nothing_is_given_back_after_a_change,
     a_name_that_was_dropped_goes_on_above_it,
-    one_that_was_dropped_long_enough_ago_may_begin_anew,
+    a_sequence_dropped_long_ago_may_restart,
     a_maximum_of_a_counter_in_redis_is_read,
     there_are_only_so_many_rows,
     a_raise_only_goes_up,
     an_altered_row_goes_on_above_all,
     a_row_that_went_back_gives_nothing_until_it_is_confirmed,
-    changes_are_told_in_order,
+    changes_are_listed_in_order,
     more_changes_than_one_answer_has,
     lists_are_read_page_by_page,
     a_period_begins_with_its_row,
@@ -48,7 +48,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_reset_that_changes_repeats_nothing_at_the_border_of_a_period,
     periods_that_have_begun_are_noted,
     ended_periods_are_removed_and_never_begun_again,
-    what_a_store_says_of_itself,
+    a_store_reports_about_itself,
     the_printed_schema_is_enough,
     a_row_that_was_edited_is_refused_by_name,
     a_list_names_rows_that_cannot_be_read,
@@ -56,10 +56,10 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     no_value_twice_by_two_connections,
     one_row_for_a_period_that_two_open,
     one_row_for_a_name_that_two_create,
-    rows_that_nobody_uses_cost_nothing,
+    unused_rows_cost_nothing,
 ];
 
-/// Those of stores that servers share.
+/// Scenarios of stores that servers share.
 const SHARED: &[(&str, Scenario)] = scenarios![
     Scenario;
     rows_of_servers_are_kept,
@@ -69,7 +69,7 @@ const SHARED: &[(&str, Scenario)] = scenarios![
     an_address_with_a_uuid_is_for_one_store,
 ];
 
-/// Tries a store with all of them.
+/// Runs all scenarios on a store.
 pub(crate) fn check_all(place: &dyn Place) {
     let store = place.store();
     let shared = if store.is_shared() { SHARED } else { &[] };
@@ -79,7 +79,7 @@ pub(crate) fn check_all(place: &dyn Place) {
     }
 }
 
-fn nothing_is_made_by_who_only_asks(place: &dyn Place) {
+fn questions_create_nothing(place: &dyn Place) {
     let mut db = Db::open(place);
     assert_eq!(db.reserve("orders", 10), Err(Verdict::NoSuch));
     assert_eq!(db.reserve("orders@20260101", 10), Err(Verdict::NoSuch));
@@ -92,7 +92,7 @@ fn nothing_is_made_by_who_only_asks(place: &dyn Place) {
     assert_eq!(db.reserve_all(&[]), []);
 }
 
-fn a_new_row_is_what_was_said_of_it(place: &dyn Place) {
+fn a_new_row_has_the_given_options(place: &dyn Place) {
     let mut db = Db::open(place);
     let now = db.about().unix_ms;
     for (name, options, next) in [
@@ -165,7 +165,7 @@ fn ranges_follow_each_other(place: &dyn Place) {
         before = reserved.row;
         assert_eq!(db.row("orders").as_ref(), Some(&before));
     }
-    // What comes after belongs to another life, too.
+    // The next values are read through a new connection.
     drop(db);
     assert_eq!(range(&Db::open(place).reserve("orders", 5).unwrap()), (10_000_013, 10_000_017));
 }
@@ -178,8 +178,8 @@ fn none_is_below_the_floor(place: &dyn Place) {
         (reserved.found_next, reserved.first, reserved.last)
     };
     assert_eq!(from(0, 2), (4, 4, 14));
-    assert_eq!(from(24, 1), (24, 24, 24), "what comes next is not below it");
-    assert_eq!(from(3, 1), (34, 34, 34), "a floor that is behind is none");
+    assert_eq!(from(24, 1), (24, 24, 24), "the next value is not below the floor");
+    assert_eq!(from(3, 1), (34, 34, 34), "a floor below the row changes nothing");
     assert_eq!(from(45, 1), (44, 54, 54), "the first of its residue past the floor");
     assert_eq!(from(1_000_000, 3), (64, 1_000_004, 1_000_024));
     assert_eq!(db.row("orders").unwrap().next, 1_000_034);
@@ -211,7 +211,7 @@ fn the_max_is_given_and_nothing_past_it(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("ten", "max 10");
     assert_eq!(range(&db.reserve("ten", 7).unwrap()), (1, 7));
-    assert_eq!(range(&db.reserve("ten", 7).unwrap()), (8, 10), "what is left");
+    assert_eq!(range(&db.reserve("ten", 7).unwrap()), (8, 10), "the values that are left");
     for _ in 0..3 {
         let empty = db.reserve("ten", 1).unwrap();
         assert!(empty.last < empty.first, "{empty:?}");
@@ -246,7 +246,7 @@ fn the_largest_numbers_fit(place: &dyn Place) {
     assert_eq!(row.next, VALUE_MAX + 1);
     let empty = db.reserve("raised", 1).unwrap();
     assert!(empty.last < empty.first, "{empty:?}");
-    // Options that step over the end of all numbers do not lead past what can be read again.
+    // Options that step over the largest value do not produce values that cannot be read back.
     for offset in [1, 500_000, 1_000_000, 7] {
         let spec = spec(&format!("increment {INCREMENT_MAX} offset {offset}"));
         let row = db.change("raised", &RowChange::Alter { spec, next_from: VALUE_MAX + 1 }).unwrap();
@@ -291,7 +291,7 @@ fn a_batch_answers_in_order(place: &dyn Place) {
     assert_eq!(db.give_back_all(&ends), vec![false; BATCH_MAX]);
 }
 
-fn what_is_back_is_given_again_once(place: &dyn Place) {
+fn values_given_back_are_given_again_once(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("orders", "increment 3 offset 2");
     let reserved = db.reserve("orders", 10).unwrap();
@@ -309,8 +309,8 @@ fn what_is_back_is_given_again_once(place: &dyn Place) {
     let row = db.row("orders").unwrap();
     assert_eq!((row.next, row.generation), (11, reserved.row.generation));
     assert!(row.version > reserved.row.version, "a version is never there again");
-    assert!(!db.give_back(&reserved.row, 5), "the same again");
-    assert!(!db.give_back(&reserved.row, 11), "the same again");
+    assert!(!db.give_back(&reserved.row, 5), "given back twice");
+    assert!(!db.give_back(&reserved.row, 11), "given back twice");
     assert_eq!(range(&db.reserve("orders", 2).unwrap()), (11, 14));
     assert!(!db.give_back(&reserved.row, 5), "after it was given again");
 }
@@ -322,7 +322,7 @@ fn nothing_is_given_back_after_another_has_reserved(place: &dyn Place) {
     let second = db.reserve("orders", 100).unwrap();
     assert!(!db.give_back(&first.row, 50));
     assert_eq!(db.row("orders"), Some(second.row.clone()));
-    // Back, and reserved again: the row's `next` is as it was, its version is not.
+    // After giving back and reserving again, the row's `next` is the same, but its version differs.
     assert!(db.give_back(&second.row, 101));
     let third = db.reserve("orders", 100).unwrap();
     assert_eq!((third.row.next, range(&third)), (second.row.next, (101, 200)));
@@ -374,14 +374,16 @@ fn a_name_that_was_dropped_goes_on_above_it(place: &dyn Place) {
     assert_eq!(db.create_of(&later).unwrap().next, 5000);
 }
 
-fn one_that_was_dropped_long_enough_ago_may_begin_anew(place: &dyn Place) {
+fn a_sequence_dropped_long_ago_may_restart(place: &dyn Place) {
     let mut db = Db::open(place);
     let fresh = |after_ms| Create { fresh_after_ms: Some(after_ms), ..create("orders", "start 5 increment 2") };
     let first = db.create_of(&fresh(0)).unwrap();
     db.reserve("orders", 100).unwrap();
-    assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "it is there");
+    assert!(matches!(db.create_of(&fresh(0)), Err(Verdict::Exists(_))), "the sequence exists");
     let dropped = db.change("orders", &RowChange::Drop).unwrap();
-    let Err(Verdict::Unsupported(said)) = db.create_of(&fresh(3_600_000)) else { panic!("it begins anew at once") };
+    let Err(Verdict::Unsupported(said)) = db.create_of(&fresh(3_600_000)) else {
+        panic!("it may be created again at once")
+    };
     let left = said.split("other servers may have values of it for ").nth(1).and_then(|rest| rest.split(' ').next());
     let left = left.and_then(|digits| digits.parse::<u32>().ok());
     assert!(left.is_some_and(|left| (3500..=3600).contains(&left)), "{said}");
@@ -393,12 +395,12 @@ fn one_that_was_dropped_long_enough_ago_may_begin_anew(place: &dyn Place) {
 
 fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
     match Db::open(place).maximum("id_generator", 1) {
-        // Its file has our own tables and nobody else's.
+        // A SQLite file has only getid's own tables.
         Ok(Err(Verdict::Unsupported(said))) => {
             return assert!(place.store().shown().starts_with("sqlite:") && said.contains("MySQL"), "{said}");
         }
         Err(StoreError::Refused(said)) => assert!(said.contains("id_generator"), "{said}"),
-        other => panic!("there is no such table, and it says {other:?}"),
+        other => panic!("there is no such table, but the answer is {other:?}"),
     }
     let table = "CREATE TABLE id_generator (id int PRIMARY KEY, current_max_id bigint, increment_step int);";
     place
@@ -407,7 +409,7 @@ fn a_maximum_of_a_counter_in_redis_is_read(place: &dyn Place) {
     let mut db = Db::open(place);
     let found = [1, 2, 9].map(|id| db.maximum("id_generator", id));
     assert_eq!(found, [Ok(Ok(Some(123_456_789_012))), Ok(Ok(Some(7))), Ok(Ok(None))]);
-    assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "it has none");
+    assert!(!matches!(db.maximum("id_generator", 3), Ok(Ok(Some(_)))), "the store has no such table");
 }
 
 fn there_are_only_so_many_rows(place: &dyn Place) {
@@ -421,18 +423,18 @@ fn there_are_only_so_many_rows(place: &dyn Place) {
     assert_eq!(db.count(), 3);
     assert_eq!(db.create_of(&new("d")), full);
     assert_eq!(db.row("d"), None);
-    assert!(matches!(db.create_of(&new("a")), Err(Verdict::Exists(_))), "what is there is what matters");
+    assert!(matches!(db.create_of(&new("a")), Err(Verdict::Exists(_))), "an existing row comes before the limit");
     assert!(db.create_of(&create("e", "")).is_ok(), "without a limit");
     assert_eq!(db.create_of(&new("d")), full);
     for name in ["a", "b"] {
         db.change(name, &RowChange::Drop).unwrap();
     }
-    assert_eq!(db.count(), 2, "a tombstone is no row");
+    assert_eq!(db.count(), 2, "a tombstone is not counted");
     assert!(db.create_of(&new("d")).is_ok());
     assert_eq!(db.create_of(&Create { above_dropped: true, ..new("a") }), full);
     drop(db);
     let mut db = Db::open(place);
-    assert_eq!(db.create_of(&new("f")), full, "another life counts again");
+    assert_eq!(db.create_of(&new("f")), full, "a new connection counts again");
     assert_eq!(db.count(), 3);
 }
 
@@ -472,11 +474,11 @@ fn an_altered_row_goes_on_above_all(place: &dyn Place) {
         assert_eq!((row.spec, row.state), (spec(options), RowState::Live));
         (row.next, row.generation - before.generation)
     };
-    assert_eq!(alter("cache 9", 0), (101, 1), "it does not go back");
+    assert_eq!(alter("cache 9", 0), (101, 1), "it does not decrease");
     assert_eq!(alter("increment 2 offset 2", 0), (102, 2), "to a value of the new ones");
-    assert_eq!(alter("increment 2 offset 2", 501), (502, 3), "past the highest of several stores");
+    assert_eq!(alter("increment 2 offset 2", 501), (502, 3), "above the highest of several stores");
     assert_eq!(alter("start 1000 policy wait", 0), (1000, 4));
-    assert_eq!(alter("max 500", 0), (1000, 5), "past a max that is lower now");
+    assert_eq!(alter("max 500", 0), (1000, 5), "above a max that is now lower");
     let empty = db.reserve("orders", 1).unwrap();
     assert!(empty.last < empty.first, "{empty:?}");
 }
@@ -529,7 +531,7 @@ fn a_row_that_went_back_gives_nothing_until_it_is_confirmed(place: &dyn Place) {
     assert_eq!(db.count(), 1, "with the mark and without it, it is a row");
 }
 
-fn changes_are_told_in_order(place: &dyn Place) {
+fn changes_are_listed_in_order(place: &dyn Place) {
     let mut db = Db::open(place);
     let begin = db.changes(None);
     assert_eq!(begin.rows, []);
@@ -545,7 +547,7 @@ fn changes_are_told_in_order(place: &dyn Place) {
     assert_eq!(rows, expected);
     assert_eq!(db.changes(None).upto, upto);
     assert_eq!(told(&mut db, upto), (vec![], upto));
-    // Neither of these changes a generation.
+    // None of these changes a generation.
     let reserved = db.reserve("b", 10).unwrap();
     assert!(db.give_back(&reserved.row, 5));
     assert!(matches!(db.raise("a", 0), Err(Verdict::Lower { .. })));
@@ -561,10 +563,10 @@ fn changes_are_told_in_order(place: &dyn Place) {
     assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)]);
     drop(db);
     let mut db = Db::open(place);
-    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)], "in another life, too");
+    assert_eq!(told(&mut db, later).0, [("a".to_owned(), a.generation)], "after reopening, too");
 }
 
-/// Writes live rows past getid. Their `changed` is their place, from 2 on, where each is a change of its own.
+/// Inserts live rows without getid. With `are_changes`, each has its own `changed`: its position, from 2 on.
 fn insert(place: &dyn Place, names: impl ExactSizeIterator<Item = String>, are_changes: bool) {
     let changes = names.len() + 1;
     let rows: Vec<String> = (2..)
@@ -652,8 +654,8 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
     assert_eq!((reserved.row.key.as_str(), reserved.row.spec), ("invoice@20260101", spec("max 999999 cache 3")));
     assert_eq!(db.row("invoice@20260101"), Some(reserved.row.clone()));
     db.open_period(&day(1, "max 7")).unwrap();
-    assert_eq!(db.row("invoice@20260101"), Some(reserved.row), "it is what it was");
-    assert_eq!(range(&db.reserve("invoice@20260101", 5).unwrap()), (6, 10), "it goes on");
+    assert_eq!(db.row("invoice@20260101"), Some(reserved.row), "it is unchanged");
+    assert_eq!(range(&db.reserve("invoice@20260101", 5).unwrap()), (6, 10), "it continues");
     assert_eq!(db.open_period(&waits).unwrap(), generator);
     assert_eq!(range(&db.reserve_in("invoice@20260102", 5).unwrap()), (1, 5));
     assert_eq!(db.reserve("invoice", 1), Err(Verdict::NoSuch), "a period is no sequence");
@@ -676,14 +678,14 @@ fn a_period_begins_with_its_row(place: &dyn Place) {
     assert_eq!(db.generators(Some(&["x", "y", "x' OR 'a' = 'a"])).len(), 1);
 }
 
-/// Two servers whose clocks disagree: once one of them has begun a period, none is in an earlier one.
+/// Two servers' clocks disagree: after one server has begun a period, no server uses an earlier one.
 fn periods_never_go_back(place: &dyn Place) {
     let mut db = Db::open(place);
     db.open_period(&opening("invoice@20260102", "")).unwrap();
     let newer = Err(Verdict::Newer { period: "20260102".to_owned() });
     assert_eq!(db.open_period(&opening("invoice@20260101", "")), newer);
     assert_eq!(db.row("invoice@20260101"), None);
-    // A row that is created before its period begins is none that has begun.
+    // A row that is created before its period begins does not begin the period.
     let ahead = Opening { has_begun: false, ..opening("invoice@20260103", "") };
     assert_eq!(db.open_period(&ahead).unwrap().newest, "20260102");
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (1, 1));
@@ -692,38 +694,38 @@ fn periods_never_go_back(place: &dyn Place) {
     assert_eq!(range(&db.reserve("invoice@20260103", 1).unwrap()), (2, 2));
 }
 
-/// A serial that began again each day, and each month from now on, goes on above what the days had: its texts show the
-/// day and so would come again. What was told as values: `INV20260101-000001` of the day, and of the month.
+/// A serial changes from a daily to a monthly reset: it continues above the days' values, because its texts show the
+/// day and would repeat. The periods are 20260101 and 202601.
 fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     let mut db = Db::open(place);
     db.reserve_in("other@2026", 99).unwrap();
     db.reserve_in("invoice@20260101", 5).unwrap();
     db.reserve_in("invoice@20260102", 9).unwrap();
     let month = opening("invoice@202601", "");
-    let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("it is declared otherwise") };
+    let Err(Verdict::Declared { stored, asked }) = db.open_period(&month) else { panic!("its declaration differs") };
     assert_eq!((stored.as_str(), asked.as_str()), ("serial X{n:6} reset day", "serial X{n:6} reset month"));
     let seen = db.changes(None).upto;
     let redeclared = db.open_period(&Opening { redeclares: true, ..month }).unwrap();
     assert_eq!((redeclared.newest.as_str(), redeclared.reset.as_str()), ("202601", "month"));
     assert_eq!(range(&db.reserve("invoice@202601", 3).unwrap()), (10, 12));
-    // A server that still counts by days gets no more values of them, and learns of the change.
+    // A server that still uses daily periods gets no more of their values and sees the change.
     assert_eq!(db.reserve("invoice@20260102", 1), Err(Verdict::Dropped { last: 9 }));
     let changed: Vec<String> = db.changes(Some(seen)).rows.iter().map(|(key, _)| key.to_string()).collect();
     if place.store().is_shared() {
         assert!(changed.contains(&"invoice@20260102".to_owned()), "{changed:?}");
     }
     assert!(matches!(db.open_period(&opening("invoice@20260103", "")), Err(Verdict::Declared { .. })));
-    // Back to days, on the same day.
+    // Daily periods are declared again on the same day.
     db.open_period(&Opening { redeclares: true, ..opening("invoice@20260102", "") }).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260102", 1).unwrap()), (13, 13));
-    // The next day is above what the month had, because servers may hold values of it. A day that is farther is not:
-    // texts of it were never given.
+    // The next day starts above the month's values, because servers may hold values of it. A later day does not,
+    // because no texts of it were given.
     assert_eq!(range(&db.reserve_in("invoice@20260103", 1).unwrap()), (13, 13));
     let now = getid::system::clock::wall_unix_ms();
     let far = Opening { from_unix_ms: now + 3 * 86_400_000, ..opening("invoice@20260104", "") };
     db.open_period(&far).unwrap();
     assert_eq!(range(&db.reserve("invoice@20260104", 1).unwrap()), (1, 1));
-    // Another template of the same periods: the row goes on, and other servers throw away what they hold.
+    // Another template with the same periods: the row continues, and other servers discard the values that they hold.
     let before = db.row("invoice@20260104").unwrap();
     let other =
         Opening { declaration: "serial Y{n:7}".to_owned(), ..opening("invoice@20260104", "max 9999999 cache 7") };
@@ -739,12 +741,12 @@ fn a_generator_that_is_declared_otherwise_goes_on_above_all(place: &dyn Place) {
     }
 }
 
-/// A generator that begins again more or less often, while servers disagree on the time: the newest period is kept, and
-/// no counter begins where texts of its period were given.
+/// A generator's reset changes while servers disagree on the time: the newest period is kept, and no counter restarts
+/// in a period whose texts were given.
 fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Place) {
     let mut db = Db::open(place);
     db.reserve_in("a@20261130", 5).unwrap();
-    // B is ahead, and declares the month that is to begin; C is right.
+    // Server B's clock is ahead, and B declares the month that is about to begin. Server C's clock is right.
     let redeclared = |period: &str| Opening { redeclares: true, ..opening(period, "") };
     let ahead = Opening { has_begun: false, ..redeclared("a@202612") };
     let Err(Verdict::BadRow(said)) = db.open_period(&ahead) else { panic!("it has not begun") };
@@ -752,13 +754,13 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
     assert_eq!(db.open_period(&redeclared("a@202611")).unwrap().newest, "202611");
     assert_eq!(range(&db.reserve("a@202611", 1).unwrap()), (6, 6));
     assert_eq!(range(&db.reserve_in("a@202612", 1).unwrap()), (6, 6), "above the days");
-    // B is behind, and declares the month that is over.
+    // Server B's clock is behind, and B declares the month that is over.
     db.reserve_in("b@20261130", 9).unwrap();
     db.reserve_in("b@20261201", 50).unwrap();
     assert_eq!(db.open_period(&redeclared("b@202611")), Err(Verdict::Newer { period: "202612".to_owned() }));
     assert_eq!(db.open_period(&redeclared("b@202612")).unwrap().newest, "202612");
     assert_eq!(range(&db.reserve("b@202612", 1).unwrap()), (51, 51));
-    // A day that was prepared before a month was declared, and declared back.
+    // A day is prepared before a month is declared and the daily reset is declared again.
     db.reserve_in("c@20261130", 3).unwrap();
     db.open_period(&Opening { has_begun: false, ..opening("c@20261201", "") }).unwrap();
     db.reserve("c@20261201", 8).unwrap();
@@ -769,7 +771,7 @@ fn a_reset_that_changes_repeats_nothing_at_the_border_of_a_period(place: &dyn Pl
     assert!(next.first > 8, "{next:?}");
 }
 
-/// What a server has begun is noted without a reservation, and never taken back.
+/// A period that a server has begun is noted without a reservation, and the note is never reverted.
 fn periods_that_have_begun_are_noted(place: &dyn Place) {
     let mut db = Db::open(place);
     let first = db.open_period(&opening("a@20260101", "")).unwrap();
@@ -780,7 +782,7 @@ fn periods_that_have_begun_are_noted(place: &dyn Place) {
     let generators = db.generators(None);
     assert_eq!((generators.len(), generators[0].newest.as_str()), (1, "20260103"));
     assert_eq!(db.open_period(&opening("a@20260102", "")), Err(Verdict::Newer { period: "20260103".to_owned() }));
-    // Its row is missing now, and is not begun at its start.
+    // The row of the begun period is missing, and the store does not restart it at its start value.
     let Err(Verdict::BadRow(said)) = db.open_period(&opening("a@20260103", "")) else { panic!("its row is lost") };
     assert!(said.contains("'a@20260103' has begun") && said.contains("SEQUENCE RAISE a N"), "{said}");
 }
@@ -803,15 +805,15 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "");
     assert_eq!(db.prune("day", "2026-02-01", true).unwrap(), Pruned { deleted: 2, ..counted });
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260201");
-    // What is to be settled stays, and so does a sequence of the same name.
+    // A row that must be settled stays, and so does a sequence of the same name.
     assert_eq!(db.list("day", 9, true)[..3], ["day@20260130", "day@20260202", "day@20260203"]);
     assert_eq!(db.row("day").map(|row| row.next), Some(1));
     assert_eq!(db.reserve("day@20260131", 1), Err(Verdict::NoSuch));
-    // Not even by a server whose clock is in it, and that counts otherwise.
+    // A server whose clock is in the removed period, or that has another reset, does not recreate it.
     let newer = |period: &str| Err(Verdict::Newer { period: period.to_owned() });
     assert_eq!(db.open_period(&opening("day@20260131", "")), newer("20260203"));
     assert_eq!(db.open_period(&Opening { redeclares: true, ..opening("day@202601", "") }), newer("202602"));
-    // The newest period stays whatever is asked, with those of its day.
+    // The newest period always stays, with the rows of its day.
     for (name, through, rows) in [
         ("day", "20991231", 1),
         ("month", "2026-01-30", 1),
@@ -825,11 +827,11 @@ fn ended_periods_are_removed_and_never_begun_again(place: &dyn Place) {
     assert_eq!(db.prune("day", "20991231", true).unwrap().deleted, 1);
     assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202");
     assert_eq!(db.prune("day", "2026-01-01", true).unwrap().deleted, 0);
-    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never goes back");
+    assert_eq!(db.generators(Some(&["day"]))[0].closed_through, "20260202", "it never decreases");
     assert_eq!(range(&db.reserve_in("day@20260203", 1).unwrap()), (8, 8));
 }
 
-fn what_a_store_says_of_itself(place: &dyn Place) {
+fn a_store_reports_about_itself(place: &dyn Place) {
     let store = place.store();
     assert_eq!(store.table(), Table::Native);
     assert!((1..=2).contains(&store.connections_max()));
@@ -846,7 +848,7 @@ fn what_a_store_says_of_itself(place: &dyn Place) {
     let mut db = Db::open(place);
     db.create("orders", "");
     drop(db);
-    assert_ne!(Db::open(place).about().uuid, first.uuid, "another store is another one");
+    assert_ne!(Db::open(place).about().uuid, first.uuid, "another store has another uuid");
 }
 
 fn the_printed_schema_is_enough(place: &dyn Place) {
@@ -887,14 +889,14 @@ fn a_row_that_was_edited_is_refused_by_name(place: &dyn Place) {
     for (at, (column, value, said)) in edits.into_iter().enumerate() {
         let name = format!("s{at}");
         if !edited[at] {
-            // The table itself takes no such value.
+            // The table rejects such a value.
             assert_eq!(range(&db.reserve(&name, 1).unwrap()), (1, 1), "{column} {value}");
             continue;
         }
         let answers = db.reserve_all(&[ask(&name, 1), ask("others", 1)]);
         let Err(Verdict::BadRow(text)) = &answers[0] else { panic!("{column} {value}: {answers:?}") };
         assert!(text.contains(said) && text.contains(&format!("'{name}'")), "{text}");
-        assert!(answers[1].is_ok(), "the others go on: {answers:?}");
+        assert!(answers[1].is_ok(), "the others continue: {answers:?}");
         assert!(matches!(db.raise(&name, 10), Err(Verdict::BadRow(_))), "{column} {value}");
         assert!(matches!(db.create_of(&create(&name, "")), Err(Verdict::BadRow(_))), "{column} {value}");
     }
@@ -948,7 +950,7 @@ fn rows_are_created_together(place: &dyn Place) {
     assert_eq!(range(&db.reserve("b", 3).unwrap()), (1, 3));
 }
 
-/// Two at once, where the store lets two in.
+/// Runs two workers, concurrently where the store allows two connections.
 fn both(place: &dyn Place, work: impl Fn(usize, &mut Db) + Sync) {
     let store = place.store();
     if !store.is_shared() {
@@ -983,7 +985,7 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
         let mut random = Random(7 + who as u64);
         let mut below = |limit: u32| u32::try_from(random.below(limit.into())).unwrap();
         for _ in 0..ROUNDS {
-            // In any order: who locks them in the order that they come in waits for the other one for ever.
+            // The order is random: workers that lock rows in argument order would deadlock.
             let mut order = names;
             order.sort_by_cached_key(|_| below(1000));
             let count = 1 + below(4);
@@ -1012,7 +1014,7 @@ fn no_value_twice_by_two_connections(place: &dyn Place) {
                 assert!(values.insert(value), "{name}: {value} was given twice");
             }
         }
-        // And none was lost on the way: they are all of the values up to the row's next.
+        // No value was lost: the given values are all values below the row's `next`.
         let next = Db::open(place).row(name).unwrap().next;
         let all: BTreeSet<i64> = (1..next).step_by(2).collect();
         assert_eq!(values, all, "{name}");
@@ -1023,7 +1025,7 @@ fn one_row_for_a_period_that_two_open(place: &dyn Place) {
     let found = std::sync::Mutex::new(BTreeSet::new());
     both(place, |_, db| {
         for year in 0..50 {
-            // Each in a generator of its own, because the other one may be ahead.
+            // Each worker has its own generator, because the other worker may be ahead.
             let period = format!("invoice{year}@2026");
             let got = db.reserve_in(&period, 1).unwrap();
             assert!(found.lock().unwrap().insert((year, got.first)), "{period}: {} twice", got.first);
@@ -1054,7 +1056,7 @@ fn one_row_for_a_name_that_two_create(place: &dyn Place) {
     assert_eq!(seen.len(), 50, "each creation is a change of its own");
 }
 
-fn rows_that_nobody_uses_cost_nothing(place: &dyn Place) {
+fn unused_rows_cost_nothing(place: &dyn Place) {
     const ROWS: u32 = 20_000;
     let mut db = Db::open(place);
     db.create("orders", "");

@@ -1,4 +1,4 @@
-//! A store as the tests use it: one call, one answer, no `await`.
+//! A store with blocking calls, for tests: one call, one answer, no `await`.
 
 use std::future::Future;
 use std::path::Path;
@@ -16,25 +16,25 @@ use tokio::runtime::Runtime;
 use crate::support::backend::SqlBackend;
 use crate::support::scenarios;
 
-/// A database that scenarios may do anything with.
+/// An empty database in which scenarios may run any statement.
 pub(crate) trait Place: Sync {
-    /// Makes it a database without tables. Nobody is connected.
+    /// Makes it a database without tables. No client is connected.
     fn clear(&self);
 
-    /// A store in it, as one server has it.
+    /// Returns a store in this database, as one server opens it.
     fn store(&self) -> Box<dyn Store>;
 
-    /// Its address. Shared stores only.
+    /// Returns the address of the database. Shared stores only.
     fn url(&self) -> String {
         String::new()
     }
 
-    /// Runs statements past getid, each with its semicolon; what the database said where it refused. Nobody is
-    /// connected.
+    /// Runs SQL statements directly, each with its semicolon, and returns the database's error text if it refuses them.
+    /// No client is connected.
     fn sql(&self, statements: &str) -> Result<(), String>;
 }
 
-/// The database of a server that scenarios share.
+/// The database of a database server that scenarios share.
 pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend);
 
 impl Place for Shared<'_> {
@@ -59,13 +59,13 @@ pub(crate) fn store(url: &str, table: Table) -> Box<dyn Store> {
     open(&StoreUrl::parse(url).unwrap(), table, Path::new("."), 0).unwrap()
 }
 
-/// A connection to getid's own tables.
+/// Connects to getid's own tables.
 #[track_caller]
 pub(crate) fn db(url: &str) -> Db {
     Db::opened(&*store(url, Table::Native))
 }
 
-/// Why a store cannot be opened. No password is in it.
+/// Returns the error of opening a store, which must not contain a password.
 #[track_caller]
 pub(crate) fn refusal(url: &str, table: Table) -> String {
     let error = match Db::of(&*store(url, table)) {
@@ -76,7 +76,7 @@ pub(crate) fn refusal(url: &str, table: Table) -> String {
     error
 }
 
-/// Opening the store is refused with these words.
+/// Asserts that opening the store fails with an error that contains these words.
 #[track_caller]
 pub(crate) fn says(url: &str, expected: &[&str]) {
     let said = refusal(url, Table::Native);
@@ -85,10 +85,10 @@ pub(crate) fn says(url: &str, expected: &[&str]) {
     }
 }
 
-/// How long a statement may take before its test fails. Not a measure of speed: a disk may be busy.
+/// The longest time of a statement before its test fails. It is not a measure of speed: a disk may be busy.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A connection, with a runtime of its own.
+/// A connection with its own runtime.
 pub(crate) struct Db {
     runtime: Runtime,
     connection: Option<Box<dyn Connection>>,
@@ -120,7 +120,7 @@ impl Db {
         self.runtime.block_on(in_time(connection.maximum(table, id)))
     }
 
-    /// What a statement answers, whatever it is.
+    /// Reserves, and returns the answer or the error.
     pub(crate) fn try_reserve(&mut self, asks: &[Reserve]) -> Result<Vec<Result<Reserved, Verdict>>, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.reserve(asks)))
@@ -133,7 +133,7 @@ impl Db {
         answers
     }
 
-    /// Reserves for a server, whatever is answered.
+    /// Reserves for a server, and returns the answer or the error.
     pub(crate) fn try_reserve_as(&mut self, server: Credentials, asks: &[Reserve]) -> Result<Reservations, StoreError> {
         let connection = self.connection.as_mut().unwrap();
         self.runtime.block_on(in_time(connection.reserve_as(Some(server), asks)))
@@ -156,7 +156,7 @@ impl Db {
         self.reserve_all(std::slice::from_ref(ask)).remove(0)
     }
 
-    /// `values` of a sequence.
+    /// Reserves `values` values of a sequence.
     #[track_caller]
     pub(crate) fn reserve(&mut self, name: &str, values: u32) -> Result<Reserved, Verdict> {
         self.reserve_of(&ask(name, values))
@@ -173,13 +173,13 @@ impl Db {
         self.give_back_by(None, ends)
     }
 
-    /// Gives back all of what was reserved from `next` on, for a server.
+    /// Gives back all reserved values from `next` on, for a server. Returns whether the row took them.
     #[track_caller]
     pub(crate) fn give_back_as(&mut self, server: Credentials, of: &Row, next: i64) -> bool {
         self.give_back_by(Some(server), &[end_of(of, next)]).remove(0)
     }
 
-    /// Gives back all of what was reserved from `next` on.
+    /// Gives back all reserved values from `next` on. Returns whether the row took them.
     #[track_caller]
     pub(crate) fn give_back(&mut self, of: &Row, next: i64) -> bool {
         self.give_back_by(None, &[end_of(of, next)]).remove(0)
@@ -206,7 +206,7 @@ impl Db {
         answered(|| self.try_create(new))
     }
 
-    /// Makes a sequence, with these options.
+    /// Creates a sequence with these options.
     #[track_caller]
     pub(crate) fn create(&mut self, name: &str, options: &str) -> Row {
         self.create_of(&create(name, options)).unwrap()
@@ -229,7 +229,7 @@ impl Db {
         answered(|| self.runtime.block_on(in_time(connection.row(&key(name)))))
     }
 
-    /// The keys of a list, as text.
+    /// Returns the keys of a listing as text.
     #[track_caller]
     pub(crate) fn list(&mut self, after: &str, limit: u32, periods: bool) -> Vec<String> {
         let connection = self.connection.as_mut().unwrap();
@@ -238,7 +238,7 @@ impl Db {
         listed.rows.iter().map(|row| row.key.to_string()).collect()
     }
 
-    /// A page of a list with all rows, as it is.
+    /// Returns one page of the listing, with all rows.
     #[track_caller]
     pub(crate) fn page(&mut self, after: &str, limit: u32) -> Listed {
         let connection = self.connection.as_mut().unwrap();
@@ -267,7 +267,7 @@ impl Db {
         answered(|| self.try_open(ask))
     }
 
-    /// `values` of a period, which is begun before.
+    /// Opens a period and reserves `values` values of it.
     #[track_caller]
     pub(crate) fn reserve_in(&mut self, period: &str, values: u32) -> Result<Reserved, Verdict> {
         self.open_period(&opening(period, ""))?;
@@ -297,27 +297,27 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        // What ends a connection may need its runtime.
+        // Dropping the connection may need its runtime.
         let _inside = self.runtime.enter();
         self.connection = None;
     }
 }
 
-/// Whether a statement was refused for its time alone.
+/// Returns true if a statement was refused only because of its time limit.
 pub(crate) fn is_over_time(error: &StoreError) -> bool {
     matches!(error, StoreError::Refused(said) if scenarios::is_over_time(said))
 }
 
-/// What became of a creation whose answer may have been let go of.
+/// The outcome of a creation whose future may have been dropped before its answer.
 pub(crate) enum Creation {
     Made,
     LetGo,
-    /// One of before had the lock: its end was not noticed yet by a database that stands still.
+    /// An earlier creation held the lock: a database that stalls had not noticed its end yet.
     Refused,
 }
 
-/// Judges a creation by its answer, if that was waited for, and by what its connection says `after` it: nothing, where
-/// something is half-way.
+/// Judges a creation by its answer, if it arrived, and by what its connection answers `after` it: an error, if the
+/// transaction was cut off in the middle.
 #[track_caller]
 pub(crate) fn creation<T: std::fmt::Debug>(
     created: Option<Result<Result<Row, Verdict>, StoreError>>,
@@ -337,7 +337,7 @@ pub(crate) fn creation<T: std::fmt::Debug>(
     }
 }
 
-/// What is answered in time: what was refused for its time is asked again.
+/// Repeats a statement that is refused for its time limit, and returns the first other answer.
 #[track_caller]
 fn answered<T>(mut ask: impl FnMut() -> Result<T, StoreError>) -> T {
     let end = Instant::now() + DEADLINE;
@@ -362,7 +362,7 @@ fn end_of(row: &Row, next: i64) -> GiveBack {
     GiveBack { key: row.key.clone(), version: row.version, next }
 }
 
-/// Options as they are written behind a name.
+/// Parses options as they are written after a name.
 #[track_caller]
 pub(crate) fn spec(options: &str) -> Spec {
     Spec::default().with(&options.split_whitespace().collect::<Vec<_>>()).unwrap()
@@ -372,8 +372,8 @@ pub(crate) fn ask(name: &str, values: u32) -> Reserve {
     Reserve { key: key(name), values, floor: 0 }
 }
 
-/// How a server opens a period, with these options for its row. How often its counter begins again is what the period
-/// looks like.
+/// Returns the request by which a server opens a period, with these options for its row. The form of the period
+/// determines its reset.
 pub(crate) fn opening(period: &str, options: &str) -> Opening {
     let key = key(period);
     let is_of = |reset: &Reset| reset.first_of(key.period()).is_some();
@@ -405,7 +405,7 @@ pub(crate) fn create(name: &str, options: &str) -> Create {
     }
 }
 
-/// The first and the last value.
+/// Returns the first and the last value.
 pub(crate) fn range(reserved: &Reserved) -> (i64, i64) {
     (reserved.first, reserved.last)
 }

@@ -1,5 +1,5 @@
-//! What every database server does to getid's own tables when it is killed, paused, cut off or locked: scenarios by
-//! name, each in an empty database of one server.
+//! Tests of getid's own tables on a database server that is killed, paused, cut off or locked: named scenarios, each in
+//! an empty database of one server.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -29,7 +29,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     the_tables_are_made_once,
 ];
 
-/// Tries a server with all of them.
+/// Runs all scenarios on a database server.
 pub(crate) fn check_all(server: &mut dyn SqlBackend) {
     for scenario in asked_for(&server.url(), SCENARIOS) {
         server.clear();
@@ -37,7 +37,7 @@ pub(crate) fn check_all(server: &mut dyn SqlBackend) {
     }
 }
 
-/// What was reserved in a test by all who took part, each value once.
+/// The values that all clients of a test reserved, each value once.
 #[derive(Default)]
 pub(crate) struct Given {
     pub(crate) values: Mutex<BTreeSet<i64>>,
@@ -65,7 +65,8 @@ impl Given {
     }
 }
 
-/// One who reserves three at a time until `stop`, and connects again whenever the outcome is unknown; how often it was.
+/// Reserves three values at a time until `stop`, and reconnects after each unknown outcome. Returns the number of
+/// unknown outcomes.
 fn works_through(url: &str, given: &Given, stop: &AtomicBool) -> u32 {
     let mut unknown = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -112,7 +113,7 @@ fn killed_under_load(server: &mut dyn SqlBackend) {
         workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u32>()
     });
     assert!(lost >= 2, "each kill cut statements: {lost}");
-    // What is missing is of statements whose outcome nobody knows: of each, one reservation at most.
+    // Missing values belong to statements with an unknown outcome: at most one reservation each.
     let missing = given.max() - i64::try_from(given.count()).unwrap();
     assert!(missing <= i64::from(lost) * 3, "{missing} values are missing after {lost} unknown outcomes");
 }
@@ -121,7 +122,7 @@ fn next_of_orders(server: &dyn SqlBackend) -> i64 {
     server.sql("SELECT next FROM getid_sequence WHERE name = 'orders'").parse().unwrap()
 }
 
-/// The database has committed, and nobody hears of it.
+/// The database commits, but the reply is lost.
 fn the_reply_to_a_commit_is_lost(server: &mut dyn SqlBackend) {
     db(&server.url()).create("orders", "");
     let (proxy, url) = server.proxy();
@@ -139,17 +140,17 @@ fn the_reply_to_a_commit_is_lost(server: &mut dyn SqlBackend) {
         proxy.drop_replies(false);
         let error = client.try_reserve(&[ask("orders", 10)]).unwrap_err();
         assert!(matches!(error, StoreError::Unknown(_)), "the connection is used no more: {error:?}");
-        // There is one reply to the whole packet, so it is behind the COMMIT.
-        assert_eq!(next_of_orders(server), last + 11, "what nobody heard of was committed");
+        // The whole packet has one reply, so the reply comes after the COMMIT.
+        assert_eq!(next_of_orders(server), last + 11, "the statement without a reply was committed");
         let got = db(&url).reserve("orders", 10).unwrap();
         assert_eq!((got.first, got.row.version), (last + 11, version + 2), "and is not given again");
         given.add(got.first, got.last);
-        // What was left of the one before that is not given back by a version that is old.
+        // The rest of an earlier reservation is not taken back, because its version is old.
         assert!(!db(&server.url()).give_back(&answers[0].as_ref().unwrap().row, first + 5));
     }
 }
 
-/// The request is lost, which looks the same from here.
+/// The request is lost, which a client cannot distinguish from a lost reply.
 fn a_request_is_lost(server: &mut dyn SqlBackend) {
     db(&server.url()).create("orders", "");
     let (proxy, url) = server.proxy();
@@ -165,7 +166,7 @@ fn a_request_is_lost(server: &mut dyn SqlBackend) {
     assert_eq!(db(&url).row("others"), None);
 }
 
-/// A caller that gives up a statement; the database does it later.
+/// A caller drops a statement, and the database runs it later.
 fn it_stands_still(server: &mut dyn SqlBackend) {
     const SHORT: Duration = Duration::from_millis(100);
     let url = server.url();
@@ -179,14 +180,14 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
         assert_eq!(range(&first), (1, 10));
         server.pause();
         let late = tokio::time::timeout(SHORT, connection.reserve(&asks)).await;
-        assert!(late.is_err(), "nobody answers");
-        // At once: the database stands still all the while.
+        assert!(late.is_err(), "the database does not answer");
+        // The error comes at once, although the database stalls.
         let error = tokio::time::timeout(PATIENCE, connection.reserve(&asks)).await.unwrap().unwrap_err();
         assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
         let error = tokio::time::timeout(PATIENCE, connection.row(&asks[0].key)).await.unwrap().unwrap_err();
         assert!(matches!(error, StoreError::Unknown(_)), "{error:?}");
         let late = tokio::time::timeout(SHORT, store.connect()).await;
-        assert!(late.is_err(), "a new one does not come in either");
+        assert!(late.is_err(), "a new connection is not accepted either");
         drop(connection);
         server.resume();
         let mut connection = tokio::time::timeout(PATIENCE, store.connect()).await.unwrap().unwrap();
@@ -197,8 +198,7 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
     });
 }
 
-/// A caller that gives up a statement, at whatever point, leaves a connection that does nothing inside of a transaction
-/// that is half-way.
+/// A caller drops a statement at any point. Its connection then runs nothing inside the unfinished transaction.
 fn a_statement_that_was_let_go(server: &mut dyn SqlBackend) {
     let url = server.url();
     db(&url).create("orders", "");
@@ -209,9 +209,9 @@ fn a_statement_that_was_let_go(server: &mut dyn SqlBackend) {
         while made < 3 {
             for _ in 0..3 {
                 let mut connection = store.connect().await.unwrap();
-                // One that was let go may be done all the same: no name is used again.
+                // A dropped creation may still be executed, so no name is used twice.
                 let new = create(&format!("s{}", made + let_go + refused), "");
-                // It goes on as far as so many messages bring it.
+                // The creation proceeds for this number of messages.
                 let created = polled(connection.create(&new), 1 + let_go / 3).await;
                 let after = connection.reserve(&[ask("orders", 1)]).await;
                 match creation(created, &after) {
@@ -220,16 +220,16 @@ fn a_statement_that_was_let_go(server: &mut dyn SqlBackend) {
                     Creation::Refused => refused += 1,
                 }
             }
-            assert!(let_go + refused < 300, "no creation comes to its end");
+            assert!(let_go + refused < 300, "no creation completes");
         }
-        assert!(let_go > 2, "{let_go}: there are several moments to let go");
+        assert!(let_go > 2, "{let_go}: there are several moments to drop it");
         let mut connection = store.connect().await.unwrap();
         assert!(connection.count().await.unwrap() > made.into(), "and 'orders'");
         assert!(connection.reserve(&[ask("orders", 1)]).await.unwrap()[0].is_ok(), "no lock stays behind");
     });
 }
 
-/// The outcome of a future that is polled so many times at most.
+/// Polls a future at most `times` times, and returns its outcome if it has one.
 async fn polled<T>(future: impl Future<Output = T>, mut times: u32) -> Option<T> {
     let mut future = pin!(future);
     std::future::poll_fn(|context| match future.as_mut().poll(context) {
@@ -251,7 +251,7 @@ fn a_session_that_is_ended(server: &mut dyn SqlBackend) {
     assert_eq!(range(&db(&server.url()).reserve("orders", 1).unwrap()), (1, 1));
 }
 
-/// The statement waits for a second, and the connection can go on.
+/// The statement fails after a second, and the connection stays usable.
 fn a_row_that_another_transaction_has_locked(server: &mut dyn SqlBackend) {
     let mut client = db(&server.url());
     client.create("orders", "");
@@ -265,7 +265,7 @@ fn a_row_that_another_transaction_has_locked(server: &mut dyn SqlBackend) {
     assert_eq!(range(&client.reserve("others", 1).unwrap()), (1, 1));
 }
 
-/// Several servers that are started at once in front of an empty database.
+/// Several servers start at once with an empty database.
 fn the_tables_are_made_once(server: &mut dyn SqlBackend) {
     for _ in 0..3 {
         server.clear();

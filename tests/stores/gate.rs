@@ -1,5 +1,5 @@
-//! The contract of sequences on each database server, for the landing gate. No server waits for its disk: nothing fails
-//! here.
+//! The contract of sequences on each database server, for the landing gate. The database servers do not sync to disk,
+//! because these tests cause no failures.
 
 use crate::contract;
 use crate::db::Shared;

@@ -1,7 +1,7 @@
-//! Whole servers over real databases: both are killed, paused and stopped while clients count. Whatever ends in
-//! between, no value is given twice, values ascend, and it goes on by itself.
+//! Whole servers with real databases: both are killed, paused and stopped while clients draw values. After every fault,
+//! no value repeats, values ascend, and service resumes without an operator.
 //!
-//! The stories are the same for all databases. `book` has what was given, and the clients.
+//! The stories are the same for all databases. `book` has the given values and the clients.
 
 mod book;
 
@@ -23,16 +23,17 @@ use crate::support::postgres::PostgresServer;
 use crate::support::program::finish;
 use crate::support::{PATIENCE, Random, Server, Wire, eventually, folder, getid, in_time};
 
-/// Long enough for a server that stands still to be given up by others.
+/// Long enough that others give up a server that stalls.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
-/// What another server has changed holds after so long, s: the least that can be set.
+/// The setting `sequence-ride-out-s`, in s: the least that can be set. A change by another server is in force after
+/// this time.
 const RIDE_OUT_S: u64 = 5;
 
-/// What a server says of a store that does not answer.
+/// The text that a server logs about a store that does not answer.
 const DOWN: &str = "It is tried again until it answers";
 
-/// A server with this number, in a folder of its own below `dir`.
+/// Starts a server with this number, in its own folder below `dir`.
 fn start(dir: &Path, number: usize, stores: &[String], words: &[&str]) -> Server {
     let dir = dir.join(number.to_string());
     fs::create_dir_all(&dir).unwrap();
@@ -53,13 +54,13 @@ fn value(reply: &str) -> i64 {
     reply.strip_prefix(':').and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no value: {reply}"))
 }
 
-/// The value, as soon as there is one.
+/// Returns the value as soon as the server gives one.
 #[track_caller]
 fn value_in_time(wire: &mut Wire, request: &str) -> i64 {
     value(&answer_in_time(wire, request, |reply| reply.starts_with(':')))
 }
 
-/// What an operator's request comes to, as soon as the store does it: one that stands still is asked again.
+/// Repeats an operator's request until the store executes it, and returns the reply.
 #[track_caller]
 fn done_in_time(wire: &mut Wire, request: &str) -> String {
     answer_in_time(wire, request, |reply| !reply.starts_with("-MISCONF"))
@@ -79,7 +80,7 @@ fn answer_in_time(wire: &mut Wire, request: &str, is_good: impl Fn(&str) -> bool
     }
 }
 
-/// Numbers of one `SEQUENCE INFO`.
+/// Returns numeric fields of one `SEQUENCE INFO`.
 #[track_caller]
 fn told<const N: usize>(wire: &mut Wire, name: &str, fields: [&str; N]) -> [i64; N] {
     wire.send(format!("SEQUENCE INFO {name}\r\n"));
@@ -90,11 +91,11 @@ fn told<const N: usize>(wire: &mut Wire, name: &str, fields: [&str; N]) -> [i64;
     })
 }
 
-/// Clients of each server in turn count while `during` runs; then they stop.
+/// Clients of each server in turn draw values while `during` runs, and then stop.
 fn under_load<T>(clients: usize, servers: &[&Counted<'_>], during: impl FnOnce() -> T) -> T {
     let end = End::default();
     std::thread::scope(|scope| {
-        // It is set also when `during` fails: nobody would stop the clients otherwise.
+        // It is also set when `during` panics, because nothing else would stop the clients.
         let _ends = end.at_drop();
         for nth in 0..clients {
             let (end, server) = (&end, servers[nth % servers.len()]);
@@ -113,7 +114,8 @@ enum Fault {
     DatabasePaused,
 }
 
-/// Eight connections count while everything ends or stands still, in random order. It goes on by itself each time.
+/// Eight connections draw values while server and database end or stall, in random order. Service resumes each time
+/// without an operator.
 fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
     let dir = folder();
     let stores: Vec<String> = database.iter().map(|database| database.url()).collect();
@@ -121,7 +123,7 @@ fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
     assert_eq!(done_in_time(&mut server.connect(), "SEQUENCE CREATE orders"), "+OK");
     let (book, high) = (Book::default(), AtomicI64::new(0));
     let counted = Counted { book: &book, port: server.port.into(), name: "orders", high: &high, increment: 1 };
-    // Without a database nobody gives up a server that stands still.
+    // Without a database, nothing gives up a server that stalls.
     let standstill = if database.is_some() { STANDSTILL } else { Duration::from_millis(100) };
     let mut faults = vec![Fault::Killed, Fault::Stopped, Fault::Paused, Fault::Killed, Fault::Stopped];
     if database.is_some() {
@@ -163,14 +165,14 @@ fn counts_through_faults(mut database: Option<&mut dyn SqlBackend>) {
         }
     });
     book.check();
-    skips_what_it_told(server, || start(dir.path(), 1, &stores, &[]), high.into_inner());
+    skips_only_what_info_reported(server, || start(dir.path(), 1, &stores, &[]), high.into_inner());
 }
 
-/// After a kill, at most what `SEQUENCE INFO` had told as left; after a clean stop, nothing.
+/// After a kill, a server skips at most the values that `SEQUENCE INFO` reported as left; after a clean stop, none.
 ///
-/// What a reservation has whose answer does not come is thrown away, and lies between. So it is judged in lives in
-/// which none failed, and not in the one that faults have just ended in.
-fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64) {
+/// Values of a reservation whose answer is lost are discarded and add to the gap. So only lives without a failed
+/// reservation are judged, and not the life that faults have just ended.
+fn skips_only_what_info_reported(mut server: Server, start: impl Fn() -> Server, high: i64) {
     let mut wire = server.connect();
     let mut last = value_in_time(&mut wire, "INCR orders");
     assert!(last > high);
@@ -185,9 +187,9 @@ fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64)
     let (mut kills, mut stops) = (0, 0);
     for _ in 0..20 {
         last = value_in_time(&mut wire, "INCRBY orders 250").max(last);
-        // No client counts: what is being reserved is there soon.
+        // No client draws values, so running reservations end soon.
         let mut left = 0;
-        eventually("nothing is reserved any more", || {
+        eventually("no reservation is running", || {
             let [before, skips] = told(&mut wire, "orders", ["left", "a_kill_skips"]);
             left = skips;
             before == skips
@@ -197,7 +199,7 @@ fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64)
         let next = value_in_time(&mut wire, "INCR orders");
         assert!(last < next, "{next} after {last}");
         if is_judged {
-            assert!(next <= last + left + 1, "{next} after {last}, of which {left} were told as left");
+            assert!(next <= last + left + 1, "{next} after {last}, of which {left} were reported as left");
             kills += 1;
         }
         last = value_in_time(&mut wire, "INCRBY orders 30");
@@ -218,8 +220,8 @@ fn skips_what_it_told(mut server: Server, start: impl Fn() -> Server, high: i64)
     panic!("{kills} kills and {stops} clean stops of a server whose reservations were all answered");
 }
 
-/// Two servers count on one row. What one raises holds on the other by the time that the reply has named, also if the
-/// other stood still all the while; and with `cache 0` values ascend over both.
+/// Two servers draw from one row. A raise on one server is in force on the other by the time that the reply names, even
+/// if the other stalled meanwhile. With `cache 0`, values ascend over both.
 fn two_servers_share_a_row(database: &dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -247,14 +249,14 @@ fn two_servers_share_a_row(database: &dyn SqlBackend) {
             }
             let reply = done_in_time(&mut wires[0], &format!("SEQUENCE RAISE orders {last}"));
             assert_eq!(reply, format!("+OK here, and on every server in {RIDE_OUT_S} s"));
-            assert!(value_in_time(&mut wires[0], "INCR orders") > last, "at once where it was asked");
+            assert!(value_in_time(&mut wires[0], "INCR orders") > last, "at once on the server that raised it");
             std::thread::sleep(Duration::from_secs(RIDE_OUT_S));
             if stands_still {
                 servers[1].signal(Signal::SIGCONT);
             }
             let there = value_in_time(&mut wires[1], "INCR orders");
             assert!(there > last, "{there} was given after {last} was raised");
-            // Nothing below it any more, on any connection.
+            // From here on, no connection gets a value below it.
             for high in &highs {
                 high.fetch_max(last, SeqCst);
             }
@@ -282,11 +284,11 @@ fn two_servers_share_a_row(database: &dyn SqlBackend) {
     book.check();
 }
 
-/// Each of two stores ends in turn: values ascend all the while, and it is used again.
+/// Each of two stores fails in turn: values keep ascending, and the store is used again.
 fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
     let dir = folder();
     let stores = databases.each_ref().map(|database| database.url());
-    // Little is held in memory: the other store is needed soon.
+    // Few values are held in memory, so the other store is needed soon.
     let mut server = start(dir.path(), 1, &stores, &["--sequence-ride-out-s", "5"]);
     let mut wire = server.connect();
     assert_eq!(done_in_time(&mut wire, "SEQUENCE CREATE orders"), "+OK");
@@ -297,8 +299,8 @@ fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
         for database in databases {
             let told = server.count_log(DOWN);
             database.kill();
-            eventually("its end is told", || server.count_log(DOWN) > told);
-            // Longer than what was held lasts.
+            eventually("the store's failure is logged", || server.count_log(DOWN) > told);
+            // Longer than the values in memory last.
             for _ in 0..15 {
                 counted.wait_for_more("of the other store");
                 std::thread::sleep(Duration::from_millis(200));
@@ -315,8 +317,8 @@ fn one_of_two_stores_ends(databases: &mut [&mut dyn SqlBackend; 2]) {
     end(&mut server, Signal::SIGTERM);
 }
 
-/// All rows are as they were before: a backup was put back. Each server that had more refuses by name, and so does one
-/// that is new, until an operator has looked. Nothing is given twice.
+/// All rows are restored from a backup. Each server that had more values refuses by name, and so does a new server,
+/// until an operator has settled the row. No value repeats.
 fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -330,7 +332,7 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
         }
         reply
     };
-    // A store that stands still for a while gives nothing meanwhile.
+    // A store that stalls gives no values for a while.
     let takes = |wire: &mut Wire| {
         let last = value_in_time(wire, "INCRBY orders 40");
         book.add(last - 39, last);
@@ -350,23 +352,23 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
         database.sql("DELETE FROM getid_store; INSERT INTO getid_store SELECT * FROM old_store;");
         database.sql("DROP TABLE old_rows; DROP TABLE old_store;");
         for wire in &mut wires {
-            eventually("it refuses", || take(wire, "orders").starts_with(refuses));
+            eventually("the server refuses", || take(wire, "orders").starts_with(refuses));
         }
-        // Whoever has found it says so.
-        eventually("it is told", || servers.each_mut().map(|server| server.count_log(finds)) != found);
-        // The row is marked: one that has never had anything of it refuses too, and one that was started again.
+        // The server that finds it logs it.
+        eventually("the loss is logged", || servers.each_mut().map(|server| server.count_log(finds)) != found);
+        // The row is marked: a new server without values of it refuses too, and so does a restarted server.
         let new = start(dir.path(), 3, &stores, &[]);
-        eventually("a new one refuses", || take(&mut new.connect(), "orders").starts_with(refuses));
+        eventually("a new server refuses", || take(&mut new.connect(), "orders").starts_with(refuses));
         end(&mut servers[0], Signal::SIGKILL);
         servers[0] = start(dir.path(), 1, &stores, &[]);
         wires[0] = servers[0].connect();
-        // A store that it has not opened yet is another refusal; a value would be wrong.
-        eventually("it refuses when it is started again", || {
+        // A store that is not open yet causes another refusal. A value would be wrong.
+        eventually("the server refuses after a restart", || {
             let reply = take(&mut wires[0], "orders");
             assert!(reply.starts_with('-'), "{reply}");
             reply.starts_with(refuses)
         });
-        // The remedy as the documents have it: the largest value in the tables, which the row is past already.
+        // The documented remedy: the largest value in the tables. The row may be above it already.
         let last = if confirms { 0 } else { book.highest() };
         let request =
             if confirms { "SEQUENCE CONFIRM orders".to_owned() } else { format!("SEQUENCE RAISE orders {last}") };
@@ -382,7 +384,7 @@ fn an_old_copy_is_put_back(database: &dyn SqlBackend) {
     }
 }
 
-/// Takes ten values of `orders`, so many times.
+/// Takes ten values of `orders`, `times` times.
 fn take_tens(book: &Book, wire: &mut Wire, times: usize) {
     for _ in 0..times {
         let last = value_in_time(wire, "INCRBY orders 10");
@@ -390,8 +392,8 @@ fn take_tens(book: &Book, wire: &mut Wire, times: usize) {
     }
 }
 
-/// Three servers count. The database fails over to a replica that lacks all that the first of them had since: no other
-/// server gives that again.
+/// Three servers draw values. The database fails over to a replica without the last values of the first server. No
+/// other server gives those values.
 fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -404,7 +406,7 @@ fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
         take(wire, 10);
     }
     database.kill();
-    // What a replica has got: it lags from here on.
+    // The replica's state: it lags from here on.
     let replica = folder();
     save(database, replica.path());
     database.start_again();
@@ -416,11 +418,11 @@ fn a_replica_lacks_the_last_writes(database: &mut dyn SqlBackend) {
         take(wire, 500);
     }
     book.check();
-    // The server whose values were lost says so with its next beat, which the values above may not have waited for.
+    // The server whose values were lost logs it with its next beat, which may come after the values above.
     servers[0].wait_log("lost writes");
 }
 
-/// A dump is restored under running servers, table by table.
+/// A dump is restored, table by table, while servers run.
 fn a_dump_is_restored(database: &dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -439,7 +441,7 @@ fn a_dump_is_restored(database: &dyn SqlBackend) {
     take(&mut wires[0], 500);
     let beaten = "SELECT count(*) FROM getid_beat b JOIN old_getid_beat o ON b.nonce = o.nonce \
                   WHERE b.state = 'live' AND b.beat > o.beat + 1";
-    eventually("each server has beaten since", || database.sql(beaten) == "3");
+    eventually("each server has written a beat since", || database.sql(beaten) == "3");
     for table in tables {
         database.sql(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM old_{table};"));
     }
@@ -453,7 +455,8 @@ fn a_dump_is_restored(database: &dyn SqlBackend) {
     drop(servers);
 }
 
-/// All rows are gone: the store was lost. A server that has had values says so, and follows the remedy above them.
+/// All rows are gone because the store was lost. A server that had values reports it, and its remedy leads above those
+/// values.
 fn all_rows_are_lost(database: &dyn SqlBackend) {
     let dir = folder();
     let words = ["--sequence-create", "on-first-use"];
@@ -473,8 +476,8 @@ fn all_rows_are_lost(database: &dyn SqlBackend) {
     }
 }
 
-/// Rows of periods that look as if they had been written in 1970, as after a database whose clock was wrong: a server
-/// in a new folder goes on above them.
+/// Rows of periods have timestamps of 1970, as after a database with a wrong clock. A server in a new folder continues
+/// above them.
 fn periods_outlive_a_wrong_clock(database: &dyn SqlBackend) {
     let dir = folder();
     let words = ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", "UTC"];
@@ -491,14 +494,14 @@ fn periods_outlive_a_wrong_clock(database: &dyn SqlBackend) {
             assert!(text > last, "{text} after {last}");
             last = text;
         }
-        // One that is killed holds up the next one for a minute.
+        // The next server would wait a minute for one that was killed.
         assert!(end(&mut server, Signal::SIGTERM).success());
         database.sql("UPDATE getid_sequence SET created = 1000, updated = 1000");
     }
 }
 
-/// Two servers of which one is a day behind, as its zone is: it is refused until its declaration is the store's, and
-/// then continues in the newer period, after a start in an empty folder too.
+/// One of two servers is a day behind because of its time zone. It is refused until its declaration is the stored one.
+/// It then continues in the newer period, also after a start in an empty folder.
 fn a_period_never_goes_back(database: &dyn SqlBackend) {
     let dir = folder();
     let zone = |zone: &'static str| ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", zone];
@@ -527,12 +530,13 @@ fn a_period_never_goes_back(database: &dyn SqlBackend) {
         assert!(next[..8] >= last[..8] && next > last, "{next} after {last}");
         assert!(end(&mut behind, Signal::SIGTERM).success());
     }
-    // Whoever declares it otherwise gets no more, once the values in memory are thrown away.
+    // A server with the older declaration gets no more values once its values in memory are discarded.
     let mut wire = ahead.connect();
     eventually("the older declaration is refused", || number(&mut wire).contains("zone Etc/GMT+12"));
 }
 
-/// A store that is not there yet: IDs are given, sequences say what is wrong, and no secret; then it comes.
+/// The store is not reachable at the start: IDs are given, and sequences report the error without a secret. Then the
+/// store starts.
 fn a_store_is_down_at_the_start(database: &mut dyn SqlBackend) {
     let dir = folder();
     let stores = [database.url()];
@@ -543,7 +547,7 @@ fn a_store_is_down_at_the_start(database: &mut dyn SqlBackend) {
     let mut wire = server.connect();
     for _ in 0..3 {
         wire.id();
-        // It says so once it has looked.
+        // The error is reported after the first attempt to connect.
         let said = answer_in_time(&mut wire, "INCR first", |said| !said.starts_with("-BUSY"));
         assert!(said.starts_with("-MISCONF sequence store "), "{said}");
         assert!(said.contains("***") || !said.contains("getid:"), "{said}");
@@ -553,10 +557,10 @@ fn a_store_is_down_at_the_start(database: &mut dyn SqlBackend) {
     database.start_again();
     assert_eq!(value_in_time(&mut wire, "INCR first"), 1);
     assert!(!server.log_so_far().contains("secret"));
-    assert_eq!(server.count_log(DOWN), 1, "said once");
+    assert_eq!(server.count_log(DOWN), 1, "logged once");
 }
 
-/// Two servers give serial numbers out of one store.
+/// Two servers give serial numbers from one store.
 fn serial_numbers_of_two_servers(database: &dyn SqlBackend) {
     let dir = folder();
     let words = ["--generator", "i", "serial", "{yyyyMMdd}{n:9}", "zone", "UTC"];
@@ -564,7 +568,7 @@ fn serial_numbers_of_two_servers(database: &dyn SqlBackend) {
     let mut all = BTreeSet::new();
     let mut wires: Vec<Wire> = servers.iter().map(Server::connect).collect();
     for round in 0..2_000 {
-        // A store that stands still for a while gives nothing meanwhile.
+        // A store that stalls gives no values for a while.
         let end = Instant::now() + PATIENCE;
         let reply = loop {
             let reply = wires[round % 2].ask_bulk("GETID i");
@@ -580,8 +584,8 @@ fn serial_numbers_of_two_servers(database: &dyn SqlBackend) {
     }
 }
 
-/// An older copy of the server's own file is put in its place, as the same file or as another one: it is noticed, and
-/// the printed remedy ends the refusal.
+/// An older copy replaces the server's own file, as the same inode or another one. The server notices it, and the
+/// printed remedy ends the refusal.
 #[test]
 fn an_older_sqlite_file_is_put_back() {
     for is_same_file in [true, false] {
@@ -609,7 +613,7 @@ fn an_older_sqlite_file_is_put_back() {
     }
 }
 
-/// What a tool raises while the server is stopped is noted as well: an older copy of the file is noticed.
+/// A raise by a tool while the server is stopped is noted as well, so an older copy of the file is noticed.
 #[test]
 fn a_raise_by_a_tool_is_noted() {
     let dir = folder();
@@ -634,7 +638,7 @@ fn sqlite_counts_through_faults() {
     counts_through_faults(None);
 }
 
-/// Each story with an empty database of one server.
+/// Runs each story with an empty database of one database server.
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 fn all_stories(database: &mut dyn SqlBackend) {
     let stories: [fn(&mut dyn SqlBackend); 10] = [

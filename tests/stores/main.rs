@@ -1,8 +1,9 @@
-//! The stores of sequences: one suite of scenarios for all of them, and what each database adds to that.
+//! Tests of the stores of sequences: one suite of scenarios for all of them, and tests of each database's own
+//! behaviour.
 //!
-//! `contract` is what `getid::sql` promises of every store with getid's own tables, and `faults` what a database server
-//! does when it fails. SQLite's contract is always tried. A database server's only where its programs are, so those
-//! tests are ignored by default. `gate` has one short test of each, for the landing gate:
+//! `contract` tests what `getid::sql` promises of every store with getid's own tables, and `faults` what a database
+//! server does when it fails. SQLite's contract always runs. Tests that need a database server's programs are ignored
+//! by default. `gate` has one short test of each, for the landing gate:
 //!
 //! ```text
 //! cargo test --test stores -- --ignored gate::
@@ -11,7 +12,7 @@
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
-#![allow(clippy::too_many_lines, reason = "a test tells its story from beginning to end")]
+#![allow(clippy::too_many_lines, reason = "a test is one story from beginning to end")]
 
 mod beats;
 mod child;

@@ -1,5 +1,5 @@
-//! What MySQL adds, tried with a real MariaDB: its settings, its rights and its errors. `others` has the tables of Leaf
-//! and Tinyid.
+//! What MySQL adds, tested with a real MariaDB: its settings, its privileges and its errors. `others` tests the tables
+//! of Leaf and Tinyid.
 
 mod others;
 
@@ -25,10 +25,10 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     no_value_twice_in_a_table_without_transactions,
     a_trigger_that_changes_rows_is_noticed,
     rights_and_tables_that_are_missing_are_named,
-    who_is_not_let_in_is_told_why,
+    refused_logins_name_the_reason,
 ];
 
-/// Tries a server with these scenarios, each in an empty database.
+/// Runs these scenarios on a server, each in an empty database.
 fn check_all(server: &MariadbServer, scenarios: &[(&str, Scenario)]) {
     for scenario in asked_for(&server.url(), scenarios) {
         server.clear();
@@ -54,7 +54,7 @@ fn tables_of_others() {
     check_all(&MariadbServer::start(&[]), others::SCENARIOS);
 }
 
-/// Somebody alters the table.
+/// Another connection alters the table.
 fn a_table_that_is_locked(server: &MariadbServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
@@ -65,7 +65,7 @@ fn a_table_that_is_locked(server: &MariadbServer) {
     assert_eq!(range(&client.reserve("orders", 1).unwrap()), (1, 1));
 }
 
-/// Two that wait for each other: the database ends one of them, and nothing of that one has happened.
+/// Two transactions wait for each other: the database rolls one of them back completely.
 fn a_deadlock_is_refused(server: &MariadbServer) {
     let mut client = db(&server.url());
     for name in ["a", "b", "c1", "c2", "c3", "c4"] {
@@ -77,7 +77,7 @@ fn a_deadlock_is_refused(server: &MariadbServer) {
             if round >= 5 && refused > 0 {
                 break;
             }
-            // It has done more than we have, so it is the one that stays.
+            // The other transaction has done more work than this one, so the database keeps the other one.
             let other = scope.spawn(|| {
                 server.sql(
                     "BEGIN; UPDATE getid_sequence SET cache = cache + 1 WHERE name LIKE 'c%'; \
@@ -85,14 +85,14 @@ fn a_deadlock_is_refused(server: &MariadbServer) {
                      UPDATE getid_sequence SET cache = cache + 1 WHERE name = 'a'; COMMIT",
                 )
             });
-            // A machine that stands still sees nothing of it.
+            // On a machine that stalls, this connection may not see it.
             eventually("the lock", || {
                 let running = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'";
                 other.is_finished() || server.sql(running) == "1"
             });
             match client.try_reserve(&[ask("a", 1), ask("b", 1)]) {
                 Ok(answers) => given.push(answers[0].as_ref().unwrap().first),
-                // The other one stood still for as long as we wait.
+                // The other transaction stalled as long as this one waits.
                 Err(error) if is_over_time(&error) => {}
                 Err(StoreError::Refused(said)) => {
                     assert!(said.contains("(error 1213)"), "{said}");
@@ -109,7 +109,7 @@ fn a_deadlock_is_refused(server: &MariadbServer) {
     assert!(refused > 0);
 }
 
-/// Whatever the server has as its defaults, a session is as it must be.
+/// A session has the settings that getid needs, whatever the server's defaults are.
 #[test]
 #[ignore = "needs mariadb"]
 fn another_isolation_and_time_zone_and_all_that() {
@@ -145,7 +145,7 @@ fn another_isolation_and_time_zone_and_all_that() {
         assert!((client.about().unix_ms - now).abs() < 60_000, "{}", client.about().unix_ms);
         let row = client.create("orders", "");
         assert!((row.created_unix_ms - now).abs() < 60_000, "{row:?}");
-        // What a transaction that writes is like, as a trigger sees it.
+        // The settings of a writing transaction, as a trigger sees them.
         server.sql(
             "SET SESSION TRANSACTION READ WRITE; CREATE TABLE seen (isolation text, tz text) ENGINE=InnoDB; \
              CREATE TRIGGER note BEFORE UPDATE ON getid_sequence FOR EACH ROW \
@@ -163,7 +163,8 @@ fn another_isolation_and_time_zone_and_all_that() {
         assert_eq!(server.sql("SELECT DISTINCT isolation, tz FROM seen"), format!("{isolation}\t+00:00"));
         assert_eq!(server.sql("SELECT count(*) FROM seen"), "6");
         drop(client);
-        // Committed, for all to see; and two at once are not refused for it.
+        // The rows are committed and visible to all. Two concurrent reservations are not refused because of the
+        // isolation.
         assert_eq!(server.sql("SELECT count(*) FROM getid_sequence"), "3");
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -203,8 +204,8 @@ fn settings_that_lose_commits_are_warned_of() {
         "ALTER TABLE getid_sequence ENGINE=InnoDB; SET GLOBAL innodb_flush_log_at_trx_commit = 1; \
          SET GLOBAL sync_binlog = 1",
     );
-    assert_eq!(db(&url).about().warnings.len(), 1, "the one that needs a restart");
-    // A replica that takes writes; then one that takes none, which is no store.
+    assert_eq!(db(&url).about().warnings.len(), 1, "the warning that needs a restart");
+    // First a replica that accepts writes, then a read-only replica, which is refused as a store.
     server.sql(
         "CHANGE MASTER TO MASTER_HOST = 'db.invalid', MASTER_USER = 'x'; \
          GRANT REPLICA MONITOR ON *.* TO getid@localhost",
@@ -215,14 +216,14 @@ fn settings_that_lose_commits_are_warned_of() {
     client.create("orders", "");
     server.sql("SET GLOBAL read_only = 1");
     says(&url, &["read_only on", "takes no writes", "Name the primary"]);
-    // Who is connected already lets go: what it is connected to is not the primary any more.
+    // An existing connection ends: its server is no longer the primary.
     let error = client.try_reserve(&[ask("orders", 1)]).unwrap_err();
     assert!(matches!(&error, StoreError::Unknown(said) if said.contains("name the primary")), "{error:?}");
     server.sql("SET GLOBAL read_only = 0");
     assert_eq!(range(&db(&url).reserve("orders", 1).unwrap()), (1, 1));
 }
 
-/// Without transactions, what two servers do at a time mixes; a range that may not be ours is given to nobody.
+/// Without transactions, statements of two servers interleave. A range that may belong to another server is not given.
 fn no_value_twice_in_a_table_without_transactions(server: &MariadbServer) {
     let url = server.url();
     db(&url).create("orders", "");
@@ -245,7 +246,7 @@ fn no_value_twice_in_a_table_without_transactions(server: &MariadbServer) {
     assert!(given.count() > 1000, "{}", given.count());
 }
 
-/// A trigger that writes something else than what was asked: what comes of it is given to nobody.
+/// A trigger writes a value that differs from the statement's: no such value is given.
 fn a_trigger_that_changes_rows_is_noticed(server: &MariadbServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
@@ -263,7 +264,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     server.sql(&store(&url, Table::Native).schema());
     server.sql(&store(&url, Table::Native).schema());
     says(&url, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
-    // Who may not make rows may still have the values of those that there are.
+    // A user without INSERT may still reserve from existing rows.
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
     says(&url, &["INSERT command denied", "getid_beat", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     server.sql("GRANT INSERT ON ids.getid_beat TO app@localhost");
@@ -275,8 +276,8 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     let error = client.try_create(&create("others", "")).unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("1142"), "{said}");
-    assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "and the session goes on");
-    // What the documents grant is enough, for periods too.
+    assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
+    // The documented grants suffice, for periods too.
     server.sql("GRANT INSERT ON ids.* TO app@localhost");
     let mut periods = db(&url);
     for period in ["invoice@20260101", "invoice@20260102"] {
@@ -285,7 +286,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     periods.begin_periods(&[Begun { key: key("invoice@20260103"), declaration: "serial X{n:6} reset day".to_owned() }]);
     assert_eq!(periods.generators(None)[0].newest, "20260103");
     drop(periods);
-    // A column less, no row, one table of two.
+    // A column is missing, then a row, then one of the tables.
     let owner = server.url();
     server.sql("ALTER TABLE getid_sequence CHANGE offset_ remainder INT NOT NULL");
     says(&owner, &["offset_", "(error 1054)", "of another version", "getid sequence schema"]);
@@ -293,7 +294,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     says(&owner, &["getid_store in the database 'ids' has lost its row", "INSERT INTO getid_store SELECT 1, '"]);
     let error = client.try_create(&create("others", "")).unwrap_err();
     assert!(matches!(&error, StoreError::Unknown(said) if said.contains("lost its row")), "{error:?}");
-    // Its transaction ends with it.
+    // The transaction ends with its connection.
     drop(client);
     server.sql("ALTER TABLE getid_store RENAME TO gone");
     says(&owner, &["'ids' has the table getid_sequence, and has lost getid_store", "backup"]);
@@ -301,7 +302,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &MariadbServer) {
     says(&owner, &["'ids' has the table getid_store, and has lost getid_sequence", "backup"]);
 }
 
-fn who_is_not_let_in_is_told_why(server: &MariadbServer) {
+fn refused_logins_name_the_reason(server: &MariadbServer) {
     server.sql(
         "CREATE OR REPLACE USER app@localhost IDENTIFIED BY 'app-secret'; CREATE OR REPLACE DATABASE shut; \
          CREATE OR REPLACE USER mine@localhost IDENTIFIED VIA unix_socket; CREATE OR REPLACE USER one@localhost IDENTIFIED BY 'one-secret' \
@@ -333,7 +334,7 @@ fn who_is_not_let_in_is_told_why(server: &MariadbServer) {
     says(&url, &["no-such-file cannot be read", "No such file"]);
     std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
     db(&server.url_of("getid", "ids", &format!("&password-file={}", file.display())));
-    // A server without TLS, and somebody else who listens there.
+    // A server without TLS, and another program that listens on the port.
     let (_proxy, url) = server.proxy();
     says(&format!("{url}?tls=yes"), &["offers no TLS", "tls=no"]);
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -348,7 +349,7 @@ fn who_is_not_let_in_is_told_why(server: &MariadbServer) {
 
 #[test]
 #[ignore = "needs mariadb"]
-fn tls_as_the_address_says() {
+fn tls_follows_the_address() {
     let (authority, stranger) = (Authority::new("ours"), Authority::new("a stranger's"));
     let files = tempfile::tempdir().unwrap();
     let pair = authority.server();
@@ -370,7 +371,7 @@ fn tls_as_the_address_says() {
     let (proxy, _) = server.proxy();
     let url = |options: &str| format!("mysql://app:app-secret@127.0.0.1:{}/ids?{options}", proxy.port);
     for options in ["tls=yes".to_owned(), format!("tls=verify&ca-file={}", path("ca.crt"))] {
-        // The user may not come in without it.
+        // The user must use TLS.
         db(&url(&options)).count();
     }
     says(&url("tls=no"), &["does not let 'app' in"]);

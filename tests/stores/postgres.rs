@@ -1,4 +1,4 @@
-//! What PostgreSQL adds: its settings, its rights and its errors.
+//! What PostgreSQL adds: its settings, its privileges and its errors.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,24 +15,24 @@ use crate::support::{self, eventually};
 
 type Scenario = fn(&PostgresServer);
 
-/// Scenarios of a server with its own defaults.
+/// Scenarios with the database server's default settings.
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
     Scenario;
     a_trigger_that_changes_rows_is_noticed,
     rights_and_tables_that_are_missing_are_named,
     a_socket_is_named_by_its_folder_or_its_file,
     the_same_name_twice_in_a_batch_is_refused,
-    a_session_that_the_database_ends_is_told_why,
+    the_reason_of_an_ended_session_is_reported,
 ];
 
-/// Scenarios of a server that waits for no disk.
+/// Scenarios with a database server that does not sync to disk.
 const HASTY: &[(&str, Scenario)] = scenarios![
     Scenario;
     another_isolation_and_time_zone_and_all_that,
     through_a_pooler_of_transactions,
 ];
 
-/// Tries a server with these scenarios, each in an empty database.
+/// Runs these scenarios on a server, each in an empty database.
 fn check_all(server: &PostgresServer, scenarios: &[(&str, Scenario)]) {
     for scenario in asked_for(&server.url(), scenarios) {
         server.clear();
@@ -58,7 +58,7 @@ fn hasty_settings() {
     check_all(&PostgresServer::start(&["synchronous_commit = off", "timezone = 'Asia/Kathmandu'"]), HASTY);
 }
 
-/// Whatever the role, the database and the server have as their defaults, a session is as it must be.
+/// A session has the settings that getid needs, whatever the defaults of the role, the database and the server are.
 fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     server.psql(
         "CREATE ROLE app LOGIN PASSWORD 'app-secret'; GRANT CREATE ON SCHEMA public TO app; \
@@ -76,7 +76,7 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     let now = getid::system::clock::wall_unix_ms();
     assert!((client.about().unix_ms - now).abs() < 60_000);
     client.create("orders", "");
-    // What a transaction that writes is like, as its trigger sees it.
+    // The settings of a writing transaction, as a trigger sees them.
     server.psql(
         "CREATE TABLE seen (commit text, isolation text, timeout text); GRANT INSERT ON seen TO app; \
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES \
@@ -91,7 +91,7 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
     client.reserve_in("p@2026", 1).unwrap();
     assert_eq!(server.psql("SELECT count(*) FROM seen"), "6");
     assert_eq!(server.psql("SELECT DISTINCT * FROM seen"), "on|read committed|2s");
-    // Two at once are not refused for it.
+    // Two concurrent reservations are not refused because of the isolation.
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let url = &url;
@@ -101,14 +101,14 @@ fn another_isolation_and_time_zone_and_all_that(server: &PostgresServer) {
             });
         }
     });
-    // A stronger setting stays.
+    // A stronger setting is kept.
     server.psql("ALTER ROLE app SET synchronous_commit = remote_apply; DELETE FROM seen");
     db(&url).reserve("orders", 1).unwrap();
     assert_eq!(server.psql("SELECT commit FROM seen"), "remote_apply");
 }
 
-/// The session's end has a reason.
-fn a_session_that_the_database_ends_is_told_why(server: &PostgresServer) {
+/// The error of an ended session has the database's reason.
+fn the_reason_of_an_ended_session_is_reported(server: &PostgresServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
     server.end_sessions_of_getid();
@@ -116,7 +116,7 @@ fn a_session_that_the_database_ends_is_told_why(server: &PostgresServer) {
     assert!(error.to_string().contains("terminating connection due to administrator command"), "{error}");
 }
 
-/// A trigger that writes something else than what was asked: what comes of it is given to nobody.
+/// A trigger writes a value that differs from the statement's: no such value is given.
 fn a_trigger_that_changes_rows_is_noticed(server: &PostgresServer) {
     let mut client = db(&server.url());
     client.create("orders", "");
@@ -147,7 +147,7 @@ fn settings_that_lose_commits_are_warned_of() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
     server.psql("ALTER TABLE getid_sequence SET LOGGED");
     assert_eq!(db(&url).about().warnings.len(), 2);
-    // A standby is no store: what was read there could not be written.
+    // A standby is refused as a store, because its rows could not be written.
     server.stop_immediate();
     std::fs::write(server.dir().join("data/standby.signal"), "").unwrap();
     server.start_again();
@@ -172,7 +172,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     server.psql("GRANT SELECT, UPDATE ON getid_store, getid_beat, getid_generator TO app");
     server.psql("GRANT SELECT ON getid_sequence TO app");
     says(&url, &["'app' may not UPDATE the table getid_sequence", "TO \"app\""]);
-    // Who may not make rows may still have the values of those that there are.
+    // A user without INSERT may still reserve from existing rows.
     server.psql("GRANT UPDATE ON getid_sequence TO app");
     says(&url, &["'app' may not INSERT the table getid_beat", "GRANT SELECT, INSERT, UPDATE ON"]);
     server.psql("GRANT INSERT ON getid_beat TO app");
@@ -182,13 +182,13 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
     let error = client.try_create(&create("others", "")).unwrap_err();
     let said = error.to_string();
     assert!(matches!(error, StoreError::Refused(_)) && said.contains("GRANT") && said.contains("42501"), "{said}");
-    assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "and the session goes on");
+    assert_eq!(range(&client.reserve("orders", 2).unwrap()), (3, 4), "the session stays usable");
     let refused = client.try_open(&opening("invoice@2026", "")).unwrap_err().to_string();
     assert!(refused.contains("GRANT") && refused.contains("42501"), "{refused}");
     server.psql("GRANT INSERT ON getid_sequence, getid_generator TO app");
     client.create("others", "");
     client.open_period(&opening("invoice@2026", "")).unwrap();
-    // One table of two, no row, a column less.
+    // A column is missing, then a row, then one of the tables.
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN offset_ TO remainder");
     says(&url, &["offset_", "does not exist", schema]);
     server.psql("ALTER TABLE getid_sequence RENAME COLUMN remainder TO offset_; DELETE FROM getid_store");
@@ -202,7 +202,7 @@ fn rights_and_tables_that_are_missing_are_named(server: &PostgresServer) {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn who_is_not_let_in_is_told_why() {
+fn refused_logins_name_the_reason() {
     let server = PostgresServer::start(&["max_connections = 6", "superuser_reserved_connections = 3"]);
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'");
     server.psql("CREATE DATABASE shut");
@@ -225,7 +225,7 @@ fn who_is_not_let_in_is_told_why() {
     says("postgres://app:app-secret@db.invalid/ids?tls=no", &["db.invalid:5432", "cannot be reached"]);
     says("postgres://app:app-secret@/ids?socket=/nowhere", &["/nowhere", "cannot be reached", "No such file"]);
     says("postgres://app:app-secret@/ids?socket=/nowhere&tls=yes", &["there is no TLS on a socket"]);
-    // Somebody else listens there.
+    // Another program listens on the port.
     let redis = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = redis.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -235,16 +235,16 @@ fn who_is_not_let_in_is_told_why() {
         }
     });
     says(&format!("postgres://app:app-secret@127.0.0.1:{port}/ids"), &[&format!("127.0.0.1:{port}")]);
-    // As many as may come in, and one more.
+    // As many connections as the server allows, and one more.
     let app = server.url_of("app:app-secret", "postgres", "");
     server.psql(&store(&app, Table::Native).schema());
     server.psql("GRANT ALL ON getid_beat, getid_generator, getid_sequence, getid_store TO app");
     let mut in_use: Vec<Db> = Vec::new();
-    eventually("those who were here before have left", || {
+    eventually("earlier connections are closed", || {
         in_use.extend(Db::of(&*store(&app, Table::Native)));
         in_use.len() == 3
     });
-    // Not "too many" of all: those that were refused have left, too.
+    // The error is not "too many connections" because of refused connections that are still open.
     eventually("room for the owner", || server.try_psql("postgres", "").is_ok());
     says(&app, &["remaining connection slots are reserved", "each getid needs two"]);
     drop(in_use);
@@ -262,7 +262,7 @@ fn a_socket_is_named_by_its_folder_or_its_file(server: &PostgresServer) {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn tls_as_the_address_says() {
+fn tls_follows_the_address() {
     let mut server = PostgresServer::start(&[]);
     let (authority, stranger) = (Authority::new("ours"), Authority::new("a stranger's"));
     let pair = authority.server();
@@ -339,8 +339,8 @@ fn error_message(severity: &str, code: &str) -> Vec<u8> {
     [message(b'E', body.as_bytes()), message(b'Z', b"I")].concat()
 }
 
-/// An error that only ends a statement has changed nothing. One that ends the session, or is of what is between, may
-/// come after the commit.
+/// An error that ends only its statement has changed nothing. An error that ends the session, or comes from a program
+/// in between, may come after the commit.
 #[test]
 fn which_errors_leave_the_outcome_unknown() {
     for (severity, code, is_unknown) in [
@@ -371,7 +371,7 @@ fn which_errors_leave_the_outcome_unknown() {
     }
 }
 
-/// Whatever a server says, it ends with an error, and the password is not in it.
+/// Any unexpected answer of a server becomes an error without the password.
 #[test]
 fn a_server_that_answers_something_else() {
     let mut random = support::Random(13);
@@ -388,7 +388,7 @@ fn a_server_that_answers_something_else() {
     }
 }
 
-/// A version that is too old, as a server of that version would say it.
+/// A server version that is too old is refused with its version.
 #[test]
 fn a_version_that_is_too_old_is_named() {
     let values: [&[u8]; 7] =
@@ -435,7 +435,7 @@ fn a_version_that_is_too_old_is_named() {
     server.join().unwrap();
 }
 
-/// A pooler gives each transaction another session, where what another statement has set does not hold.
+/// A pooler gives each transaction another session, so settings of an earlier statement are not in force.
 fn through_a_pooler_of_transactions(server: &PostgresServer) {
     let pooler = Pooler::start(server);
     db(&pooler.url()).create("orders", "");
@@ -463,5 +463,5 @@ fn through_a_pooler_of_transactions(server: &PostgresServer) {
     });
     assert_eq!(server.psql("SELECT DISTINCT commit FROM seen"), "on");
     let sessions: u32 = server.psql("SELECT count(DISTINCT pid) FROM seen").parse().unwrap();
-    assert!(sessions > 1, "each client has gone over several sessions");
+    assert!(sessions > 1, "each client has used several sessions");
 }

@@ -1,4 +1,4 @@
-//! What a SQLite file adds to the contract: it is made, locked, damaged, copied, replaced, and survives kill -9.
+//! What a SQLite file adds to the contract: it is created, locked, damaged, copied, replaced, and survives kill -9.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::contract;
 use crate::db::{Db, Place, ask, range, spec};
 use crate::support;
 
-/// A file in a folder of its own.
+/// A SQLite file in its own folder.
 pub(crate) struct Folder {
     dir: TempDir,
 }
@@ -49,7 +49,7 @@ impl Place for Folder {
 
     fn sql(&self, statements: &str) -> Result<(), String> {
         let sqlite = self.by_hand();
-        // So that rows can be written that nobody should write.
+        // Without the checks, scenarios can write invalid rows.
         sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
         sqlite.execute_batch(statements).map_err(|error| error.to_string())
     }
@@ -60,7 +60,7 @@ fn sqlite_keeps_the_contract() {
     contract::check_all(&Folder::new());
 }
 
-/// Opening it is refused with these words.
+/// Asserts that opening the store is refused with an error that contains these words.
 #[track_caller]
 fn refused(store: &dyn Store, expected: &[&str]) {
     match Db::of(store) {
@@ -70,7 +70,7 @@ fn refused(store: &dyn Store, expected: &[&str]) {
             }
         }
         Err(error) => panic!("{error:?}"),
-        Ok(_) => panic!("it is open, instead of: {expected:?}"),
+        Ok(_) => panic!("it is open instead of refused: {expected:?}"),
     }
 }
 
@@ -79,23 +79,23 @@ fn the_file_is_made_by_the_first_row_and_for_its_owner_alone() {
     let folder = Folder::new();
     let mut db = Db::open(&folder);
     assert_eq!(db.reserve("orders", 1), Err(Verdict::NoSuch));
-    assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 0, "nobody asked for a sequence");
+    assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 0, "no sequence was created");
     db.create("orders", "");
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder.file()), 0o600);
     let log = folder.dir.path().join("sequences-7.sqlite-wal");
     assert_eq!(mode(&log), 0o600);
     drop(db);
-    assert!(!log.exists(), "a file that was closed is all there is");
+    assert!(!log.exists(), "a closed store has no other file");
     assert_eq!(std::fs::read_dir(folder.dir.path()).unwrap().count(), 1);
-    // A serial's first period is a first need, too.
+    // The first period of a serial creates the file, too.
     folder.clear();
     assert_eq!(range(&Db::open(&folder).reserve_in("invoice@2026", 1).unwrap()), (1, 1));
     assert!(folder.file().exists());
 }
 
 #[test]
-fn an_address_says_where_the_file_is() {
+fn the_address_names_the_file() {
     let folder = Folder::new();
     let dir = folder.dir.path();
     let absolute = dir.join("there/x.db");
@@ -116,18 +116,18 @@ fn an_address_says_where_the_file_is() {
 }
 
 #[test]
-fn a_second_one_is_told_to_ask_the_first() {
+fn a_second_process_is_refused() {
     let folder = Folder::new();
     let mut db = Db::open(&folder);
     db.create("orders", "");
     let expected = ["sequences-7.sqlite' is locked", "by its SEQUENCE commands", "stop it first"];
-    // Each waits a second for the lock: both at once.
+    // Each process waits one second for the lock, so both wait at the same time.
     let mut other = Teller::start(folder.dir.path(), |_| {});
     other.tell("open");
     refused(&*folder.store(), &expected);
     let said = other.answer().unwrap();
     assert!(expected.iter().all(|expected| said.contains(expected)) && said.starts_with("refused"), "{said}");
-    assert_eq!(range(&db.reserve("orders", 5).unwrap()), (1, 5), "and the first one goes on");
+    assert_eq!(range(&db.reserve("orders", 5).unwrap()), (1, 5), "and the first process continues");
     drop(db);
     assert_eq!(other.ask("open"), "open ");
     assert_eq!(other.ask("reserve orders 5"), "6 10");
@@ -154,17 +154,20 @@ fn no_value_twice_over_kills() {
         }
         teller.kill();
         while let Some(range) = teller.answer() {
-            // Printed before the kill, whole or in part.
+            // The line may be printed completely or in part before the kill.
             last = range.split_once(' ').and_then(|(_, to)| to.parse().ok()).unwrap_or(last).max(last);
         }
     }
     let next = Db::open(&folder).reserve("orders", 1).unwrap();
     assert!(next.first > last, "{next:?} after {last}");
     let lives = i64::try_from(LIVES).unwrap();
-    assert!(skipped <= lives * 3, "a kill skips what was under way: {skipped} in {LIVES} lives, {given} given");
+    assert!(
+        skipped <= lives * 3,
+        "a kill skips only the running reservation: {skipped} in {LIVES} lives, {given} given"
+    );
 }
 
-/// A teller whose disk is watched, and fails as the file `fail` says.
+/// Starts a child process whose disk operations are logged, and fail as the file `fail` directs.
 fn watched(folder: &Folder, work: &Path) -> Teller {
     let library = support::preload::layer(work, "fail");
     Teller::start(folder.dir.path(), |command| {
@@ -173,7 +176,7 @@ fn watched(folder: &Folder, work: &Path) -> Teller {
     })
 }
 
-/// What was done with the disk since `log` was asked before.
+/// Returns the disk operations since the last call.
 fn done_since(work: &Path) -> Vec<String> {
     let log = work.join("log");
     let done = std::fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect();
@@ -182,7 +185,7 @@ fn done_since(work: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_answered_is_on_disk() {
+fn an_answered_statement_is_on_disk() {
     let (folder, work) = (Folder::new(), support::folder());
     let mut teller = watched(&folder, work.path());
     assert_eq!(teller.ask("open"), "open ");
@@ -209,7 +212,7 @@ fn what_is_answered_is_on_disk() {
         assert!(writes > 0, "{done:?}");
         let last_write = done.iter().rposition(|done| done == "write sequences-7.sqlite-wal");
         let last_sync = done.iter().rposition(|done| done == log);
-        assert!(last_sync > last_write, "the log is synced after what was written to it: {done:?}");
+        assert!(last_sync > last_write, "the log is synced after the last write to it: {done:?}");
     }
     teller.ask("batch");
     done_since(work.path());
@@ -217,11 +220,11 @@ fn what_is_answered_is_on_disk() {
     let done = done_since(work.path());
     assert_eq!(done.iter().filter(is_sync).count(), 1, "one sync for all of them: {done:?}");
     assert_eq!(teller.ask("reserve nobody 1"), "NoSuch");
-    assert_eq!(done_since(work.path()), [""; 0], "what writes nothing syncs nothing");
+    assert_eq!(done_since(work.path()), [""; 0], "a statement without a write syncs nothing");
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_lost_by_it() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let (folder, work) = (Folder::new(), support::folder());
     let mut teller = watched(&folder, work.path());
     teller.ask("open");
@@ -241,7 +244,7 @@ fn a_full_disk_is_told_and_nothing_is_lost_by_it() {
 }
 
 #[test]
-fn after_a_sync_that_failed_nobody_knows() {
+fn a_failed_sync_leaves_the_outcome_unknown() {
     let (folder, work) = (Folder::new(), support::folder());
     let mut teller = watched(&folder, work.path());
     teller.ask("open");
@@ -257,14 +260,14 @@ fn after_a_sync_that_failed_nobody_knows() {
     done_since(work.path());
     assert_eq!(teller.ask("open"), "open ");
     let done = done_since(work.path());
-    assert!(done.iter().any(|done| done == "sync sequences-7.sqlite"), "what was in the log is synced: {done:?}");
+    assert!(done.iter().any(|done| done == "sync sequences-7.sqlite"), "the log is synced: {done:?}");
     let said = teller.ask("reserve orders 10");
     let (first, _) = said.split_once(' ').unwrap();
     assert!(matches!(first, "11" | "21"), "done or not, none of the first ten is given again: {said}");
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn an_unwritable_file_is_reported() {
     let (folder, work) = (Folder::new(), support::folder());
     let mut teller = watched(&folder, work.path());
     let fail = |how: Option<&str>| match how {
@@ -288,7 +291,7 @@ fn what_cannot_be_written_is_told() {
 }
 
 #[test]
-fn what_is_no_file_of_ours_is_told_by_name() {
+fn foreign_files_are_refused_by_name() {
     let folder = Folder::new();
     let put = |bytes: &[u8]| {
         folder.clear();
@@ -308,7 +311,7 @@ fn what_is_no_file_of_ours_is_told_by_name() {
     folder.sql("DROP TABLE getid_sequence;").unwrap();
     let said = Db::open(&folder).try_reserve(&[ask("orders", 1)]).unwrap_err().to_string();
     assert!(said.contains("no such table: getid_sequence") && said.contains("`getid sequence schema`"), "{said}");
-    // An empty file is one to begin with; a folder is none.
+    // An empty file becomes a new store. A folder is refused.
     put(b"");
     assert_eq!(Db::open(&folder).create("orders", "").next, 1);
     folder.clear();
@@ -369,14 +372,14 @@ fn another_file_in_its_place_is_refused_for_this_life() {
     assert!(matches!(&said, StoreError::Refused(text) if text.contains(replaced)), "{said:?}");
     drop(db);
     refused(&*store, &[replaced]);
-    // And nothing is done to it: tables are made in an empty one else.
+    // An empty file in place of the known one stays empty. Any other empty file gets tables.
     std::fs::remove_file(folder.file()).unwrap();
     std::fs::write(folder.file(), "").unwrap();
     refused(&*store, &[replaced]);
     assert_eq!(std::fs::metadata(folder.file()).unwrap().len(), 0);
     std::fs::remove_file(folder.file()).unwrap();
     refused(&*store, &[replaced]);
-    // A folder that is gone takes its file along.
+    // Removing the folder removes the file.
     let folder = Folder::new();
     let store = folder.store();
     let mut db = Db::of(&*store).unwrap();
@@ -391,7 +394,7 @@ fn another_file_in_its_place_is_refused_for_this_life() {
 }
 
 #[test]
-fn a_copy_is_warned_of_once_and_tells_where_each_sequence_is() {
+fn a_copy_is_warned_about_once_with_each_position() {
     let folder = Folder::new();
     let mut db = Db::open(&folder);
     for (n, name) in ["orders", "a", "b", "c", "d", "e"].iter().enumerate() {
@@ -452,7 +455,7 @@ fn a_backup_is_the_store_as_it_was() {
     db.reserve("orders", 100).unwrap();
     let uuid = db.about().uuid.clone();
     db.backup(&to).unwrap();
-    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101), "it goes on");
+    assert_eq!(range(&db.reserve("orders", 1).unwrap()), (101, 101), "it continues");
     let error = db.backup(&to).unwrap_err();
     assert!(matches!(&error, StoreError::Refused(said) if said.contains("copy.backup' failed")), "{error:?}");
     drop(db);
@@ -485,12 +488,12 @@ fn a_statement_whose_caller_is_gone_is_finished() {
     let store = folder.store();
     for round in 1..=20 {
         let mut connection = runtime.block_on(store.connect()).unwrap();
-        // Polled once: it is sent, and nobody waits.
+        // The future is polled once: the statement is sent, and no caller waits for it.
         let asks = [ask("orders", 10)];
         let _ = runtime.block_on(async { tokio::time::timeout(Duration::ZERO, connection.reserve(&asks)).await });
         drop(connection);
         let mut next = 0;
-        support::eventually("it is finished, and the file is closed", || match Db::of(&*store) {
+        support::eventually("the statement has ended, and the file is closed", || match Db::of(&*store) {
             Ok(mut db) => {
                 next = db.row("orders").unwrap().next;
                 true

@@ -1,6 +1,6 @@
-//! `getid bench` as people run it, and the server it is compared with. No figure of time is judged here.
+//! `getid bench` as users run it, and the null server it is compared with. These tests judge no times.
 
-// The helpers are part of the tests.
+// These helpers are part of the tests.
 
 use std::process::{Output, Stdio};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn bench(words: &[&str]) -> Output {
     getid().arg("bench").args(words).env_remove("REDISCLI_AUTH").stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs `getid bench --json` against that port and gives the exit code and the report.
+/// Runs `getid bench --json` with this port, and returns the exit code and the report.
 #[track_caller]
 fn check(port: u16, words: &[&str]) -> (i32, Value) {
     let port = port.to_string();
@@ -23,7 +23,7 @@ fn check(port: u16, words: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), report)
 }
 
-/// What is wrong is said in one line, with exit code 2 and nothing on standard output.
+/// Asserts that the error is one line, with exit code 2 and nothing on standard output.
 #[track_caller]
 fn check_failure(words: &[&str], expected: &str) {
     let output = bench(words);
@@ -48,12 +48,11 @@ fn two_hundred_requests() {
     assert!(0.0 < latency("p50") && latency("p50") <= latency("p999") && latency("p999") <= latency("max"), "{report}");
     assert!(report["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["limit"].is_string());
-    // It drew what it says: no more and no less.
+    // The server gave exactly the IDs in the report.
     assert_eq!(server.connect().info("ids_issued"), "200");
 }
 
-/// A server whose layout holds 1,000 IDs a second, of whom more are asked for: the report names the shard-range, as the
-/// log does.
+/// A layout of 1,000 IDs a second gets more requests: the report names the shard-range, as the log does.
 #[test]
 fn a_layout_at_its_limit_is_named() {
     let server = Server::start(&["--id-range", "2", "--shard-range", "0", "--random-range", "19"]);
@@ -66,7 +65,7 @@ fn a_layout_at_its_limit_is_named() {
     let said = report["at_limit"].as_str().unwrap();
     assert!(said.contains(begins) && said.contains("shard-range"), "{said}");
     let port = server.port.to_string();
-    in_time("the same for people", || {
+    in_time("the text report names it, too", || {
         let words = ["--port", &port, "-c", "20", "-P", "50", "--seconds", "2", "--timeout-ms", "20000"];
         let told = String::from_utf8(bench(&words).stdout).unwrap();
         let line = told.lines().find(|line| line.starts_with("  limit "))?;
@@ -80,7 +79,7 @@ fn a_layout_at_its_limit_is_named() {
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         report["servers"][0]["at_limit"].as_str().is_some_and(|said| said.contains(begins)).then_some(())
     });
-    // An idle server is not: a run that is over at once is asked about as it ends.
+    // An idle server is not at its limit. A short run reads the server's state at its end.
     let roomy = Server::start(&[]);
     let (_, report) = check(roomy.port, &["-n", "200"]);
     assert_eq!(report["at_limit"], Value::Null, "{report}");
@@ -101,7 +100,7 @@ fn ids_by_the_hundred_and_over_a_unix_socket() {
 fn transactions_are_sent_whole() {
     let server = Server::start(&[]);
     let (code, report) = check(server.port, &["-n", "10", "-c", "1", "--transaction", "4", "GETID"]);
-    // MULTI, 4 GETID, EXEC are 6 requests, and 10 are not 2 of them but nearly.
+    // MULTI, 4 GETID, EXEC are 6 requests. A run of 10 requests becomes two whole transactions.
     assert_eq!((code, report["requests"].as_u64()), (0, Some(12)), "{report}");
 }
 
@@ -115,7 +114,7 @@ fn a_warm_up_is_not_counted() {
 #[test]
 fn seconds_end_a_run() {
     let server = Server::start(&[]);
-    // All of a run is over before its first request if the machine stands still meanwhile.
+    // If the machine stalls, a run may end before its first request.
     eventually("a run with requests", || {
         let (code, report) = check(server.port, &["--seconds", "0.2", "-c", "3"]);
         code == 0 && report["requests"].as_u64() >= Some(3)
@@ -148,7 +147,7 @@ fn passwords() {
     assert_eq!((code, report["error_replies"].as_u64()), (1, Some(10)), "{report}");
 }
 
-/// Five seconds of errors tell nothing that the first does not.
+/// A run that gets only errors ends early, because more seconds give no more information.
 #[test]
 fn a_run_that_gets_nothing_but_errors_ends_at_once() {
     let server = Server::start(&["--requirepass", "secret"]);
@@ -181,7 +180,7 @@ fn words_that_are_not_understood_are_no_commands() {
     check_failure(&["--svg", "/nowhere/x.svg", "-p", "1"], "/nowhere/x.svg: No such file");
 }
 
-/// Options may stand behind the command, too; `-p` is a port.
+/// Options may follow the command, too; `-p` is a port.
 #[test]
 fn ids_are_counted_and_the_server_may_be_a_word() {
     let server = Server::start(&[]);
@@ -206,7 +205,7 @@ fn the_latency_curve_is_written_as_a_table_and_as_a_picture() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (csv, svg) = (file("a.csv"), file("a.svg"));
-    // What was there is replaced, all of it.
+    // An existing file is replaced completely.
     std::fs::write(&csv, "x".repeat(1_000_000)).unwrap();
     let (code, report) = check(server.port, &["-n", "3000", "-c", "4", "--csv", &csv, "--svg", &svg]);
     assert_eq!(code, 0);
@@ -220,7 +219,7 @@ fn the_latency_curve_is_written_as_a_table_and_as_a_picture() {
     assert!((last[1] - report["latency_us"]["max"].as_f64().unwrap()).abs() < 0.01, "{csv}");
     let svg = std::fs::read_to_string(svg).unwrap();
     assert!(svg.starts_with("<svg ") && svg.contains("GETID: ") && svg.contains("4 connections"), "{svg}");
-    // Each by itself.
+    // Each file is also written without the other one.
     for (flag, name, start) in [("--csv", "b", "quantile,"), ("--svg", "c", "<svg ")] {
         check(server.port, &["-n", "10", "-c", "1", flag, &file(name)]);
         assert!(std::fs::read_to_string(file(name)).unwrap().starts_with(start), "{flag}");
@@ -228,7 +227,7 @@ fn the_latency_curve_is_written_as_a_table_and_as_a_picture() {
 }
 
 #[test]
-fn nobody_there() {
+fn no_server_at_the_address() {
     let port = free_port().to_string();
     check_failure(&["--port", &port], &format!("getid: 127.0.0.1:{port}: Connection refused"));
     check_failure(&["--port", &port], "Is the server running, and is this its port?");
@@ -236,7 +235,7 @@ fn nobody_there() {
 }
 
 #[test]
-fn what_cannot_be_asked() {
+fn impossible_runs_are_refused() {
     let server = Server::start(&[]);
     let port = server.port.to_string();
     check_failure(&["--port", &port, "--pid", "4194304"], "--pid 4194304: its CPU time cannot be read");
@@ -252,7 +251,7 @@ fn a_server_that_is_full_is_quoted() {
     check_failure(&["--port", &port, "-c", "25", "-n", "100"], "max number of clients reached");
 }
 
-/// Runs a null server on a thread; it ends with the process of the tests.
+/// Runs a null server on a thread, which ends with the test process.
 fn null_server(request: &[u8], reply: &[u8]) -> u16 {
     let constant = Arc::new(Constant::new(request, reply).unwrap());
     let (send_port, port) = std::sync::mpsc::channel();
@@ -284,14 +283,14 @@ fn more_replies_than_ready_in_one_piece() {
 }
 
 #[test]
-fn what_is_no_redis_is_told() {
+fn other_servers_are_named() {
     let port = null_server(b"*1\r\n$5\r\nGETID\r\n", b"HTTP/1.1 400 Bad Request\r\n");
     check_failure(&["--port", &port.to_string(), "-n", "1"], "does not speak Redis's protocol");
     let port = null_server(b"*1\r\n$5\r\nGETID\r\n", b":1\r\n:2\r\n");
     check_failure(&["--port", &port.to_string(), "-n", "1"], "more replies than there were requests");
 }
 
-/// A tiny run of the script, so that it stays true.
+/// A very short run of the script, which proves that it still works.
 #[test]
 #[ignore = "needs python3 and redis-server"]
 fn compare_compares() {
@@ -320,6 +319,6 @@ fn compare_compares() {
         (threads["runs"]["4"][1]["ok"].as_bool(), threads["verified"].as_array().map(Vec::len)),
         (Some(true), Some(3))
     );
-    // Its folder is gone, and so are the servers that were in it.
+    // The script removes its folder, and ends the servers in it.
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

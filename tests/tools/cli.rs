@@ -1,4 +1,4 @@
-//! The command line as a shell sees it: output, exit codes, pipes.
+//! The command line as used in a shell: output, exit codes, pipes.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ fn getid(args: &[&str]) -> Command {
     command
 }
 
-/// Exit code, and parts of standard output and standard error; an empty part: nothing at all.
+/// Asserts the exit code, and parts of standard output and standard error. An empty part requires empty output.
 #[track_caller]
 fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
     let shown = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -45,8 +45,8 @@ fn without_a_subcommand_there_is_help() {
     run(&["completions", "bash"], 0, "check-config", "");
 }
 
-/// Where a shell's completions are, in a folder of their own with a configuration that has generators, and the programs
-/// that the shell finds.
+/// Writes a shell's completions to a temporary folder, with a configuration that declares generators and the programs
+/// that the shell uses.
 fn completions(shell: &str, file: &str) -> (TempDir, String) {
     let script = getid(&["completions", shell]).output().unwrap().stdout;
     let dir = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ fn fish_completes_kinds_and_generators() {
     }
 }
 
-/// As bash asks: what is behind `getid serve --serv`, and behind `--loglevel`.
+/// Completes as bash does: the words after `getid serve --serv`, and after `--loglevel`.
 #[test]
 #[ignore = "needs bash"]
 fn bash_completes_directives() {
@@ -109,7 +109,7 @@ fn bash_completes_directives() {
     }
 }
 
-/// Colours are for terminals; `CLICOLOR_FORCE` stands for one here.
+/// Output is coloured only on terminals. In this test `CLICOLOR_FORCE` replaces a terminal.
 #[test]
 fn verdicts_and_errors_have_colours_where_they_are_shown() {
     let dir = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn verdicts_and_errors_have_colours_where_they_are_shown() {
 }
 
 #[test]
-fn decode_says_what_an_id_means() {
+fn decode_prints_the_fields_of_an_id() {
     let table = "                 id time (UTC)                     unix_ms server shard random
  144182182078841378 2017-03-06T09:37:01.966Z 1488793021966      0     0    546
  144182328657192148 2017-03-06T09:38:11.860Z 1488793091860      0     9    212
@@ -141,7 +141,7 @@ fn decode_says_what_an_id_means() {
     run(&["decode", "144182182078841378", "144182328657192148"], 0, table, "");
     let json = r#"{"id":"144182328657192148","time":"2017-03-06T09:38:11.860Z","unix_ms":1488793091860,"server_id":0,"shard":9,"random":212}"#;
     run(&["decode", "--json", "144182328657192148"], 0, &format!("{json}\n"), "");
-    // The rest is decoded all the same.
+    // The other arguments are still decoded.
     run(&["decode", "5x", "-1", "", "144182328657192148"], 1, "2017-03-06T09:38:11.860Z", "argument 2: '-1' is no ID");
     run(&["decode", "9223372036854775808"], 1, "", "argument 1: '9223372036854775808' is no ID");
     run(&["decode", "9223372036854775807"], 0, "2154-05-14T23:35:11.103Z", "");
@@ -158,7 +158,7 @@ fn decode_reads_standard_input() {
 }
 
 #[test]
-fn decode_takes_what_people_paste() {
+fn decode_accepts_pasted_text() {
     let two = "144182182078841378 2017-03-06T09:37:01.966Z 1488793021966      0     0    546
  144182328657192148 2017-03-06T09:38:11.860Z 1488793091860      0     9    212
 ";
@@ -168,7 +168,7 @@ fn decode_takes_what_people_paste() {
         "[\"144182182078841378\", 144182328657192148]",
         "1) \"144182182078841378\"\n2) \"144182328657192148\"\n",
         "(integer) 144182182078841378\n(integer) 144182328657192148\n",
-        // As mysql, psql and CSV have a column with its head.
+        // A column with its head, as mysql, psql and CSV print it.
         "+----+\n| id |\n+----+\n| 144182182078841378 |\n| 144182328657192148 |\n+----+\n",
         "      order_id      \n--------------------\n 144182182078841378\n 144182328657192148\n",
         "ID\n144182182078841378\n144182328657192148\n",
@@ -176,7 +176,7 @@ fn decode_takes_what_people_paste() {
         check(&finish(&mut getid(&["decode"]), input, PATIENCE, false), 0, two, "");
         run(&["decode", input], 0, two, "");
     }
-    // A line of a million IDs is read as it comes; a line of a million mistakes is named once.
+    // A line of a million IDs is read in parts. In a line of a million mistakes, only the first 20 are reported.
     let array = format!("[{}]", vec!["\"144182182078841378\""; 10_000].join(","));
     let output = finish(&mut getid(&["decode", "--json"]), &array, PATIENCE, false);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).lines().count()), (Some(0), 10_000));
@@ -238,7 +238,7 @@ fn a_closed_pipe_ends_decode_quietly() {
     let mut child =
         getid(&["decode"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Ends when the child does.
+    // The thread ends with the child process.
     let feeder = thread::spawn(move || while stdin.write_all(b"144182328657192148\n").is_ok() {});
     let mut start = [0; 100];
     child.stdout.take().unwrap().read_exact(&mut start).unwrap();
@@ -278,7 +278,7 @@ highest  144182328659279871
 }
 
 #[test]
-fn check_config_says_ok_or_what_is_wrong() {
+fn check_config_reports_ok_or_the_errors() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
     let check_config = |words: &[&str], code: i32, stdout: &str, stderr: &str| {
@@ -294,12 +294,12 @@ fn check_config_says_ok_or_what_is_wrong() {
     );
     check_config(&["--config", "config/getid.conf", "--server-id", "2"], 0, "\nserver-id 2, id-range 2 ", "");
     check_config(&["config/getid.conf", "--id-range", "3"], 1, "", "must be 21");
-    // As a start: two commands cannot have one name.
+    // As at a start, two commands cannot have one name.
     check_config(&["config/getid.conf", "--rename-command", "PING", "GETID"], 1, "", "a command 'GETID' already");
     check_config(&["/nonexistent.conf"], 1, "", "/nonexistent.conf");
     check_config(&["config/getid.conf", "--config", "x.conf"], 1, "", "--config FILE");
     check_config(&["config/getid.conf", "--save", ""], 0, "warning: command line: save: accepted", "");
-    // Without a file: the environment.
+    // Without a file, the environment is the configuration.
     check_config(
         &[],
         0,
@@ -315,20 +315,20 @@ fn check_config_says_ok_or_what_is_wrong() {
 }
 
 #[test]
-fn check_config_says_what_a_start_would_of_state_and_log() {
+fn check_config_reports_the_errors_of_a_start_in_state_and_log() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().to_str().unwrap();
     std::fs::write(dir.path().join("getid-0.state"), "getid state 1\nserver-id 0\n").unwrap();
     for words in [&["--server-id", "0"][..], &["--server-id", "1", "--logfile", "no/such.log"]] {
         let words = [&["--dir", folder, "--port", "0", "--unixsocket", "s"], words].concat();
         let said = |command: &str| {
-            // Another server of this machine may have the server-id.
+            // Another server on this machine may use the server-id.
             let output = getid(&[command]).args(&words).env("GETID_ID_MACHINE_CLAIM", "no").output().unwrap();
             assert_eq!(output.status.code(), Some(1), "{command}: {output:?}");
             String::from_utf8(output.stderr).unwrap()
         };
         let (start, check) = (said("serve"), said("check-config"));
-        // A start has no heading there.
+        // A start prints no heading in this case.
         assert_eq!(start.trim_end(), check.trim_start_matches("*** FATAL CONFIGURATION ERROR ***").trim());
         assert_eq!(words.contains(&"0") && !words.contains(&"1"), check.contains("cannot use the record"), "{check}");
     }
@@ -349,7 +349,7 @@ fn check_config_looks_at_the_folder_and_makes_nothing() {
     let new = dir.path().join("new");
     let shown = new.to_str().unwrap();
     run(&["check-config", "--dir", shown], 0, &format!("state in {shown}, which will be made"), "");
-    // What is relative to it cannot be there.
+    // A path relative to a missing folder cannot exist.
     run(
         &["check-config", "--dir", shown, "--aclfile", "users.acl"],
         1,
@@ -361,7 +361,7 @@ fn check_config_looks_at_the_folder_and_makes_nothing() {
     run(&["check-config", "--id-state", "none"], 0, "no state is kept", "");
 }
 
-/// A server that says one line of `reply` to each request.
+/// Starts a server that sends one line of `reply` for each request.
 fn says(reply: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -372,7 +372,7 @@ fn says(reply: &'static str) -> u16 {
             let _ = stream.read(&mut request).unwrap();
             stream.write_all(line.as_bytes()).unwrap();
         }
-        // Until the client has read it.
+        // The stream stays open until the client has read the reply.
         while stream.read(&mut request).is_ok_and(|read| read > 0) {}
     });
     port
@@ -385,7 +385,7 @@ fn ping(reply: &'static str, args: &[&str], code: i32, stdout: &str, stderr: &st
 }
 
 #[test]
-fn ping_wants_a_pong() {
+fn ping_expects_a_pong() {
     ping("+PONG\r\n", &[], 0, ": PONG in ", "");
     ping("+OK\r\n+PONG\r\n", &["--password", "x"], 0, ": PONG in ", "");
     ping(
@@ -395,14 +395,14 @@ fn ping_wants_a_pong() {
         "",
         "WRONGPASS",
     );
-    // Alive, though it does not talk to everybody.
+    // The server is alive, although it refuses the command.
     ping("-NOAUTH Authentication required.\r\n", &[], 0, "alive, wants a password", "");
     ping("-NOPERM x\r\n", &[], 0, "alive", "");
     ping("-DENIED protected mode\r\n", &[], 1, "", "DENIED protected mode");
     ping("+HELLO\r\n", &[], 1, "", "'+HELLO' instead of PONG");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     run(&["ping", "--port", &nobody], 1, "", "refused");
-    // Whether IDs are given is another question: one that answers otherwise does not give any.
+    // `--ids` asks whether IDs are given: any reply except READY means no.
     ping("+READY\r\n", &["--ids"], 0, ": READY, gives IDs in ", "");
     ping("+OK\r\n+READY\r\n", &["--ids", "--password", "x"], 0, ": READY", "");
     ping("-MISCONF state can't be saved: x\r\n", &["--ids"], 1, "", "MISCONF state can't be saved: x");

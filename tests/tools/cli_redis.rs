@@ -1,7 +1,7 @@
-//! Redis's own tools, unchanged, in their many modes, against the real process. (`client_matrix.rs` has a row for each
-//! beside the client libraries of other languages.)
+//! Redis's own tools, unchanged, in their many modes, with a real server process. `client_matrix.rs` has a row for each
+//! of them, next to the client libraries.
 //!
-//! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools). A program that is missing fails the test.
+//! Programs: `redis-cli` and `redis-benchmark` (Debian: redis-tools). A test fails if its program is missing.
 
 use std::process::Command;
 use std::time::Duration;
@@ -47,8 +47,8 @@ fn redis_cli_interactive() {
     assert!(id(lines[0]) < id(lines[1]) && id(lines[1]) < id(lines[2]), "{said}");
     assert!(lines[3].starts_with("ERR unknown command 'foo'"), "{said}");
     assert_eq!(lines.last(), Some(&"PONG"));
-    // On a terminal it asks for COMMAND DOCS, for its hints; and it forgets what is typed before its prompt.
-    // So who types too soon does so once more, slower.
+    // On a terminal, redis-cli requests COMMAND DOCS for its hints, and discards keys that are typed before its prompt.
+    // If that happens, the session is repeated more slowly.
     let session = format!("stty cols 120 rows 40; redis-cli -p {}", server.port);
     let type_in = |pause_s: &str| {
         let lines = "GETID 'HELP GETID' 'HELP @generic' 'HELP mgetid' quit";
@@ -66,7 +66,7 @@ fn redis_cli_interactive() {
         }
     }
     assert!(has_all(&said), "{said}");
-    // POLICY WAIT|ERROR is among the hints.
+    // The hints contain POLICY WAIT|ERROR.
     assert!(!said.contains("(error)") && !said.contains("Could not"), "{said}");
 }
 
@@ -82,7 +82,7 @@ fn redis_cli_pipe_stat_latency() {
     let output = finish(redis_cli(&server).arg("--pipe"), "GETID\r\nMGETID 0\r\n", PATIENCE, false);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("errors: 1, replies: 2"), "{said}");
-    // On a slow machine they need longer for as much.
+    // On a slow machine the tools need more time for the same work.
     let longer_until = |is_enough: fn(&str) -> bool, ask: &dyn Fn(Duration) -> String| {
         let said = [2, 10].map(Duration::from_secs).into_iter().map(ask).find(|said| is_enough(said));
         said.unwrap_or_else(|| panic!("after ten seconds too: {}", ask(Duration::from_secs(10))))
@@ -91,7 +91,7 @@ fn redis_cli_pipe_stat_latency() {
     longer_until(|said| said.contains("keys") && said.lines().count() >= 3, &|time| {
         run_for(Command::new("stdbuf").args(["-oL", "redis-cli", "-p", &port, "--stat", "-i", "0.5"]), time)
     });
-    // Minimum, maximum, average, count.
+    // The output is minimum, maximum, average and count.
     longer_until(|said| said.split_whitespace().filter(|word| word.parse::<f64>().is_ok()).count() >= 4, &|time| {
         run_for(redis_cli(&server).args(["--latency", "--raw", "-i", "1"]), time)
     });
@@ -116,7 +116,7 @@ fn redis_cli_with_a_password_and_by_unix_socket() {
 #[test]
 #[ignore = "needs redis-cli and redis-benchmark"]
 fn redis_benchmark() {
-    // Enough for MGETID 100 at a debug build's speed and a release build's.
+    // The layout has enough IDs for MGETID 100 at the speed of a debug build and of a release build.
     let wide = ["--id-range", "1", "--shard-range", "19", "--random-range", "1", "--loglevel", "warning"];
     let server = Server::start(&wide);
     let issued = |server: &Server| server.connect().info_number("ids_issued");
@@ -135,7 +135,7 @@ fn redis_benchmark() {
         assert!(said.contains("requests per second"), "{options} {command}: {said}");
         assert!(!said.to_lowercase().contains("err"), "{options} {command}: {said}");
         let count: u64 = options.split(' ').nth(1).and_then(|n| n.parse().ok()).expect("-n");
-        // Its last pipelines may be more than was asked for.
+        // The last pipelines may exceed the requested number.
         let drawn = issued(&server) - before;
         assert!((count * ids..=(count + 2000) * ids).contains(&drawn), "{options} {command}: {drawn}");
     }

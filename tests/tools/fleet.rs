@@ -1,4 +1,4 @@
-//! `getid cluster`, `getid claim` and `getid state move` as a shell sees them, over a store that is a file.
+//! `getid cluster`, `getid claim` and `getid state move` as used in a shell, with a SQLite file as the store.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -18,16 +18,16 @@ impl Fleet {
         self.0.path()
     }
 
-    /// `words` with the folder put in for DIR and the store for URL.
+    /// Runs `getid` with `words`, in which DIR is replaced by the folder and URL by the store.
     fn output(&self, words: &str) -> Output {
         let dir = self.path().to_str().unwrap();
         let words = words.split_whitespace().map(|word| word.replace("URL", "sqlite:DIR/fleet.db").replace("DIR", dir));
-        // Nobody else in this folder, and no server of this machine's.
+        // The folder is not shared, and no other server of this machine conflicts.
         let environment = [("HOME", dir), ("GETID_ID_MACHINE_CLAIM", "no")];
         Command::new(env!("CARGO_BIN_EXE_getid")).args(words).env_clear().envs(environment).output().unwrap()
     }
 
-    /// Exit code, and parts of standard output and standard error; an empty part: nothing at all.
+    /// Asserts the exit code, and parts of standard output and standard error. An empty part requires empty output.
     #[track_caller]
     fn check(&self, words: &str, code: i32, stdout: &str, stderr: &str) {
         let output = self.output(words);
@@ -78,7 +78,7 @@ fn a_fleet_from_its_first_word_to_a_move() {
         "  beat       4294967297: servers that have noted",
         "",
     );
-    // A server does not start with what was moved, and says where it is.
+    // A server does not start with a moved record, and names its new place.
     let refused = "cannot use the record DIR/state/getid-1.state: it was moved to sqlite:DIR/fleet.db, and no server may \
                    start with it here; to go on, start the server with claim-store sqlite:DIR/fleet.db; or";
     let output = fleet.output("serve --dir DIR/state --server-id 1 --port 0 --unixsocket DIR/s");
@@ -89,9 +89,9 @@ fn a_fleet_from_its_first_word_to_a_move() {
     fleet.check("state show DIR/state", 0, "  in use by  nobody\n", "");
 }
 
-/// The command that a start prints is run as it is printed, in a shell that knows nothing of the fleet.
+/// The command that a start prints works as printed, in a shell without configuration of the fleet.
 #[test]
-fn what_a_start_without_its_record_prints_is_enough() {
+fn the_command_printed_by_a_start_without_a_record_suffices() {
     let fleet = Fleet::new();
     let wide = "id-range 5\nshard-range 6\nrandom-range 10\nid-epoch 1500000000000\nport 0\nunixsocket ";
     let socket = fleet.path().join("socket");
@@ -120,7 +120,7 @@ fn what_a_start_without_its_record_prints_is_enough() {
 }
 
 #[test]
-fn a_wrong_command_line_is_said_so() {
+fn a_wrong_command_line_is_refused() {
     let fleet = Fleet::new();
     let none = "there is no claim store here: claim-store is file; name one with --store etcd://...";
     fleet.check("claim show", 2, "", none);
@@ -143,7 +143,7 @@ fn a_wrong_command_line_is_said_so() {
         "--from DIR/none: No such file or directory",
     );
     fleet.check("state advance DIR --store URL --server-id 1 --to now", 2, "", "cannot be used with");
-    // No password is shown, and a store that does not answer is an error of its own.
+    // No password is printed. A store that does not answer has its own exit code.
     let away = "postgres://a:***@127.0.0.1:1/ids: PostgreSQL on 127.0.0.1:1 cannot be reached";
     fleet.check("claim show --store postgres://a:secret@127.0.0.1:1/ids", 2, "", away);
     fleet.check(

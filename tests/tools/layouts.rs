@@ -1,5 +1,5 @@
-//! `getid decode`, `span` and `layout` for layouts and kinds of named generators. The IDs are worked ones of the
-//! systems whose layouts they have.
+//! `getid decode`, `span` and `layout` for layouts and kinds of named generators. The IDs are published examples of the
+//! systems that use the layouts.
 
 use std::process::{Command, Output};
 
@@ -21,7 +21,7 @@ fn output(args: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), stdout, stderr)
 }
 
-/// What is printed, by a command that succeeds.
+/// Returns the output of a command, which must succeed.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
     let (code, stdout, stderr) = output(args);
@@ -29,7 +29,7 @@ fn printed(args: &[&str]) -> String {
     stdout
 }
 
-/// One sentence of standard error, by a command that fails and prints nothing else.
+/// Asserts that a command fails with one sentence on standard error and prints nothing else.
 #[track_caller]
 fn refused(args: &[&str], expected: &str) {
     let (code, stdout, stderr) = output(args);
@@ -37,7 +37,7 @@ fn refused(args: &[&str], expected: &str) {
     assert!(stderr.contains(expected), "{args:?}: {stderr}");
 }
 
-/// Layout, ID, time, Unix ms, ticks since the epoch, fields.
+/// An example: layout, ID, time, Unix ms, ticks since the epoch, fields.
 type Worked = (&'static str, &'static str, &'static str, i64, u64, &'static str);
 
 const WORKED: &[Worked] = &[
@@ -225,7 +225,7 @@ c232ab00-9414-11ec-b3c8-9f6bdeced846 2022-02-22T19:22:22.0000000Z 1645557742000 
 c232ab00-9414-11ec-b3c8-9f6bdeced846 2022-02-22T19:22:22.0000000Z 1645557742000  138648505420000000     13256 9f6bdeced846
 "
     );
-    // A name that a key of its own has.
+    // A field has the name of a standard JSON key.
     let layout = "layout time:41@1ms tick:3 server-id:9 tock:64 epoch 0";
     assert_eq!(
         printed(&["decode", "--json", "--layout", layout, "130000000000000000000000000000000000"])
@@ -236,7 +236,7 @@ c232ab00-9414-11ec-b3c8-9f6bdeced846 2022-02-22T19:22:22.0000000Z 1645557742000 
 }
 
 #[test]
-fn a_kind_without_time_says_so() {
+fn a_kind_without_time_has_none() {
     let id = "919108f7-52d1-4320-9bac-f847db4148a8";
     let table = printed(&["decode", "--layout", "uuid4", id]);
     assert!(table.ends_with(" holds no time            2464423dd4b44c81bacf847db4148a8\n"), "{table}");
@@ -252,7 +252,7 @@ fn texts_of_formats_are_read() {
     let json = printed(&["decode", "--json", "--layout", layout, "T-1q2y0ZPhQJU", "[\"T-00000000001\"]"]);
     let ids: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((ids.len(), &ids[0]["id"], &ids[1]["counter"]), (2, &json!("T-1q2y0ZPhQJU"), &json!(1)));
-    // What redis-cli prints, from standard input.
+    // Output of redis-cli, from standard input.
     let input = "1) \"T-00000000001\"\n2) \"T-00000000002\"\n";
     let output = finish(&mut getid(&["decode", "--json", "--layout", layout]), input, PATIENCE, false);
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2);
@@ -273,14 +273,14 @@ fn an_id_that_does_not_decode_is_an_error() {
     ] {
         refused(&["decode", "--layout", layout, id], expected);
     }
-    // The others are decoded.
+    // The other IDs are decoded.
     let (code, stdout, stderr) = output(&["decode", "--layout", "uuid4", "x", "919108f7-52d1-4320-9bac-f847db4148a8"]);
     assert_eq!((code, stdout.lines().count()), (Some(1), 2));
     assert!(stderr.contains("argument 1: 'x' is not an ID of uuid4"), "{stderr}");
 }
 
 #[test]
-fn what_is_wrong_with_a_layout_is_said_at_once() {
+fn mistakes_in_a_layout_are_reported_together() {
     refused(
         &["decode", "--layout", "twiter", "5"],
         "--layout: 'twiter' is not a kind of generator; did you mean 'twitter'?",
@@ -318,14 +318,14 @@ fn generators_of_a_configuration_are_found_by_name() {
     std::fs::write(&file, "generator tweets twitter worker 3\ngenerator short leaf format base62\ngenerator invoices serial INV-{yyyy}-{n:6} zone UTC\n\
                              generator tickets sequence\n").unwrap();
     let file = file.to_str().unwrap();
-    // What the ID says, not what the declaration gives.
+    // The fields come from the ID, not from the declaration.
     let json = printed(&["decode", "--json", "--generator", "tweets", "--config", file, "1541815603606036480"]);
     assert!(json.contains(r#""datacenter":11,"worker":26"#), "{json}");
     let span = printed(&["span", "--generator", "short", "--config", file, "2020-01-01", "2020-01-02", "--json"]);
     assert!(span.contains(r#""lowest":"1RXiBB1"#), "{span}");
     refused(&["decode", "--generator", "tweet", "--config", file, "5"], "no such generator; did you mean 'tweets'?");
     refused(&["decode", "--generator", "orders", "--config", file, "5"], "it has tweets, short, invoices, tickets");
-    // Those that count are generators too, and may be all there are.
+    // Generators that count are generators too, and may be the only ones.
     let counters = dir.path().join("counters.conf");
     std::fs::write(&counters, "generator order serial O{n:6} reset never\n").unwrap();
     let counters = counters.to_str().unwrap();
@@ -369,7 +369,7 @@ fn spans_hold_all_ids_of_their_time() {
         owned(("275026772355973120", "275026772372750335"))
     );
     assert_eq!(span("objectid", "1350508407999", "1350508408000").0, "507f1f770000000000000000");
-    // All of a millisecond's ticks of 100 ns.
+    // The span contains all 100 ns ticks of a millisecond.
     assert_eq!(
         span("uuid6", "1645557742000", "1645557742000"),
         owned(("1ec9414c-232a-6b00-8000-000000000000", "1ec9414c-232d-620f-bfff-ffffffffffff"))
@@ -534,12 +534,12 @@ ORD20261125-000001 2026-11-24T16:00:00.000Z 1795536000000                   1
 }
 
 #[test]
-fn what_is_pasted_is_recognized() {
+fn pasted_ids_are_recognized() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("getid.conf");
     std::fs::write(&file, "generator order serial ORD{yyyyMMdd}-{n:6} zone UTC\ngenerator tweets twitter\n").unwrap();
     let file = file.to_str().unwrap();
-    // A tweet of yesterday. Its time by the unnamed generator's layout is always one that has not come.
+    // A tweet of yesterday. By the unnamed generator's layout, its time is always in the future.
     let unix_ms = getid::system::clock::wall_unix_ms() - 24 * 3600 * 1000;
     let tweet = ((unix_ms - 1_288_834_974_657) << 22).to_string();
     let ids = [
@@ -563,13 +563,14 @@ fn what_is_pasted_is_recognized() {
     assert_eq!(kinds, [&Value::Null, &json!("serial"), &json!("uuid4"), &json!("objectid"), &json!("twitter")]);
     assert_eq!((&rows[1]["generator"], &rows[1]["value"]), (&json!("order"), &json!("1")));
     assert_eq!(rows[4]["unix_ms"], json!(unix_ms));
-    // The unnamed generator can be named, and has all then.
+    // The unnamed generator can be selected for all IDs.
     for unnamed in [&["--generator", "-"][..], &["--epoch", "1420041600000"]] {
         let json = printed(&[&["decode", "--json", "--config", file, &tweet][..], unnamed].concat());
         assert!(json.contains("\"shard\":") && !json.contains("twitter"), "{json}");
     }
 
-    // Without a configuration an ID of another system is taken for one of the future, and what it could be is said.
+    // Without a configuration, an ID of another system decodes to a future time, and a note names the layouts that it
+    // fits.
     let (code, stdout, stderr) = output(&["decode", &tweet]);
     assert_eq!((code, stdout.lines().count()), (Some(0), 2));
     refused(&["decode", "ORD20261125-000001"], "or with --config FILE an ID of one of its generators");

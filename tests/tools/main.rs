@@ -1,4 +1,4 @@
-//! The other subcommands: `getid ping`, `get`, `decode`, `state`, `verify`, `bench`, and Redis's own tools.
+//! Tests of the other subcommands: `getid ping`, `get`, `decode`, `state`, `verify`, `bench`, and Redis's own tools.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test may panic, and its numbers are small")]
 

@@ -1,5 +1,5 @@
-//! `getid ping`, `get`, `verify` and `bench` reach servers alike: by TCP, TLS and Unix sockets, with and without a
-//! login. And what they say when they do not, of servers that are absent, mute, endless, foreign or hostile.
+//! `getid ping`, `get`, `verify` and `bench` reach servers in the same ways: by TCP, TLS and Unix sockets, with and
+//! without a login. They report servers that are absent, silent, endless, foreign or hostile.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use crate::support::program::{self, PATIENCE, both};
 use crate::support::tls::Files;
 use crate::support::{Server, free_port, getid};
 
-/// Each tool in a run that is short and checks that IDs, or signs of life, come.
+/// Each tool in a short run that checks that the server gives IDs or answers.
 const TOOLS: [&[&str]; 5] = [
     &["ping"],
     &["ping", "--ids"],
@@ -21,7 +21,7 @@ const TOOLS: [&[&str]; 5] = [
 ];
 
 fn tool(words: &[&str], more: &[&str]) -> Command {
-    // The default of `ping` is for a machine that does not stand still.
+    // The default time-out of `ping` is too short for a test machine that may stall.
     let timeout: &[&str] = if more.contains(&"--timeout-ms") { &[] } else { &["--timeout-ms", "20000"] };
     let mut command = getid();
     command.args(words).args(more).args(timeout).env_remove("REDISCLI_AUTH").stdin(Stdio::null());
@@ -34,7 +34,7 @@ const SHORT_MS: &str = "200";
 fn finish(mut command: Command) -> Output {
     loop {
         let output = program::finish(&mut command, "", PATIENCE, false);
-        // The machine stood still before the tool was connected: what it is asked for did not happen.
+        // The machine stalled before the tool connected, so the tested error did not occur.
         if !String::from_utf8_lossy(&output.stderr).contains(&format!("no connection within {SHORT_MS} ms")) {
             return output;
         }
@@ -56,7 +56,7 @@ fn succeeds(words: &[&str], more: &[&str]) {
     assert!(said.contains(expected), "{words:?} {more:?}: {said}");
 }
 
-/// Runs every tool with these words, all at once: many wait for a time-out.
+/// Runs every tool with these words concurrently, because many wait for a time-out.
 #[track_caller]
 fn each_tool(more: &[&str], check: impl Fn(&[&str], Output) + Sync) {
     let check = &check;
@@ -67,12 +67,12 @@ fn each_tool(more: &[&str], check: impl Fn(&[&str], Output) + Sync) {
     });
 }
 
-/// Every tool fails with these words, and an exit code that says so.
+/// Asserts that every tool fails with this message and its exit code for failures.
 fn all_fail(more: &[&str], expected: &str) {
     each_tool(more, |words, output| check_failure(words, more, &output, expected));
 }
 
-/// The tools fail with these words, one case each: what is wrong is found where all are alike.
+/// Asserts that the tools fail with these messages, one case for each tool in turn: all tools share the code.
 fn fail_alike(cases: &[(&[&str], &str)]) {
     for ((more, expected), words) in cases.iter().zip(TOOLS.iter().cycle()) {
         fails(words, more, expected);
@@ -87,7 +87,7 @@ fn check_failure(words: &[&str], more: &[&str], output: &Output, expected: &str)
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(expected), "{words:?} {more:?}: {said}");
     assert!(!said.contains("panicked"), "{said}");
-    // What the command line itself has wrong, clap says.
+    // Errors of the command line itself are clap's.
     let by_clap = said.starts_with("error: ");
     assert!((by_clap || said.starts_with("getid: ")) && said.len() < 4000, "{said}");
     let wanted = if words[0] == "ping" && !by_clap { 1 } else { 2 };
@@ -119,7 +119,7 @@ fn every_tool_by_every_way_with_and_without_a_login() {
             succeeds(words, &[&format!("unix://{userinfo}{socket}")]);
             succeeds(words, &[&format!("rediss://{userinfo}127.0.0.1:{tls_port}/1"), "--cacert", &ca]);
             succeeds(words, &[&format!("rediss://{userinfo}127.0.0.1:{tls_port}"), "--insecure"]);
-            // The environment gives what the command line need not show.
+            // The environment replaces arguments that the command line should not show.
             for (name, value) in [
                 ("REDISCLI_AUTH", "s:cr t"),
                 ("GETID_REQUIREPASS", "s:cr t"),
@@ -148,7 +148,7 @@ fn a_client_certificate_and_a_user() {
     for words in TOOLS {
         succeeds(words, &[&at[..], &["--cert", &own, "--key", &own_key]].concat());
     }
-    // Without it: the server's alert may arrive as such, or as a connection that ended.
+    // Without a certificate, the server's alert may arrive, or only a closed connection.
     let output = finish(tool(&["ping"], &at));
     let said = both(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -156,7 +156,7 @@ fn a_client_certificate_and_a_user() {
 
     let port = server.port.to_string();
     all_fail(&["-p", &port, "--user", "alice", "--password", "wrong"], "AUTH: WRONGPASS");
-    // Who is trusted, and what is spoken where.
+    // Wrong trust, and a wrong protocol for a port.
     fail_alike(&[
         (&["-p", &port, "--user", "alice"], "user 'alice' has no password here: --password-file FILE"),
         (&["-p", &port, "--cert", &own], "--key"),
@@ -168,13 +168,13 @@ fn a_client_certificate_and_a_user() {
         (&["-p", &tls_port, "--insecure", "--cacert", &ca], "cannot be used with"),
         (&["unix:///nowhere", "--tls"], "TLS is spoken over TCP only"),
     ]);
-    // It takes a greeting of TLS for the beginning of a line.
+    // The plain port reads the greeting of TLS as the beginning of a line.
     all_fail(&["-p", &port, "--insecure", "--timeout-ms", SHORT_MS], "does this port not speak TLS?");
     all_fail(&["-p", &tls_port], "TLS");
 }
 
 #[test]
-fn nobody_and_nothing_there() {
+fn absent_servers() {
     let port = free_port().to_string();
     all_fail(&["-p", &port], "Connection refused (os error 111): nobody listens there. Is the server running");
     all_fail(&["no-such-host.invalid:7890"], "Is the name right?");
@@ -220,7 +220,7 @@ fn wrong_and_missing_passwords() {
     all_fail(&["-p", &open.port.to_string(), "--password", "x"], "nothing needs REDISCLI_AUTH or a password here");
 }
 
-/// A server that does this with each connection.
+/// Starts a server that runs `behave` on each connection.
 fn odd_server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -235,7 +235,7 @@ fn odd_server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
 
 fn endlessly(piece: &'static [u8]) -> String {
     odd_server(move |mut stream| {
-        // A request first, and then without end, but not as fast as the machine can.
+        // The server reads a request, then sends without end, but not at full speed.
         let _ = stream.read(&mut [0; 1024]);
         let piece = piece.repeat(1 + 8192 / piece.len());
         while stream.write_all(&piece).is_ok() {
@@ -249,7 +249,7 @@ fn servers_that_never_answer() {
     let mute = odd_server(|mut stream| while stream.read(&mut [0; 1024]).is_ok_and(|n| n > 0) {});
     all_fail(&["-p", &mute, "--timeout-ms", SHORT_MS], "no answer within 200 ms");
     all_fail(&["-p", &mute, "--timeout-ms", SHORT_MS, "--insecure"], "no answer within 200 ms");
-    // A byte now and then is no answer.
+    // Single bytes now and then do not count as an answer.
     let slow = odd_server(|mut stream| {
         while stream.write_all(b"+").is_ok() {
             thread::sleep(Duration::from_millis(50));
@@ -280,7 +280,7 @@ fn servers_that_answer_something_else() {
     }
     let bytes = endlessly(b"+OK\r\n");
     all_fail(&["-p", &bytes, "--timeout-ms", SHORT_MS], "");
-    // Nothing of this is kept, and all of it is given up in time.
+    // The tools keep none of these replies in memory, and give up in time.
     for piece in [
         &b"*9999999999\r\n"[..],
         b"$1099511627776\r\n",
@@ -302,7 +302,7 @@ fn servers_that_answer_something_else() {
 
 #[test]
 fn answers_of_a_hostile_server_cannot_talk_to_the_terminal() {
-    // PONG to a PING, and to anything else an error that would clear the screen and write from right to left.
+    // The server replies PONG to PING, and otherwise an error with terminal escapes and right-to-left characters.
     let port = odd_server(|mut stream| {
         let mut request = [0; 4096];
         while let Ok(n @ 1..) = stream.read(&mut request) {
@@ -332,7 +332,7 @@ fn get_prints_so_many_ids_and_ends_quietly() {
     let ids: Vec<u64> = String::from_utf8(output.stdout).unwrap().lines().map(|id| id.parse().unwrap()).collect();
     assert!(ids.len() == 2500 && ids.is_sorted_by(|one, next| one < next));
     assert_eq!(server.connect().info("ids_issued"), "2500");
-    // A reader that has had enough.
+    // The reader closes the pipe early.
     let mut child = tool(&["get"], &["-p", &port, "18446744073709551615"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,5 +1,5 @@
-//! `getid sequence`, `getid import` and `getid check-config --connect`: what they print and what they do, with SQLite
-//! files, with a Redis that is played and with a real one. Databases on servers are in `tests/stores`.
+//! `getid sequence`, `getid import` and `getid check-config --connect`: their output and effects, with SQLite files,
+//! with a fake Redis and with a real one. `tests/stores` tests database servers.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ impl Folder {
         self.0.path()
     }
 
-    /// What is printed, both streams, the folder as DIR; and the exit code.
+    /// Runs `getid` and returns the exit code and both streams, in which the folder is replaced by DIR.
     fn run(&self, words: &str) -> (i32, String, String) {
         let dir = self.path().to_str().unwrap();
         let mut command = getid();
@@ -51,7 +51,7 @@ impl Folder {
         assert_eq!((found, out.as_str(), err.as_str()), (code, stdout, stderr), "{words}");
     }
 
-    /// The last line of each word of `expected` is in what it prints.
+    /// Asserts the exit code, and that the output contains each text of `expected`.
     #[track_caller]
     fn says(&self, words: &str, code: i32, expected: &[&str]) {
         let (found, out, err) = self.run(words);
@@ -67,7 +67,7 @@ impl Folder {
 const HEAD: &str = "NAME                                             RESERVED TO  OPTIONS\n";
 
 #[test]
-fn sequences_are_made_listed_raised_and_told_of() {
+fn sequences_are_created_listed_raised_and_shown() {
     let dir = Folder::new();
     dir.check(
         "sequence create orders",
@@ -117,7 +117,8 @@ fn sequences_are_made_listed_raised_and_told_of() {
     );
 }
 
-/// A path that is wrong looks like a file that no server has made yet, so neither is an empty table.
+/// A wrong path looks like a file that no server has created yet. So tools that create no sequence report a missing
+/// file.
 #[test]
 fn tools_that_make_no_row_need_a_file() {
     let dir = Folder::new();
@@ -147,7 +148,7 @@ fn the_same_store_twice_is_refused() {
     dir.says("sequence raise x 5 --store sqlite:a.db --store sqlite:b.db", 2, &expected);
     let words = "check-config --connect --sequence-store sqlite:a.db --sequence-store sqlite:b.db";
     dir.says(words, 1, &expected);
-    // Before there is a file.
+    // The file does not exist yet.
     let expected = ["this is the same store as sqlite:DIR/n.db: name each store once"];
     dir.says("sequence create x --store sqlite:n.db --store sqlite:./n.db", 2, &expected);
     assert!(!dir.path().join("n.db").exists());
@@ -223,7 +224,7 @@ fn ended_periods_are_shown_and_then_removed() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_opened() {
+fn mistakes_are_reported_before_a_store_is_opened() {
     let dir = Folder::new();
     for (words, expected) in [
         ("sequence create a/b", "'a/b' is no name of a sequence: it has 1 to 128 bytes of"),
@@ -257,7 +258,7 @@ fn several_stores_share_the_values_of_a_sequence() {
     let dir = Folder::new();
     let stores = "--store sqlite:a.db --store sqlite:b.db";
     dir.says(&format!("sequence create x cache 0 {stores}"), 2, &["cache 0 needs a single store"]);
-    // As an interrupted one: one of them has it.
+    // After an interrupted creation, one of the stores has the sequence.
     dir.check(
         "sequence create x increment 2 --store sqlite:a.db",
         0,
@@ -298,12 +299,12 @@ fn a_file_that_is_in_use_is_its_servers() {
     );
     let held = rusqlite::Connection::open(dir.path().join("sequences-0.sqlite")).unwrap();
     held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; COMMIT;").unwrap();
-    // Each waits a second for the lock.
+    // Each process waits one second for the lock.
     thread::scope(|scope| {
         for (words, code, expected) in [
             ("sequence info orders", 2, &["is locked", "redis-cli -p 7890 SEQUENCE INFO orders"][..]),
             ("sequence raise orders 7", 2, &["redis-cli -p 7890 SEQUENCE RAISE orders 7"]),
-            // As it is while the server runs, whose configuration is checked.
+            // The usual case: the checked configuration is that of the running server.
             ("check-config --connect", 0, &["OK\n", "in use, by a server that runs or another tool"]),
         ] {
             let dir = &dir;
@@ -315,7 +316,7 @@ fn a_file_that_is_in_use_is_its_servers() {
 }
 
 #[test]
-fn check_config_opens_stores_only_when_it_is_told_to() {
+fn check_config_opens_stores_only_with_connect() {
     let dir = Folder::new();
     dir.says("check-config", 0, &["sequences in sqlite: (--connect looks there)\n"]);
     dir.says(
@@ -338,12 +339,12 @@ fn check_config_opens_stores_only_when_it_is_told_to() {
         &["sequences in sqlite:other.db (--connect looks there)"],
     );
     dir.says("check-config --connect --sequence-store sqlite:other.db", 1, &["OK\n", "getid: sqlite:DIR/other.db: "]);
-    // One fault does not hide the others.
+    // One error does not hide the others.
     let two = "check-config --connect --sequence-store sqlite:other.db --sequence-store sqlite:no/where.db";
     dir.says(two, 1, &["DIR/other.db", "DIR/no/where.db"]);
 }
 
-/// A Redis with these replies to requests, by their words; what is not among them is an error.
+/// Starts a fake Redis with these replies, by the words of a request. Other requests get an error.
 fn redis(replies: Vec<(&str, String)>) -> u16 {
     let replies: BTreeMap<String, String> =
         replies.into_iter().map(|(words, reply)| (words.to_owned(), reply)).collect();
@@ -372,7 +373,7 @@ fn answer(stream: &mut TcpStream, replies: &BTreeMap<String, String>) {
     }
 }
 
-/// The words of a whole request, and its bytes.
+/// Returns the words of a whole request, and its length in bytes.
 fn request(input: &[u8]) -> Option<(String, usize)> {
     let text = String::from_utf8_lossy(input).into_owned();
     let mut lines = text.split_inclusive("\r\n");
@@ -392,7 +393,7 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// A page of SCAN.
+/// Returns a page of SCAN.
 fn page(cursor: &str, keys: &[&str]) -> String {
     let keys: String = keys.iter().map(|key| bulk(key)).collect::<Vec<_>>().concat();
     let count = keys.matches('$').count();
@@ -438,7 +439,7 @@ fn counters_are_taken_over_page_by_page_and_never_lowered() {
             "getid: 3 counters left out; the lines above say why\n",
         ],
     );
-    // Again: nothing changes but what has grown.
+    // Repeated: only counters that have grown change.
     dir.says(
         &import,
         1,
@@ -477,7 +478,7 @@ fn a_redis_that_refuses_or_breaks_off_ends_the_import() {
         assert_eq!((code, out.as_str()), (2, ""), "{err}");
         assert!(err.contains(expected), "{err}");
     }
-    // After a page: it says how far it came.
+    // A failure after a page reports the progress.
     let port = redis(vec![
         ("SCAN 0 MATCH * COUNT 1000", page("5", &["a"])),
         ("TYPE a", "+string\r\n".to_owned()),
@@ -491,7 +492,7 @@ fn a_redis_that_refuses_or_breaks_off_ends_the_import() {
     );
 }
 
-/// A getid that runs is asked by its commands.
+/// The tool imports into a running getid by its commands.
 #[test]
 fn a_server_that_runs_takes_counters_by_its_own_commands() {
     let dir = Folder::new();
@@ -566,7 +567,7 @@ fn counters_of_a_real_redis() {
     assert_eq!(listed.lines().count(), 3001);
 }
 
-/// What a database itself says, with the remedy, and never with a password.
+/// Errors of a database are printed with the remedy, and never with a password.
 #[test]
 #[ignore = "needs postgresql"]
 fn tools_on_a_real_postgresql() {
@@ -613,7 +614,7 @@ fn tools_on_a_real_mariadb() {
     }
 }
 
-/// Makes two sequences in the store of this address.
+/// Creates two sequences in the store with this address.
 #[track_caller]
 fn tools_on(dir: &Folder, url: &str) {
     dir.says(&format!("sequence schema --store {url}"), 0, &["getid_sequence"]);
@@ -631,7 +632,8 @@ fn tools_on(dir: &Folder, url: &str) {
         0,
         &[raised, "it holds everywhere in 902 s at the latest"],
     );
-    // The row is past it: servers that hold lower values drop them, and that holds everywhere just as late.
+    // The row is above 110 already. Servers that hold lower values discard them, and the raise is in force everywhere
+    // just as late.
     dir.says(
         &format!("sequence raise orders 110 --store {url}"),
         0,
@@ -648,7 +650,7 @@ fn tools_on(dir: &Folder, url: &str) {
     ]);
     let taken = ["orders: raised from 120 to 200\n", "new: created at 7, 8 is next\n"];
     dir.says(&format!("import redis://127.0.0.1:{port} --pattern * --store {url}"), 0, &taken);
-    // The row is at 200 by now, and a server that holds 130 to 200 must not give 150 to who had it of Redis.
+    // The row is at 200 now. A server that holds 130 to 200 must not give 150, which Redis has given already.
     dir.says(&format!("import redis://127.0.0.1:{port} --pattern * --store {url}"), 0, &["unchanged"]);
     dir.says(&format!("sequence info orders --store {url}"), 0, &["  next       201\n", "generation 4\n"]);
 }

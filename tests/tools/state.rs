@@ -1,6 +1,6 @@
-//! `getid state`: what it prints, what it writes, and what it refuses, at a given time.
+//! `getid state`: its output, its writes, and its refusals, at a fixed time.
 
-// The helpers are part of the tests.
+// These helpers are part of the tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ struct Cli {
     state: StateArgs,
 }
 
-/// 2026-11-21T00:00:00Z.
+/// The time of these tests: 2026-11-21T00:00:00Z.
 const NOW: i64 = 1_795_219_200_000;
 const DAY: i64 = 86_400_000;
-/// B by default and the room of one save, ms, and one more: the margin past an ID or the clock.
+/// Margin above an ID or the clock: the default borrow limit, the room of one save, and one more, in ms.
 const MARGIN: i64 = 3201;
 const OWNER: Owner = Owner { term: Term(4), nonce: 1 };
 
-/// A folder, and the tool in it at [`NOW`].
+/// A folder in which the tool runs at [`NOW`].
 struct Folder(TempDir);
 
 impl Folder {
@@ -41,19 +41,19 @@ impl Folder {
         self.path().join(format!("getid-{server_id}.state"))
     }
 
-    /// `words` with the folder put in for DIR; the output with DIR put back.
+    /// Runs `words`, in which DIR is replaced by the folder, and returns the output with DIR put back.
     fn run(&self, words: &str) -> Result<(String, bool), String> {
         self.run_in(words, &[])
     }
 
-    /// [`Folder::run`] with these variables in the environment, and no others.
+    /// Like [`Folder::run`], with only these variables in the environment.
     fn run_in(&self, words: &str, environment: &[(&str, &str)]) -> Result<(String, bool), String> {
         let dir = self.path().to_str().unwrap();
         let words: Vec<_> = words.split_whitespace().map(|word| word.replace("DIR", dir)).collect();
         let args =
             Cli::try_parse_from(std::iter::once("state".to_owned()).chain(words)).map_err(|error| error.to_string())?;
         let back = |text: String| text.replace(dir, "DIR");
-        // Tests run beside each other, and all have server-id 0.
+        // Tests run concurrently, and all use server-id 0.
         let environment = environment
             .iter()
             .chain(&[("GETID_ID_MACHINE_CLAIM", "no")])
@@ -75,7 +75,7 @@ impl Folder {
         assert_eq!(fs::read(self.state(0)).ok(), before, "a refusal has written");
     }
 
-    /// Writes a record of server-id 0 whose watermark and reference lie that many ms from [`NOW`].
+    /// Writes a record of server-id 0 with this watermark and reference, in ms relative to [`NOW`].
     fn put(&self, watermark: i64, reference: i64) -> Record {
         let layout = Layout::default();
         let tick = |ms| layout.epoch().tick_at(NOW + ms).unwrap();
@@ -91,7 +91,7 @@ impl Folder {
         Record::parse(&fs::read(self.state(0)).unwrap()).unwrap()
     }
 
-    /// Watermark and reference, ms from [`NOW`].
+    /// Returns watermark and reference, in ms relative to [`NOW`].
     #[track_caller]
     fn point(&self) -> (i64, i64) {
         let Record { identity, point, .. } = self.record();
@@ -127,7 +127,7 @@ fn show_several() {
         fs::write(folder.path().join(other), "").unwrap();
     }
     let (text, good) = folder.run("show DIR").unwrap();
-    assert!(!good, "one of them would not start");
+    assert!(!good, "one of the servers would not start");
     let places: Vec<_> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(
         places,
@@ -181,7 +181,7 @@ fn show_json() {
     assert_eq!(folder.run("show DIR --json --server-id 9").unwrap(), ("[]\n".to_owned(), false));
 }
 
-/// A record that has named generators, in the form of its lines.
+/// Returns the text of a record with these lines of named generators.
 fn with_generators(record: &Record, lines: &str) -> Vec<u8> {
     let text = record.to_text();
     let (body, _) = text.split_at(text.rfind("checksum").unwrap());
@@ -218,7 +218,7 @@ fn forgotten_generators() {
     let forgotten = serde_json::json!([{ "name": "tweets", "past_id": "1992648317203087360" }]);
     assert_eq!(json[0]["forgotten"], forgotten);
 
-    // Moved ahead it keeps what it says of generators.
+    // A record that is moved ahead keeps its declarations.
     let moved = folder.run("advance DIR --server-id 0 --to 2026-11-21T00:10:00Z").unwrap();
     assert!(moved.1 && folder.record().declarations == after.declarations, "{}", moved.0);
 
@@ -241,7 +241,7 @@ fn forgotten_generators() {
     }
 }
 
-/// A record that is damaged keeps the declarations whose lines are whole.
+/// A damaged record keeps the declarations whose lines are intact.
 #[test]
 fn a_damaged_record_with_generators_is_moved_ahead() {
     let folder = Folder::new();
@@ -254,13 +254,13 @@ fn a_damaged_record_with_generators_is_moved_ahead() {
     assert_eq!(names, ["tweets", "short"]);
 }
 
-/// Moving over from the fork: no record yet, and the largest ID in the tables, a corrupt one, lies ahead.
+/// Migration from the fork: no record exists, and the largest ID in the tables, a corrupt one, is in the future.
 #[test]
 fn advance_makes_a_record() {
     let folder = Folder::new();
     let layout = Layout::default();
     let tick = layout.epoch().tick_at(NOW + 600_000).unwrap();
-    // The last ID of that tick, with another server's id.
+    // The last ID of that tick, with another server-id.
     let (_, id) = layout.span(tick, tick);
     folder.check(
         &format!("advance DIR --server-id 0 --past-id {id}"),
@@ -273,17 +273,17 @@ fn advance_makes_a_record() {
            clock      2026-11-21T00:00:00.000Z: IDs start 10 min 3 s ahead of it, and run ahead less and less until \
            2026-11-21T01:40:02.010Z\n",
     );
-    assert_eq!(folder.point(), (600_000 + MARGIN, 600_201), "R is where IDs come at once");
+    assert_eq!(folder.point(), (600_000 + MARGIN, 600_201), "IDs come at once from R on");
     let identity = folder.record().identity;
     assert_eq!(identity, Identity { server_id: 0, layout });
     let place = Place { dir: folder.path().to_owned(), identity, max_borrow_ms: 3000, generators: Vec::new() };
     assert_eq!(FolderClaim::take_blocking(&place).unwrap().point, Some(folder.record().point));
 }
 
-/// An ID that lies behind the clock: those that were given after it and are in no table yet are skipped too, and so are
-/// those that were given past one that lies ahead.
+/// Later IDs than the given one may be in no table yet, whether it is in the past or in the future. They are skipped
+/// too.
 #[test]
-fn advance_skips_what_is_under_way() {
+fn advance_skips_ids_under_way() {
     let id_at = |ms: i64| {
         let tick = Epoch::DEFAULT.tick_at(NOW + ms).unwrap();
         Layout::default().span(tick, tick).1
@@ -291,7 +291,7 @@ fn advance_skips_what_is_under_way() {
     for (ms, words, environment, watermark, max_borrow_ms) in [
         (-DAY, "", &[][..], 3201, 3000),
         (600_000, "", &[], 600_000 + 3201, 3000),
-        // The largest B of those that were given and configured.
+        // The largest of the given and the configured borrow limit counts.
         (600_000, "--max-borrow 60000", &[], 600_000 + 60_201, 60_000),
         (600_000, "--max-borrow 5", &[], 600_000 + 3201, 3000),
         (600_000, "", &[("GETID_ID_MAX_BORROW_MS", "60000")], 600_000 + 60_201, 60_000),
@@ -304,22 +304,22 @@ fn advance_skips_what_is_under_way() {
         assert_eq!(folder.record().point.max_borrow_ms, max_borrow_ms.cast_unsigned(), "B is in the record");
         assert!(text.contains(&format!("IDs under way were at most {max_borrow_ms} ms ahead")), "{text}");
     }
-    // And of the record's.
+    // The borrow limit of the record counts as well.
     let folder = Folder::new();
     folder.run(&format!("advance DIR --server-id 0 --max-borrow 60000 --to {NOW}")).unwrap();
     folder.run(&format!("advance DIR --server-id 0 --past-id {}", id_at(600_000))).unwrap();
     assert_eq!(folder.point(), (660_201, 600_201));
-    // With a record, too, and one of an older getid, which says nothing of B.
+    // An existing record, also one of an older getid without a borrow limit.
     let old = folder.put(5000, 4000);
     fs::write(folder.state(0), old.to_text_v1()).unwrap();
     folder.run(&format!("advance DIR --server-id 0 --past-id {}", id_at(0))).unwrap();
-    assert_eq!(folder.point(), (5000, 4000), "what is there is later already");
+    assert_eq!(folder.point(), (5000, 4000), "the record is later already");
     folder.run(&format!("advance DIR --server-id 0 --past-id {}", id_at(60_000))).unwrap();
     assert_eq!(folder.point(), (63_201, 60_201));
     assert!(folder.run("advance DIR --server-id 0 --past-id 1 --max-borrow 0").unwrap_err().contains("0 is not in"));
 }
 
-/// As `serve` takes them: folder, server-id, layout, epoch and B come from the file and the environment.
+/// Folder, server-id, layout, epoch and borrow limit come from the file and the environment, as for `serve`.
 #[test]
 fn advance_goes_by_the_configuration() {
     let folder = Folder::new();
@@ -337,19 +337,19 @@ fn advance_goes_by_the_configuration() {
     let check = |server_id: u32| {
         let record = Record::parse(&fs::read(folder.state(server_id)).unwrap()).unwrap();
         assert_eq!(record.identity, Identity { server_id, layout });
-        // Not 231 days ahead, as it would be by another epoch.
+        // With another epoch the watermark would be 231 days ahead.
         assert_eq!(record.point.watermark.unix_ms(layout.epoch()) - NOW, 7201);
         assert_eq!(record.point.max_borrow_ms, 7000);
     };
     folder.run(&format!("advance --config DIR/getid.conf --past-id {id}")).unwrap();
     check(5);
-    // The environment wins over the file, and a flag over both.
+    // The environment overrides the file, and a flag overrides both.
     folder.run_in(&format!("advance --config DIR/getid.conf --past-id {id}"), &[("GETID_SERVER_ID", "6")]).unwrap();
     check(6);
     let words = format!("advance DIR --server-id 7 --config DIR/getid.conf --past-id {id}");
     folder.run_in(&words, &[("GETID_SERVER_ID", "6"), ("GETID_DIR", "/nonexistent")]).unwrap();
     check(7);
-    // Without a file.
+    // Without a configuration file.
     fs::remove_file(folder.state(5)).unwrap();
     let epoch = epoch_ms.to_string();
     let environment = [
@@ -372,7 +372,7 @@ fn advance_goes_by_the_configuration() {
     );
     let error = folder.run("advance --config DIR/missing.conf --past-id 1").unwrap_err();
     assert!(error.starts_with("configuration:\n") && error.contains("DIR/missing.conf"), "{error}");
-    // A record's own layout holds only where nobody says another.
+    // A record's own layout is used only if no other one is given.
     folder.run_in(&format!("advance DIR --server-id 5 --past-id {id}"), &[("GETID_PORT", "1")]).unwrap();
     let record = Record::parse(&fs::read(folder.state(5)).unwrap()).unwrap();
     assert_eq!(record.identity.layout, layout);
@@ -391,12 +391,12 @@ fn advance_never_goes_back() {
         );
         assert_eq!(folder.record(), before);
     }
-    // Past the reference clock, not past the watermark.
+    // `--to` must be above the reference clock, not above the watermark.
     folder.run(&format!("advance DIR --server-id 0 --to {}", NOW + 4500)).unwrap();
     assert_eq!(folder.point(), (5000, 4000));
     folder.run("advance DIR --server-id 0 --to 2026-11-21T00:00:09Z").unwrap();
     assert_eq!(folder.point(), (9000, 6000));
-    // Without a zone it is UTC; the clock of this test stands at NOW.
+    // A time without a zone is UTC. The clock of this test stands at NOW.
     folder.run("advance DIR --server-id 0 --to 2026-11-21T00:00:12").unwrap();
     assert_eq!(folder.point(), (12_000, 9000));
     folder.run("advance DIR --server-id 0 --to now").unwrap();
@@ -417,7 +417,7 @@ fn advance_mends_and_keeps_a_copy() {
     }
 }
 
-/// A record that was moved is shown, and nothing changes it: neither is one that was damaged after it was marked.
+/// A moved record is shown, but not changed, even if it was damaged after it was marked.
 #[test]
 fn a_record_that_was_moved_is_left_alone() {
     let folder = Folder::new();
@@ -472,7 +472,7 @@ fn advance_takes_over_a_copied_record() {
 }
 
 #[test]
-fn advance_refuses_what_nobody_can_mean() {
+fn advance_refuses_impossible_values() {
     let folder = Folder::new();
     folder.put(0, 0);
     let far = NOW + DAY + 1;
@@ -514,7 +514,8 @@ fn advance_refuses_what_nobody_can_mean() {
     assert_eq!(folder.point(), (DAY + 1, DAY + 1 - 3000));
 }
 
-/// A server that was off for two years: its clock is right, and it gives no IDs until its record is moved near it.
+/// After two years without a run, the clock is right, but the server gives no IDs until its record is moved near the
+/// clock.
 #[test]
 fn advance_after_a_long_rest() {
     let folder = Folder::new();
@@ -536,12 +537,12 @@ fn advance_with_another_epoch() {
     let before = folder.put(2000, 1000);
     let epoch_ms = Epoch::DEFAULT.unix_ms();
 
-    // An earlier one: the same instants, and larger numbers.
+    // An earlier epoch: the same instants, and larger numbers.
     folder.run(&format!("advance DIR --server-id 0 --to {NOW} --epoch {}", epoch_ms - 5000)).unwrap();
     assert_eq!(folder.point(), (2000, 1000));
     assert_eq!(folder.record().point.watermark.0, before.point.watermark.0 + 5000);
 
-    // A later one: the same number, and so a later time; the reference clock goes with it, or nobody could get an ID.
+    // A later epoch: the same number, and so a later time. The reference clock moves with it, or no IDs could be given.
     let record = folder.record();
     let command = format!("advance DIR --server-id 0 --to {NOW} --epoch {}", epoch_ms + 10 * 3_600_000);
     let (text, _) = folder.run(&command).unwrap();
@@ -549,13 +550,13 @@ fn advance_with_another_epoch() {
     assert_eq!(folder.record().point.watermark, record.point.watermark);
     assert_eq!(folder.point(), (10 * 3_600_000 + 7000, 10 * 3_600_000 + 6000));
 
-    // A later one by years: that is what --force is for.
+    // An epoch that is years later needs --force.
     let command = format!("advance DIR --server-id 0 --to {NOW} --epoch {}", epoch_ms.cast_signed() + 500 * DAY);
     assert!(folder.run(&command).unwrap_err().contains("500 days ahead of the clock"));
 }
 
 #[test]
-fn advance_keeps_the_layout_unless_told() {
+fn advance_keeps_the_layout_by_default() {
     let folder = Folder::new();
     folder
         .run(&format!("advance DIR --server-id 9 --to {NOW} --id-range 4 --shard-range 12 --random-range 5"))
@@ -597,7 +598,7 @@ fn advance_needs_a_folder() {
         "dir: '/nonexistent/folder' cannot be used: No such file or directory (os error 2), and neither is '/nonexistent', \
          to make it in",
     );
-    // One level is made, as a start makes it.
+    // One level of folders is created, as at a start.
     folder.run(&format!("advance DIR/new --server-id 0 --to {NOW}")).unwrap();
     assert!(folder.run("show DIR/new").unwrap().1);
 }

@@ -1,5 +1,4 @@
-//! `getid verify` against a small server that breaks one promise at a time. Each fault must be caught, and nothing
-//! else.
+//! `getid verify` with a small server that breaks one promise at a time. Each fault must be found, and no other.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,42 +11,42 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::support::{Server, eventually, folder};
 
-/// Number of the ID with which a fault happens that happens once.
+/// Number of the ID at which a single fault occurs.
 const FAULT_AT: u64 = 70;
 
-/// What the server does wrong.
+/// A fault of the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     None,
-    /// One ID is given again.
+    /// One ID repeats.
     Duplicate,
-    /// The first two IDs of one reply change places.
+    /// The first two IDs of one reply are swapped.
     Inversion,
-    /// One ID wears another server's number.
+    /// One ID has another server's number.
     ServerId,
-    /// Each connection has a stock of its own, as if there were a cache on the way.
+    /// Each connection has its own stock of IDs, as with a cache in between.
     Stock,
     /// Only even random values, or noise.
     Skew,
-    /// An hour ahead.
+    /// The clock is an hour ahead.
     Clock,
-    /// One MGETID gets one ID too few.
+    /// One MGETID returns one ID too few.
     Short,
     /// Every hundredth request is refused.
     Busy,
-    /// Every connection is cut after 200 requests.
+    /// Every connection is closed after 200 requests.
     Cut,
 }
 
-/// A server-id, and how far the IDs are.
+/// A fake server with a server-id, and its position.
 struct Fake {
     fault: Fault,
     server: u32,
-    /// Whose IDs it gives; `None`: the unnamed generator's.
+    /// The generator of the IDs; `None` is the unnamed generator.
     named: Option<(Declaration, Composer)>,
     next_slot: u64,
     ids: u64,
-    /// The ID given last.
+    /// The last ID given.
     last: String,
 }
 
@@ -68,7 +67,7 @@ impl Fake {
             };
             return layout.compose(parts).get().to_string();
         };
-        // Numbers without any order, whose lowest bits are those above.
+        // Noise: unordered numbers with `value` in the lowest bits.
         let noise = u128::from(self.ids).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) >> 3;
         let noise = (noise & !1023) | u128::from(value);
         let fields = declaration.layout().fields();
@@ -118,12 +117,12 @@ fn wall_unix_ms() -> i64 {
     time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000
 }
 
-/// Serves on a port of its own until the test ends.
+/// Serves on its own port until the test process ends.
 fn fake(fault: Fault, server: u32) -> SocketAddr {
     fake_of(Fake { fault, server, named: None, next_slot: 0, ids: 0, last: String::new() })
 }
 
-/// The same with a generator of this name, kind and options.
+/// Like [`fake`], with a generator of this name, kind and options.
 fn fake_named(fault: Fault, words: &str, server: u32) -> SocketAddr {
     let words: Vec<&str> = words.split(' ').collect();
     let mut declaration = Declaration::parse(&words, no_dates).unwrap();
@@ -215,7 +214,7 @@ fn verify(args: &str, servers: &[SocketAddr]) -> Output {
         .unwrap()
 }
 
-/// Runs with JSON and compares the exit code and the checks that found something.
+/// Runs with `--json`, and compares the exit code and the violated checks.
 #[track_caller]
 fn check(args: &str, servers: &[SocketAddr], code: i32, violated: &[&str]) -> serde_json::Value {
     let output = verify(&format!("--json {args}"), servers);
@@ -257,7 +256,7 @@ fn a_sound_server_passes_single_batched_and_pipelined() {
 #[test]
 fn several_servers_pass_together_and_a_run_ends_in_time() {
     let servers = [0, 1, 2, 3].map(|server| fake(Fault::None, server));
-    // All of a run is over before its first request if the machine stands still meanwhile.
+    // If the machine stalls, a run may end before its first request.
     eventually("a run in which all servers give IDs", || {
         let report = check("-c 2 --seconds 0.3 --server-id 0,1,2,3", &servers, 0, &[]);
         report["servers"].as_array().unwrap().iter().all(|server| server["ids"].as_u64() > Some(10))
@@ -276,27 +275,27 @@ fn each_planted_fault_is_caught() {
 
 #[test]
 fn a_planted_server_id_is_caught() {
-    // One ID that carries a higher number is also above the next of its tick.
+    // An ID with a higher server number is also above the next ID of its tick.
     let output = verify("-c 1 -n 300 --json", &[fake(Fault::ServerId, 0)]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["checks"][3]["check"], &report["checks"][3]["count"]), (&"server-id".into(), &1.into()));
     assert_eq!(output.status.code(), Some(1));
 
     check("-n 200 --server-id 1", &[fake(Fault::None, 2)], 1, &["server-id"]);
-    // Two servers with one number, which give the same IDs or soon will.
+    // Two servers with one number give the same IDs, or soon will.
     let output = verify("-n 200 --json", &[fake(Fault::None, 2), fake(Fault::None, 2)]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("have the same server-id 2"));
 }
 
 #[test]
-fn the_report_for_people_says_what_was_found() {
+fn the_text_report_has_the_findings() {
     let output = verify("-c 2 -n 200", &[fake(Fault::None, 1)]);
     let text = String::from_utf8_lossy(&output.stdout);
     for part in ["ids         200 (", "latency ms  p50 ", "server-id 1: 200 ids", "no id twice", "no violation\n"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    // Standard error is no terminal here: no progress bar.
+    // Standard error is no terminal here, so there is no progress bar.
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let output = verify("-c 2 -n 300", &[fake(Fault::Clock, 1)]);
     let text = String::from_utf8_lossy(&output.stdout);
@@ -340,7 +339,7 @@ fn runs_before_and_after_a_crash_are_checked_as_one() {
     let report = check(&format!("-n 100 --against {before} --after"), &[address], 1, &["after-earlier"]);
     assert_eq!(report["checks"][6]["count"], 100);
 
-    // A damaged, a cut and a foreign file are named, and so is another layout.
+    // A damaged file, a truncated file and a foreign file are named, and so is another layout.
     let bytes = std::fs::read(&after).unwrap();
     for (content, reason) in [
         ([&bytes[..40], &[bytes[40] ^ 1], &bytes[41..]].concat(), "damaged"),
@@ -358,7 +357,7 @@ fn runs_before_and_after_a_crash_are_checked_as_one() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said_with_exit_code_2() {
+fn invalid_runs_exit_with_code_2() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (args, reason) in [
         (nobody.to_string(), "refused"),
@@ -375,7 +374,7 @@ fn what_cannot_be_run_is_said_with_exit_code_2() {
     }
 }
 
-/// `--layout` is one argument, and the rest are words.
+/// Runs `verify` with `--layout` as one argument and the other words split.
 fn verify_named(declaration: &str, args: &str, servers: &[SocketAddr]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_getid"))
         .args(["verify", "--layout", &format!("generator {declaration}")])
@@ -440,7 +439,7 @@ fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
     }
     for declaration in ["g uuid1", "g hibernate", "g uuid4"] {
         check_named(declaration, "-c 1 -n 300", &[fake_named(Fault::Duplicate, declaration, 1)], &["duplicate"]);
-        // No order is promised.
+        // These kinds promise no order.
         check_named(declaration, "-c 1 -n 300 -b 10", &[fake_named(Fault::Inversion, declaration, 1)], &[]);
         let violated: &[&str] = if declaration == "g uuid4" { &[] } else { &["clock"] };
         check_named(declaration, "-c 4 -n 300", &[fake_named(Fault::Clock, declaration, 1)], violated);
@@ -448,7 +447,7 @@ fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
     for declaration in ["g uuid4", "g uuid7", "g layout time:40@1ms server-id:4 counter:8 noise:10"] {
         check_named(declaration, "-c 4 -n 40000 -b 100", &[fake_named(Fault::Skew, declaration, 1)], &["evenness"]);
     }
-    // Two servers that wear one number, in the server-id or in a value that each draws for itself.
+    // Two servers have one number, in the server-id or in a value that each server draws itself.
     for declaration in ["g twitter", "g objectid"] {
         let servers = [fake_named(Fault::None, declaration, 2), fake_named(Fault::None, declaration, 2)];
         let output = verify_named(declaration, "-n 200 -c 1 --json", &servers);
@@ -456,13 +455,13 @@ fn each_fault_is_caught_that_a_kind_promises_to_be_without() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("have the same "), "{output:?}");
     }
     check_named("g twitter", "-n 100 -c 1 --server-id 3", &[fake_named(Fault::None, "g twitter", 2)], &["server-id"]);
-    // A text of another kind is no reply.
+    // A text of another kind is not a valid reply.
     check_named("g uuid7", "-n 10 -c 1", &[fake_named(Fault::None, "g uuid4", 2)], &["reply"]);
     check_named("g twitter", "-n 10 -c 1", &[fake_named(Fault::None, "g twitter format hex", 2)], &["reply"]);
 }
 
 #[test]
-fn what_a_report_says_of_a_named_generator() {
+fn the_report_of_a_named_generator() {
     let output = verify_named("trace uuid7", "-n 1000", &[fake_named(Fault::None, "trace uuid7", 0)]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for part in [
@@ -492,7 +491,7 @@ fn what_a_report_says_of_a_named_generator() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("the unnamed generator has no such field"), "{output:?}");
 }
 
-/// A server that keeps its promises for every kind, over a kill.
+/// The server keeps its promises for every kind, across a kill.
 #[test]
 fn the_server_passes_for_every_kind_before_and_after_a_kill() {
     let dir = folder();
@@ -504,7 +503,7 @@ fn the_server_passes_for_every_kind_before_and_after_a_kill() {
         words.push("--generator");
         words.extend(declaration.split(' '));
     }
-    // Without a field for the server-id, one server has them all.
+    // A kind without a server-id field needs a fleet of one server.
     let words: Vec<&str> = [&words[..], &["--id-range", "1", "--shard-range", "10"]].concat();
     for life in 0..2 {
         let server = Server::start_in(dir.path(), &words);

@@ -1,7 +1,7 @@
-//! Pages of `getid` and its subcommands, from what clap knows of them: `getid state show` is `getid-state-show(1)`.
+//! Pages of `getid` and its subcommands, from clap's definitions: `getid state show` is `getid-state-show(1)`.
 //!
-//! The texts before and behind the options of `--help` are examples, exit codes and explanations, each of which a
-//! manual has a section for.
+//! The texts before and after the options of `--help` are examples, exit codes and explanations. A manual page has a
+//! section for each.
 
 use clap::{Arg, Command};
 
@@ -9,7 +9,7 @@ use super::Page;
 use super::release::Release;
 use super::roff::{Writer, bold, italic};
 
-/// What a page says where its command says nothing of its own.
+/// Exit statuses of commands that do not document their own.
 const EXIT_STATUS: [(&str, &str); 3] = [
     ("0", "All was done as asked."),
     ("1", "The answer is no, or what was asked could not be done; standard error says why."),
@@ -18,7 +18,7 @@ const EXIT_STATUS: [(&str, &str); 3] = [
 
 const OPTIONS: &str = "OPTIONS";
 
-/// A page for each command.
+/// Returns a page for each command.
 pub(super) fn pages(release: &Release) -> Vec<Page> {
     let mut command = getid::cli::command();
     command.build();
@@ -35,7 +35,7 @@ fn add_subcommands(parent: &Command, path: &str, release: &Release, pages: &mut 
     }
 }
 
-/// Those that have a page: `help` is clap's own.
+/// Returns the subcommands with a page: `help` is clap's own and has none.
 fn subcommands(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
@@ -76,7 +76,7 @@ fn of_subcommand(command: &Command, path: &str, release: &Release) -> Page {
     let mut page = begin(command, path, release);
     let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     for (index, text) in paragraphs(&about).into_iter().enumerate() {
-        // The first one of several is in NAME already.
+        // The first paragraph may be clap's summary, which has no full stop.
         let text = if index == 0 { sentence(&text) } else { text };
         if index == 0 { page.first(&text) } else { page.paragraph(&text) }
     }
@@ -101,7 +101,7 @@ fn of_subcommand(command: &Command, path: &str, release: &Release) -> Page {
     page.finish()
 }
 
-/// NAME, SYNOPSIS, and the heading of DESCRIPTION.
+/// Begins a page: NAME, SYNOPSIS, and the heading of DESCRIPTION.
 fn begin(command: &Command, path: &str, release: &Release) -> Writer {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let mut page = Writer::new(&path.replace(' ', "-"), 1, &lower_first(about.trim_end_matches('.')), release);
@@ -124,7 +124,7 @@ fn add_list_of_subcommands(page: &mut Writer, command: &Command, path: &str) {
     }
 }
 
-/// Arguments first, then options under the headings that `--help` has.
+/// Adds arguments first, then options under the headings of `--help`.
 fn add_options(page: &mut Writer, command: &Command) {
     let shown: Vec<&Arg> = command.get_arguments().filter(|argument| !argument.is_hide_set()).collect();
     let positional: Vec<&Arg> = shown.iter().copied().filter(|argument| argument.is_positional()).collect();
@@ -141,7 +141,7 @@ fn add_options(page: &mut Writer, command: &Command) {
             headings.push(heading);
         }
     }
-    // Those without a heading of their own come first, as in --help.
+    // Options without their own heading come first, as in --help.
     headings.sort_by_key(|heading| *heading != OPTIONS);
     for (index, heading) in headings.iter().enumerate() {
         if *heading == OPTIONS {
@@ -160,7 +160,7 @@ fn add_options(page: &mut Writer, command: &Command) {
     }
 }
 
-/// `-p, --port PORT`.
+/// Returns an option's flags, such as `-p, --port PORT`.
 fn flags(option: &Arg) -> String {
     let mut flags = Vec::new();
     flags.extend(option.get_short().map(|short| bold(&format!("-{short}"))));
@@ -233,7 +233,7 @@ fn add_files(page: &mut Writer) {
     }
 }
 
-/// The parent, those beside it, and what its subject is.
+/// Returns related pages: the parent, the subcommands, and the pages of the subject.
 fn see_also(command: &Command, path: &str) -> Vec<String> {
     let parent = path.rsplit_once(' ').map_or(path, |(parent, _)| parent);
     let mut pages = vec![format!("{}(1)", parent.replace(' ', "-"))];
@@ -248,7 +248,7 @@ fn see_also(command: &Command, path: &str) -> Vec<String> {
     pages
 }
 
-/// The text behind the options, taken apart.
+/// The parsed text after the options.
 struct Extra {
     notes: Vec<Part>,
     exit_status: Option<String>,
@@ -257,7 +257,7 @@ struct Extra {
 
 enum Part {
     Paragraph(String),
-    /// A line, and what is indented below it.
+    /// A line, and the indented lines below it.
     Literal(String, Vec<String>),
 }
 
@@ -280,7 +280,7 @@ impl Extra {
         extra
     }
 
-    /// Exit codes stand at the end of a paragraph.
+    /// Adds a paragraph, whose end may be the exit codes.
     fn add_paragraph(&mut self, text: &str) {
         let (note, status) = text.split_at(text.find("Exit code 0").unwrap_or(text.len()));
         if !note.trim().is_empty() {
@@ -300,17 +300,17 @@ fn borrowed(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).collect()
 }
 
-/// Paragraphs, each in one line.
+/// Returns the paragraphs of a text, each in one line.
 fn paragraphs(text: &str) -> Vec<String> {
     text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The text with a full stop at its end, unless that would be read as a part of it.
+/// Returns the text with a full stop at its end, unless that could be read as a part of it.
 fn sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':', ']', '-']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// As whatis(1) has it: no capital, unless the word is in capitals.
+/// Returns the text without a leading capital, as whatis(1) shows it, unless the word is in capitals.
 fn lower_first(text: &str) -> String {
     let mut characters = text.chars();
     match (characters.next(), characters.clone().next()) {

@@ -1,8 +1,8 @@
-//! `getid.conf(5)`: each row of the table of directives, and below it what `config/getid.conf` says of it.
+//! `getid.conf(5)`: each row of the table of directives with its explanation in `config/getid.conf`.
 //!
-//! That file groups directives under banners, explains some of them together, and is held against the table by a test.
-//! So the page follows it, takes from the table what is a fact (values, default, when it changes), and must have met
-//! every row by its end.
+//! That file groups directives under banners, explains some of them together, and is compared with the table by a test.
+//! So the page follows the file and takes facts (values, default, time of effect) from the table. It fails unless it
+//! has every row.
 
 use getid::config::directive::{Change, Directive};
 
@@ -12,7 +12,7 @@ use super::roff::{Writer, bold, italic};
 
 const FILE: &str = include_str!("../../../config/getid.conf");
 
-/// The page.
+/// Returns the page.
 pub(super) fn page(release: &Release) -> Result<Page, String> {
     let mut page = Writer::new("getid.conf", 5, "configuration of the ID server getid", release);
     page.heading("SYNOPSIS");
@@ -37,7 +37,7 @@ pub(super) fn page(release: &Release) -> Result<Page, String> {
         }
         let mut block = Block::of(block);
         if !banner_seen {
-            // Its title.
+            // The first part is the title.
             block.parts.remove(0);
         }
         let rows = block.rows()?;
@@ -63,7 +63,7 @@ pub(super) fn page(release: &Release) -> Result<Page, String> {
     Ok(page.finish())
 }
 
-/// Directives with what the table knows of each, and what the file says of all of them.
+/// Adds directives with their facts from the table, and the file's explanation of all of them.
 fn add_entries(page: &mut Writer, rows: &[&'static Directive], parts: &[Part]) {
     match (rows, parts) {
         ([], parts) => add_text(page, parts, false),
@@ -103,7 +103,7 @@ fn add_text(page: &mut Writer, parts: &[Part], below_an_entry: bool) {
     }
 }
 
-/// The table says when a directive takes effect.
+/// Returns the text without the time of effect, which the table has.
 fn without_when(text: &str) -> &str {
     text.strip_suffix(" At the start only.").unwrap_or(text)
 }
@@ -120,11 +120,11 @@ fn when(change: Change) -> &'static str {
     }
 }
 
-/// The title in a line of number signs.
+/// Returns the title in a line of number signs.
 fn banner(block: &str) -> Option<String> {
     let title = block.strip_prefix("####")?.trim_matches(['#', ' ']);
     let mut characters = title.chars();
-    // TLS, HTTP and IDs are no words.
+    // TLS, HTTP and IDs keep their capitals.
     match title {
         "TLS" | "HTTP" => Some(title.to_owned()),
         "IDS" => Some("IDs".to_owned()),
@@ -132,7 +132,7 @@ fn banner(block: &str) -> Option<String> {
     }
 }
 
-/// Lines of the file without an empty one between them.
+/// Consecutive lines of the file without an empty line.
 struct Block {
     parts: Vec<Part>,
     names: Vec<&'static str>,
@@ -151,7 +151,7 @@ impl Block {
         for line in block.lines() {
             let text = line.strip_prefix("# ");
             match text {
-                // A directive, set or not, or the empty line of a comment.
+                // A directive, set or commented out, or an empty comment line.
                 None => {
                     let name = line.trim_start_matches('#').split(' ').next().unwrap_or_default();
                     if !name.is_empty() && !names.contains(&name) {

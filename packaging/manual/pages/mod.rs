@@ -1,7 +1,8 @@
-//! The pages of the manual: of the commands as clap knows them, of the table of directives, and two written by hand.
+//! The pages of the manual: pages of commands from clap's definitions, one of directives from their table, and two
+//! written by hand.
 //!
-//! Nothing is told here that the program or its configuration file tells: a page that differs from `--help` would be
-//! wrong sooner or later. What is added is where files are, and which page to read next.
+//! The pages repeat the texts of the program and of its configuration file, so that they cannot differ from `--help`.
+//! They add only the places of files and related pages.
 
 mod commands;
 mod conf;
@@ -10,28 +11,28 @@ mod roff;
 
 use self::release::Release;
 
-/// One page: `getid-state-show.1`.
+/// One page, such as `getid-state-show.1`.
 pub(crate) struct Page {
-    /// Its name, without the section.
+    /// Name without the section.
     pub(crate) name: String,
-    /// 1 for commands, 5 for files, 7 for all else.
+    /// 1 for commands, 5 for files, 7 for everything else.
     pub(crate) section: u8,
-    /// Its source in roff, with the macros of man(7).
+    /// Source in roff, with the macros of man(7).
     pub(crate) text: String,
 }
 
 impl Page {
-    /// The name of its file.
+    /// Returns the name of the page's file.
     pub(crate) fn file_name(&self) -> String {
         format!("{}.{}", self.name, self.section)
     }
 }
 
-/// Every page.
+/// Returns every page.
 ///
 /// # Errors
 ///
-/// The sentence that says which of their sources is not as it has to be.
+/// A sentence about the source that is not as expected.
 pub(crate) fn all() -> Result<Vec<Page>, String> {
     let release = Release::newest()?;
     let mut pages = commands::pages(&release);

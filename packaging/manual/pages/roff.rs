@@ -1,11 +1,11 @@
-//! The little of roff that a manual page takes: the macros of man(7), and text in which nothing is a macro by mistake.
+//! The small part of roff that a manual page needs: the macros of man(7), and text without accidental macros.
 
 use std::fmt::Write as _;
 
 use super::Page;
 use super::release::Release;
 
-/// A page that is being written, from the top down.
+/// A page that is written from top to bottom.
 pub(super) struct Writer {
     name: String,
     section: u8,
@@ -13,7 +13,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A page with its header, and NAME: `about` is what whatis(1) shows.
+    /// Begins a page with its header and NAME: `about` is the text of whatis(1).
     pub(super) fn new(name: &str, section: u8, about: &str, release: &Release) -> Writer {
         let title = name.to_uppercase();
         let Release { version, date } = release;
@@ -24,41 +24,41 @@ impl Writer {
         page
     }
 
-    /// A section.
+    /// Begins a section.
     pub(super) fn heading(&mut self, title: &str) {
         self.line(&format!(".SH {}", quoted(title)));
     }
 
-    /// A part of a section.
+    /// Begins a subsection.
     pub(super) fn subheading(&mut self, title: &str) {
         self.line(&format!(".SS {}", quoted(title)));
     }
 
-    /// The first paragraph below a heading.
+    /// Adds the first paragraph below a heading.
     pub(super) fn first(&mut self, text: &str) {
         self.line(&prose(text));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub(super) fn paragraph(&mut self, text: &str) {
         self.line(".PP");
         self.line(&prose(text));
     }
 
-    /// A paragraph below a [`Writer::tagged`] one.
+    /// Adds a paragraph below a [`Writer::tagged`] one.
     pub(super) fn indented(&mut self, text: &str) {
         self.line(".IP");
         self.line(&prose(text));
     }
 
-    /// What something means, and the thing in front of it: `tag` is roff already.
+    /// Adds an explanation below its term. `tag` is roff already.
     pub(super) fn tagged(&mut self, tag: &str, text: &str) {
         self.line(".TP");
         self.line(tag);
         self.line(&prose(text));
     }
 
-    /// Lines that stay as they are, below a heading or below a paragraph.
+    /// Adds lines without formatting, below a heading or below a paragraph.
     pub(super) fn literal(&mut self, lines: &[&str]) {
         // A heading has begun a paragraph.
         if !self.text.lines().next_back().is_some_and(|line| line.starts_with(".S")) {
@@ -69,13 +69,13 @@ impl Writer {
         self.line(".RE");
     }
 
-    /// The same, below a [`Writer::tagged`] paragraph.
+    /// Adds lines without formatting, below a [`Writer::tagged`] paragraph.
     pub(super) fn literal_indented(&mut self, lines: &[&str]) {
         self.line(".IP");
         self.fixed(lines);
     }
 
-    /// Usage: the first word of each form in bold.
+    /// Adds usage lines, with the first word of each form in bold.
     pub(super) fn forms(&mut self, usage: &str, command: &str) {
         for (index, form) in usage.lines().map(str::trim).filter(|form| !form.is_empty()).enumerate() {
             if index > 0 {
@@ -88,7 +88,7 @@ impl Writer {
         }
     }
 
-    /// Other pages.
+    /// Adds the section of related pages.
     pub(super) fn see_also(&mut self, pages: &[String]) {
         self.heading("SEE ALSO");
         let mut pages = pages.iter().peekable();
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// The page as it is.
+    /// Returns the finished page.
     pub(super) fn finish(self) -> Page {
         Page { name: self.name, section: self.section, text: self.text }
     }
@@ -108,7 +108,7 @@ impl Writer {
         self.line(".nf");
         let indent = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| blanks(line)).min().unwrap_or(0);
         for line in lines {
-            // A line without text would be a paragraph of its own.
+            // An empty line would begin a paragraph.
             let line = line.get(indent..).unwrap_or("");
             self.line(if line.is_empty() { "\\&".to_owned() } else { escaped(line) }.as_str());
         }
@@ -116,22 +116,22 @@ impl Writer {
     }
 
     fn line(&mut self, line: &str) {
-        // A String takes whatever is written to it.
+        // Writing to a String does not fail.
         let _ = writeln!(self.text, "{line}");
     }
 }
 
-/// Text in bold.
+/// Returns a text in bold.
 pub(super) fn bold(text: &str) -> String {
     format!("\\fB{}\\fR", escaped(text))
 }
 
-/// Text in italics, for what a reader puts a value in place of.
+/// Returns a text in italics, for values that a reader replaces.
 pub(super) fn italic(text: &str) -> String {
     format!("\\fI{}\\fR", escaped(text))
 }
 
-/// Text in which nothing means anything to roff, and which shells take as it looks.
+/// Returns a text without special meaning for roff, in which shells see the characters as displayed.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);
     for (index, character) in text.chars().enumerate() {
@@ -149,11 +149,11 @@ pub(super) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// [`escaped`], with `these` in bold.
+/// Returns [`escaped`] text with words in backticks in bold.
 fn prose(text: &str) -> String {
     let mut parts = text.split('`');
     let mut prose = escaped(parts.next().unwrap_or_default());
-    // An odd backtick at the end stays one.
+    // An odd backtick at the end is printed.
     while let Some(inside) = parts.next() {
         let Some(behind) = parts.next() else {
             prose.push_str("\\(ga");
@@ -161,7 +161,7 @@ fn prose(text: &str) -> String {
             break;
         };
         prose.push_str(&bold(inside));
-        // A full stop behind a word in bold begins no line.
+        // A full stop after a bold word does not begin a line.
         prose.push_str(escaped(behind).trim_start_matches("\\&"));
     }
     prose

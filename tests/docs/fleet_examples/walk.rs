@@ -1,4 +1,4 @@
-//! The commands of docs/fleet.md that try a fleet on one machine, as printed but for ports and folder.
+//! Runs the commands of docs/fleet.md that try a fleet on one machine, as printed except for ports and folder.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,20 +10,20 @@ use crate::support::haproxy::HaProxy;
 use crate::support::http::Http;
 use crate::support::{eventually, folder, free_port, getid, in_time};
 
-/// Ports that the page and `examples/fleet/haproxy.cfg` name, the proxy's first.
+/// Ports in the page and in `examples/fleet/haproxy.cfg`, the proxy's first.
 const PORTS: [&str; 5] = ["7899", "7890", "7891", "7880", "7881"];
 
-/// The servers of the walk, and what is left to do.
+/// The servers of the page, and its remaining commands.
 struct Walk {
     /// The active server and the standby.
     servers: [Server; 2],
     ports: Vec<(&'static str, u16)>,
-    /// The proxy and the client.
+    /// The commands of the proxy and of the client.
     rest: Vec<String>,
     _dir: TempDir,
 }
 
-/// Ends with the value.
+/// A server process that is killed when this is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -47,12 +47,12 @@ impl Walk {
         let [make, init, first, second, rest @ ..] = lines.as_slice() else { panic!("{fence}") };
         assert_eq!(*make, format!("mkdir {place}"));
         std::fs::create_dir(&place).expect("made");
-        assert!(command(init).status().expect("it runs").success(), "{init}");
-        let start = |line: &str| Server(command(line).stdout(Stdio::null()).spawn().expect("it runs"));
+        assert!(command(init).status().expect("the program runs").success(), "{init}");
+        let start = |line: &str| Server(command(line).stdout(Stdio::null()).spawn().expect("the program runs"));
         let active = start(first);
-        eventually("the first one has the claim", || readyz(port(&ports, "7880")) == Some(200));
+        eventually("the first server has the claim", || readyz(port(&ports, "7880")) == Some(200));
         let standby = start(second);
-        eventually("the second one is a standby", || readyz(port(&ports, "7881")) == Some(503));
+        eventually("the second server is a standby", || readyz(port(&ports, "7881")) == Some(503));
         Walk { servers: [active, standby], ports, rest: rest.to_vec(), _dir: dir }
     }
 
@@ -67,7 +67,7 @@ fn port(ports: &[(&str, u16)], shown: &str) -> u16 {
     ports.iter().find(|(from, _)| *from == shown).expect("a port of the page").1
 }
 
-/// A command with the ports of this test.
+/// Returns a command with the ports of this test.
 fn with_ports(line: &str, ports: &[(&str, u16)]) -> String {
     let words = line.split(' ').map(|word| match ports.iter().find(|(from, _)| *from == word) {
         Some((_, to)) => to.to_string(),
@@ -84,13 +84,13 @@ fn command(line: &str) -> Command {
     command
 }
 
-/// What a balancer is answered; `None`: nobody listens yet.
+/// Returns the status of `/readyz`, or `None` if no server listens yet.
 fn readyz(port: u16) -> Option<u16> {
     std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
     Some(Http::connect(port).ask("GET /readyz", &[], "").status)
 }
 
-/// The ports that `HAProxy` asks are those of the servers, and tell the holder of the claim from the standby.
+/// HAProxy's configuration checks the ports of the servers, and distinguishes the holder of the claim from the standby.
 #[test]
 fn its_servers_are_where_the_proxy_asks() {
     let mut walk = Walk::begin();
@@ -100,7 +100,7 @@ fn its_servers_are_where_the_proxy_asks() {
     }
     let standby = port(&walk.ports, "7881");
     walk.stop_first();
-    eventually("the second one has the claim", || readyz(standby) == Some(200));
+    eventually("the second server has the claim", || readyz(standby) == Some(200));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn it_ends_at_the_holder_of_the_claim() {
     let _proxy = HaProxy::of("fleet/haproxy.cfg", &walk.ports);
     let get = get.clone();
     let an_id = || {
-        let output = command(&get).output().expect("it runs");
+        let output = command(&get).output().expect("the program runs");
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         output.status.success().then(|| text.parse::<u64>().expect("an ID"))
     };

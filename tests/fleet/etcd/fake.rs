@@ -1,5 +1,5 @@
-//! What is said to members, and what becomes of it when they answer badly, late or not at all: by a gateway that does
-//! as its script says, byte for byte.
+//! Requests to etcd members, and the outcome when a member answers wrongly, late or not at all. A fake gateway answers
+//! by a script, byte for byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -19,36 +19,36 @@ use super::{DEADLINE, etcd, records};
 use crate::contract::{Records, key, row, stamp, wait};
 use crate::support::{PATIENCE, free_port};
 
-/// What a gateway does with a request.
+/// The gateway's response to one request.
 enum Does {
     Answers(u16, String),
-    /// Answers, and ends the connection.
+    /// Answers, and closes the connection.
     AnswersAndEnds(u16, String),
-    /// Says that it ends the connection with the answer.
+    /// Answers with `Connection: close`, and closes the connection.
     AnswersLast(String),
-    /// Ends the connection without an answer.
+    /// Closes the connection without an answer.
     Ends,
-    /// Nothing more comes.
+    /// Sends nothing, and keeps the connection open.
     Nothing,
-    /// Answers with more and more.
+    /// Sends an endless answer.
     Endless,
 }
 
-/// A request as it came.
+/// A request as received.
 struct Request {
     path: String,
     token: Option<String>,
-    /// The how many-eth of its connection.
+    /// Position of the request on its connection, from 1 on.
     number: usize,
     body: Value,
 }
 
-/// A gateway on a port of its own. It ends with the process: tests of a binary are few.
+/// A fake gateway with its own port. Its threads run until the test process ends.
 struct Gateway {
     port: u16,
-    /// Paths of the requests since `seen` was last called.
+    /// Paths of the requests since the last call of `seen`.
     seen: Arc<Mutex<Vec<String>>>,
-    /// Something comes for each connection that it ended.
+    /// Receives one message for each closed connection.
     ended: Receiver<()>,
 }
 
@@ -82,7 +82,7 @@ impl Gateway {
         Gateway { port, seen, ended }
     }
 
-    /// The paths that were asked for until now.
+    /// Returns the paths requested since the last call.
     fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
@@ -95,10 +95,11 @@ impl Gateway {
         records(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", self.port), DEADLINE)
     }
 
-    /// The outcome of `call`, whose clock stands still until the gateway has a request and then goes on by `passes`.
+    /// Returns the outcome of `call`. Its clock stops until the gateway has a request, and is then advanced by
+    /// `passes`.
     fn late<T>(&self, passes: Duration, call: impl Future<Output = T>) -> T {
         paused().block_on(async {
-            // The clock of a paused runtime stands still while one of its threads works.
+            // The clock of a paused runtime stops while one of its blocking threads runs.
             let (release, released) = channel::<()>();
             tokio::task::spawn_blocking(move || released.recv());
             let mut call = pin!(call);
@@ -117,7 +118,7 @@ impl Gateway {
     }
 }
 
-/// A runtime whose clock goes on by itself to the next timer as soon as nothing else is to be done.
+/// Returns a runtime whose clock advances to the next timer as soon as it is idle.
 fn paused() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
@@ -146,7 +147,7 @@ fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { path: path?, token, number: 0, body: serde_json::from_slice(&body).unwrap() })
 }
 
-/// Whether the connection goes on.
+/// Sends the response. Returns true if the connection stays open.
 fn act(stream: &mut TcpStream, does: Does) -> bool {
     let head = |status: u16, length: usize, more: &str| {
         format!("HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}{more}\r\n\r\n")
@@ -201,7 +202,7 @@ const LOGIN: &str = "/v3/auth/authenticate";
 fn a_write_is_one_request_and_it_is_kept_open() {
     let gateway = Gateway::new(|request| {
         let compare = request.body["compare"].as_array().unwrap().len();
-        // The first names no stamp. Each is of the same connection.
+        // The first write expects no stamp. All requests use the same connection.
         assert_eq!(compare, if request.number == 1 { 1 } else { 2 });
         assert!(request.token.is_none());
         done()
@@ -231,7 +232,7 @@ fn a_write_without_an_answer_is_unknown_and_not_sent_again() {
         assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
         assert!(error.to_string().contains(&format!("etcd at 127.0.0.1:{}", gateway.port)), "{error}");
         assert_eq!((gateway.seen(), other.seen()), (vec![WRITE.to_owned()], vec![]));
-        // The next one goes to another member.
+        // The next write goes to another member.
         assert_eq!(store.write("claim/1", None, &new()), Ok(Written::Done));
         assert_eq!((gateway.seen(), other.seen()), (vec![], vec![WRITE.to_owned()]));
     }
@@ -247,7 +248,7 @@ fn a_read_goes_on_to_the_next_member() {
         // The first of two members has half of the time.
         assert_eq!(gateway.late(DEADLINE / 2, store.0.read(&claim)), Ok(None));
         assert_eq!((gateway.seen(), other.seen()), (vec![READ.to_owned()], vec![READ.to_owned()]));
-        // The one that answered is asked first from then on.
+        // From then on, the member that answered gets requests first.
         assert_eq!(store.read("claim/1"), Ok(None));
         assert_eq!((gateway.seen(), other.seen()), (vec![], vec![READ.to_owned()]));
     }
@@ -291,7 +292,7 @@ fn body_of(does: Does) -> String {
 }
 
 #[test]
-fn what_takes_too_long_ends() {
+fn slow_calls_end() {
     let (gateway, claim) = (Gateway::new(|_| Does::Nothing), key("claim/1"));
     let store = gateway.store();
     let error = gateway.late(DEADLINE, store.0.read(&claim)).unwrap_err();
@@ -301,7 +302,7 @@ fn what_takes_too_long_ends() {
     assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
     gateway.seen();
     assert!(gateway.late(DEADLINE, store.0.about()).is_err());
-    // The port listens and accepts no connection.
+    // The port listens, but accepts no connection.
     let full = TcpListener::bind("127.0.0.1:0").unwrap();
     let store = records(&format!("etcd://127.0.0.1:{}/p", full.local_addr().unwrap().port()), DEADLINE);
     assert!(paused().block_on(store.0.read(&claim)).is_err());
@@ -338,7 +339,7 @@ fn a_login_is_renewed_when_it_is_over() {
         }
         writes += 1;
         assert_eq!(request.token.as_deref(), Some(format!("token.{logins}").as_str()));
-        // The second is refused once.
+        // The second write is refused once.
         if writes == 2 { error(401, 16, "etcdserver: invalid auth token") } else { done() }
     });
     let store = gateway.store_with_user();
@@ -393,7 +394,7 @@ fn users_may_be_switched_off() {
 }
 
 #[test]
-fn what_is_no_etcd_is_told() {
+fn other_servers_are_refused_by_name() {
     let gateway = Gateway::new(|_| Does::Answers(404, "<html>\u{1b}[2Jnot here\n</html>".to_owned()));
     for error in
         [gateway.store().read("claim/1").unwrap_err(), gateway.store().write("claim/1", None, &new()).unwrap_err()]
@@ -402,7 +403,7 @@ fn what_is_no_etcd_is_told() {
         assert!(text.contains("an etcd of 3.4 or newer with its JSON gateway is expected there"), "{text}");
         assert!(!text.contains('\u{1b}') && !text.contains('\n'), "{text:?}");
     }
-    // It may have done what it does not say.
+    // The write may have been executed although the answer does not confirm it.
     for body in ["", "null", "{}", "<html>", r#"{"succeeded":true}"#] {
         let body = body.to_owned();
         let gateway = Gateway::new(move |_| Does::Answers(200, body.clone()));
@@ -461,7 +462,7 @@ fn a_text_that_is_too_long_is_not_sent() {
     assert_eq!(gateway.store().write("claim/1", Some(most), &new()), Ok(Written::Done));
 }
 
-/// As much of an etcd as its history needs.
+/// The state of an etcd that compaction needs.
 #[derive(Default)]
 struct History {
     revision: u64,
@@ -525,9 +526,9 @@ fn history(history: History) -> (Arc<Mutex<History>>, Gateway) {
     (history, Gateway::new(move |request| played.lock().unwrap().does(request)))
 }
 
-/// In each round one of the servers compacts, and nothing that is younger than the round before.
+/// In each round one of the servers compacts, and only revisions older than the round before.
 #[test]
-fn one_server_a_round_compacts_what_is_older_than_a_round() {
+fn one_server_a_round_compacts_older_revisions() {
     let (history, gateway) = history(History { revision: 100, may_compact: true, ..History::default() });
     let url = format!("etcd://127.0.0.1:{}/p", gateway.port);
     let servers: Vec<_> = (1..=3).map(|writer| (etcd(&url, DEADLINE), Mutex::new(Rounds::new(writer)))).collect();
@@ -535,7 +536,7 @@ fn one_server_a_round_compacts_what_is_older_than_a_round() {
     for round in 0..10 {
         began_at.push(history.lock().unwrap().revision);
         let mut done = Vec::new();
-        // Whichever comes first.
+        // Any server may be the first of a round.
         for turn in 0..3 {
             let (server, rounds) = &servers[(turn + round) % 3];
             history.lock().unwrap().revision += 50;
@@ -543,13 +544,13 @@ fn one_server_a_round_compacts_what_is_older_than_a_round() {
         }
         let compacted = history.lock().unwrap().compacted;
         if round == 0 {
-            assert_eq!((done, compacted), (vec![], 0), "nothing is known to be old yet");
+            assert_eq!((done, compacted), (vec![], 0), "no revision is old enough yet");
         } else {
             assert_eq!(done, [compacted], "round {round}");
             assert!((began_at[round - 1]..began_at[round]).contains(&compacted), "round {round}: {compacted}");
         }
     }
-    // A store that was restored counts from below: what was seen there is no revision of it.
+    // A restored store has lower revisions, so the revisions seen before are no longer valid.
     *history.lock().unwrap() = History { revision: 5, may_compact: true, ..History::default() };
     for _ in 0..3 {
         for (server, rounds) in &servers {
@@ -561,7 +562,7 @@ fn one_server_a_round_compacts_what_is_older_than_a_round() {
 }
 
 #[test]
-fn who_may_not_compact_is_told_what_helps() {
+fn a_refused_compaction_names_the_remedy() {
     let (_, gateway) = history(History { revision: 100, ..History::default() });
     let server = etcd(&format!("etcd://ids:hunter2@127.0.0.1:{}/p", gateway.port), DEADLINE);
     let mut rounds = Rounds::new(7);
@@ -572,7 +573,7 @@ fn who_may_not_compact_is_told_what_helps() {
 }
 
 #[test]
-fn an_etcd_that_nobody_compacts_is_warned_of() {
+fn an_uncompacted_etcd_is_warned_about() {
     for (revision, compacted, warned) in [
         (1000, 0, None),
         (200_000, 0, Some("the last 200000 revisions")),

@@ -1,4 +1,4 @@
-//! Records in etcd: the contract, and what becomes of it when members are killed, paused, full, or want a login or a
+//! Records in etcd: the contract, and the outcome when members are killed, paused, full, or need a login or a
 //! certificate.
 
 mod fake;
@@ -21,7 +21,7 @@ use crate::support::tls::Files;
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 use crate::takeover::fleet::{Fleet, init};
 
-/// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
+/// Deadline of a call. Only tests about deadlines reach it, although the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn open(url: &str, deadline: Duration) -> Arc<dyn RecordStore> {
@@ -38,7 +38,7 @@ fn records(url: &str, deadline: Duration) -> Records {
     Records(open(url, deadline))
 }
 
-/// What the store says where it is asked in vain: nothing was done, and no password is in it.
+/// Returns the store's refusal: nothing was written, and it contains no password.
 #[track_caller]
 fn refusal(url: &str) -> String {
     let store = records(url, DEADLINE);
@@ -71,11 +71,12 @@ impl Place for Cluster {
 #[test]
 #[ignore = "needs etcd"]
 fn an_etcd_of_three_members_keeps_the_contract() {
-    // A leader that stands still for some seconds stays: who writes meanwhile would not know what becomes of it.
+    // A leader that stalls for some seconds stays the leader. A new election would leave writes with an unknown
+    // outcome.
     check_all(&Cluster(EtcdCluster::start(3, &["--heartbeat-interval", "1000", "--election-timeout", "10000"])));
 }
 
-/// A record for each server of a fleet, and their list in one answer.
+/// Each server of a fleet has a record, and one answer lists them all.
 #[test]
 #[ignore = "needs etcd"]
 fn a_thousand_records_are_listed() {
@@ -92,7 +93,7 @@ fn a_thousand_records_are_listed() {
     let first = store.list("claim/", "", 1000);
     let rest = store.list("claim/", &first[999].0, 1000);
     assert_eq!((first.len(), rest.len()), (1000, 24));
-    // Long ones come in pages of fewer: together they are longer than an answer may be.
+    // Long records come in smaller pages, because together they exceed the size limit of an answer.
     let long = "x".repeat(getid::records::TEXT_BYTES_MAX);
     for id in 0..20 {
         store.put(&format!("worker/{id:02}"), None, &row(1, 1, &long));
@@ -101,20 +102,20 @@ fn a_thousand_records_are_listed() {
     assert!(found.len() == 20 && found.iter().all(|(_, row)| row.text == long), "{} records", found.len());
 }
 
-/// What an operator reads with `etcdctl get`.
+/// The value that `etcdctl get` shows an operator.
 #[test]
 #[ignore = "needs etcd"]
 fn a_record_is_one_key_that_people_can_read() {
     let cluster = EtcdCluster::one(&[]);
     let store = records(&cluster.url_of("", "team/ids"), DEADLINE);
     store.put("claim/3", None, &row(0xab, 17, "getid state 4\nbody\n"));
-    // `team/ids/claim/3`.
+    // The key is `team/ids/claim/3`.
     let found = cluster.ask("", "/v3/kv/range", &serde_json::json!({ "key": "dGVhbS9pZHMvY2xhaW0vMw==" }));
-    // The line of the stamp, and the text.
+    // The value has the line of the stamp, and the text.
     let value = "YmVhdCAxNyBvZiAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDBhYgpnZXRpZCBzdGF0ZSA0CmJvZHkK";
     assert_eq!(found["kvs"][0]["value"], value, "{found}");
     assert_eq!(records(&cluster.url(), DEADLINE).read("claim/3"), Ok(None), "another prefix is another store");
-    // Somebody else writes there.
+    // Another program writes to the key.
     cluster.ask("", "/v3/kv/put", &serde_json::json!({ "key": "dGVhbS9pZHMvY2xhaW0vMw==", "value": "aGk=" }));
     let expected = "the key 'team/ids/claim/3' has a value that does not begin with a stamp";
     let written = store.write("claim/3", None, &row(1, 1, "")).unwrap_err();
@@ -125,16 +126,16 @@ fn a_record_is_one_key_that_people_can_read() {
 
 #[test]
 #[ignore = "needs etcd"]
-fn users_and_rights_are_told() {
+fn users_and_rights_are_reported() {
     let mut cluster = EtcdCluster::one(&[]);
     let login = format!("ids:{PASSWORD}@");
-    // Before users are switched on, who logs in is let in all the same, and it is said.
+    // While authentication is off, a login succeeds, with a warning.
     let early = records(&cluster.url_of(&login, "getid"), DEADLINE);
     early.put("claim/1", None, &row(1, 1, "1"));
     let warnings = early.about().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("has its users switched off")), "{warnings:?}");
     cluster.switch_users_on();
-    // The store of before logs in now.
+    // The store opened before logs in now.
     early.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
     let said = refusal(&cluster.url_of("ids:other-secret@", "getid"));
     assert!(said.contains("the user or the password is wrong"), "{said}");
@@ -148,7 +149,7 @@ fn users_and_rights_are_told() {
         );
         assert!(said.contains(&expected), "{said}");
     }
-    // etcd forgets who is logged in when it ends.
+    // etcd forgets all logins when it ends.
     cluster.kill();
     cluster.start_again();
     early.put("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
@@ -182,14 +183,14 @@ fn certificates_are_verified_both_ways() {
     assert!(error.to_string().contains("tls=verify"), "{error}");
     drop(cluster);
 
-    // etcd's gateway is a client of etcd's, with the same certificate.
+    // etcd's gateway is itself a client of etcd, with the same certificate.
     {
         let own = [own.as_slice(), &["--client-cert-auth", "--trusted-ca-file", &ca]].concat();
         let cluster = EtcdCluster::one(&own);
         let shown = format!("&cert-file={}&key-file={}", path("client.crt"), path("client.key"));
         let store = records(&format!("{}?tls=verify&ca-file={ca}{shown}", cluster.url()), DEADLINE);
-        // The gateway may see its connection end before it sees why.
-        eventually("etcd says why", || {
+        // The gateway's connection may end before it gets the reason.
+        eventually("etcd reports the reason", || {
             let said = store.write("claim/1", None, &row(1, 1, "1")).unwrap_err().to_string();
             said.contains("extended key usage clientAuth")
         });
@@ -215,18 +216,19 @@ fn certificates_are_verified_both_ways() {
     assert!(error.to_string().contains("write tls=no"), "{error}");
 }
 
-/// Writes until it is done, as a holder does: what has no answer is settled by reading.
+/// Writes until it is done, as a holder does. An unknown outcome is settled by reading. Returns false if the store was
+/// not reached.
 fn write_through(store: &Records, beat: u64) -> bool {
     let new = row(1, beat, "text");
     let expect = (beat > 1).then(|| row(1, beat - 1, "").stamp);
     match store.write("claim/1", expect, &new) {
         Ok(Written::Done) => true,
         Ok(Written::Conflict(Some(found))) => {
-            // One of before was done after its answer was given up.
+            // An earlier write was executed after its caller dropped it.
             assert_eq!(found, new);
             true
         }
-        Ok(Written::Conflict(None)) => panic!("it is gone"),
+        Ok(Written::Conflict(None)) => panic!("the record is gone"),
         Err(error @ (RecordStoreError::Refused(_) | RecordStoreError::Damaged(_))) => panic!("{error}"),
         Err(RecordStoreError::Away(_)) => false,
         Err(RecordStoreError::Unknown(_)) => store.read("claim/1").is_ok_and(|found| found == Some(new)),
@@ -254,7 +256,7 @@ fn members_are_killed_and_paused_under_writes() {
         cluster.members[round].resume();
         write("with all of them");
     }
-    // Most of them are away: nothing is done, and what was sent is unknown.
+    // Two of three members are down: nothing is written, and writes have an unknown outcome.
     cluster.members[1].kill();
     cluster.members[2].kill();
     let store = records(&cluster.url(), Duration::from_secs(2));
@@ -263,12 +265,12 @@ fn members_are_killed_and_paused_under_writes() {
     let error = store.write("other/1", None, &row(2, 1, "")).unwrap_err();
     assert!(matches!(error, RecordStoreError::Unknown(_) | RecordStoreError::Away(_)), "{error:?}");
     cluster.start_again();
-    write("after it came back");
+    write("after the members are back");
     let found = records(&cluster.url(), DEADLINE).read("claim/1").unwrap().unwrap();
     assert_eq!(found.stamp.beat, beat);
 }
 
-/// The one member is restarted between two writes: the connection that was kept is of before.
+/// The only member is restarted between two writes, so the kept connection is broken.
 #[test]
 #[ignore = "needs etcd"]
 fn a_restart_between_writes_is_not_noticed() {
@@ -297,7 +299,7 @@ fn a_store_that_is_restored_has_the_stamp_of_before() {
     cluster.save();
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(1, 2, "2"));
     cluster.restore();
-    // Somebody else writes what has the same number of a revision as the write that was lost.
+    // Another client writes a value with the same revision number as the lost write.
     store.put("claim/1", Some(row(1, 1, "").stamp), &row(9, 2, "another's"));
     let written = store.write("claim/1", Some(row(1, 2, "").stamp), &row(1, 3, "3"));
     assert_eq!(written, Ok(Written::Conflict(Some(row(9, 2, "another's")))));
@@ -305,7 +307,7 @@ fn a_store_that_is_restored_has_the_stamp_of_before() {
 
 #[test]
 #[ignore = "needs etcd"]
-fn a_full_database_is_told_and_settled_by_reading() {
+fn a_full_database_is_reported_and_settled_by_reading() {
     let cluster = EtcdCluster::one(&["--quota-backend-bytes", "1000000"]);
     let store = records(&cluster.url(), DEADLINE);
     let text = "x".repeat(100_000);
@@ -325,15 +327,15 @@ fn a_full_database_is_told_and_settled_by_reading() {
     let error = error.expect("it is full");
     let RecordStoreError::Unknown(said) = &error else { panic!("{error:?}") };
     assert!(said.contains("etcdctl alarm disarm"), "{said}");
-    // Reads go on, and tell whether it was done.
+    // Reads continue, and show whether the write was executed.
     let found = store.read("claim/1").unwrap().unwrap().stamp;
     assert!(Some(found) >= last, "{found}");
     let warnings = store.about().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("NOSPACE")), "{warnings:?}");
 }
 
-/// Beats of one record until the database is full, or `beats_max`. After each `every` beats one of two servers
-/// compacts.
+/// Writes beats of one record until the database is full, or `beats_max`. After each `every` beats one of two servers
+/// compacts. Returns the number of beats.
 fn beats_until_full(quota: &str, beats_max: u64, every: Option<u64>) -> u64 {
     let cluster = EtcdCluster::one(&["--quota-backend-bytes", quota]);
     let servers = [etcd(&cluster.url(), DEADLINE), etcd(&cluster.url(), DEADLINE)];
@@ -372,10 +374,10 @@ fn an_etcd_that_is_compacted_does_not_fill_up() {
     println!("full after {full_at} beats of 10 kB; not after {beats} with compactions");
 }
 
-/// What etcd answers about a revision that was compacted, and to a user that it lets in.
+/// A logged-in user compacts. etcd then rejects reads below the compacted revision, and no others.
 #[test]
 #[ignore = "needs etcd"]
-fn etcd_forgets_what_was_compacted_and_nothing_else() {
+fn etcd_forgets_only_compacted_revisions() {
     let cluster = EtcdCluster::one(&[]);
     cluster.switch_users_on();
     let server = etcd(&cluster.url_of(&format!("ids:{PASSWORD}@"), "getid"), DEADLINE);
@@ -396,7 +398,7 @@ fn etcd_forgets_what_was_compacted_and_nothing_else() {
     assert!(gone.status != 200 && gone.text().contains("required revision has been compacted"), "{}", gone.text());
 }
 
-/// Of two servers of one claim, a holder and a standby, one compacts, and both know how large the database is.
+/// Two servers share a claim. One of them compacts, and both report the size of the database.
 #[cfg(all(feature = "mysql", feature = "postgres"))]
 #[test]
 #[ignore = "needs etcd"]

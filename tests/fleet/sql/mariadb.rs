@@ -1,4 +1,4 @@
-//! What MySQL adds, tried with a real MariaDB: its settings, its rights and its errors.
+//! What MySQL adds, tested with a real MariaDB: its settings, its privileges and its errors.
 
 use std::process::Command;
 
@@ -10,8 +10,8 @@ use crate::support::backend::Backend as _;
 use crate::support::eventually;
 use crate::support::mariadb::MariadbServer;
 
-/// Where statements are replicated as they are, another isolation is set. Limits that sessions have by default hold for
-/// none of getid's.
+/// With `binlog-format=STATEMENT` getid uses another isolation level. Default limits of sessions do not apply to
+/// getid's sessions.
 #[test]
 #[ignore = "needs mariadb"]
 fn mysql_that_logs_statements_keeps_the_contract() {
@@ -30,19 +30,19 @@ fn mysql_that_logs_statements_keeps_the_contract() {
 fn faults_and_errors_of_mysql() {
     let mut server = MariadbServer::start(&[]);
     check_faults(&mut server);
-    for scenario in [what_mysql_refuses_has_a_remedy, mysql_becomes_a_replica] {
+    for scenario in [refusals_of_mysql_have_a_remedy, mysql_becomes_a_replica] {
         server.clear();
         scenario(&mut server);
     }
 }
 
-fn what_mysql_refuses_has_a_remedy(server: &mut MariadbServer) {
+fn refusals_of_mysql_have_a_remedy(server: &mut MariadbServer) {
     server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT SELECT ON ids.* TO app@localhost");
     let app = server.url_of("app:app-secret", "ids", "");
     says(&app, &["the table getid_record is missing", "'app' cannot make it", "`getid claim schema --store 'mysql://"]);
     says(&server.url_of("app:wrong-secret", "ids", ""), &["does not let 'app' in"]);
     says(&server.url_of("app:app-secret", "absent", ""), &["absent", "GRANT SELECT, INSERT, UPDATE, CREATE ON"]);
-    // What is printed is enough.
+    // The printed statements suffice.
     server.sql(&records(&server.url()).0.schema());
     says(&app, &["UPDATE command denied", "GRANT SELECT, INSERT, UPDATE ON `ids`.* TO 'app'"]);
     server.sql("GRANT UPDATE ON ids.* TO app@localhost");
@@ -50,7 +50,7 @@ fn what_mysql_refuses_has_a_remedy(server: &mut MariadbServer) {
     server.sql("GRANT INSERT ON ids.* TO app@localhost");
     let store = records(&app);
     store.put("claim/1", None, &row(1, 1, "1"));
-    // The table goes away, and comes back as somebody else made it.
+    // The table is dropped, and another program creates it with other columns.
     server.sql("DROP TABLE getid_record");
     let error = store.read("claim/1").unwrap_err();
     assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("getid claim schema")), "{error:?}");
@@ -61,7 +61,7 @@ fn what_mysql_refuses_has_a_remedy(server: &mut MariadbServer) {
     says(&app, &["compares by ascii_general_ci, must compare byte for byte"]);
 }
 
-/// A server that takes no writes any more is named so, also by a user whom that does not stop.
+/// A server that becomes read-only is refused by name, also if the user's privileges override `read_only`.
 fn mysql_becomes_a_replica(server: &mut MariadbServer) {
     server.sql("GRANT ALL ON *.* TO getid@localhost");
     let store = records(&server.url());
@@ -88,7 +88,7 @@ fn weak_settings_of_mysql_are_warned_of() {
     let store = records(&server.url());
     let about = store.about().unwrap();
     assert!(about.product.starts_with("MariaDB "), "{about:?}");
-    // What tells of replicas is there under these names.
+    // Variables that report replicas have these names.
     for name in ["Slaves_connected", "Rpl_semi_sync_master_status"] {
         assert_ne!(server.sql(&format!("SHOW GLOBAL STATUS LIKE '{name}'")), "", "{name}");
     }
@@ -113,7 +113,7 @@ fn the_table_takes_no_row_that_is_no_record() {
         let refused = server.try_sql(&format!("UPDATE getid_record SET {set}")).unwrap_err();
         assert!(refused.contains("CONSTRAINT"), "{set}: {refused}");
     }
-    // One that an earlier getid has made goes on as it is.
+    // A table without the checks, as an earlier getid created it, is used unchanged.
     let schema = records(&server.url()).0.schema();
     let old: String = schema
         .lines()
@@ -122,7 +122,7 @@ fn the_table_takes_no_row_that_is_no_record() {
     server.sql(&format!("DROP TABLE getid_record; {old}"));
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));
-    // MySQL compares no blanks at the end.
+    // MySQL ignores blanks at the end when it compares.
     server.sql("UPDATE getid_record SET record_key = 'claim/1 '");
     let bad = store.bad("claim/1");
     assert_eq!(store.listed("claim/", "", 10).bad[0].server_id(), Some(1));
@@ -130,10 +130,10 @@ fn the_table_takes_no_row_that_is_no_record() {
     assert_eq!(store.read("claim/1"), Ok(Some(row(2, 2, "2"))));
 }
 
-/// The command that a start prints is run as it is printed, in a shell that knows nothing but the file that it names.
+/// The command that a start prints works as printed, in a shell that has only the file named in it.
 #[test]
 #[ignore = "needs mariadb"]
-fn what_a_start_prints_is_enough() {
+fn the_printed_command_suffices() {
     let server = MariadbServer::start(&[]);
     server.sql("CREATE USER app@localhost IDENTIFIED BY 'app-secret'; GRANT ALL ON ids.* TO app@localhost");
     let (url, folder) = (server.url_of("app:app-secret", "ids", ""), crate::support::folder());

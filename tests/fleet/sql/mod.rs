@@ -1,4 +1,4 @@
-//! Records in SQL databases: the contract, and what each of them adds.
+//! Records in SQL databases: the contract, and what each database adds.
 
 mod mariadb;
 mod postgres;
@@ -20,7 +20,7 @@ use crate::support::{eventually, free_port};
 
 type Scenario = fn(&mut dyn SqlBackend);
 
-/// What every database server does to records when it is killed, paused, cut off or locked.
+/// Scenarios of a database server that is killed, paused, cut off or locked.
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
     Scenario;
     killed_under_writes,
@@ -31,7 +31,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     it_is_not_there,
 ];
 
-/// Tries a server with all of them, each in an empty database.
+/// Runs all scenarios on a server, each in an empty database.
 fn check_faults(server: &mut dyn SqlBackend) {
     for scenario in asked_for(&server.url(), SCENARIOS) {
         server.clear();
@@ -39,7 +39,7 @@ fn check_faults(server: &mut dyn SqlBackend) {
     }
 }
 
-/// The database of a server that scenarios share, by this address.
+/// The database of a database server that scenarios share, with this address.
 pub(crate) struct Shared<'a>(pub(crate) &'a dyn SqlBackend, pub(crate) String);
 
 impl<'a> Shared<'a> {
@@ -59,7 +59,7 @@ impl Place for Shared<'_> {
 
     fn spoil(&self, key: &str) {
         let spoil = format!("UPDATE getid_record SET beat = 0 WHERE record_key = '{key}'");
-        // As a table has it that an earlier getid has made.
+        // A table without the check, as an earlier getid created it.
         self.0.sql(if self.1.starts_with("postgres") {
             "ALTER TABLE getid_record DROP CONSTRAINT IF EXISTS getid_record_beat_check"
         } else {
@@ -69,10 +69,10 @@ impl Place for Shared<'_> {
     }
 }
 
-/// No call of these tests is to end by its deadline, unless the test is about that: a machine may be busy.
+/// Deadline of a call. Only tests about deadlines reach it, although the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A deadline that passes.
+/// A deadline that tests let pass.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn open(url: &str, dir: &Path, deadline: Duration) -> Arc<dyn RecordStore> {
@@ -83,14 +83,14 @@ fn records(url: &str) -> Records {
     Records(open(url, Path::new("."), DEADLINE))
 }
 
-/// What the store says where it is asked in vain. Whatever it is, no password is in it.
+/// Returns the store's refusal, which must not contain a password.
 #[track_caller]
 fn refusal(url: &str) -> String {
     let store = records(url);
     let error = store.read("claim/1").unwrap_err();
     assert!(!format!("{error:?}").contains("secret"), "{error:?}");
     assert!(matches!(error, RecordStoreError::Refused(_)), "{error:?}");
-    assert_eq!(store.about().unwrap_err(), error, "who was refused is told the same for a second");
+    assert_eq!(store.about().unwrap_err(), error, "a refusal is repeated for a second");
     let written = store.write("claim/1", None, &row(1, 1, "")).unwrap_err();
     assert_eq!(written, error, "a write that could not be sent was not done");
     error.to_string()
@@ -104,7 +104,7 @@ fn says(url: &str, expected: &[&str]) {
     }
 }
 
-/// Neither a read nor a write reaches the store, and neither was done.
+/// Asserts that neither a read nor a write reaches the store, and that neither was executed.
 #[track_caller]
 fn is_away(store: &Records, expected: &str) {
     for error in [store.read("claim/1").unwrap_err(), store.write("claim/1", None, &row(1, 1, "")).unwrap_err()] {
@@ -118,7 +118,7 @@ struct Holder {
     store: Records,
     me: u128,
     last: Option<Stamp>,
-    /// The highest beat that was acknowledged.
+    /// The highest acknowledged beat.
     acknowledged: Arc<AtomicU64>,
     unknown: u64,
 }
@@ -136,12 +136,12 @@ impl Holder {
             let new = row(self.me, beat, &format!("beat {beat}"));
             match self.store.write("claim/1", self.last, &new) {
                 Ok(Written::Done) => self.done(new.stamp),
-                Ok(Written::Conflict(found)) => panic!("somebody else: {found:?} after {:?}", self.last),
+                Ok(Written::Conflict(found)) => panic!("another writer: {found:?} after {:?}", self.last),
                 Err(RecordStoreError::Unknown(_)) => {
                     self.unknown += 1;
                     self.settle(new.stamp, stop);
                 }
-                // It says that nothing was done: then the same write is done the next time, or it is a conflict.
+                // The error reports that nothing was written: the next attempt writes it, or returns a conflict.
                 Err(_) => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -159,7 +159,7 @@ impl Holder {
             if found == Some(new) {
                 self.done(new);
             } else {
-                assert_eq!(found, self.last, "what was acknowledged is there");
+                assert_eq!(found, self.last, "an acknowledged write is in the store");
             }
             return;
         }
@@ -171,8 +171,8 @@ impl Holder {
     }
 }
 
-/// The database is killed while somebody writes: nothing that was acknowledged is lost, and nothing
-/// that was said not to be done was done.
+/// The database is killed while a client writes: no acknowledged write is lost, and no write that was reported as not
+/// done was done.
 fn killed_under_writes(server: &mut dyn SqlBackend) {
     let (acknowledged, stop) = (Arc::new(AtomicU64::new(0)), AtomicBool::new(false));
     let mut holder = Holder::new(records(&server.url()), 7, acknowledged.clone());
@@ -197,7 +197,7 @@ fn killed_under_writes(server: &mut dyn SqlBackend) {
     println!("{} of {} writes had an unknown outcome", holder.unknown, acknowledged.load(Ordering::SeqCst));
 }
 
-/// What was sent is committed, and nobody hears of it; or it was never sent, which looks the same.
+/// The write is committed and its reply is lost, or its request is lost. A client cannot distinguish them.
 fn cut_after_sending(server: &mut dyn SqlBackend) {
     let (proxy, url) = server.proxy();
     let store = records(&url);
@@ -216,22 +216,22 @@ fn cut_after_sending(server: &mut dyn SqlBackend) {
             assert!(matches!(error, RecordStoreError::Unknown(_)), "{error:?}");
             proxy.drop_replies(false);
             proxy.drop_requests(false);
-            assert_eq!(proxy.dropped(), dropped + 1, "it was under way");
+            assert_eq!(proxy.dropped(), dropped + 1, "the statement was sent");
             let expected = if drops_replies { new.stamp } else { last };
-            // (Who has lost a client still commits what it was sent.)
-            eventually("its end", || store.read("claim/1").unwrap().unwrap().stamp == expected);
+            // A database that has lost its client still commits the statement.
+            eventually("the end of the statement", || store.read("claim/1").unwrap().unwrap().stamp == expected);
             if !drops_replies {
                 store.put("claim/1", Some(last), &new);
             }
             last = new.stamp;
         }
     }
-    // Of what changes nothing the caller hears nothing: it is asked again on another connection.
+    // A read that fails is repeated on another connection, without an error.
     proxy.end_connections();
     assert_eq!(store.read("claim/1").unwrap().unwrap().stamp, last);
 }
 
-/// A cable is cut: every call ends by its deadline, and the store is there again with the cable.
+/// The network is cut: every call ends by its deadline, and the store answers when the network is back.
 fn a_cable_is_cut(server: &mut dyn SqlBackend) {
     let (proxy, url) = server.proxy();
     is_late(&url, || proxy.cut(true), || proxy.cut(false));
@@ -241,7 +241,7 @@ fn it_stands_still(server: &mut dyn SqlBackend) {
     is_late(&server.url(), || server.pause(), || server.resume());
 }
 
-/// Each call ends by its deadline after `begin`, and the store answers after `end`.
+/// Asserts that each call ends by its deadline after `begin`, and that the store answers after `end`.
 fn is_late(url: &str, begin: impl FnOnce(), end: impl FnOnce()) {
     let store = Records(open(url, Path::new("."), SHORT));
     eventually("a first answer", || store.read("claim/1").is_ok());
@@ -264,7 +264,7 @@ fn is_late(url: &str, begin: impl FnOnce(), end: impl FnOnce()) {
     assert!(known == Some(stamp(1, 1)) || known == Some(stamp(1, 2)), "{known:?}");
 }
 
-/// A statement that waits for another transaction is not done, and says so.
+/// A statement that waits for another transaction is refused, and reported as not done.
 fn a_row_that_another_transaction_has_locked(server: &mut dyn SqlBackend) {
     let store = records(&server.url());
     store.put("claim/1", None, &row(1, 1, "1"));

@@ -1,4 +1,4 @@
-//! What PostgreSQL adds: its settings, its rights and its errors.
+//! What PostgreSQL adds: its settings, its privileges and its errors.
 
 use getid::records::RecordStoreError;
 
@@ -8,7 +8,7 @@ use crate::support::backend::Backend as _;
 use crate::support::eventually;
 use crate::support::postgres::{Pooler, PostgresServer};
 
-/// Each transaction gets another connection of the pooler's.
+/// The pooler gives each transaction another connection.
 #[test]
 #[ignore = "needs postgresql, pgbouncer"]
 fn postgres_behind_a_pooler_keeps_the_contract() {
@@ -23,7 +23,7 @@ fn faults_and_errors_of_postgres() {
     let mut server = PostgresServer::start(&[]);
     check_faults(&mut server);
     for scenario in [
-        what_postgres_refuses_has_a_remedy,
+        refusals_of_postgres_have_a_remedy,
         a_replica_that_no_commit_waits_for_is_warned_of,
         postgres_becomes_a_standby,
     ] {
@@ -32,7 +32,7 @@ fn faults_and_errors_of_postgres() {
     }
 }
 
-fn what_postgres_refuses_has_a_remedy(server: &mut PostgresServer) {
+fn refusals_of_postgres_have_a_remedy(server: &mut PostgresServer) {
     server.psql("CREATE ROLE app LOGIN PASSWORD 'app-secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
     let app = server.url_of("app:app-secret", "postgres", "");
     says(&app, &["has no table getid_record, and 'app' may not make it", "getid claim schema --store URL"]);
@@ -40,7 +40,7 @@ fn what_postgres_refuses_has_a_remedy(server: &mut PostgresServer) {
     says(&server.url_of("nobody:app-secret", "postgres", ""), &["nobody"]);
     says(&server.url_of("app:app-secret", "absent", ""), &["CREATE DATABASE \"absent\""]);
     says(&server.url_of("app:app-secret", "postgres", "?tls=verify"), &["has no TLS", "tls=no"]);
-    // What is printed is enough.
+    // The printed statements suffice.
     let schema = records(&server.url()).0.schema();
     server.psql(&format!("SET ROLE postgres; {schema}"));
     for (grant, expected) in
@@ -51,13 +51,13 @@ fn what_postgres_refuses_has_a_remedy(server: &mut PostgresServer) {
     }
     server.psql("GRANT UPDATE ON getid_record TO app");
     records(&app).put("claim/1", None, &row(1, 1, "1"));
-    // A right that is taken away while a connection is open.
+    // A privilege is revoked while a connection is open.
     let store = records(&app);
     assert!(store.read("claim/1").is_ok());
     server.psql("REVOKE UPDATE ON getid_record FROM app");
     let error = store.write("claim/1", Some(stamp(1, 1)), &row(1, 2, "2")).unwrap_err();
     assert!(matches!(&error, RecordStoreError::Refused(said) if said.contains("GRANT SELECT, INSERT, UPDATE ON")));
-    // The table goes away.
+    // The table is dropped.
     let store = records(&server.url());
     assert!(store.read("claim/1").is_ok());
     server.psql("DROP TABLE getid_record");
@@ -73,7 +73,7 @@ fn postgres_becomes_a_standby(server: &mut PostgresServer) {
     server.stop_immediate();
     server.start_as_standby();
     says(&server.url(), &["is a standby (pg_is_in_recovery)", "name the primary"]);
-    eventually("its refusal", || matches!(store.read("claim/1"), Err(RecordStoreError::Refused(_))));
+    eventually("the refusal", || matches!(store.read("claim/1"), Err(RecordStoreError::Refused(_))));
 }
 
 fn a_replica_that_no_commit_waits_for_is_warned_of(server: &mut PostgresServer) {
@@ -93,7 +93,7 @@ fn weak_settings_of_postgres_are_warned_of() {
     let about = store.about().unwrap();
     assert!(about.product.starts_with("PostgreSQL "), "{about:?}");
     assert!(about.warnings.iter().any(|warning| warning.starts_with("fsync is off")), "{about:?}");
-    assert_eq!(about.warnings.len(), 1, "synchronous_commit is put on: {about:?}");
+    assert_eq!(about.warnings.len(), 1, "synchronous_commit is set to on: {about:?}");
     server.psql("ALTER TABLE getid_record SET UNLOGGED");
     let warnings = records(&server.url()).about().unwrap().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("is not logged")), "{warnings:?}");

@@ -1,4 +1,4 @@
-//! What SQLite adds: one file that servers of a machine share.
+//! What SQLite adds: one file that servers of one machine share.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ struct Folder(tempfile::TempDir);
 impl Place for Folder {
     fn clear(&self) {
         if let Ok(sqlite) = rusqlite::Connection::open(self.0.path().join("records.sqlite")) {
-            // There may be no table yet.
+            // The table may not exist yet.
             let _ = sqlite.execute("DELETE FROM getid_record", []);
         }
     }
@@ -27,7 +27,7 @@ impl Place for Folder {
     fn spoil(&self, key: &str) {
         let sqlite = rusqlite::Connection::open(self.0.path().join("records.sqlite")).unwrap();
         let spoil = format!("UPDATE getid_record SET beat = 0 WHERE record_key = '{key}'");
-        assert!(sqlite.execute(&spoil, []).is_err(), "the table takes no such beat");
+        assert!(sqlite.execute(&spoil, []).is_err(), "the table rejects such a beat");
         sqlite.pragma_update(None, "ignore_check_constraints", true).unwrap();
         sqlite.execute(&spoil, []).unwrap();
     }
@@ -40,7 +40,7 @@ fn records(url: &str, dir: &Path) -> Records {
 #[test]
 fn sqlite_keeps_the_contract() {
     let folder = Folder(folder());
-    // Made by nobody who only asks.
+    // A read does not create the file.
     assert_eq!(Records(folder.store()).read("claim/1"), Ok(None));
     assert!(!folder.0.path().join("records.sqlite").exists());
     Records(folder.store()).put("claim/1", None, &row(1, 1, ""));
@@ -74,7 +74,7 @@ fn a_file_that_was_replaced_is_refused() {
 }
 
 #[test]
-fn what_is_no_file_of_ours_is_left_as_it_is() {
+fn foreign_files_are_left_unchanged() {
     let folder = folder();
     let file = folder.path().join("records.sqlite");
     let other = rusqlite::Connection::open(&file).unwrap();
@@ -107,7 +107,7 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
             "{said}"
         );
     }
-    // What is no key, and what is no text.
+    // A key with invalid characters, and a text with invalid UTF-8.
     writer(&format!("{:032x}", 1)).unwrap();
     for key in ["'a b'", "CAST(x'61ff' AS TEXT)"] {
         sqlite.execute(&format!("UPDATE getid_record SET record_key = {key}"), []).unwrap();
@@ -117,7 +117,7 @@ fn a_row_that_somebody_edited_is_refused_by_name() {
 }
 
 #[test]
-fn what_no_store_takes_is_refused_before() {
+fn invalid_records_are_refused_before_a_write() {
     let folder = folder();
     let store = records("sqlite:", folder.path());
     for (new, expected) in [

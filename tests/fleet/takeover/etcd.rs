@@ -1,4 +1,4 @@
-//! The same on an etcd of three members, and its leader killed together with the holder.
+//! Takeovers on an etcd of three members, and its leader killed together with the holder.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ fn on_etcd() {
     play_all(&mut EtcdCluster::start(3, &[]));
 }
 
-/// An election, and a takeover: etcd's own leases would wait for both, one after the other.
+/// The time of an election and a takeover at once. With etcd's own leases, one would follow the other.
 #[test]
 #[ignore = "needs etcd"]
 fn the_leader_of_etcd_is_killed_together_with_the_holder() {
@@ -35,6 +35,6 @@ fn the_leader_of_etcd_is_killed_together_with_the_holder() {
     }
     load.judge();
     let median = median(&mut times);
-    let most = times.last().expect("some");
+    let most = times.last().expect("a takeover");
     println!("figure: leader and holder killed together, {} takeovers: median {median:?}, max {most:?}", times.len());
 }

@@ -1,4 +1,4 @@
-//! Servers that share a claim, their clients, and who judges what the clients got.
+//! Servers that share a claim, their clients, and the judge of the given IDs.
 
 use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,21 +18,21 @@ pub(crate) const SERVER_ID: &str = "3";
 /// The default of `id-epoch`, Unix ms.
 const EPOCH_UNIX_MS: u64 = 1_420_041_600_000;
 
-/// A client waits so long for an answer before it turns to another server.
+/// The time that a client waits for an answer before it asks another server.
 const IMPATIENCE: Duration = Duration::from_millis(500);
 
 /// Requests that a client sends at a time.
 const BATCH: usize = 20;
 
-/// A takeover may take so long in a test, on a machine that is busy with others.
+/// The longest time of a takeover in a test, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A claim store of its own, with a claim of which nothing was ever given.
+/// Creates a claim store with one unused claim.
 pub(crate) fn init(url: &str) {
     program::run(getid().args(["cluster", "init", "--store", url, "--new", SERVER_ID]), "");
 }
 
-/// Servers with one server-id, each in a folder of its own.
+/// Servers with one server-id, each in its own folder.
 pub(crate) struct Fleet {
     urls: Vec<String>,
     words: Vec<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A server for each address of the store; `words` are further words of their command lines.
+    /// Starts one server for each address of the store. `words` are further words of their command lines.
     pub(crate) fn start(urls: &[String], words: &[&str]) -> Fleet {
         let mut fleet = Fleet {
             urls: urls.to_vec(),
@@ -70,12 +70,12 @@ impl Fleet {
         self.servers[at].as_mut().unwrap()
     }
 
-    /// kill -9.
+    /// Kills a server by SIGKILL.
     pub(crate) fn kill(&mut self, at: usize) {
         self.servers[at].take().unwrap().kill();
     }
 
-    /// Waits for one that gives IDs; which.
+    /// Waits for a server that gives IDs, and returns its index.
     #[track_caller]
     pub(crate) fn holder(&mut self) -> usize {
         let end = Instant::now() + PATIENCE;
@@ -87,13 +87,13 @@ impl Fleet {
             }
             if Instant::now() > end {
                 let logs: Vec<String> = self.servers.iter_mut().flatten().map(Server::log_so_far).collect();
-                panic!("nobody gives IDs:\n{}", logs.join("\n\n"));
+                panic!("no server gives IDs:\n{}", logs.join("\n\n"));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// An ID, or what is said in its place; waited for longer than a client would.
+    /// Requests an ID, and returns it or the error. Waits longer for the answer than a client would.
     pub(crate) fn says(&self, at: usize) -> Result<u64, String> {
         let mut client = Client::default();
         let said = client.send(self.port(at), 1).and_then(|()| client.answers(1, crate::support::PATIENCE));
@@ -104,7 +104,7 @@ impl Fleet {
         self.ports[at].load(Ordering::SeqCst)
     }
 
-    /// Clients that ask whoever gives IDs.
+    /// Starts clients that draw from the server that gives IDs.
     pub(crate) fn load(&self, clients: usize) -> Load {
         let (stop, given) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let threads = (0..clients)
@@ -117,18 +117,18 @@ impl Fleet {
     }
 }
 
-/// IDs that a client got by one request, or by some that it sent at a time.
+/// IDs that a client got from one batch of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(crate) server: usize,
     pub(crate) sent: Instant,
     pub(crate) received: Instant,
     ids: Vec<u64>,
-    /// How far the largest one was ahead of the clock, ms.
+    /// Distance of the largest ID ahead of the wall clock, ms.
     ahead_ms: i64,
 }
 
-/// Clients at work.
+/// Running clients.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     given: Arc<Mutex<Vec<Given>>>,
@@ -136,7 +136,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The first ID that another server than this one gave after this moment.
+    /// Waits for the first ID of another server than `old` after `since`, and returns its time.
     #[track_caller]
     pub(crate) fn first_of_others(&self, old: usize, since: Instant, fleet: &mut Fleet) -> Instant {
         let end = Instant::now() + PATIENCE;
@@ -154,24 +154,24 @@ impl Load {
             }
             if Instant::now() > end {
                 let logs: Vec<String> = fleet.servers.iter_mut().flatten().map(Server::log_so_far).collect();
-                panic!("nobody takes over:\n{}", logs.join("\n\n"));
+                panic!("no server takes over:\n{}", logs.join("\n\n"));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 
-    /// How many IDs there were.
+    /// Returns the number of given IDs.
     pub(crate) fn count(&self) -> usize {
         self.given.lock().unwrap().iter().map(|given| given.ids.len()).sum()
     }
 
-    /// The largest ID.
+    /// Returns the largest ID.
     pub(crate) fn largest(&self) -> u64 {
         self.given.lock().unwrap().iter().flat_map(|given| &given.ids).copied().max().unwrap_or(0)
     }
 
-    /// Ends the clients, and judges what all of them got: none twice, and none smaller than one that was there before
-    /// it was asked for. How far the largest was ahead of the clock, ms.
+    /// Ends the clients and asserts that no ID repeats and that no ID is smaller than an ID given before its request.
+    /// Returns the largest distance ahead of the clock, in ms.
     #[track_caller]
     pub(crate) fn judge(self) -> i64 {
         self.stop.store(true, Ordering::SeqCst);
@@ -191,7 +191,7 @@ impl Load {
             while let Some(earlier) = before.next_if(|earlier| earlier.received < given.sent) {
                 largest = largest.max(earlier.ids.last().copied().unwrap_or(0));
             }
-            assert!(given.ids.is_sorted(), "of one client's requests the later one has the larger ID");
+            assert!(given.ids.is_sorted(), "a later request of a client has a larger ID");
             assert!(given.ids[0] > largest, "{} of server {} came after {largest}", given.ids[0], given.server);
         }
         println!("{} IDs, none twice, all in order", seen.len());
@@ -199,7 +199,7 @@ impl Load {
     }
 }
 
-/// One client: it stays where it gets IDs, and turns to the next server where it does not.
+/// One client: it stays with a server that gives IDs, and otherwise switches to the next server.
 fn draw(nth: usize, ports: &[AtomicU16], stop: &AtomicBool, all: &Mutex<Vec<Given>>) {
     let (mut client, mut server) = (Client::default(), nth % ports.len());
     while !stop.load(Ordering::SeqCst) {
@@ -220,12 +220,12 @@ fn draw(nth: usize, ports: &[AtomicU16], stop: &AtomicBool, all: &Mutex<Vec<Give
     }
 }
 
-/// A connection, once there is one.
+/// A connection that is opened on first use.
 #[derive(Default)]
 pub(crate) struct Client(Option<BufReader<TcpStream>>);
 
 impl Client {
-    /// What is answered to so many `GETID`; fewer answers where the connection ended.
+    /// Sends `times` requests `GETID` and returns the answers: fewer if the connection ended.
     pub(crate) fn ask(&mut self, port: u16, times: usize) -> std::io::Result<Vec<Result<u64, String>>> {
         self.send(port, times)?;
         self.answers(times, IMPATIENCE)

@@ -1,8 +1,8 @@
-//! Takeovers by real servers on real databases: kill -9 under load, a holder that stands still, a clean stop, a cable
-//! that is cut, a store that stops and one that is put back to an older state.
+//! Takeovers by real servers on real databases: kill -9 under load, a holder that stalls, a clean stop, a network cut,
+//! a store that stops, and a store that is restored to an older state.
 //!
-//! Each test ends with the judge: no ID twice, and none smaller than one that was there before it was asked for. What
-//! is printed are figures; `GETID_FLEET_LONG=1` takes as many takeovers and as long pauses as those in `docs/fleet.md`.
+//! Each test ends with the judge: no ID repeats, and no ID is smaller than an ID given before its request. Tests print
+//! figures. `GETID_FLEET_LONG=1` runs as many takeovers and as long pauses as those in `docs/fleet.md`.
 
 mod etcd;
 pub(crate) mod fleet;
@@ -30,7 +30,7 @@ const STORIES: &[(&str, Story)] = scenarios![
     store_goes_back,
 ];
 
-/// Tries a store with all of them, each with no claims in it at first.
+/// Runs all stories on a store, each with no claims at first.
 fn play_all(store: &mut dyn Backend) {
     for story in asked_for(&store.url(), STORIES) {
         store.clear();
@@ -51,7 +51,7 @@ fn killed_again_and_again(store: &mut dyn Backend) {
     killed(store, if is_long() { 20 } else { 2 });
 }
 
-/// The holder is killed under load, so many times.
+/// The holder is killed under load, `rounds` times.
 pub(crate) fn killed(store: &dyn Backend, rounds: usize) {
     let mut fleet = two(store);
     let mut holder = fleet.holder();
@@ -72,7 +72,7 @@ pub(crate) fn killed(store: &dyn Backend, rounds: usize) {
     println!("figure: at most {ahead_ms} ms ahead of the clock");
 }
 
-/// A clean stop: the other one waits for no silence.
+/// A clean stop: the other server does not wait for silence.
 fn stopped(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let mut holder = fleet.holder();
@@ -81,14 +81,14 @@ fn stopped(store: &mut dyn Backend) {
     for _ in 0..if is_long() { 20 } else { 2 } {
         let before = load.count();
         eventually("a load", || load.count() > before + 1000);
-        // A standby that has seen the claim beat need not reckon with a store that has gone back.
+        // A standby that has seen a beat of the claim need not wait in case the store went back.
         std::thread::sleep(Duration::from_secs(1));
         let begin = Instant::now();
         fleet.server(holder).signal(Signal::SIGTERM);
         times.push(load.first_of_others(holder, begin, &mut fleet) - begin);
         let is_clean = fleet.server(holder).wait().success();
         if !is_clean {
-            // The store stood still meanwhile.
+            // The store stalled meanwhile.
             fleet.server(holder).wait_log("the last save failed: claim store ");
         }
         clean += usize::from(is_clean);
@@ -101,7 +101,7 @@ fn stopped(store: &mut dyn Backend) {
     println!("figure: clean stop, {} takeovers: median {median:?}, max {:?}", times.len(), times.last().unwrap());
 }
 
-/// The holder stands still. What was asked of it in the meantime is answered afterwards: never by an ID of before.
+/// The holder stalls. Requests sent meanwhile get their answers afterwards, but never an older ID.
 fn stands_still(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -117,7 +117,7 @@ fn stands_still(store: &mut dyn Backend) {
             let first = load.first_of_others(holder, begin, &mut fleet);
             println!("figure: SIGSTOP, IDs again after {:?}", first - begin);
             std::thread::sleep(pause.saturating_sub(begin.elapsed()));
-            // The new holder has given IDs before this is sent.
+            // The new holder has given IDs before this request.
             late.send(fleet.port(holder), 1).unwrap();
         } else {
             std::thread::sleep(pause);
@@ -128,7 +128,7 @@ fn stands_still(store: &mut dyn Backend) {
             let said = late.answers(1, Duration::from_secs(20)).unwrap();
             match &said[..] {
                 [Err(said)] => assert!(said.starts_with("-LOADING") || said.starts_with("-MISCONF"), "{said}"),
-                [Ok(id)] => assert!(*id > largest, "an ID of before came late: {id}"),
+                [Ok(id)] => assert!(*id > largest, "an older ID came late: {id}"),
                 _ => panic!("no answer: {said:?}"),
             }
         }
@@ -137,7 +137,7 @@ fn stands_still(store: &mut dyn Backend) {
     load.judge();
 }
 
-/// The holder does not reach the store any more, and clients reach both servers.
+/// The holder does not reach the store any more, but clients reach both servers.
 fn cable_is_cut(store: &mut dyn Backend) {
     let [first, second] = [(), ()].map(|()| store.proxy());
     let (proxies, urls) = ([first.0, second.0], [first.1, second.1]);
@@ -155,13 +155,15 @@ fn cable_is_cut(store: &mut dyn Backend) {
         let said = fleet.says(holder).unwrap_err();
         assert!(said.starts_with("-MISCONF") || said.starts_with("-LOADING"), "{said}");
         proxies[holder].cut(false);
-        // It has the claim again where the other one stood still meanwhile.
-        eventually("it is a standby", || fleet.says(holder).map_or_else(|said| said.starts_with("-LOADING"), |_| true));
+        // It takes the claim again if the other server stalled meanwhile.
+        eventually("the server is a standby", || {
+            fleet.says(holder).map_or_else(|said| said.starts_with("-LOADING"), |_| true)
+        });
     }
     load.judge();
 }
 
-/// The store stops for longer than anybody may give IDs, and comes back as it was.
+/// The store stops for longer than any server may give IDs, and comes back unchanged.
 fn store_stops(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -169,8 +171,8 @@ fn store_stops(store: &mut dyn Backend) {
     eventually("a load", || load.count() > 1000);
     store.kill();
     let stopped = Instant::now();
-    // Of the two, the holder says so.
-    eventually("its time is over", || {
+    // The holder, one of the two servers, reports it.
+    eventually("the holder's time is over", || {
         let said = [fleet.says(0), fleet.says(1)];
         let is_over = |said: &Result<u64, String>| said.as_ref().is_err_and(|said| said.starts_with("-MISCONF"));
         said.iter().all(Result::is_err) && said.iter().any(is_over)
@@ -184,7 +186,7 @@ fn store_stops(store: &mut dyn Backend) {
     load.judge();
 }
 
-/// The store stops, and comes back as it was a while before: nobody gives an ID until an operator says where to begin.
+/// The store stops and comes back with an older state: no server gives an ID until an operator sets the position.
 fn store_goes_back(store: &mut dyn Backend) {
     let mut fleet = two(store);
     let load = fleet.load(4);
@@ -206,8 +208,8 @@ fn store_goes_back(store: &mut dyn Backend) {
         fleet.server(at).wait_log("went back");
     }
     for at in [0, 1] {
-        // The log may be sooner: until then, what the store said last is told.
-        eventually("clients are told", || {
+        // The log may be ahead of replies, which still have the store's earlier error.
+        eventually("clients get the error", || {
             let said = fleet.says(at).unwrap_err();
             assert!(said.starts_with('-'), "no answer: {said}");
             said.starts_with("-MISCONF") && said.contains("went back")

@@ -1,4 +1,4 @@
-//! All that clients were given, and clients that ask for more through all faults.
+//! The values given to all clients, and clients that draw values through all faults.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::PATIENCE;
 
-/// Values that are given between two faults at least.
+/// The least number of values that are given between two faults.
 const MORE: i64 = 2_000;
 
-/// What was given, by all servers to all clients.
+/// The values given by all servers to all clients.
 #[derive(Default)]
 pub(super) struct Book {
     ranges: Mutex<Vec<(i64, i64)>>,
@@ -24,7 +24,7 @@ impl Book {
         self.ranges.lock().unwrap().push((first, last));
     }
 
-    /// The largest value that was given.
+    /// Returns the largest value given.
     pub(super) fn highest(&self) -> i64 {
         self.ranges.lock().unwrap().iter().map(|(_, last)| *last).max().unwrap()
     }
@@ -33,7 +33,7 @@ impl Book {
         *self.refusals.lock().unwrap().entry(reply.to_owned()).or_default() += 1;
     }
 
-    /// No value was given twice. What was refused meanwhile is printed: it tells why, should a story fail.
+    /// Asserts that no value was given twice. Prints the refusals, which explain a failed story.
     #[track_caller]
     pub(super) fn check(&self) {
         let mut ranges = self.ranges.lock().unwrap().clone();
@@ -45,10 +45,10 @@ impl Book {
     }
 }
 
-/// How long those may take: as long as a disk needs that syncs each of them, and not all do that fast.
+/// The time limit for [`MORE`] values: a slow disk may sync for each of them.
 const MORE_PATIENCE: Duration = Duration::from_mins(2);
 
-/// When clients stop.
+/// The signal on which clients stop.
 #[derive(Default)]
 pub(super) struct End(AtomicBool);
 
@@ -66,19 +66,19 @@ impl Drop for EndAtDrop<'_> {
     }
 }
 
-/// A sequence of which clients count, at a server that may end and come back with another port.
+/// A sequence from which clients draw values, on a server that may restart with another port.
 pub(super) struct Counted<'a> {
     pub(super) book: &'a Book,
     pub(super) port: AtomicU16,
     pub(super) name: &'static str,
-    /// The largest value that somebody was given: whoever asks from now on gets more.
+    /// The largest value given so far: every later request gets more.
     pub(super) high: &'a AtomicI64,
-    /// How far the values of a run are apart.
+    /// The distance between values of one range.
     pub(super) increment: i64,
 }
 
 impl Counted<'_> {
-    /// Counts until the end, and connects again whenever the connection ends.
+    /// Draws values until the end, and reconnects whenever the connection ends.
     pub(super) fn count(&self, nth: usize, end: &End) {
         while !end.0.load(SeqCst) {
             let Ok(mut client) = Client::connect(self.port.load(SeqCst)) else {
@@ -92,7 +92,7 @@ impl Counted<'_> {
         }
     }
 
-    /// One request, or for every fourth client some at a time.
+    /// Sends one request, or several at a time for every fourth client.
     fn ask(&self, client: &mut Client, nth: usize, round: usize) -> io::Result<()> {
         let asks: Vec<i64> = match nth % 4 {
             3 => (0..20).map(|place| [1, 1, 1, 7, 3][place % 5]).collect(),
@@ -121,9 +121,9 @@ impl Counted<'_> {
             };
             let last: i64 = last.parse().expect("a value");
             let first = last - (values - 1) * self.increment;
-            // Noted before anything else: who asks now has this reply behind it.
+            // Noted first: every later request comes after this reply.
             self.book.add(first, last);
-            assert!(first > before, "{first} to {last} was given to who had asked after {before} was given");
+            assert!(first > before, "{first} to {last} was given to a request sent after {before} was given");
             before = last;
             self.high.fetch_max(last, SeqCst);
         }
@@ -142,7 +142,7 @@ impl Counted<'_> {
     }
 }
 
-/// A connection that may break at any time. Only a whole line is a reply.
+/// A connection that may break at any time. Only a whole line counts as a reply.
 struct Client(BufReader<TcpStream>);
 
 impl Client {

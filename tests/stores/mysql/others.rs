@@ -1,5 +1,5 @@
-//! The tables of Leaf and Tinyid. Clients that do what their Java servers do, to the letter, are on the same rows
-//! beside getid; and rows that are traps are refused by name.
+//! The tables of Leaf and Tinyid. Clients that run exactly the statements of Leaf's and Tinyid's Java servers share the
+//! rows with getid. Invalid rows are refused by name.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -26,14 +26,14 @@ pub(super) const SCENARIOS: &[(&str, Scenario)] = scenarios![
     a_row_of_leaf_is_read_as_it_is,
     a_row_of_tinyid_is_read_as_it_is,
     rows_that_are_traps_are_refused_by_name,
-    what_is_not_in_these_tables_is_done_in_sql,
-    what_is_below_the_floor_is_thrown_away,
+    missing_features_of_these_tables_are_done_in_sql,
+    values_below_the_floor_are_discarded,
     a_max_id_that_is_lowered_repeats_nothing,
     a_table_that_is_not_there_is_named,
     rows_that_no_name_reaches_are_warned_of,
 ];
 
-/// Segments that each of those who take part has.
+/// The number of segments that each client takes.
 const SEGMENTS: usize = 150;
 
 fn open(server: &MariadbServer, table: Table) -> Db {
@@ -44,7 +44,7 @@ fn make(server: &MariadbServer, table: Table) {
     server.sql(&store(&server.url(), table).schema());
 }
 
-/// A client of its own, past getid.
+/// Connects a client without getid.
 async fn plain(server: &MariadbServer) -> Conn {
     let options = OptsBuilder::default()
         .socket(Some(server.socket().display().to_string()))
@@ -58,7 +58,7 @@ fn values(got: &Reserved) -> impl Iterator<Item = i64> {
     (got.first..=got.last).step_by(usize::try_from(got.row.spec.increment).unwrap())
 }
 
-/// Leaf's `updateMaxIdAndGetLeafAlloc`, or with its own step in the place of the column's.
+/// Leaf's `updateMaxIdAndGetLeafAlloc`, or with the client's own step in place of the column's.
 async fn leaf_segment(conn: &mut Conn, own_step: Option<i64>) -> (i64, i64) {
     let mut transaction = conn.start_transaction(TxOpts::default()).await.unwrap();
     match own_step {
@@ -112,13 +112,14 @@ fn leaf_and_getid_share_a_row(server: &MariadbServer) {
             });
         }
     });
-    // Each value once, from the first on, and none was lost.
+    // Each value is given once, from the first one on, and none is lost.
     let all = i64::try_from(SEGMENTS * (20 + 40 + 20 + 33)).unwrap();
     assert_eq!((given.max(), i64::try_from(given.count()).unwrap()), (all, all));
     assert_eq!(server.sql("SELECT max_id, step FROM leaf_alloc"), format!("{}\t20", all + 1), "its step stays");
 }
 
-/// Tinyid's `getNextSegmentId`: read, swap, up to three times; how often it was second.
+/// Tinyid's `getNextSegmentId`: reads and updates by compare-and-swap, at most three times. Counts the lost swaps in
+/// `conflicts`.
 async fn tinyid_segment(conn: &mut Conn, conflicts: &AtomicUsize) -> Option<(i64, i64, i64, i64)> {
     conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await.unwrap();
     let mut transaction = conn.start_transaction(TxOpts::default()).await.unwrap();
@@ -193,15 +194,15 @@ fn tinyid_and_getid_share_a_row(server: &MariadbServer) {
             });
         }
     });
-    assert!(conflicts.load(Ordering::Relaxed) > 0, "they were at it at the same time");
-    // Each value of the residue once, and none was lost: what somebody did not get, nobody has taken.
+    assert!(conflicts.load(Ordering::Relaxed) > 0, "no two clients ran at the same time");
+    // Each value of the residue is given once, and none is lost: a failed swap takes no values.
     let max_id: i64 = server.sql("SELECT max_id FROM tiny_id_info").parse().unwrap();
     let all: Vec<i64> = (1..=max_id).filter(|value| value % 3 == 2).collect();
     assert_eq!(given.values.into_inner().unwrap().into_iter().collect::<Vec<_>>(), all);
     assert_eq!(server.sql("SELECT step, delta, remainder FROM tiny_id_info"), "30\t3\t2");
 }
 
-/// Counts over sockets with a whole server, which is killed once and stopped once.
+/// Draws values over sockets from a whole server, which is killed once and stopped once.
 fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
     let dir = crate::support::folder();
     let (url, mut before) = (database.url(), 0);
@@ -216,7 +217,7 @@ fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
             for values in [1, 3, 1] {
                 let reply = wire.line();
                 let Some(last) = reply.strip_prefix(':').and_then(|digits| digits.parse::<i64>().ok()) else {
-                    // The database stood still for longer than a statement may take, or others were faster each time.
+                    // The database stalled longer than a statement may take, or other clients won each swap.
                     let may =
                         ["-MISCONF sequence store", "-BUSY", "-ERR sequence 'orders': get next segmentId conflict"];
                     assert!(may.iter().any(|text| reply.starts_with(text)), "{reply}");
@@ -225,7 +226,7 @@ fn count_by_a_server(database: &MariadbServer, table: &str, given: &Given) {
                 values_left = values_left.saturating_sub(usize::try_from(values).unwrap());
                 assert!(last > before, "{last} comes after {before}");
                 before = last;
-                // Of a range its last value is told; those below it are as far apart as the table says.
+                // The reply has only the last value of a range. The table's delta is the distance between its values.
                 let apart = if table == "tinyid" { 3 } else { 1 };
                 given.add_all((0..values).map(|nth| last - nth * apart));
             }
@@ -291,7 +292,7 @@ fn a_row_of_leaf_is_read_as_it_is(server: &MariadbServer) {
          ('B', 0, 5, NOW()), ('größe', 1, 1, NOW()), ('two/words', 1, 1, NOW()), ('c', 9000000000000000000, 5, NOW())",
     );
     let mut db = open(server, Table::Leaf);
-    assert_eq!(db.list("", 10, false), ["B", "a", "c"], "those whose names a sequence can have, by their bytes");
+    assert_eq!(db.list("", 10, false), ["B", "a", "c"], "the valid sequence names, in byte order");
     assert_eq!((db.list("B", 1, true), db.list("'\\", 9, false).len()), (vec!["a".to_owned()], 3));
     assert_eq!(db.count(), 3);
     let row = db.row("a").unwrap();
@@ -340,7 +341,7 @@ fn a_row_of_tinyid_is_read_as_it_is(server: &MariadbServer) {
     assert_eq!(server.sql("SELECT max_id, version FROM tiny_id_info WHERE biz_type = 'even'"), "20\t2");
 }
 
-/// Traps: what each of them does to their own servers, getid says by name, and leaves the row alone.
+/// Invalid rows: for each, getid names what it does to Leaf's or Tinyid's own servers, and does not change the row.
 fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
     make(server, Table::Leaf);
     make(server, Table::Tinyid);
@@ -360,10 +361,10 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
         let before = server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'"));
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
         assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
-        assert!(answers[1].is_ok(), "the others go on");
+        assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&format!("SELECT max_id FROM leaf_alloc WHERE biz_tag = '{name}'")), before);
     }
-    assert_eq!(db.list("", 9, false).len(), 4, "whoever looks for the trap finds it");
+    assert_eq!(db.list("", 9, false).len(), 4, "invalid rows are listed");
     server.sql(
         "INSERT INTO tiny_id_info (biz_type, max_id, step, delta, remainder) VALUES ('zero', 0, 0, 1, 0), \
          ('null', 0, NULL, 1, 0), ('delta', 0, 10, 0, 0), ('wide', 0, 10, 2000000, 0), ('residue', 0, 10, 2, 2), \
@@ -383,14 +384,14 @@ fn rows_that_are_traps_are_refused_by_name(server: &MariadbServer) {
         let before = server.sql(&row);
         let answers = db.reserve_all(&[ask(name, 1), ask("good", 1)]);
         assert!(matches!(&answers[0], Err(Verdict::BadRow(text)) if text.contains(said)), "{answers:?}");
-        assert!(answers[1].is_ok(), "the others go on");
+        assert!(answers[1].is_ok(), "the others continue");
         assert_eq!(server.sql(&row), before);
     }
     assert_eq!(db.list("", 9, false).len(), 8);
 }
 
-/// What these tables cannot do is said with the SQL that does it; and that SQL does it.
-fn what_is_not_in_these_tables_is_done_in_sql(server: &MariadbServer) {
+/// An operation that these tables do not support is refused with the SQL that does it, and that SQL works.
+fn missing_features_of_these_tables_are_done_in_sql(server: &MariadbServer) {
     for table in [Table::Leaf, Table::Tinyid] {
         server.clear();
         make(server, table);
@@ -426,7 +427,7 @@ fn what_is_not_in_these_tables_is_done_in_sql(server: &MariadbServer) {
     }
 }
 
-/// Somebody lowers `max_id`, and another server asks first.
+/// Another program lowers `max_id`, and another server reserves first.
 fn a_max_id_that_is_lowered_repeats_nothing(server: &MariadbServer) {
     for (table, sql) in [
         (Table::Leaf, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 10)"),
@@ -452,8 +453,8 @@ fn a_max_id_that_is_lowered_repeats_nothing(server: &MariadbServer) {
     }
 }
 
-/// Of several databases one may be behind: what is below the floor is given to nobody, and the row soon is above it.
-fn what_is_below_the_floor_is_thrown_away(server: &MariadbServer) {
+/// One of several databases may be behind: values below the floor are not given, and the row soon passes it.
+fn values_below_the_floor_are_discarded(server: &MariadbServer) {
     make(server, Table::Leaf);
     server.sql("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('near', 1, 10), ('far', 1, 10), ('in', 1, 10)");
     let mut db = open(server, Table::Leaf);
@@ -508,7 +509,7 @@ fn a_table_that_is_not_there_is_named(server: &MariadbServer) {
         let said = refusal(&server.url(), table);
         assert!(said.contains(&format!("the database 'ids' has no table {name}")), "{said}");
         assert!(said.contains("is it the right database?"), "{said}");
-        assert_eq!(server.sql("SHOW TABLES"), "", "it is theirs to make");
+        assert_eq!(server.sql("SHOW TABLES"), "", "getid does not create it");
         server.sql(&format!("CREATE TABLE {name} (id INT)"));
         let said = refusal(&server.url(), table);
         assert!(said.contains("Unknown column"), "{said}");

@@ -8,18 +8,18 @@ use std::{error, fmt};
 use redis::{Client, Connection, RedisError, RedisResult, cmd};
 use snowflaked::{Generator, Snowflake};
 
-/// Why there is no ID now.
+/// The reason why there is no ID now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoId {
-    /// The worker was closed.
+    /// The worker is closed.
     Closed,
-    /// The clock is past the end of a lease that was just given.
+    /// The clock is past the end of a new lease.
     ClockAhead { id: u16, by_ms_at_least: u64 },
-    /// The clock has not reached the first time that an ID may have: the lease's, or that of the newest ID.
+    /// The clock is behind the first time of an ID: the start of the lease, or the newest ID.
     ClockBehind { id: u16, by_ms: u64 },
     /// The lease is over and not renewed.
     Over { id: u16, error: String },
-    /// The generator has made none in 100 tries.
+    /// The generator made no valid ID in 100 tries.
     Busy { id: u16 },
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for NoId {
 
 impl error::Error for NoId {}
 
-/// A lease, and the generator that goes with it.
+/// A lease, and its generator.
 struct Lease {
     id: u16,
     token: String,
@@ -63,9 +63,9 @@ struct Lease {
 
 struct State {
     lease: Lease,
-    /// How far the clock was past the lease's end before the server set that end. `Some`: the clock is wrong.
+    /// Distance of the clock past the lease's end before the server set that end. `Some`: the clock is wrong.
     ahead_ms: Option<u64>,
-    /// Why the last request failed, if it did.
+    /// The error of the last request, if it failed.
     trouble: Option<String>,
     closed: bool,
 }
@@ -76,7 +76,7 @@ struct Shared {
     name: String,
     lease: Duration,
     timeout: Duration,
-    /// Never locked while the server is asked.
+    /// Never locked during a request.
     state: Mutex<State>,
     closing: Condvar,
 }
@@ -108,8 +108,8 @@ fn lease(client: &Client, timeout: Duration, pool: &str, name: &str) -> RedisRes
 }
 
 impl Worker {
-    /// `lease` is the lease of the pool. No request waits longer than `timeout` for its reply, and `close` waits for
-    /// one.
+    /// `lease` is the lease of the pool. Each request waits at most `timeout` for its reply, and `close` waits for one
+    /// request.
     pub fn start(client: Client, pool: &str, name: &str, lease: Duration, timeout: Duration) -> RedisResult<Worker> {
         let (first, ahead_ms) = self::lease(&client, timeout, pool, name)?;
         let state = Mutex::new(State { lease: first, ahead_ms, trouble: None, closed: false });
@@ -122,12 +122,12 @@ impl Worker {
         Ok(Worker { shared, keeper: Mutex::new(Some(keeper)) })
     }
 
-    /// The worker id.
+    /// Returns the worker id.
     pub fn id(&self) -> u16 {
         self.shared.state().lease.id
     }
 
-    /// An ID. What the generator makes outside of the lease is thrown away.
+    /// Returns an ID. An ID outside the lease is discarded.
     pub fn next(&self) -> Result<u64, NoId> {
         for _ in 0..100 {
             let mut state = self.shared.state();
@@ -135,7 +135,7 @@ impl Worker {
                 break;
             }
             let lease = &mut state.lease;
-            // The generator waits for ever when the clock was set back: look first.
+            // The clock is checked first, because the generator waits forever if it was set back.
             if (lease.not_before..lease.not_after).contains(&now_ms()) && now_ms() >= lease.last {
                 let id: u64 = lease.generator.generate();
                 if (lease.not_before..lease.not_after).contains(&id.timestamp()) {
@@ -149,7 +149,7 @@ impl Worker {
         Err(self.shared.state().why_none())
     }
 
-    /// Gives no more IDs, waits for a renewal that is under way, and gives the worker id back.
+    /// Stops giving IDs, waits for a running renewal, and gives the worker id back.
     pub fn close(&self) -> RedisResult<()> {
         // From here on LAST does not change.
         self.shared.state().closed = true;
@@ -189,8 +189,8 @@ impl Shared {
         words.query(&mut connect(&self.client, self.timeout)?)
     }
 
-    /// Waits for a third of what is left; whether to renew then. A wrong clock makes that too short or too long: the
-    /// bounds do not depend on it.
+    /// Waits for a third of the remaining lease, within bounds that do not depend on the clock, which may be wrong.
+    /// Returns whether to renew.
     fn pause(&self) -> bool {
         let second = Duration::from_secs(1);
         let mut state = self.state();
@@ -209,7 +209,7 @@ impl Shared {
     fn keep(&self) {
         while self.pause() {
             let Err(error) = self.renew() else { continue };
-            // Whatever happens, the lease lasts to its end. Then there are no IDs until there is another one.
+            // The lease lasts to its end after any error. After it there are no IDs until the next lease.
             let is_over = {
                 let mut state = self.state();
                 state.trouble = Some(error.to_string());
@@ -219,7 +219,7 @@ impl Shared {
                 let leased = lease(&self.client, self.timeout, &self.pool, &self.name);
                 let mut state = self.state();
                 match leased {
-                    // A worker that was closed meanwhile gives it back unused.
+                    // A worker that was closed meanwhile gives the id back unused.
                     Ok((lease, ahead_ms)) => (state.lease, state.ahead_ms, state.trouble) = (lease, ahead_ms, None),
                     Err(error) => state.trouble = Some(error.to_string()),
                 }

@@ -11,7 +11,7 @@ use fred::types::{CustomCommand, RespVersion};
 
 use crate::{EACH, POOL, ascending, distinct, exact, port, variable};
 
-/// A command that fred does not know: its name, and that it has no key.
+/// Returns a command that fred does not know, by its name and without a key.
 fn command(name: &'static str) -> CustomCommand {
     CustomCommand::new_static(name, None::<u16>, false)
 }
@@ -30,7 +30,7 @@ fn builder(port_name: &str, version: RespVersion) -> Builder {
     Builder::from_config(config)
 }
 
-/// A connected client.
+/// Returns a connected client.
 async fn open(builder: &Builder) -> Result<Client, Error> {
     let client = builder.build()?;
     client.init().await?;
@@ -101,7 +101,7 @@ pub async fn check(name: &str, version: RespVersion) {
         "pipeline" => {
             let client = open(&plain).await.expect("connected");
             let last = thousand(&client).await;
-            // An error inside stands in its place, and the rest is answered.
+            // A failed command has an error in its place, and the others are answered.
             let mixed = client.pipeline();
             for (name, words) in [("GETID", vec![]), ("MGETID", vec!["0"]), ("GETID", vec![])] {
                 let _: () = mixed.custom(command(name), words).await.expect("queued");
@@ -121,7 +121,7 @@ pub async fn check(name: &str, version: RespVersion) {
             let ids: Vec<i64> = transaction.exec(true).await.expect("IDs");
             assert_eq!(ids.len(), 1000);
             ascending(&ids, -1);
-            // One that cannot be queued: nothing is executed.
+            // A command that cannot be queued aborts the transaction.
             let broken = client.multi();
             let _: () = broken.custom(command("GETID"), Vec::<String>::new()).await.expect("queued");
             let _: () = broken.custom(command("MGETID"), Vec::<String>::new()).await.expect("queued");
@@ -155,7 +155,7 @@ pub async fn check(name: &str, version: RespVersion) {
             pool.quit().await.expect("closed");
         }
         "reconnect" => {
-            // It reconnects by itself once it is given a policy; a second between two attempts is its default.
+            // With a policy the client reconnects automatically, by default one second between two attempts.
             let mut patient = plain.clone();
             patient.set_policy(ReconnectPolicy::default());
             let (client, other) = (open(&patient).await.expect("connected"), open(&plain).await.expect("connected"));
@@ -163,7 +163,7 @@ pub async fn check(name: &str, version: RespVersion) {
             let last = id(&client).await.expect("an ID");
             let killed: i64 = other.client_kill(vec![ClientKillFilter::ID(before.to_string())]).await.expect("a count");
             assert_eq!(killed, 1);
-            ascending(&[id(&client).await.expect("connected anew")], last);
+            ascending(&[id(&client).await.expect("reconnected")], last);
             assert_ne!(client.client_id::<i64>().await.expect("an integer"), before);
         }
         "password" => {
@@ -199,7 +199,7 @@ pub async fn check(name: &str, version: RespVersion) {
             let authority = CertificateDer::from_pem_file(variable("MATRIX_CA")).expect("the file of authorities");
             roots.add(authority).expect("a certificate");
             thousand(&open(&with(roots)).await.expect("connected")).await;
-            let error = open(&with(RootCertStore::empty())).await.expect_err("nobody known has signed");
+            let error = open(&with(RootCertStore::empty())).await.expect_err("an unknown authority");
             assert!(error.to_string().contains("ertificate"), "{error:?}");
         }
         other => panic!("no such check: {other}"),

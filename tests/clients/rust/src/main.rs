@@ -1,6 +1,6 @@
-//! Rust's clients, unchanged, against a running getid: `client-matrix redis|redis-tokio|fred|fred-resp3 [check ...]`.
+//! Rust's clients, unchanged, with a running getid: `client-matrix redis|redis-tokio|fred|fred-resp3 [check ...]`.
 //!
-//! See `tests/server/client_matrix.rs`. A check that does not hold panics.
+//! See `tests/server/client_matrix.rs`. A failed check panics.
 
 mod fred_client;
 mod redis_sequences;
@@ -14,7 +14,7 @@ use std::env;
 const CHECKS: [&str; 10] =
     ["connect", "getid", "mgetid", "error", "pipeline", "multi", "pool", "reconnect", "password", "tls"];
 
-/// How many connections draw at once, and how many IDs each.
+/// The number of connections that draw concurrently.
 const POOL: usize = 50;
 const EACH: usize = 400;
 
@@ -24,10 +24,10 @@ async fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
     let (client, named) = words.split_first().expect("the name of a client");
     if client == "redis-sequences" {
-        return tokio::task::spawn_blocking(redis_sequences::check).await.expect("it holds");
+        return tokio::task::spawn_blocking(redis_sequences::check).await.expect("a passed check");
     }
     if client == "worker-race" {
-        return tokio::task::spawn_blocking(worker_race::run).await.expect("it ends");
+        return tokio::task::spawn_blocking(worker_race::run).await.expect("a clean end");
     }
     let (package, _) = client.split_once('-').unwrap_or((client, ""));
     println!("version {package} {}", version(package));
@@ -36,7 +36,7 @@ async fn main() {
             continue;
         }
         match client.as_str() {
-            "redis" => tokio::task::spawn_blocking(move || redis_sync::check(name)).await.expect("it holds"),
+            "redis" => tokio::task::spawn_blocking(move || redis_sync::check(name)).await.expect("a passed check"),
             "redis-tokio" => redis_tokio::check(name).await,
             "fred" => fred_client::check(name, fred::types::RespVersion::RESP2).await,
             "fred-resp3" => fred_client::check(name, fred::types::RespVersion::RESP3).await,
@@ -46,10 +46,10 @@ async fn main() {
     }
 }
 
-/// The version of a package, from the lock file.
+/// Returns the version of a package from the lock file.
 fn version(package: &str) -> &'static str {
     let lock = include_str!("../Cargo.lock");
-    let entry = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).expect("it is locked").1;
+    let entry = lock.split_once(&format!("name = \"{package}\"\nversion = \"")).expect("a locked package").1;
     entry.split('"').next().expect("a version")
 }
 
@@ -57,7 +57,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
 }
 
-/// The port that a variable names: `MATRIX_PORT`, `MATRIX_TLS_PORT`, `MATRIX_PASSWORD_PORT`.
+/// Returns the port in a variable: `MATRIX_PORT`, `MATRIX_TLS_PORT`, `MATRIX_PASSWORD_PORT`.
 fn port(name: &str) -> u16 {
     variable(name).parse().expect("a port")
 }
@@ -67,13 +67,13 @@ fn ascending(ids: &[i64], after: i64) {
     assert!(ids.is_sorted_by(|a, b| a < b) && ids.first().is_some_and(|&first| first > after), "not ascending");
 }
 
-/// Any 1024 IDs in a row differ in their last ten bits: a number that lost a digit would show.
+/// Any 1024 consecutive IDs differ in their last ten bits, so a lost digit shows.
 #[track_caller]
 fn exact(ids: &[i64]) {
     assert_eq!(ids.iter().map(|id| id % 1024).collect::<HashSet<_>>().len(), 1024, "lost digits");
 }
 
-/// What the connections of a pool drew, each in its order.
+/// Asserts that the IDs of each connection ascend, and that no two are equal.
 #[track_caller]
 fn distinct(drawn: &[Vec<i64>]) {
     for ids in drawn {

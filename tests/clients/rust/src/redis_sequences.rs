@@ -1,4 +1,4 @@
-//! Who counts in Redis by the crate `redis`, unchanged: `client-matrix redis-sequences`.
+//! A program that counts in Redis by the crate `redis`, unchanged: `client-matrix redis-sequences`.
 
 use redis::{Commands, Connection, RedisResult};
 
@@ -7,7 +7,7 @@ fn refused<T: std::fmt::Debug>(text: &str, answer: RedisResult<T>) {
     assert!(error.contains(text), "{error}");
 }
 
-/// Against the server at `GETID_PORT`.
+/// Checks the server at `GETID_PORT`.
 pub fn check() {
     let port = std::env::var("GETID_PORT").expect("GETID_PORT");
     let mut own: Connection = redis::Client::open(format!("redis://127.0.0.1:{port}"))

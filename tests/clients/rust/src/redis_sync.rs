@@ -104,7 +104,7 @@ pub fn check(name: &str) {
         "multi" => {
             let mut connection = open();
             let last = thousand(&mut connection, true);
-            // One that cannot be queued: nothing is executed.
+            // A command that cannot be queued aborts the transaction.
             let result: RedisResult<(i64, i64)> = pipe().atomic().cmd("GETID").cmd("MGETID").query(&mut connection);
             has(&result.expect_err("an error inside"), "wrong number of arguments");
             ascending(&[id(&mut connection)], last);
@@ -123,7 +123,7 @@ pub fn check(name: &str) {
             distinct(&drawn);
         }
         "reconnect" => {
-            // A connection that is lost says so; its client gives another.
+            // A lost connection reports an error; its client opens another one.
             let client = client();
             let (mut connection, mut other) = (client.get_connection().expect("connected"), open());
             let (before, last) = (client_id(&mut connection), id(&mut connection));
@@ -132,7 +132,7 @@ pub fn check(name: &str) {
             assert_eq!(killed, 1);
             let error = cmd("GETID").query::<i64>(&mut connection).expect_err("it is lost");
             assert!(error.is_connection_dropped() && error.is_unrecoverable_error(), "{error:?}");
-            let mut connection = client.get_connection().expect("connected anew");
+            let mut connection = client.get_connection().expect("reconnected");
             ascending(&[id(&mut connection)], last);
             assert_ne!(client_id(&mut connection), before);
         }
@@ -156,7 +156,7 @@ pub fn check(name: &str) {
             let trusting = Client::build_with_tls(url.as_str(), TlsCertificates { client_tls: None, root_cert });
             thousand(&mut trusting.expect("a client").get_connection().expect("connected"), false);
             let stranger = Client::open(url).expect("a client").get_connection();
-            let error = stranger.err().expect("nobody known has signed");
+            let error = stranger.err().expect("an unknown authority");
             assert!(error.to_string().contains("certificate"), "{error}");
         }
         other => panic!("no such check: {other}"),

@@ -106,7 +106,7 @@ pub async fn check(name: &str) {
         "multi" => {
             let mut connection = open().await;
             let last = thousand(&mut connection, true).await;
-            // One that cannot be queued: nothing is executed.
+            // A command that cannot be queued aborts the transaction.
             let mut broken = pipe();
             broken.atomic().cmd("GETID").cmd("MGETID");
             let result: RedisResult<(i64, i64)> = broken.query_async(&mut connection).await;
@@ -139,7 +139,7 @@ pub async fn check(name: &str) {
             let mut managed = client().get_connection_manager().await.expect("connected");
             let (before, last) = (client_id(&mut managed).await, id(&mut managed).await);
             kill(before).await;
-            // The manager gives the error of the lost connection, and connects anew behind it.
+            // The manager returns the error of the lost connection, and reconnects in the background.
             let mut next = cmd("GETID").query_async::<i64>(&mut managed).await;
             for _ in 0..100 {
                 let Err(error) = &next else { break };
@@ -147,7 +147,7 @@ pub async fn check(name: &str) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 next = cmd("GETID").query_async(&mut managed).await;
             }
-            ascending(&[next.expect("connected anew")], last);
+            ascending(&[next.expect("reconnected")], last);
             assert_ne!(client_id(&mut managed).await, before);
         }
         "password" => {
@@ -158,7 +158,7 @@ pub async fn check(name: &str) {
             for who in [":wrong@", "default:wrong@"] {
                 has(&connect(who).await.expect_err("a wrong password"), "WRONGPASS");
             }
-            // RESP3 is agreed on by HELLO, which takes a password too.
+            // HELLO negotiates RESP3, and takes a password too.
             has(&connect("").await.expect_err("no password"), "NOAUTH");
             let password = variable("MATRIX_PASSWORD");
             for who in [format!(":{password}@"), format!("default:{password}@")] {
@@ -173,7 +173,7 @@ pub async fn check(name: &str) {
                 trusting.expect("a client").get_multiplexed_async_connection().await.expect("connected");
             thousand(&mut connection, false).await;
             let stranger = Client::open(url).expect("a client").get_multiplexed_async_connection().await;
-            let error = stranger.expect_err("nobody known has signed");
+            let error = stranger.expect_err("an unknown authority");
             assert!(error.to_string().contains("certificate"), "{error}");
         }
         other => panic!("no such check: {other}"),

@@ -1,5 +1,5 @@
-//! A program around `examples/worker-ids/rust` that `tests/docs/worker_ids.rs` drives by lines. `worker_race.py` says
-//! what the lines mean.
+//! A driver for `examples/worker-ids/rust`, which `tests/docs/worker_ids.rs` controls by lines. The docstring of
+//! `worker_race.py` describes the lines.
 
 use std::io::stdin;
 use std::sync::Mutex;
@@ -55,11 +55,11 @@ impl Race {
     }
 }
 
-/// Runs until the end of its input.
+/// Runs until the end of standard input.
 pub fn run() {
     let port = env::var("GETID_PORT").expect("GETID_PORT");
     let client = Client::open(format!("redis://127.0.0.1:{port}/")).expect("an address");
-    // No time-out that counts: a test holds replies back.
+    // The time-out is long enough for replies that a test holds.
     let worker = Worker::start(client, "orders", "race", Duration::from_secs(3), Duration::from_mins(10));
     let worker = worker.expect("a lease");
     println!("leased {}", worker.id());
