@@ -374,7 +374,7 @@ mod tests {
             assert_eq!(result.is_ok(), is_past, "{past_id}, {new}");
             match result {
                 Ok(after) => {
-                    assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the forgotten entry is removed")
+                    assert!(after.forgotten.is_empty() && after.find("g").is_some(), "the forgotten entry is removed");
                 }
                 Err(conflict) => assert_eq!(
                     conflict.to_string(),

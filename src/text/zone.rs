@@ -9,6 +9,7 @@ use jiff::{Span, Timestamp, ToSpan as _};
 use getid_core::{CounterDeclaration, CounterKind, CounterReading, Reset, Stamp};
 
 use super::printable::printable_up_to;
+use super::suggest::did_you_mean;
 
 /// A time zone of the built-in database.
 #[derive(Clone, Debug)]
@@ -22,8 +23,9 @@ impl Zone {
     /// Fails with the expected form if there is no such zone.
     pub fn named(name: &str) -> Result<Zone, String> {
         let unknown = || {
+            let similar = similar(name).map_or_else(String::new, |zone| format!("; did you mean {zone}?"));
             format!(
-                "must be the name of a time zone, such as Asia/Shanghai or UTC, and there is none called '{}'",
+                "must be the name of a time zone, such as Asia/Shanghai or UTC, and there is none called '{}'{similar}",
                 printable_up_to(name, 64)
             )
         };
@@ -66,6 +68,20 @@ impl Zone {
     fn unix_ms(&self, time: DateTime) -> Option<i64> {
         Some(self.0.to_ambiguous_timestamp(time).compatible().ok()?.as_millisecond())
     }
+}
+
+/// Returns the zone that `name` probably means: that of a city, `Shanghai`; of an offset, `UTC+8`, whose sign the zones
+/// `Etc/GMT` have the other way round; or of a slip of the fingers.
+fn similar(name: &str) -> Option<String> {
+    let offset = name.strip_prefix("UTC").or_else(|| name.strip_prefix("GMT")).and_then(|text| text.parse::<i8>().ok());
+    if let Some(hours @ (-12..=-1 | 1..=14)) = offset {
+        return Some(format!("Etc/GMT{:+}", -hours));
+    }
+    let known: Vec<String> = jiff::tz::db().available().map(|zone| zone.as_str().to_owned()).collect();
+    let city = name.replace(' ', "_");
+    let of_city =
+        known.iter().find(|zone| zone.rsplit('/').next().is_some_and(|last| last.eq_ignore_ascii_case(&city)));
+    of_city.cloned().or_else(|| did_you_mean(name, known.iter().map(String::as_str)).map(str::to_owned))
 }
 
 /// Returns the begin of the period in a serial number, Unix ms; `None` if the number shows no year. A year of two
@@ -125,6 +141,22 @@ mod tests {
         assert_eq!(berlin(Reset::Hour), ["2026-10-25T00:00:00Z", "2026-10-25T02:00:00Z"]);
         let zone = Zone::named("UTC").unwrap();
         assert_eq!(zone.period(Reset::Never, zone.stamp(0)), (i64::MIN, i64::MAX));
+    }
+
+    #[test]
+    fn a_name_that_is_none_gets_the_zone_that_it_means() {
+        for (name, zone) in [
+            ("Shanghai", Some("Asia/Shanghai")),
+            ("new york", Some("America/New_York")),
+            ("UTC+8", Some("Etc/GMT-8")),
+            ("GMT-3", Some("Etc/GMT+3")),
+            ("Europe/Berlinn", Some("Europe/Berlin")),
+            ("UTC+99", None),
+            ("nowhere at all", None),
+        ] {
+            assert_eq!(similar(name).as_deref(), zone, "{name}");
+            assert!(zone.is_none_or(|zone| Zone::named(zone).is_ok()), "{zone:?}");
+        }
     }
 
     fn at(zone: &str, time: &str) -> (u16, u8, u8, u8) {
