@@ -28,8 +28,8 @@ pub(super) struct WorkerArgs {
 enum WorkerCommand {
     /// Open a new pool of worker ids at once
     ///
-    /// A pool without a record leases nothing for its `longest`, as earlier leases may last until then. This declares to
-    /// a running server that there were none, by WORKERID INIT. A pool that has leased is refused.
+    /// A pool without a record leases nothing for its `longest`, as earlier leases may last until then. This declares
+    /// to a running server that there were none, by WORKERID INIT. A pool that has leased is refused.
     #[command(after_help = format!("{SERVER_HELP}\n\n{INIT_EXAMPLES}"))]
     Init(Box<InitArgs>),
 }
