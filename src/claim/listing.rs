@@ -1,9 +1,8 @@
-//! All claims of a claim store, as the page shows them.
+//! The claims of a claim store, as the page shows them.
 //!
-//! A request for the list starts a reading in the background, at most one in `LIST_EVERY` for all requests: a store
-//! that does not answer holds up no request for longer than `WAIT`, and the last list stays, with the error beside it.
-//! The readings have connections of their own, beside those of the beats. They grant nothing, and no decision rests on
-//! them.
+//! A request for the list starts a read in the background, at most one in `LIST_EVERY` for all requests. A store that
+//! does not answer delays no request longer than `WAIT`. The last list stays, with the error beside it. The reads have
+//! their own connections, apart from those of the beats. They grant nothing, and no decision depends on them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +15,13 @@ use tokio::time::{Instant, timeout};
 use super::fleet::{ClaimRecord, Holding};
 use crate::records::{CLAIMS, LIST_MAX, RecordStore, Row};
 
-/// Age of a list from which on a request starts another reading.
+/// Age of a list above which a request starts another read.
 const LIST_EVERY: Duration = Duration::from_secs(5);
 
-/// Time for which a request waits for a reading.
+/// Longest wait of a request for a read.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// Claims that are listed: 1024 of them are about 400 KB of JSON.
+/// Most claims in a list: 1024 of them are about 400 KB of JSON.
 pub const CLAIMS_MAX: usize = 1024;
 
 type Latest = Mutex<Option<(Instant, Arc<ClaimList>)>>;
@@ -30,9 +29,9 @@ type Latest = Mutex<Option<(Instant, Arc<ClaimList>)>>;
 /// Lists the claims of a store.
 pub struct ClaimLister {
     store: Arc<dyn RecordStore>,
-    /// The last list, and when its reading ended; `None` before the first.
+    /// The last list and the time at which its read ended; `None` before the first.
     latest: Arc<Latest>,
-    /// Held by the reading that is under way.
+    /// Held by the read in progress.
     turn: Arc<Turn<()>>,
 }
 
@@ -42,54 +41,54 @@ impl fmt::Debug for ClaimLister {
     }
 }
 
-/// The claims of a store, as they were read last.
+/// The claims of a store, as of the last read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimList {
-    /// When the last of them was read, Unix ms by this machine's wall clock; `None` before the first reading.
+    /// Time at which the last claim was read, in Unix ms of this machine's wall clock. `None` before the first read.
     pub read_unix_ms: Option<i64>,
-    /// By their server-ids, [`CLAIMS_MAX`] at most.
+    /// Claims sorted by server-id, at most [`CLAIMS_MAX`].
     pub claims: Vec<ListedClaim>,
-    /// Whether there are more.
+    /// Whether the store has more claims.
     pub has_more: bool,
-    /// Why the last reading failed; the claims are those of the last one that succeeded.
+    /// Error of the last read. The claims are then those of the last read that succeeded.
     pub error: Option<String>,
 }
 
 /// One claim of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedClaim {
-    /// The server-id of the claim.
+    /// Server-id of the claim.
     pub server_id: u32,
-    /// `held`, `free`, `moved` or `unreadable`.
+    /// State of the claim: `held`, `free`, `moved` or `unreadable`.
     pub state: &'static str,
-    /// The `instance-name` of the holder, or of the server that had the claim last; empty: none had it.
+    /// The `instance-name` of the holder, or of the last holder. Empty if the claim was never held.
     pub name: String,
-    /// The holder's machine; empty without a holder.
+    /// Host name of the holder's machine; empty without a holder.
     pub host: String,
-    /// Where clients reach the holder; empty: unknown.
+    /// Address at which clients reach the holder; empty if unknown.
     pub address: String,
-    /// Since when the claim is held or free, by the clock of the server that wrote it, Unix ms.
+    /// Time since which the claim is held or free, by the clock of its writer, in Unix ms.
     pub since_unix_ms: i64,
-    /// When the record was written last, by its holder's clock, Unix ms; `None`: no server ever had the claim.
+    /// Time of the last write, by the holder's clock, in Unix ms. `None` if no server ever held the claim.
     pub written_unix_ms: Option<i64>,
-    /// When the record was read, Unix ms by this machine's wall clock.
+    /// Time at which the record was read, in Unix ms of this machine's wall clock.
     pub read_unix_ms: i64,
-    /// Silence after which a standby takes the claim over, ms.
+    /// Silence after which a standby takes the claim over, in ms.
     pub timeout_ms: u64,
 }
 
 impl ClaimLister {
-    /// Lists over these connections, which nothing else uses.
+    /// Lists over these connections, which must have no other user.
     pub fn new(store: Arc<dyn RecordStore>) -> ClaimLister {
         ClaimLister { store, latest: Arc::default(), turn: Arc::default() }
     }
 
-    /// Returns the claims of the store: at most `LIST_EVERY` old, or as they were read last where the store does not
-    /// answer within `WAIT`. `now_unix_ms` reads the wall clock.
+    /// Returns the claims of the store, at most `LIST_EVERY` old. If the store does not answer within `WAIT`, the last
+    /// list is returned. `now_unix_ms` reads the wall clock.
     pub async fn list(&self, now_unix_ms: impl Fn() -> i64 + Send + 'static) -> Arc<ClaimList> {
         if !self.is_fresh() {
             if let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() {
-                // Another request's reading may have ended since.
+                // Another request's read may have ended since.
                 if !self.is_fresh() {
                     let (store, latest) = (Arc::clone(&self.store), Arc::clone(&self.latest));
                     tokio::spawn(async move {
@@ -116,7 +115,7 @@ fn locked(latest: &Latest) -> std::sync::MutexGuard<'_, Option<(Instant, Arc<Cla
     latest.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads all claims. The claims before stay where that fails.
+/// Reads all claims. The previous claims stay if that fails.
 async fn refresh(store: &dyn RecordStore, latest: &Latest, now_unix_ms: impl Fn() -> i64) {
     let list = match read(store, now_unix_ms).await {
         Ok(list) => list,
@@ -191,7 +190,7 @@ mod tests {
     use crate::records::{About, Answer, BadRow, Key, Listed, RecordStoreError, Stamp, Written, memory::MemoryStore};
 
     #[tokio::test(start_paused = true)]
-    async fn claims_are_listed_by_their_ids_and_read_once_for_all_who_ask() {
+    async fn claims_are_sorted_by_id_and_read_once_for_all_requests() {
         let store = Arc::new(MemoryStore::default());
         let layout = Layout::new(Epoch::default(), 4, 7, 10).unwrap();
         let put = async |server_id: u32, holder: Option<&str>| {
@@ -221,7 +220,7 @@ mod tests {
         assert_eq!(lister.list(|| 9).await.claims.len(), 4);
     }
 
-    /// What the next readings of a [`Fickle`] store come to.
+    /// The behaviour of the next reads of a [`Fickle`] store.
     #[derive(Clone, Copy)]
     enum Mood {
         Answers,

@@ -1,7 +1,7 @@
-//! `getid completions`: scripts by which shells complete commands, options, directives, kinds and generators.
+//! `getid completions`: shell scripts that complete commands, options, directives, kinds and generators.
 //!
-//! A script has all words in it but the names of generators: for those it asks this program when they are needed, with
-//! the words that were typed, so that the file behind `--config` counts.
+//! A script contains all words except the names of generators. It gets those from this program when they are needed,
+//! with the words typed so far, so that the file of `--config` counts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ enum Output {
     #[value(name = "powershell")]
     PowerShell,
     Zsh,
-    /// Names of generators, for the scripts.
+    /// Prints the names of generators, for the scripts.
     #[value(hide = true)]
     Generators,
 }
@@ -58,7 +58,7 @@ pub(super) fn run(args: &CompletionsArgs) -> ExitCode {
     finish(print(|out| out.write_all(text.as_bytes())), ExitCode::SUCCESS)
 }
 
-/// Stands for the names of generators until a script is made.
+/// Placeholder for the names of generators, replaced when a script is made.
 const NAMES: &str = "GENERATOR_NAMES";
 
 fn script(shell: Shell) -> String {
@@ -66,7 +66,7 @@ fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut completed(Cli::command()), "getid", &mut script);
     let script = String::from_utf8_lossy(&script);
-    // How a shell runs this program for its words.
+    // How each shell runs this program for the names.
     match shell {
         Shell::Bash => script.replace(NAMES, r#"$(getid completions generators "${COMP_WORDS[@]}" 2>/dev/null)"#),
         // `$words` has no options where a value without a name is completed.
@@ -78,7 +78,7 @@ fn script(shell: Shell) -> String {
 
 const FISH_NAMES: &str = "(getid completions generators (commandline -opc) 2>/dev/null)";
 
-/// Values without a name, for which `clap_complete` writes nothing in fish.
+/// Returns completions of values without a name, for which `clap_complete` writes nothing in fish.
 fn fish_values() -> String {
     let kinds = kind_words().chain(COUNTER_KINDS).collect::<Vec<_>>().join(" ");
     let line = |command: &str, words: &str| {
@@ -87,21 +87,19 @@ fn fish_values() -> String {
     line("get", FISH_NAMES) + &line("layout", &format!("{kinds} {FISH_NAMES}"))
 }
 
-/// The configuration of a server that was installed.
+/// The configuration file of an installed server.
 const INSTALLED: &str = "/etc/getid/getid.conf";
 
-/// The names of generators that a server would have, one a line; none where the configuration cannot be read.
+/// Returns the names of a server's generators, one a line; empty if the configuration cannot be read.
 fn names(words: &[String]) -> String {
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| path.exists());
     let file = typed_file(words).or_else(installed);
     let sources = Sources { file, environment: std::env::vars_os().collect(), ..Sources::default() };
     let Ok((config, _)) = Config::load(&sources, &RealFiles) else { return String::new() };
-    let clocks = config.generators.iter().map(|declaration| declaration.name().to_owned());
-    let names = clocks.chain(config.counters.iter().map(|counter| counter.name().to_owned()));
-    names.map(|name| name + "\n").collect()
+    config.generator_names().map(|name| name.to_owned() + "\n").collect()
 }
 
-/// The file behind `--config`. bash makes three words of `--config=FILE`, and no shell has expanded a `~` yet.
+/// Returns the file of `--config`. bash splits `--config=FILE` into three words, and no shell has expanded a `~` yet.
 fn typed_file(words: &[String]) -> Option<PathBuf> {
     let (at, text) = words.iter().enumerate().find_map(|(at, word)| Some((at, word.strip_prefix("--config")?)))?;
     let path = match text.strip_prefix('=') {
@@ -113,12 +111,12 @@ fn typed_file(words: &[String]) -> Option<PathBuf> {
     Some(expanded.unwrap_or_else(|| PathBuf::from(path)))
 }
 
-/// The command line as shells should know it: with directives, kinds, and a word for the names of generators.
+/// Returns the command line as shells complete it: with directives, kinds, and a placeholder for names of generators.
 pub(super) fn completed(command: Command) -> Command {
     with_names(with_directives(command))
 }
 
-/// Kinds of layouts and names of generators are values to choose from, which the real command line leaves open.
+/// Adds kinds of layouts and names of generators as values to choose from. The real command line leaves them open.
 fn with_names(command: Command) -> Command {
     let kinds = || kind_words().chain(COUNTER_KINDS);
     let is_get = command.get_name() == "get";
@@ -132,7 +130,7 @@ fn with_names(command: Command) -> Command {
     command.mut_subcommands(with_names)
 }
 
-/// `serve` and `check-config` are followed by directives, which the real command line only passes on.
+/// Adds the directives to `serve` and `check-config`. The real command line only passes them on.
 fn with_directives(mut command: Command) -> Command {
     let directive = |row: &'static Directive| {
         let (least, most) = row.words();

@@ -1,19 +1,19 @@
-//! How `--help` is laid out: what a tool does, its usage and examples first; then arguments and explanations.
+//! Layout of `--help`: first the tool's purpose, usage and examples, then arguments and explanations.
 //!
 //! Explanations are written behind the options, in lines that fit the source, with a block `Examples:`. Here the lines
-//! of a paragraph become one, so that clap wraps it once, to the terminal. Lines that begin with a blank (examples,
-//! tables) stay as they are.
+//! of a paragraph are joined, so that clap wraps it once, to the terminal. Lines that begin with a blank (examples,
+//! tables) stay unchanged.
 
 use clap::Command;
 use clap::builder::{Resettable, StyledStr};
 
-/// clap's own template with `before-help`, which is the examples, behind the usage.
+/// clap's own template, with `before-help` (the examples) after the usage.
 const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
 
-/// The first line of a block of examples.
+/// First lines of a block of examples.
 const TITLES: [&str; 2] = ["Example:", "Examples:"];
 
-/// The command and those below it, with their examples first and their paragraphs in one line each.
+/// Returns the command and its subcommands with examples first, and each paragraph in one line.
 pub(super) fn arranged(command: Command) -> Command {
     let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
@@ -24,7 +24,7 @@ pub(super) fn arranged(command: Command) -> Command {
         command = command.before_help(examples.join("\n\n"));
     }
     let notes: Vec<String> = notes.into_iter().map(unwrapped).collect();
-    // Without any, what was there goes: it had the examples.
+    // Without explanations the old text is removed, because it had the examples.
     command = command.after_help(match notes[..] {
         [] => Resettable::Reset,
         _ => Resettable::Value(StyledStr::from(notes.join("\n\n"))),
@@ -32,7 +32,7 @@ pub(super) fn arranged(command: Command) -> Command {
     command.mut_subcommands(arranged)
 }
 
-/// A block without the line breaks of its source.
+/// Returns a block without the line breaks of its source.
 fn unwrapped(block: &str) -> String {
     let mut text = String::new();
     for line in block.lines() {
@@ -48,7 +48,7 @@ fn unwrapped(block: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The help of each command, by its words.
+    /// Collects the help of each command, with the command's words.
     fn all(command: &mut Command, path: &str, found: &mut Vec<(String, String)>) {
         found.push((path.to_owned(), command.render_long_help().to_string()));
         for below in command.get_subcommands_mut() {
@@ -94,7 +94,7 @@ mod tests {
                     if !is_text(line) || !is_text(next) {
                         continue;
                     }
-                    // The next word had no room.
+                    // The next word did not fit.
                     let word = next.split(' ').next().unwrap_or_default().len();
                     assert!(line.len() + 1 + word > columns, "{path} at {columns} columns:\n{line}\n{next}");
                 }
@@ -102,7 +102,7 @@ mod tests {
         }
     }
 
-    /// `-n` is how many, wherever there is such an option, and that has no other letter.
+    /// Wherever there is an option for the count, it is `-n`, and `-n` is no other option.
     #[test]
     fn an_option_has_one_name_everywhere() {
         fn collect(command: &Command, path: &str, found: &mut Vec<(char, String, String)>) {

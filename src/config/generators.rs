@@ -59,8 +59,7 @@ pub(super) fn lines(config: &Config) -> Vec<Line> {
 
 /// The name of one of those that are too many.
 pub(super) fn past_bound(config: &Config) -> Option<&str> {
-    let names = config.generators.iter().map(|declaration| declaration.name());
-    names.chain(config.counters.iter().map(|counter| counter.name())).nth(GENERATORS_MAX)
+    config.generator_names().nth(GENERATORS_MAX)
 }
 
 /// When a generator's time starts to count: a date needs a zone, for the same IDs must mean the same everywhere.

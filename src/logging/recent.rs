@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Lines that are kept.
+/// The most lines that are kept.
 pub const LINES_MAX: usize = 100;
 
-/// Characters of a line that are kept. A character takes 4 bytes at most: 100 lines take 160 KB at most.
+/// The most characters of a line that are kept. At 4 bytes each, 100 lines take at most 160 KB.
 const CHARS_MAX: usize = 400;
 
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentLine {
-    /// When it was logged, Unix ms.
+    /// When the line was logged, Unix ms.
     pub unix_ms: i64,
-    /// `notice`, `warning` or `error`.
+    /// The line's level: `notice`, `warning` or `error`.
     pub level: &'static str,
-    /// Message and fields, without characters that are not printable.
+    /// Message and fields, without unprintable characters.
     pub text: String,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Recent(Mutex<VecDeque<RecentLine>>);
 impl Recent {
     pub(super) fn push(&self, mut line: RecentLine) {
         if let Some((end, _)) = line.text.char_indices().nth(CHARS_MAX) {
-            // A copy: the text that is cut would keep the memory of the whole line.
+            // A copy, since a truncated text would keep the memory of the whole line.
             line.text = format!("{}…", &line.text[..end]);
         }
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);

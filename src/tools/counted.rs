@@ -1,4 +1,4 @@
-//! Generators over sequences: what one of their IDs says, and what such a generator is.
+//! Generators over sequences: decoding of their IDs, and their explanation.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::text::zone::{Zone, shown_unix_ms};
 /// The value in an example.
 const EXAMPLE_VALUE: i64 = 42;
 
-/// What an ID of a generator over a sequence says.
+/// A decoded ID of a generator over a sequence.
 #[derive(Serialize)]
 pub(crate) struct CountedRow {
     id: String,
-    /// When the period begins that the ID shows.
+    /// Begin of the period that the ID shows.
     time: Option<String>,
     unix_ms: Option<i64>,
-    /// A string, for it may have 63 bits.
+    /// The value as a string, because it may have 63 bits.
     value: String,
     #[serde(skip)]
     id_bytes: usize,
 }
 
-/// The width of a column of values.
+/// Width of the column of values, characters.
 const VALUE_COLUMNS: usize = 19;
 
 impl CountedRow {
@@ -42,7 +42,7 @@ impl CountedRow {
         }
     }
 
-    /// The heads of the columns.
+    /// Returns the heads of the columns.
     pub(crate) fn header(counter: &CounterDeclaration) -> String {
         let width = shown_bytes(counter);
         format!("{:>width$} {:<24} {:>13} {:>VALUE_COLUMNS$}", "id", "period begins (UTC)", "unix_ms", "value")
@@ -58,7 +58,7 @@ impl fmt::Display for CountedRow {
     }
 }
 
-/// The width of a column of IDs: those of a template that does not grow are alike.
+/// Returns the width of the column of IDs. All IDs of a template that does not grow have this width.
 fn shown_bytes(counter: &CounterDeclaration) -> usize {
     match counter.kind() {
         CounterKind::Serial(serial) => {
@@ -70,15 +70,15 @@ fn shown_bytes(counter: &CounterDeclaration) -> usize {
     }
 }
 
-/// A generator over a sequence, for people and as JSON.
+/// Explanation of a generator over a sequence, as text and as JSON.
 #[derive(Serialize)]
 pub(crate) struct CounterExplanation {
-    /// `None`: no generator of a configuration is meant.
+    /// The generator's name; `None` if no generator of a configuration is meant.
     name: Option<String>,
     kind: &'static str,
     #[serde(skip)]
     about: String,
-    /// An ID that it could give now.
+    /// An ID that the generator could give now.
     example: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) struct CounterExplanation {
     ordered: bool,
     written: String,
     limits: Vec<String>,
-    /// What a configuration says of it.
+    /// The declaration, as a line of a configuration.
     declaration: String,
 }
 
@@ -131,7 +131,7 @@ impl CounterExplanation {
     }
 }
 
-/// What a kind of generator over a sequence is, in one line.
+/// Describes a kind of generator over a sequence, in one line.
 pub(crate) fn counter_doc(kind: &str) -> &'static str {
     match kind {
         "serial" => "a template over a counter that begins again each day, month or year",
@@ -147,7 +147,7 @@ fn about(counter: &CounterDeclaration, name: Option<&str>) -> String {
     }
 }
 
-/// What a template shows now.
+/// Returns the time that a template shows now.
 fn stamp(serial: Option<&Serial>, now_unix_ms: i64) -> Stamp {
     let zone = serial.and_then(|serial| serial.zone.as_deref()).and_then(|zone| Zone::named(zone).ok());
     zone.map_or(Stamp::FIRST, |zone| zone.stamp(now_unix_ms))
@@ -182,7 +182,7 @@ fn written(counter: &CounterDeclaration) -> String {
     }
 }
 
-/// What one who chooses it must know.
+/// Returns the limits of the generator that a user should know.
 fn limits(serial: Option<&Serial>, reset: Reset) -> Vec<String> {
     let mut limits = vec![
         "each reservation is a write to the store of sequences: while that is away, IDs end with what is in memory"

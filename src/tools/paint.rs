@@ -1,6 +1,6 @@
-//! Colours for verdicts: green for what is well, yellow for what is not judged, red for what is wrong.
+//! Colours for verdicts: green for good, yellow for not judged, red for wrong.
 //!
-//! Only a terminal gets them, and none where `NO_COLOR` is set or `TERM` is `dumb` (<https://no-color.org>).
+//! Only a terminal gets colours, and none if `NO_COLOR` is set or `TERM` is `dumb` (<https://no-color.org>).
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 /// Whether standard output shows colours.
 static STDOUT: LazyLock<bool> = LazyLock::new(|| AutoStream::choice(&io::stdout()) != ColorChoice::Never);
 
-/// A text in a colour, where there are colours.
+/// A text in a colour, if colours are shown.
 pub(crate) struct Colored<T> {
     style: Style,
     text: T,
@@ -30,27 +30,27 @@ impl<T: fmt::Display> fmt::Display for Colored<T> {
     }
 }
 
-/// What is well, for standard output.
+/// Colours a good verdict, for standard output.
 pub(crate) fn good<T>(text: T) -> Colored<T> {
     Colored { style: GOOD, text, is_shown: *STDOUT }
 }
 
-/// What is not judged or worth a look, for standard output.
+/// Colours an unjudged or doubtful verdict, for standard output.
 pub(crate) fn doubt<T>(text: T) -> Colored<T> {
     Colored { style: DOUBT, text, is_shown: *STDOUT }
 }
 
-/// What is wrong, for standard output.
+/// Colours a wrong verdict, for standard output.
 pub(crate) fn bad<T>(text: T) -> Colored<T> {
     Colored { style: BAD, text, is_shown: *STDOUT }
 }
 
-/// What is wrong, for standard error.
+/// Colours an error, for standard error.
 pub(crate) fn bad_on_stderr<T>(text: T) -> Colored<T> {
     Colored { style: BAD, text, is_shown: stderr_shows() }
 }
 
-/// What is worth a look, for standard error.
+/// Colours a remark, for standard error.
 pub(crate) fn doubt_on_stderr<T>(text: T) -> Colored<T> {
     Colored { style: DOUBT, text, is_shown: stderr_shows() }
 }

@@ -1,36 +1,36 @@
-//! What an ID probably is, where nothing says whose it is: its shape tells UUIDs and `ObjectId`s, its time the
-//! rest.
+//! Recognizes the probable kind of an ID that no generator is named for: UUIDs and `ObjectId`s by their shape, the
+//! others by their time.
 
 use getid_core::{Declaration, Id, KINDS, Kind, Layout, Shape, no_dates};
 
 use super::subject::Subject;
 use crate::text::timestamp::AHEAD_MAX_MS;
 
-/// Words of kinds that their shape tells. Hibernate's IDs look like other UUIDs of version 1.
+/// Words of kinds that are recognized by their shape. Hibernate's IDs look like other UUIDs of version 1.
 const SHAPED: [&str; 6] = ["uuid7", "uuid4", "uuid1", "uuid6", "objectid", "objectid-decimal"];
 
-/// Readings that are proposed.
+/// Largest number of proposed readings.
 const READINGS_MAX: usize = 3;
 
-/// Systems of this kind began about 2006; earlier times are chance.
+/// Systems of this kind began about 2006; earlier times are coincidences.
 const FIRST_UNIX_MS: i64 = 1_136_073_600_000;
 
-/// A kind as it is without options.
+/// Returns the declaration of a kind without options.
 fn plain(kind: &Kind) -> Option<Declaration> {
     let words = [kind.word, kind.word];
     let declared = Declaration::parse(&words, no_dates);
-    // Kinds that say whose they are only by an option, which no ID shows.
+    // Kinds whose server is named only by an option, which no ID shows.
     declared.or_else(|_| Declaration::parse(&[&words[..], &["one-server", "0"]].concat(), no_dates)).ok()
 }
 
-/// Kinds that the text of an ID shows.
+/// Returns the kinds that the text of an ID shows.
 pub(crate) fn shaped() -> impl Iterator<Item = Subject> {
     let kinds = SHAPED.into_iter().filter_map(Kind::find);
     kinds.filter_map(plain).map(|declaration| Subject::Declared(Box::new(declaration)))
 }
 
-/// What else an ID could be whose time under `layout` has not come: kinds of numbers and the times that they read, the
-/// latest first, one for each time.
+/// Returns other readings of an ID whose time under `layout` is in the future: kinds of numbers and the times that they
+/// read, the latest first, one for each time.
 pub(crate) fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'static str, i64)> {
     let latest = now_unix_ms.saturating_add(AHEAD_MAX_MS);
     if layout.split(id).tick.unix_ms(layout.epoch()) <= latest {
@@ -40,10 +40,9 @@ pub(crate) fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'stati
     for kind in KINDS.iter().filter(|kind| kind.shape == Shape::Number && kind.word != "fork") {
         let Some(declaration) = plain(kind) else { continue };
         let layout = declaration.layout();
-        // One whose time is over gives no IDs.
+        // A kind whose time has ended gives no IDs.
         let number = declaration.read(&id.to_string()).filter(|_| layout.end_unix_ms() > now_unix_ms);
-        let tick = number.and_then(|number| layout.tick_of(number));
-        let unix_ms = tick.and_then(|tick| i64::try_from(layout.unix_ns(tick).div_euclid(1_000_000)).ok());
+        let unix_ms = number.and_then(|number| layout.tick_of(number)).map(|tick| layout.unix_ms(tick));
         let plausible = unix_ms.filter(|unix_ms| (FIRST_UNIX_MS..=latest).contains(unix_ms));
         if let Some(unix_ms) = plausible.filter(|unix_ms| readings.iter().all(|(_, known)| known != unix_ms)) {
             readings.push((kind.word, unix_ms));
@@ -62,7 +61,7 @@ mod tests {
     const NOW: i64 = 1_795_723_200_000;
 
     #[test]
-    fn a_shape_tells_its_kind() {
+    fn a_shape_shows_its_kind() {
         for (id, kind) in [
             ("017f22e2-79b0-7cc3-98c4-dc0c0c07398f", Some("uuid7")),
             ("919108f7-52d1-4320-9bac-f847db4148a8", Some("uuid4")),

@@ -1,9 +1,8 @@
-//! Runs the command blocks of a page as its reader would: in order, from nothing, in one shell in a bare folder.
+//! Runs the command blocks of a page as its reader would: in order, from nothing, in one shell in an empty folder.
 //!
-//! Blocks of `sh` and `console` are commands. A block in another language whose first line is a comment that names a
-//! file is that file. A block of `text` is neither. A server in the foreground is run as in a terminal of its own.
-//! What is run is what is printed, except that ports are free ones and that programs are not built again
-//! (`cargo run --release -- ` is the program under test).
+//! Blocks of `sh` and `console` are commands. A block in another language is a file, which a comment in its first line
+//! names. A block of `text` is ignored. A server in the foreground runs as in its own terminal. Commands run as
+//! printed, except that ports are free ones. `cargo run --release -- ` runs the program under test without a build.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -20,39 +19,39 @@ use nix::unistd::Pid;
 use crate::readme::{Fence, fences};
 use crate::support::{binary, eventually, free_port, getid};
 
-/// No command of a page may take longer. Some fetch packages, or make the folder of a database.
+/// Maximum time of a command. Some commands fetch packages, or create the folder of a database.
 const COMMAND_PATIENCE: Duration = Duration::from_mins(15);
 
-/// How a page starts the program that it builds.
+/// The words by which a page starts the program that it builds.
 const BUILT: &str = "cargo run --release -- ";
 
-/// redis-cli prints `(integer) 1` on a terminal and `1` into a pipe. Here its output is a file where a reader has a
+/// redis-cli prints `(integer) 1` on a terminal and `1` into a pipe. This wrapper makes it print to a file as to a
 /// terminal.
 const REDIS_CLI: &str =
     "#!/bin/sh\n[ -p /dev/stdout ] || format=--no-raw\nPATH=${PATH#*:} exec redis-cli $format \"$@\"\n";
 
-/// A page that is being followed.
+/// A page whose commands run.
 struct Walk {
     page: String,
-    /// Ports that the page names, and those that they stand for.
+    /// Ports of the page, and the ports that replace them.
     ports: Vec<(String, u16)>,
     shell: Child,
     input: ChildStdin,
     exits: mpsc::Receiver<String>,
-    /// Servers in terminals of their own.
+    /// Servers that run as in their own terminals.
     terminals: Vec<Child>,
-    /// Where commands run.
+    /// The folder in which commands run.
     folder: PathBuf,
     dir: tempfile::TempDir,
 }
 
-/// What one command or block came to.
+/// The outcome of a command or block.
 struct Outcome {
     status: i32,
     printed: String,
 }
 
-/// Follows a page from its first block to its last. `settings` are variables of the environment.
+/// Runs a page from its first block to its last. `settings` are environment variables.
 pub(crate) fn follow(page: &str, ports: &[&str], settings: &[(&str, &str)]) {
     let mut walk = Walk::begin(page, ports, settings);
     for fence in fences(page) {
@@ -61,7 +60,7 @@ pub(crate) fn follow(page: &str, ports: &[&str], settings: &[(&str, &str)]) {
 }
 
 impl Walk {
-    /// A shell in a new folder, with the program under test in its PATH.
+    /// Starts a shell in a new folder, with the program under test in its PATH.
     fn begin(page: &str, ports: &[&str], settings: &[(&str, &str)]) -> Walk {
         let dir = tempfile::tempdir().expect("a folder");
         let (folder, bin) = (dir.path().join("walk"), dir.path().join("bin"));
@@ -79,7 +78,7 @@ impl Walk {
         let mut path = vec![bin];
         path.extend(std::env::split_paths(&std::env::var_os("PATH").expect("a PATH")));
         command.env("PATH", std::env::join_paths(path).expect("a PATH"));
-        // As `getid` of other tests, and with its default port and folder among those of this test.
+        // The environment is that of `getid` in other tests, with its default port and folder among those of this test.
         for (name, value) in getid().get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -90,9 +89,9 @@ impl Walk {
             command.env("GETID_PORT", port.to_string());
         }
         command.env("GETID_DIR", dir.path().join("state")).env("HOME", dir.path()).envs(settings.iter().copied());
-        // News of newer versions are no part of what a page prints.
+        // Notices of newer versions are not part of a page's output.
         command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("npm_config_update_notifier", "false");
-        // A group of its own, which ends with the walk.
+        // The walk's own process group, which ends with it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = command.spawn().expect("bash runs");
         let lines = BufReader::new(shell.stdout.take().expect("piped")).lines();
@@ -106,7 +105,7 @@ impl Walk {
         Walk { page: page.to_owned(), ports, shell, input, exits, terminals: Vec::new(), folder, dir }
     }
 
-    /// Runs a block, or makes the file that it is.
+    /// Runs a block, or writes the file that it contains.
     fn block(&mut self, fence: &Fence) {
         let text = self.with_ports(&fence.text);
         match fence.language.as_str() {
@@ -126,7 +125,7 @@ impl Walk {
         }
     }
 
-    /// Runs each command of a `console` block, and compares what it prints.
+    /// Runs each command of a `console` block, and compares its output.
     fn console(&mut self, text: &str) {
         for part in format!("\n{text}").split("\n$ ").skip(1) {
             let mut lines = part.lines();
@@ -150,7 +149,7 @@ impl Walk {
         }
     }
 
-    /// Starts a server in a terminal of its own, if that is what the command does.
+    /// Starts a server as in its own terminal, if the command is one. Returns whether it was.
     fn starts_server(&mut self, command: &str) -> bool {
         let command = command.trim();
         let words = command.strip_prefix("getid ").or_else(|| command.strip_prefix(BUILT)).unwrap_or_default();
@@ -179,14 +178,14 @@ impl Walk {
         true
     }
 
-    /// Runs commands in the shell. With `to_the_first_failure` the shell ends at one.
+    /// Runs commands in the shell. With `to_the_first_failure` the shell ends at the first failure.
     fn run(&mut self, commands: &str, to_the_first_failure: bool) -> Outcome {
         let output = self.dir.path().join("output");
         let set = if to_the_first_failure { "set -e" } else { "set +e" };
         let commands = commands.replace(BUILT, "getid ");
         let script =
             format!("{set}\n{{ {}\n}} >'{}' 2>&1 </dev/null\necho $?\n", commands.trim_end(), output.display());
-        // A shell that has ended tells so below.
+        // If the shell has ended, the wait below reports it.
         let _ = self.input.write_all(script.as_bytes());
         let exit = self.exits.recv_timeout(COMMAND_PATIENCE);
         let printed = fs::read_to_string(&output).unwrap_or_default().trim_end().to_owned();
@@ -214,7 +213,7 @@ impl Drop for Walk {
     }
 }
 
-/// The file that a block is, by the comment in its first line.
+/// Returns the file name in the comment in a block's first line.
 fn file_name(text: &str) -> Option<&str> {
     let first = text.lines().next()?;
     let name = ["# ", "// ", "-- "].iter().find_map(|comment| first.strip_prefix(comment))?;
@@ -222,7 +221,7 @@ fn file_name(text: &str) -> Option<&str> {
     (is_name && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/".contains(&byte))).then_some(name)
 }
 
-/// A text cut where characters begin or cease to be `of_kind`; whether each part is.
+/// Splits a text into runs of characters for which `of_kind` is true or false, each with that value.
 fn runs(text: &str, of_kind: fn(char) -> bool) -> Vec<(bool, &str)> {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -236,7 +235,7 @@ fn runs(text: &str, of_kind: fn(char) -> bool) -> Vec<(bool, &str)> {
     parts
 }
 
-/// A text without what differs from run to run: IDs, times and UUIDs become `#`. Short numbers stay.
+/// Returns a text with the parts that differ from run to run (IDs, times and UUIDs) as `#`. Short numbers stay.
 fn shape(text: &str) -> String {
     let is_of_word = |char: char| char.is_ascii_alphanumeric() || "-:.".contains(char);
     let mut shape = String::new();
@@ -256,14 +255,14 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// Digits, or digits and letters of both cases mixed, as many as no word has.
+/// Returns true for at least 10 digits, or digits and letters of both cases, unlike any word.
 fn is_id(run: &str) -> bool {
     let has_digit = run.bytes().any(|byte| byte.is_ascii_digit());
     let is_mixed = run.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
     run.len() >= 10 && (has_digit || is_mixed)
 }
 
-/// Where the year at the end of a run of letters begins, as in `INV2026`: it is another one next year.
+/// Returns the position of the year at the end of a run of letters, as in `INV2026`. The year differs next year.
 fn year_at(run: &str) -> usize {
     let letters = run.trim_end_matches(|char: char| char.is_ascii_digit()).len();
     if letters > 0 && run[letters..].starts_with("20") && run.len() - letters == 4 { letters } else { run.len() }
@@ -274,19 +273,19 @@ fn is_uuid(word: &str) -> bool {
     lengths.eq([8, 4, 4, 4, 12]) && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// Whether a word is a time as RFC 3339 has it.
+/// Whether a word is a time in the format of RFC 3339.
 fn is_time(word: &str) -> bool {
     let form: String = word.chars().map(|char| if char.is_ascii_digit() { '0' } else { char }).collect();
     form.starts_with("0000-00-00T00:00:00")
 }
 
-/// Whether a word is Unix seconds with their fraction.
+/// Whether a word is Unix seconds with a fraction.
 fn is_seconds(word: &str) -> bool {
     word.split_once('.').is_some_and(|(seconds, rest)| is_id(seconds) && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 #[test]
-fn shapes_keep_what_a_page_promises() {
+fn shapes_keep_the_promised_parts() {
     for (one, other) in [
         ("(integer) 786829715689177835", "(integer) 799999999999999999"),
         ("\"01a204c9-3e38-7000-8ca2-eb44e2339e20\"", "\"abcdefab-cdef-abcd-efab-cdefabcdefab\""),

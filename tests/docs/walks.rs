@@ -1,10 +1,10 @@
-//! README, `docs/which-id.md` and the walks of `docs/walks`, each followed from its first command to its last.
+//! Runs README, `docs/which-id.md` and the walks of `docs/walks`, each from its first command to its last.
 
 use std::collections::BTreeSet;
 
 use crate::walk::follow;
 
-/// The walks that `packaging/checks/walks` follows: they need an image.
+/// The walks that `packaging/checks/walks` tests, because they need an image.
 const OF_PACKAGING: &[&str] = &["docker.md", "kubernetes.md"];
 
 #[test]
@@ -46,7 +46,7 @@ fn from_redis() {
 #[ignore = "needs etcd, haproxy, prometheus and curl"]
 fn a_server_and_a_standby() {
     let ports = ["7890", "7891", "7880", "7881", "7899", "2379", "2380", "9090"];
-    // A machine that stands still for seconds is no reason for a takeover that the page does not tell of.
+    // A machine that stalls for seconds must not cause a takeover that the page does not describe.
     let patient = [
         ("GETID_CLAIM_TIMEOUT_MS", "20000"),
         ("GETID_ID_WATERMARK_LEAD_MS", "15000"),

@@ -1,4 +1,4 @@
-//! An ID of every kind at one instant, and what is read of it.
+//! Prints an ID of every kind at one instant, and the fields read back from it.
 
 use getid_core::{Declaration, FieldLayout, KINDS, NamedGenerator, RandomCycle, Role, UtcMs, no_dates};
 
@@ -7,15 +7,15 @@ const AT_UNIX_NS: i128 = 1_767_225_600_000_000_000;
 
 const SERVER_ID: u32 = 1;
 
-/// In place of bits that a random number generator would give.
+/// Stands in for random bits.
 const NOISE: u128 = 0x9f86_d081_884c_7d65_9a2f_eaa0_c55a_d015;
 
 fn declaration(kind: &str) -> Declaration {
     let mut words = vec!["my-ids", kind];
-    // The fields of a layout are yours.
+    // The kind `layout` has fields of your choice.
     words.extend(if kind == "layout" { &["time:41@1ms", "server-id:10", "counter:12"][..] } else { &[] });
     let mut declaration = Declaration::parse(&words, no_dates).expect("words as docs/generators.md has them");
-    // What is drawn once and kept, such as the node of a UUID of version 1.
+    // Draws the values that are drawn once and kept, such as the node of a UUID of version 1.
     declaration.draw_missing(|_, bits| u64::try_from(NOISE >> (128 - bits)).expect("a field has 64 bits at most"));
     declaration
 }
@@ -24,11 +24,11 @@ fn main() {
     for kind in KINDS {
         let declaration = declaration(kind.word);
         let layout = declaration.layout();
-        // Shuffle the values.
+        // A real program shuffles the values.
         let cycle = RandomCycle::new((0..1 << layout.bits_of(Role::Random)).collect());
         let generator = NamedGenerator::new(declaration.clone(), SERVER_ID, cycle).expect("it fits");
 
-        // A slot is the time and the counter as one number. A `Mint` says which ones are free.
+        // A slot is the time and the counter as one number. A `Mint` finds the free ones.
         let Some(tick) = layout.tick_at(AT_UNIX_NS).or((!layout.has_time()).then_some(0)) else {
             println!("{:<16} ended {}", kind.word, UtcMs(layout.end_unix_ms()));
             continue;
@@ -42,7 +42,7 @@ fn main() {
         let text = String::from_utf8(text).expect("ASCII");
         println!("{:<16} {text}", kind.word);
 
-        // And back.
+        // Read the text back.
         let number = declaration.read(&text).expect("an ID of this kind");
         let time = layout.tick_of(number).map(|tick| UtcMs((layout.unix_ns(tick) / 1_000_000).try_into().expect("ms")));
         print!("    {}", time.map_or("no time".to_owned(), |time| time.to_string()));

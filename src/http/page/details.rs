@@ -1,6 +1,6 @@
-//! `GET /v1/status/details`: what the page shows beside the status, and asks for every few seconds: what its reader may
-//! do, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log and
-//! the claims are for users with an administrative right.
+//! `GET /v1/status/details`: data that the page requests every few seconds beside the status. It has the reader's
+//! rights, the last day, commands and errors, pools of worker ids, lines of the log, and the claims of a fleet. The log
+//! and the claims require an administrative right.
 
 use axum::http::HeaderMap;
 use getid_core::{CounterKind, Role};
@@ -20,13 +20,13 @@ use crate::server::connection::LocalClient;
 use crate::system::clock::{Clock as _, wall_unix_ms};
 use crate::text::timestamp;
 
-/// Commands that are listed: those that ran most.
+/// The most commands that are listed: those with the most calls.
 pub(super) const COMMANDS_MAX: usize = 16;
 
-/// Codes of errors that are listed: the most frequent.
+/// The most error codes that are listed: the most frequent.
 pub(super) const ERRORS_MAX: usize = 32;
 
-/// The commands that the page offers, by their full names.
+/// Full names of the commands that the page offers.
 const OFFERED: [&str; 11] = [
     ADMINISTRATIVE,
     "getid",
@@ -41,11 +41,10 @@ const OFFERED: [&str; 11] = [
     "workerid|list",
 ];
 
-/// The command whose right shows the log and the claims of other servers: who may run it administers the server, or
-/// watches it.
+/// The command whose right shows the log and the claims of other servers: its users administer or watch the server.
 const ADMINISTRATIVE: &str = "config|get";
 
-/// Claims that are listed: as many as the page shows.
+/// The most claims that are listed: as many as the page shows.
 pub(super) const CLAIMS_SHOWN_MAX: usize = 200;
 
 /// The details for one reader; times are RFC 3339 in UTC.
@@ -56,11 +55,11 @@ struct Details<'a> {
     common: &'a Common,
     /// Null without the right to [`ADMINISTRATIVE`].
     log: Option<&'a [LogDetails]>,
-    /// Null without that right, and without a claim store.
-    fleet: Option<&'a FleetDetails>,
+    /// Null without the right to [`ADMINISTRATIVE`], and without a claim store.
+    fleet: Option<FleetDetails>,
 }
 
-/// What is the same for all readers: gathered at most once a second.
+/// Details that are equal for all readers, gathered at most once a second.
 #[derive(Debug, Serialize)]
 pub(super) struct Common {
     day: Day,
@@ -69,27 +68,25 @@ pub(super) struct Common {
     worker_pools: Vec<PoolDetails>,
     #[serde(skip)]
     log: Vec<LogDetails>,
-    #[serde(skip)]
-    fleet: Option<FleetDetails>,
-    /// All generators; `-` is the unnamed one.
+    /// Names of all generators; `-` is the unnamed one.
     #[serde(skip)]
     generators: Vec<String>,
-    /// The sequences that the status has.
+    /// Names of the sequences in the status.
     #[serde(skip)]
     sequences: Vec<String>,
 }
 
-/// The user of the request, and what that user may do.
+/// The user of the request and the user's rights.
 #[derive(Debug, Serialize)]
 struct Reader {
     user: String,
-    /// Of the commands that the page offers, those that the user may run.
+    /// Commands that the page offers and the user may run.
     may: Vec<&'static str>,
-    /// Of all generators those of which the user may get IDs; `-` is the unnamed one.
+    /// Generators of which the user may get IDs; `-` is the unnamed one.
     generators: Vec<String>,
-    /// Of the sequences that the status has, those that the user may count.
+    /// Sequences of the status that the user may count.
     sequences: Vec<String>,
-    /// Of the same, those that the user may raise.
+    /// Sequences of the status that the user may raise.
     sequences_to_raise: Vec<String>,
 }
 
@@ -134,7 +131,7 @@ struct LogDetails {
 
 #[derive(Debug, Serialize)]
 struct FleetDetails {
-    /// Null before the first reading.
+    /// When the claims were read; null before the first reading.
     read: Option<String>,
     error: Option<String>,
     has_more: bool,
@@ -149,8 +146,8 @@ struct ClaimDetails {
     host: String,
     address: String,
     since: Option<String>,
-    /// How long ago the record was written, by its writer's clock, when it was read, ms; negative: that clock is
-    /// ahead of this machine's.
+    /// Time from the record's writing, by its writer's clock, to its reading, ms; negative: that clock is ahead of this
+    /// machine's.
     written_ms_ago: Option<i64>,
     timeout_ms: u64,
 }
@@ -159,31 +156,28 @@ struct ClaimDetails {
 ///
 /// # Errors
 ///
-/// A problem for a login that is wrong, or a server that stops.
+/// A problem if the login is wrong or the server stops.
 pub(super) async fn details_of(
     page: &Page,
     server: &Server,
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<Vec<u8>, Problem> {
-    let fleet = match server.claim().and_then(|claim| claim.lister()) {
-        Some(lister) => Some(lister.list(wall_unix_ms).await),
-        None => None,
-    };
-    let common = page.common(|| Common::of(page, server, fleet.as_deref()));
+    let common = page.common(|| Common::of(page, server));
     let reader = caller.inspect(headers, |client| Reader::of(client, &common)).await?;
-    let is_administrator = reader.may.contains(&ADMINISTRATIVE);
-    let details = Details {
-        reader,
-        common: &common,
-        log: is_administrator.then_some(&common.log),
-        fleet: common.fleet.as_ref().filter(|_| is_administrator),
-    };
+    let (mut log, mut fleet) = (None, None);
+    if reader.may.contains(&ADMINISTRATIVE) {
+        log = Some(common.log.as_slice());
+        if let Some(lister) = server.claim().and_then(|claim| claim.lister()) {
+            fleet = Some(FleetDetails::of(&*lister.list(wall_unix_ms).await));
+        }
+    }
+    let details = Details { reader, common: &common, log, fleet };
     Ok(serde_json::to_vec(&details).unwrap_or_default())
 }
 
 impl Common {
-    fn of(page: &Page, server: &Server, fleet: Option<&ClaimList>) -> Common {
+    fn of(page: &Page, server: &Server) -> Common {
         let facts = server.facts();
         let (generators, sequences) = names(server, &facts);
         Common {
@@ -192,14 +186,13 @@ impl Common {
             errors: errors(&facts),
             worker_pools: pools(&facts),
             log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
-            fleet: fleet.map(FleetDetails::of),
             generators,
             sequences,
         }
     }
 }
 
-/// All generators, and the sequences that the status has.
+/// Returns the names of all generators, and of the sequences in the status.
 fn names(server: &Server, facts: &Facts<'_>) -> (Vec<String>, Vec<String>) {
     let mut generators = vec![UNNAMED.to_owned()];
     generators.extend(facts.generators.iter().map(|own| own.generator.declaration().name().to_owned()));
@@ -233,7 +226,7 @@ fn may_draw(client: &LocalClient, name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// What `GENERATORS` is refused with; a problem for a login that is wrong, or a server that stops.
+/// The problem of `GENERATORS`, or one if the login is wrong or the server stops.
 pub(super) async fn may_see_generator(caller: &Caller, headers: &HeaderMap, name: &str) -> Result<(), Problem> {
     let may = |client: &LocalClient| client.may_run("generators", None) || may_draw(client, name);
     if caller.inspect(headers, may).await? {
@@ -324,7 +317,7 @@ impl ClaimDetails {
 #[derive(Serialize)]
 pub(super) struct GeneratorDetails {
     name: String,
-    /// The explanation of `getid layout`; null of a generator that counts.
+    /// The explanation of `getid layout`; null for a generator over a sequence.
     explanation: Option<crate::tools::explanation::Explanation>,
     counter: Option<CounterDetails>,
     /// Names of fields that come with each request.

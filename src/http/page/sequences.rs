@@ -1,5 +1,5 @@
-//! `GET /v1/status/sequences`: the first sequences of the store, and what the reader may do with each. The list is
-//! `SEQUENCE LIST`, which names all sequences, whatever the keys of its user.
+//! `GET /v1/status/sequences`: the first sequences of the store, and the reader's rights to each. The list is that of
+//! `SEQUENCE LIST`, which returns all sequences, whatever keys the user may access.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::http::caller::Caller;
 use crate::http::problem::Problem;
 use crate::http::reply;
 
-/// Sequences that are listed.
+/// The most sequences that are listed.
 pub(super) const LISTED_MAX: usize = 100;
 
 pub(super) async fn sequences(

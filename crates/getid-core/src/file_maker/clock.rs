@@ -1,4 +1,4 @@
-//! The machine's clocks, and a simulated one in their place in tests.
+//! The machine's clocks, behind a trait that tests replace by simulated ones.
 
 use std::sync::{Condvar, LockResult, MutexGuard, PoisonError};
 use std::thread;
@@ -8,18 +8,18 @@ use nix::time::ClockId;
 
 use crate::clock::Reading;
 
-/// A source of time that can be waited for.
+/// A source of time with waiting.
 pub(super) trait Clock: Send + Sync {
-    /// Nanoseconds of a clock that counts suspend and is never set; 0: it could not be read.
+    /// Returns nanoseconds of a clock that counts suspend and is never set; 0: it could not be read.
     fn boot_ns(&self) -> u64;
 
-    /// The wall clock, Unix time in milliseconds.
+    /// Returns the wall clock, Unix time in milliseconds.
     fn wall_unix_ms(&self) -> i64;
 
-    /// Waits.
+    /// Waits for `duration`.
     fn sleep(&self, duration: Duration);
 
-    /// Waits until `event` is notified, and no longer than `at_most`; it may end sooner.
+    /// Waits until `event` is notified, for at most `at_most`; it may end sooner.
     fn wait<'a, T>(
         &self,
         event: &Condvar,
@@ -27,7 +27,7 @@ pub(super) trait Clock: Send + Sync {
         at_most: Duration,
     ) -> LockResult<MutexGuard<'a, T>>;
 
-    /// Both clocks, one right after the other.
+    /// Returns both clocks, read one right after the other.
     fn reading(&self) -> Reading {
         Reading { wall_unix_ms: self.wall_unix_ms(), boot_ns: self.boot_ns() }
     }
@@ -35,14 +35,14 @@ pub(super) trait Clock: Send + Sync {
 
 /// `CLOCK_REALTIME` and `CLOCK_BOOTTIME`, or `CLOCK_MONOTONIC` where there is no clock that counts suspend.
 ///
-/// Read through libc, so that libfaketime and other preloads reach them.
+/// They are read through libc, so that libfaketime and other preloads reach them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SystemClock {
     carrier: ClockId,
 }
 
 impl SystemClock {
-    /// Finds out which clocks this machine has.
+    /// Detects the clocks of this machine.
     pub(super) fn new() -> SystemClock {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if ClockId::CLOCK_BOOTTIME.now().is_ok() {
@@ -63,7 +63,7 @@ impl Clock for SystemClock {
     }
 
     fn wall_unix_ms(&self) -> i64 {
-        // A wall clock that cannot be read is as absurd as one before the epoch, and gets the same refusal.
+        // A wall clock that cannot be read is as wrong as one before the epoch, and gets the same refusal.
         ClockId::CLOCK_REALTIME
             .now()
             .map_or(i64::MIN, |time| time.tv_sec().saturating_mul(1000).saturating_add(time.tv_nsec() / 1_000_000))

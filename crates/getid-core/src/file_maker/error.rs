@@ -1,4 +1,4 @@
-//! Why a file was not opened, a record not saved, an ID not made: values that become one sentence with a remedy.
+//! Errors of opening a file, saving a record and making an ID: values that become one sentence with a remedy.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -18,66 +18,66 @@ use crate::time::{Epoch, UtcMs};
 pub enum OpenError {
     /// The server-id does not fit the layout.
     ServerIdRange {
-        /// The server-id that was asked for.
+        /// The requested server-id.
         server_id: u32,
-        /// The largest one that the layout has.
+        /// Largest server-id of the layout.
         max: u32,
     },
-    /// The path has no characters.
+    /// The path is empty.
     EmptyPath,
     /// The path names no file, or something other than a regular file is there.
     NotAFile {
-        /// What was opened.
+        /// Path of the opened file.
         path: PathBuf,
-        /// What is there.
+        /// Kind of file found there.
         found: &'static str,
     },
     /// A file could not be opened, locked or read.
     Io {
         /// What failed, as in "cannot lock ...".
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The file is open already, in another process or in this one.
     Held {
-        /// The state file.
+        /// Path of the state file.
         path: PathBuf,
-        /// Who has it.
+        /// The holder of the lock.
         holder: LockHolder,
     },
     /// The file is not a record, or a damaged one, or one of a newer version.
     Record {
-        /// The state file.
+        /// Path of the state file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the record.
         source: RecordError,
     },
-    /// The file is another server-id's.
+    /// The file belongs to another server-id.
     ServerId {
-        /// The state file.
+        /// Path of the state file.
         path: PathBuf,
-        /// The server-id in it.
+        /// Server-id in the file.
         recorded: u32,
-        /// The server-id that was asked for.
+        /// The requested server-id.
         asked: u32,
     },
-    /// The file counts from another epoch.
+    /// The file has another epoch.
     Epoch {
-        /// The state file.
+        /// Path of the state file.
         path: PathBuf,
-        /// The epoch in it.
+        /// Epoch in the file.
         recorded: Epoch,
-        /// The epoch of the layout that was asked for.
+        /// Epoch of the requested layout.
         asked: Epoch,
     },
     /// No ID lies past the one of [`FileMakerOptions::begin_past`](crate::FileMakerOptions::begin_past).
     NoIdsPast {
-        /// That one.
+        /// ID that was passed to `begin_past`.
         id: Id,
-        /// The last instant of the layout, Unix ms.
+        /// Last instant of the layout, Unix ms.
         last_unix_ms: i64,
     },
     /// The system gives no random numbers.
@@ -86,7 +86,7 @@ pub enum OpenError {
     Save(SaveError),
 }
 
-/// Who has a state file open, by what is in the lock file.
+/// Holder of a state file's lock, read from the lock file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockHolder {
@@ -94,15 +94,15 @@ pub enum LockHolder {
     ThisProcess,
     /// Another process, or a child of it.
     Process {
-        /// Its number, as its own container counts.
+        /// Its process number, as its own container counts.
         pid: u32,
     },
-    /// A process that has the number of this one, in a container of its own; or a child of such a process.
+    /// A process with the number of this one, in its own container; or a child of such a process.
     OtherContainer {
-        /// The number of both.
+        /// Number of both processes.
         pid: u32,
     },
-    /// It has not written its number.
+    /// A holder that has not written its number.
     Unknown,
 }
 
@@ -197,7 +197,7 @@ fn utc(epoch: Epoch) -> UtcMs {
     UtcMs(crate::time::Tick(0).unix_ms(epoch))
 }
 
-/// What helps where a state file has this fault.
+/// Returns the remedy for a fault in a state file.
 fn record_remedy(error: &RecordError) -> &'static str {
     match error {
         RecordError::NotARecord { .. } => "a FileMaker has a file of its own: name another one",
@@ -210,7 +210,7 @@ fn record_remedy(error: &RecordError) -> &'static str {
     }
 }
 
-/// What helps where the system refuses a file.
+/// Returns the remedy for a system error on a file.
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOLCK) => return "its file system gives no locks: name a file on a disk of this machine",
@@ -231,37 +231,37 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Why the state file was not written.
+/// Reason why the state file was not written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SaveError {
-    /// The disk did not take it.
+    /// The system could not write the file.
     Io {
         /// What failed, as in "cannot write ...".
         action: &'static str,
-        /// What it failed on.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The file is no longer this maker's alone. No more IDs until it is opened again.
+    /// The file no longer belongs to this maker alone. There are no more IDs until it is opened again.
     Lost {
-        /// The state file.
+        /// Path of the state file.
         path: PathBuf,
-        /// How it was lost.
+        /// How the lock was lost.
         loss: LockLoss,
     },
 }
 
-/// How a state file stopped being one maker's own.
+/// How a maker lost its state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockLoss {
     /// The lock file beside it was deleted, or its folder was.
     LockGone,
-    /// Another file took the place of the lock file, or another folder that of its folder.
+    /// Another file replaced the lock file, or another folder replaced its folder.
     LockReplaced,
-    /// The state file holds what another process has written, or a copy of an older one.
+    /// The state file has the text of another process, or of an older copy.
     Overwritten,
 }
 
@@ -296,25 +296,25 @@ impl core::error::Error for SaveError {
     }
 }
 
-/// Why no ID was made. Once the reason is gone, the maker makes IDs again; three errors are for good, and each says so.
+/// Reason why no ID was made. Once the reason is gone, the maker makes IDs again. Three errors are permanent, and each
+/// documents it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum MakeError {
-    /// This process is a child of the one that opened the file, and has a copy of its maker. For good.
+    /// This process is a child of the one that opened the file, and has a copy of its maker. Permanent.
     Forked {
-        /// The process that opened the file.
+        /// Number of the process that opened the file.
         opened_by: u32,
-        /// This one.
+        /// Number of this process.
         pid: u32,
     },
-    /// The wall clock is absurd.
+    /// The wall clock is out of all bounds.
     Clock(ClockFault),
-    /// IDs are as far ahead of the clock as they may be, and [`BorrowPolicy::Error`](crate::BorrowPolicy) forbids to
-    /// wait for it.
+    /// IDs are as far ahead of the clock as allowed, and [`BorrowPolicy::Error`](crate::BorrowPolicy) forbids to wait.
     Busy {
         /// How far ahead the next ID would lie, ms.
         ahead_ms: u64,
-        /// How far it may ([`Limits::max_borrow_ms`](crate::Limits)), ms.
+        /// Largest allowed distance ([`Limits::max_borrow_ms`](crate::Limits)), ms.
         max_borrow_ms: u64,
     },
     /// The state file lies too far ahead of the clock to wait for it.
@@ -322,37 +322,37 @@ pub enum MakeError {
         /// How far ahead of the clock the next ID would lie, ms.
         ahead_ms: u64,
     },
-    /// Other calls have taken all that the layout holds for as long as a call waits.
+    /// Other calls have taken all IDs of the layout for as long as a call waits.
     Overload {
         /// How long this call has waited, ms.
         waited_ms: u64,
-        /// How many IDs the layout holds.
+        /// Capacity of the layout, IDs a second.
         capacity_per_s: u64,
     },
-    /// The disk has not taken the state file for as long as a call waits, or takes so long for it each time that its
-    /// lead is used up by then.
+    /// The disk has not written the state file for as long as a call waits, or is so slow that the lead is used up by
+    /// then.
     SlowDisk {
         /// How long this call has waited, ms.
         waited_ms: u64,
         /// The lead ([`Limits::lead_ms`](crate::Limits)), ms.
         lead_ms: u64,
     },
-    /// More were asked for than one call gives.
+    /// The call requested too many IDs.
     TooMany {
-        /// How many were asked for.
+        /// Number of requested IDs.
         n: u32,
-        /// [`FileMaker::IDS_MAX`](crate::FileMaker::IDS_MAX).
+        /// Largest number of a call, [`FileMaker::IDS_MAX`](crate::FileMaker::IDS_MAX).
         max: u32,
     },
-    /// No ID can carry a time that late.
+    /// The time is past the last ID of the layout.
     EndOfTime {
         /// The last instant of the layout, Unix ms.
         last_unix_ms: i64,
     },
-    /// All IDs that the state file allows are given, and it cannot be written. For good where the file is no longer
-    /// this maker's, [`SaveError::Lost`].
+    /// All IDs that the state file allows are given, and it cannot be written. Permanent if the file is no longer this
+    /// maker's ([`SaveError::Lost`]).
     Save(Arc<SaveError>),
-    /// Another call has ended in a panic. For good.
+    /// Another call has ended in a panic. Permanent.
     Panicked,
 }
 
@@ -403,7 +403,10 @@ impl fmt::Display for MakeError {
             ),
             MakeError::Save(error) => error.fmt(f),
             MakeError::Panicked => {
-                write!(f, "another call of this maker has panicked, and nobody knows what it left: open the file again")
+                write!(
+                    f,
+                    "another call of this maker has panicked, and its state may be half changed: open the file again"
+                )
             }
         }
     }

@@ -1,12 +1,12 @@
 //! A mint, a store and clocks, shared by threads.
 //!
-//! There is no thread beside the callers': the one for which the mint wants a save does it, about once a second,
-//! seconds ahead of need. The others go on below the old watermark meanwhile, and wait for the save's end only where
-//! they have reached it.
+//! The maker has no thread. The caller for which the mint wants a save writes it, about once a second, seconds ahead of
+//! need. Meanwhile the other callers continue below the old watermark, and wait for the save's end only if they reach
+//! it.
 //!
-//! A call holds the lock of the state while it reserves slots, and composes the IDs of them without it. No call holds
-//! two locks. Only the caller that a save was wanted of locks the store: the mint wants no other save until the end of
-//! that one is reported.
+//! A call holds the lock of the state while it reserves slots, and composes their IDs without it. No call holds two
+//! locks. Only the caller with a wanted save locks the store: the mint wants no other save until the end of that one is
+//! reported.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::ToString as _;
@@ -31,55 +31,55 @@ use crate::status::Status;
 use crate::time::Tick;
 use crate::watermark::SAVE_SLACK_MS;
 
-/// How often the wall clock is looked at, ns, as far as calls come.
+/// Longest interval between two readings of the wall clock while calls come, ns.
 const SAMPLE_EVERY_NS: u64 = 100_000_000;
 
-/// A call that has got no ID for this long, since it began or since its last one, ends with an error, ms. The first
-/// save that it does itself does not count.
+/// Time without an ID after which a call ends with an error, ms: since it began, or since its last ID. The first save
+/// that it does itself does not count.
 const WAIT_MS_MAX: u64 = 5000;
 
-/// Where the first free slot is further past the borrow limit than this, a call does not begin to wait, ms: at 90 % of
-/// real speed that time is there within [`WAIT_MS_MAX`].
+/// Distance of the first free slot past the borrow limit above which a call does not wait, ms. At 90 % of real speed
+/// that time arrives within [`WAIT_MS_MAX`].
 const LATE_MS_MAX: u64 = 4000;
 
-/// The most IDs of one call: 8 MiB of them.
+/// Most IDs of one call: 8 MiB.
 pub(super) const IDS_MAX: u32 = 1 << 20;
 
-/// How long a start without a state file, or with a copy of one, waits before it reads the clock.
+/// Pause of a start without a state file, or with a copy of one, before it reads the clock.
 ///
-/// Without a record IDs begin at R + B, past all that an ended life gave. But a maker whose file is deleted under it
-/// learns of that at its next save only, and until then may give IDs up to its last watermark, R + B + 200 ms with the
-/// R of that save. After this pause, R + B is past that too.
+/// Without a record IDs begin at R + B, past all IDs of a life that has ended. But a maker whose file is deleted while
+/// it runs notices that only at its next save. Until then it may give IDs up to its last watermark, R + B + 200 ms with
+/// the R of that save. After this pause, R + B is past that too.
 const LOST_LIFE_PAUSE: Duration = Duration::from_millis(SAVE_SLACK_MS + 50);
 
-/// What [`FileMaker`](super::FileMaker) is made of.
+/// Implementation of [`FileMaker`](super::FileMaker), over any clock and disk.
 #[derive(Debug)]
 pub(super) struct Maker<C, D> {
-    /// The process that opened it. A child that it forks has a copy of all this, and gives nothing of it.
+    /// The process that opened it. A forked child has a copy of this value, and gives no IDs from it.
     pid: u32,
     clock: C,
     scheme: Scheme,
     path: PathBuf,
     state: Mutex<MintState>,
-    /// A save has ended.
+    /// Notified when a save has ended.
     saved: Condvar,
     store: Mutex<Store<D>>,
 }
 
-/// What a life begins with.
+/// The state with which a life begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
-    /// What the last life left.
+    /// The point that the last life left.
     pub(super) found: Option<SavePoint>,
-    /// The file may be a copy of one that another maker still uses ([`Folder::is_copy`](super::store::Folder)).
+    /// Whether the file may be a copy of one that another maker still uses ([`Folder::is_copy`](super::store::Folder)).
     pub(super) is_copy: bool,
     pub(super) accepts_clock_ahead: bool,
-    /// All IDs are to be past this one.
+    /// All new IDs must be past this one.
     pub(super) past: Option<Id>,
 }
 
 impl Start {
-    /// What the mint begins at.
+    /// Returns the point at which the mint begins.
     fn point(&self, layout: Layout, limits: Limits, wall_unix_ms: i64) -> Result<Option<SavePoint>, OpenError> {
         let found = self.found.map(SavePoint::clamped);
         let found = match self.past {
@@ -95,8 +95,8 @@ impl Start {
     }
 }
 
-/// `found`, moved past `id` where it is not past it yet, and past all that the maker of `id` may have given by the
-/// clock that `id` was made by.
+/// Returns `found`, moved past `id` if it is not past it yet, and past all IDs that the maker of `id` may have given by
+/// the same clock.
 fn begin_past(found: SavePoint, id: Id, layout: Layout, limits: Limits) -> Result<SavePoint, OpenError> {
     let max_borrow_ms = found.max_borrow_ms.max(limits.clamped().max_borrow_ms);
     let watermark = layout.split(id).tick.plus_ms(1 + max_borrow_ms + SAVE_SLACK_MS);
@@ -106,33 +106,33 @@ fn begin_past(found: SavePoint, id: Id, layout: Layout, limits: Limits) -> Resul
     if watermark <= found.watermark {
         return Ok(found);
     }
-    // Any lower, and the watermark would lie beyond the borrow limit: calls would wait until time has come there.
+    // A lower R would put the watermark beyond the borrow limit: calls would wait until time has reached it.
     let reference = found.reference.max(Tick(watermark.0.saturating_sub(max_borrow_ms)));
     Ok(SavePoint { watermark, reference, max_borrow_ms })
 }
 
-/// What the lock of a maker protects.
+/// State behind a maker's lock.
 #[derive(Debug)]
 struct MintState {
     mint: Mint,
-    /// A call is writing the file.
+    /// Whether a call is writing the file.
     is_saving: bool,
-    /// Boot time from which on the wall clock is to be looked at, ns.
+    /// Boot time of the next reading of the wall clock, ns.
     sample_from_ns: u64,
-    /// Why the last save failed.
+    /// Error of the last save.
     save_error: Option<Arc<SaveError>>,
 }
 
 impl MintState {
-    /// Looks at the wall clock where it is time to. Says whether a save may be due.
+    /// Reads the wall clock if it is time. Returns whether a save may be due.
     fn sample(&mut self, clock: &impl Clock, boot_ns: u64) -> bool {
-        // A boot-time clock that went back is looked at, too.
+        // A boot-time clock that went back causes a reading too.
         if boot_ns < self.sample_from_ns && self.sample_from_ns - boot_ns <= SAMPLE_EVERY_NS {
             return self.mint.is_save_due();
         }
         let interval_ns = (self.mint.sample_interval_ms() * 1_000_000).min(SAMPLE_EVERY_NS);
         self.sample_from_ns = boot_ns.saturating_add(interval_ns);
-        // What happened is in the mint's status.
+        // The events are also in the mint's status.
         let _ = self.mint.sample(clock.reading());
         true
     }
@@ -145,21 +145,22 @@ impl MintState {
             (Refusal::Busy { ahead_ms, .. }, _) => MakeError::Ahead { ahead_ms },
             (Refusal::EndOfTime { last_unix_ms }, _) => MakeError::EndOfTime { last_unix_ms },
             (Refusal::Save { .. } | Refusal::ClaimLost(_), Some(error)) => MakeError::Save(Arc::clone(error)),
-            // The others are of named generators, claim stores and queues, which a maker has not, or of a closed mint.
+            // Other refusals concern named generators, claim stores and queues, which a maker has not, or a closed
+            // mint.
             (refusal, _) => unreachable!("a maker's mint has refused: {refusal:?}"),
         }
     }
 }
 
-/// A panic of another thread may have left anything.
+/// Converts a poisoned lock: a panic of another thread may have left any state.
 fn panicked<T>(_: PoisonError<T>) -> MakeError {
     MakeError::Panicked
 }
 
 impl<C: Clock, D: Disk> Maker<C, D> {
-    /// Begins where `start` says, and writes what was found, so that a disk which takes nothing is found now.
+    /// Begins at `start`, and writes the found point, so that an unwritable disk is detected now.
     ///
-    /// Nothing of the clock is written before the first ID: one that is wrong until somebody sets it leaves no trace.
+    /// No time of the clock is written before the first ID: a clock that is wrong until it is set leaves no trace.
     pub(super) fn begin(
         clock: C,
         scheme: Scheme,
@@ -189,9 +190,9 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         &self.scheme
     }
 
-    /// A fork finds its own process number changed. It is asked each time: nothing tells a process that it is one.
+    /// Fails in a fork, whose process number differs. Each call checks: the system does not notify a forked process.
     ///
-    /// Numbers are used again, and each namespace counts its own: see the top of `file_maker`.
+    /// Process numbers are reused, and each namespace has its own: see the top of `file_maker`.
     fn check_process(&self) -> Result<(), MakeError> {
         let pid = process::id();
         if pid == self.pid { Ok(()) } else { Err(MakeError::Forked { opened_by: self.pid, pid }) }
@@ -202,7 +203,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
     }
 
     pub(super) fn status(&self) -> Result<Status, MakeError> {
-        // In a fork, another thread may have held the lock: nobody lets go of it there.
+        // In a fork, another thread may have held the lock: there it is never released.
         self.check_process()?;
         Ok(self.state()?.mint.status(self.clock.boot_ns()))
     }
@@ -226,7 +227,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         Ok(ids)
     }
 
-    /// Reserves up to `n` slots, at least one. `begun`: they are the rest of a call that has got some.
+    /// Reserves up to `n` slots, at least one. `begun`: whether the call has already received some.
     fn reserve(&self, n: u32, begun: bool) -> Result<Reservation, MakeError> {
         self.check_process()?;
         let mut state = self.state()?;
@@ -235,17 +236,17 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         let (mut has_saved, mut is_blocked) = (false, false);
         loop {
             if state.sample(&self.clock, boot_ns) || is_blocked {
-                // Before the first ID, then about once a second, seconds ahead of need.
+                // A save is due before the first ID, then about once a second, seconds ahead of need.
                 if let Some(point) = state.mint.wanted_save(boot_ns) {
                     state = self.save(state, point)?;
                     if !std::mem::replace(&mut has_saved, true) {
-                        // However slow the disk is: a call that is alone gets its IDs.
+                        // However slow the disk is, a call that is alone gets its IDs.
                         began_boot_ns = self.clock.boot_ns();
                     }
                 }
             }
-            // After a save by the time before it: however long it took, there is room, unless others have seen a later
-            // time meanwhile.
+            // After a save the draw uses the time before it. So there is room however long the save took, unless other
+            // threads have read a later time meanwhile.
             match state.mint.draw(boot_ns, n, begun) {
                 Ok(reservation) => return Ok(reservation),
                 Err(blocked) => state = self.wait(state, blocked, began_boot_ns, begun)?,
@@ -255,7 +256,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         }
     }
 
-    /// Writes `point` while other threads go on, and reports how that ended.
+    /// Writes `point` while other threads continue, and reports the result.
     fn save<'a>(
         &'a self,
         mut state: MutexGuard<'a, MintState>,
@@ -284,7 +285,8 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         Ok(state)
     }
 
-    /// Waits for what a draw is blocked by, while other threads go on; [`WAIT_MS_MAX`] from `began_boot_ns` on.
+    /// Waits for the end of what blocks a draw, while other threads continue; until [`WAIT_MS_MAX`] after
+    /// `began_boot_ns`.
     fn wait<'a>(
         &'a self,
         state: MutexGuard<'a, MintState>,
@@ -298,18 +300,18 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
         match blocked {
             Blocked::Refused(refusal) => Err(state.error_of(refusal)),
-            // One whose save has panicked reports no end of it.
+            // A caller whose save has panicked reports no end of it.
             Blocked::Watermark if self.store.is_poisoned() => Err(MakeError::Panicked),
             Blocked::Watermark if left.is_zero() => {
                 Err(MakeError::SlowDisk { waited_ms, lead_ms: state.mint.limits().lead_ms })
             }
             Blocked::Watermark if state.is_saving => self.clock.wait(&self.saved, state, left).map_err(panicked),
-            // A save is wanted, of this caller.
+            // This caller must save.
             Blocked::Watermark => Ok(state),
             Blocked::Borrow { until_boot_ns } => {
                 let late_ms = state.mint.late_ms(boot_ns);
                 if late_ms > LATE_MS_MAX && !begun {
-                    // A file that says more than the clock.
+                    // The file's time is past the clock's.
                     let ahead_ms = state.mint.limits().max_borrow_ms.saturating_add(late_ms);
                     return Err(MakeError::Ahead { ahead_ms });
                 }
@@ -324,9 +326,9 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         }
     }
 
-    /// Writes where this life has ended. The next one would do without, and wait for up to 200 ms.
+    /// Writes where this life has ended. Without it the next start waits for up to 200 ms.
     ///
-    /// Does nothing where there is nothing to write, or it must not be written, as in a fork or after a panic.
+    /// Does nothing if there is nothing to write, or it must not be written, as in a fork or after a panic.
     pub(super) fn close(&mut self) -> Result<(), SaveError> {
         if self.check_process().is_ok()
             && let (Ok(state), Ok(store)) = (self.state.get_mut(), self.store.get_mut())
@@ -337,7 +339,7 @@ impl<C: Clock, D: Disk> Maker<C, D> {
         Ok(())
     }
 
-    /// The store, where this process may use it.
+    /// Returns the store, if this process may use it.
     pub(super) fn store(&mut self) -> Option<&mut Store<D>> {
         self.check_process().ok()?;
         self.store.get_mut().ok()

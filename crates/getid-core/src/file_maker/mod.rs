@@ -1,22 +1,22 @@
 //! IDs made in this process, with their state in a file: a mint, the machine's clocks, a lock and a disk.
 //!
-//! The mint says which IDs may be given and what has to be on disk first. This is the rest, for a program that wants
-//! nothing but IDs: it owns the file, keeps others out of it, and writes it ahead of need.
+//! The mint decides which IDs may be given and what must be on disk first. This module is the rest, for a program that
+//! needs only IDs. It owns the file, keeps other processes out of it, and writes it ahead of need.
 //!
 //! Invariant: the watermark in the file is past every ID that was given, after any crash. So a next life begins behind
 //! this one.
 //!
-//! # What is kept out, and what cannot be
+//! # Which mistakes are prevented, and which are not
 //!
-//! - A second process, or a second maker in this one, with the same file: by a lock. A lock file or a state file that
-//!   somebody replaces under a maker is noticed at its next save, within about a second of use; the first start
-//!   without a state file waits 250 ms for a maker that this happened to.
-//! - A child that this process forks: by its process number. The system uses numbers again: a fork of a fork may have
-//!   the number of the process that opened the file, once that has ended, and a child in a new namespace of process
-//!   numbers may have the same number from its start. Such a fork is not noticed, and gives the IDs of the other. So a
-//!   fork drops its copy, or runs another program, right away.
-//! - A copy of the file elsewhere, on another machine or in a restored image: not at all. Nor a second file with the
-//!   same server-id.
+//! - A second process, or a second maker in this one, with the same file: prevented by a lock. A maker notices at its
+//!   next save, within about a second of use, that its lock file or state file was replaced. The first start without a
+//!   state file waits 250 ms for such a maker.
+//! - A forked child: prevented by its process number. The system reuses numbers: a fork of a fork may have the number
+//!   of the process that opened the file, once that has ended. And a child in a new namespace of process numbers may
+//!   have the same number from its start. Such a fork is not noticed, and repeats IDs of the other. So a fork must drop
+//!   its copy, or run another program, right away.
+//! - A copy of the file elsewhere, on another machine or in a restored image: not prevented. Neither is a second file
+//!   with the same server-id.
 
 mod clock;
 mod error;
@@ -46,7 +46,7 @@ use maker::{Maker, Start};
 pub use record::RecordError;
 use store::{Folder, Store};
 
-/// A random number of this process, which its forks have too; 0: not drawn yet.
+/// Random number of this process and its forks; 0: not drawn yet.
 static PROCESS_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Makes IDs in this process, and keeps its state in a file.
@@ -71,26 +71,26 @@ static PROCESS_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// ```
 ///
 /// An ID is larger than all that calls of this maker returned before, over restarts and crashes too, and whatever the
-/// clock does: where it is set back, IDs go on from where they are until it has caught up; where it jumps ahead by more
-/// than an hour, they keep their time and follow after ten minutes ([`Limits::max_clock_jump_ms`]); where it jumps by
-/// more than 400 days, they keep their time and never follow. Where the clock is more than 400 days past the state file
+/// clock does. If the clock is set back, IDs continue from where they are until it has caught up. If it jumps ahead by
+/// more than an hour, they keep their time and follow after ten minutes ([`Limits::max_clock_jump_ms`]). If it jumps by
+/// more than 400 days, they keep their time and never follow. If the clock is more than 400 days past the state file
 /// when it is opened, there are no IDs ([`MakeError::Clock`]).
 ///
 /// A call holds a lock for well under a microsecond, while it reserves; the IDs are made outside of it. About once a
-/// second one of the calls also writes the file and waits for the disk's sync; the others go on meanwhile, for three
-/// seconds ahead of the disk ([`Limits::lead_ms`]). A call that gets no ID for five seconds ends with
-/// [`MakeError::SlowDisk`] or [`MakeError::Overload`], except the one that waits for the disk: it waits until the disk
-/// answers.
+/// second one of the calls also writes the file and waits for the disk's sync. The other calls continue meanwhile, for
+/// three seconds ahead of the disk ([`Limits::lead_ms`]). A call that gets no ID for five seconds ends with
+/// [`MakeError::SlowDisk`] or [`MakeError::Overload`]. The exception is the call that waits for the disk: it waits
+/// until the disk answers.
 ///
-/// Dropping it writes where it ended, as [`FileMaker::close`] does.
+/// A drop writes the position, as [`FileMaker::close`] does.
 #[derive(Debug)]
 pub struct FileMaker {
     maker: Maker<SystemClock, Folder>,
-    /// It was closed: the file may be another's by now.
+    /// Whether it was closed: then the file may belong to another maker.
     is_closed: bool,
 }
 
-/// How a [`FileMaker`] is opened.
+/// Options of opening a [`FileMaker`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileMakerOptions {
     layout: Layout,
@@ -100,7 +100,7 @@ pub struct FileMakerOptions {
 }
 
 impl FileMakerOptions {
-    /// The layout of the IDs, if not the default one. All processes whose IDs meet in one table have the same.
+    /// Sets the layout of the IDs. All processes whose IDs meet in one table must have the same.
     ///
     /// Its widths may change between two lives of a file: change them in all processes at once. Its epoch may not.
     #[must_use]
@@ -109,23 +109,23 @@ impl FileMakerOptions {
         self
     }
 
-    /// How far IDs may run ahead of the clock, and more, if not the defaults.
+    /// Sets the limits, such as how far IDs may run ahead of the clock.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Believes a clock that is more than 400 days past the state file, which is an error otherwise: for a file that
-    /// was not used for so long. IDs cannot go back to an earlier time afterwards.
+    /// Accepts a clock that is more than 400 days past the state file, for a file that was not used for so long.
+    /// Otherwise such a clock is an error. IDs cannot go back to an earlier time afterwards.
     #[must_use]
     pub fn accept_clock_ahead(mut self) -> Self {
         self.accepts_clock_ahead = true;
         self
     }
 
-    /// Begins past `id` and 3.2 seconds later (1 ms + [`Limits::max_borrow_ms`] + 200 ms), if the state file does not
-    /// lie past that already: for a file that was lost or damaged, where the clock was ahead of the true time before.
+    /// Begins past `id` and 3.2 seconds later (1 ms + [`Limits::max_borrow_ms`] + 200 ms), if the state file is not
+    /// past that already. It is for a file that was lost or damaged, if the clock was ahead of the true time before.
     /// `id` is the largest one that this server-id gave, in any table.
     ///
     /// IDs cannot go back to an earlier time afterwards: an `id` of another layout may use up centuries. An `id` that
@@ -136,15 +136,15 @@ impl FileMakerOptions {
         self
     }
 
-    /// Opens the state file, or makes it: its folder must exist. Beside it there are `path` with `.lock` and, while it
-    /// is written, with `.tmp`.
+    /// Opens the state file, or creates it in an existing folder. Beside it are `path` with `.lock` and, during a save,
+    /// with `.tmp`.
     ///
-    /// Waits 250 ms where there is no state file, or a copy of one, and 200 ms for a lock that is held.
+    /// Waits 250 ms if there is no state file, or a copy of one, and 200 ms for a lock that is held.
     ///
     /// # Errors
     ///
-    /// [`OpenError`]. Without a state file IDs begin past all that a clock gave which is right now and was never ahead.
-    /// Nobody knows whether it was, so what is there and cannot be used is an error, and never a first start.
+    /// Fails with [`OpenError`]. Without a state file IDs begin past all earlier ones only if the clock is right now
+    /// and was never ahead. That cannot be checked, so an unusable file is an error, and never a first start.
     pub fn open(self, path: impl AsRef<Path>, server_id: u32) -> Result<FileMaker, OpenError> {
         let FileMakerOptions { layout, limits, accepts_clock_ahead, past } = self;
         let cycle = shuffled_cycle(layout);
@@ -154,7 +154,7 @@ impl FileMakerOptions {
         if path.as_os_str().is_empty() {
             return Err(OpenError::EmptyPath);
         }
-        // So that it means the same after a change of the working folder.
+        // An absolute path stays valid when the working folder changes.
         let path = std::path::absolute(path).map_err(|source| OpenError::Io {
             action: "find",
             path: path.to_owned(),
@@ -162,7 +162,7 @@ impl FileMakerOptions {
         })?;
         let writer = system_random().map_err(OpenError::Random)?;
         let process_token = process_token().map_err(OpenError::Random)?;
-        // First: what is read without the lock may be old.
+        // The lock comes first: a file that is read without it may be old.
         let folder = Folder::lock(&path, process_token)?;
         let is_copy = folder.is_copy();
         let (store, found) = Store::open(folder, path, server_id, layout, writer)?;
@@ -176,77 +176,77 @@ impl FileMakerOptions {
 }
 
 impl FileMaker {
-    /// The most IDs of one [`FileMaker::next_many`]: 2^20, 8 MiB of them.
+    /// Most IDs of one [`FileMaker::next_many`]: 2^20, which are 8 MiB.
     pub const IDS_MAX: u32 = maker::IDS_MAX;
 
-    /// Opens the state file of `server_id`, or makes it, with the default layout and limits:
+    /// Opens the state file of `server_id`, or creates it, with the default layout and limits:
     /// [`FileMakerOptions::open`].
     ///
-    /// Two processes never have one server-id at the same time: their IDs would be the same. The lock keeps a second
+    /// Two processes must never have one server-id at the same time: their IDs would be equal. The lock keeps a second
     /// process from this file; another file, and another machine, need another server-id.
     ///
     /// # Errors
     ///
-    /// [`OpenError`].
+    /// Fails with [`OpenError`].
     pub fn open(path: impl AsRef<Path>, server_id: u32) -> Result<FileMaker, OpenError> {
         FileMaker::options().open(path, server_id)
     }
 
-    /// For another layout, other limits, or a file that was not used for 400 days.
+    /// Returns options, for another layout, other limits, or a file that was not used for 400 days.
     pub fn options() -> FileMakerOptions {
         FileMakerOptions::default()
     }
 
-    /// The next ID. Waits where more are asked for than the layout holds: 512,000 a second by default.
+    /// Returns the next ID. Waits if calls exceed the capacity of the layout: 512,000 IDs a second by default.
     ///
     /// # Errors
     ///
-    /// [`MakeError`]: no ID was made, and another call may succeed, but for the errors that say that they are for good.
+    /// Fails with [`MakeError`]: no ID was made. Another call may succeed, except after an error that is permanent.
     pub fn next(&self) -> Result<Id, MakeError> {
         self.maker.next()
     }
 
-    /// The next `n` IDs, ascending, of 8 bytes each, at most [`FileMaker::IDS_MAX`]. IDs of other threads may lie
-    /// between them. More than the layout holds at once are waited for, as long as some come within each five seconds.
+    /// Returns the next `n` IDs, ascending, of 8 bytes each, at most [`FileMaker::IDS_MAX`]. IDs of other threads may
+    /// lie between them. Waits if `n` exceeds the capacity, as long as some IDs come within each five seconds.
     ///
     /// # Errors
     ///
-    /// [`MakeError`]; then those of the `n` that were made already are given to nobody.
+    /// Fails with [`MakeError`]. IDs of this call that were made already are lost.
     pub fn next_many(&self, n: u32) -> Result<Vec<Id>, MakeError> {
         self.maker.next_many(n)
     }
 
-    /// The layout of its IDs.
+    /// Returns the layout of its IDs.
     pub fn layout(&self) -> Layout {
         self.maker.scheme().layout()
     }
 
-    /// The server-id in its IDs.
+    /// Returns the server-id in its IDs.
     pub fn server_id(&self) -> u32 {
         self.maker.scheme().server_id()
     }
 
-    /// The state file, as an absolute path.
+    /// Returns the state file, as an absolute path.
     pub fn path(&self) -> &Path {
         self.maker.path()
     }
 
-    /// Where IDs and clocks are now, for a log or metrics: how far the wall clock is off
+    /// Returns the state of IDs and clocks, for a log or metrics: such as the offset of the wall clock
     /// ([`Status::clock_offset_ms`]), and why the last save failed ([`Status::save_error`]).
     ///
     /// # Errors
     ///
-    /// In a fork, and after a panic.
+    /// Fails in a fork, and after a panic.
     pub fn status(&self) -> Result<Status, MakeError> {
         self.maker.status()
     }
 
-    /// Writes where it ended, and lets go of the file. The next start need not wait then; it repeats nothing without
-    /// it.
+    /// Writes the position, and releases the file. Then the next start does not wait. Without it the next start repeats
+    /// nothing either.
     ///
     /// # Errors
     ///
-    /// [`SaveError`]: the file is as the last save left it, and the next start begins there.
+    /// Fails with [`SaveError`]: the file is as the last save left it, and the next start begins there.
     pub fn close(mut self) -> Result<(), SaveError> {
         self.end()
     }
@@ -269,22 +269,22 @@ impl Drop for FileMaker {
     }
 }
 
-/// A cycle over all random values of `layout`, in an order of its own.
+/// Returns a cycle over all random values of `layout`, in a random order.
 fn shuffled_cycle(layout: Layout) -> RandomCycle {
     let mut values: Vec<u32> = (0..1 << layout.random_bits()).collect();
     values.shuffle(&mut rand::rng());
     RandomCycle::new(values).expect("a shuffled range is a permutation")
 }
 
-/// A random number of the system's: that of a thread's generator, `rand::random`, comes again in a fork.
+/// Returns a random number of the system. A thread's generator, `rand::random`, would repeat its numbers in a fork.
 fn system_random() -> io::Result<u64> {
     SysRng.try_next_u64().map_err(io::Error::other)
 }
 
-/// The random number of this process.
+/// Returns the random number of this process, and draws it at the first call.
 fn process_token() -> io::Result<u64> {
     let drawn = system_random()? | 1;
-    // Whoever was first.
+    // The first thread's number counts.
     let token = PROCESS_TOKEN.compare_exchange(0, drawn, Ordering::Relaxed, Ordering::Relaxed);
     Ok(token.map_or_else(|found| found, |_| drawn))
 }

@@ -13,11 +13,11 @@
 //! checksum crc32 440dd966
 //! ```
 //!
-//! The parser is strict: the numbers are read, and the text must be the one that would be written for them. A record
+//! The parser is strict: it reads the numbers, and the text must be the one that would be written for them. A record
 //! believed wrongly gives IDs twice. First and last line keep their form in every version, so that a newer file can be
-//! told from a damaged one.
+//! distinguished from a damaged one.
 //!
-//! Pure. Reading and writing the file is `store`'s.
+//! The module is pure; `store` reads and writes the file.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -27,13 +27,13 @@ use crate::layout::Layout;
 use crate::save_point::SavePoint;
 use crate::time::{Epoch, Tick, UtcMs};
 
-/// The version of the format.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// The longest text that is looked at, in bytes: a record has less than 600.
+/// Longest text that is read, bytes: a record has less than 600.
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
 
-/// How much of a wrong line an error quotes, in characters.
+/// Longest quote of a wrong line in an error, characters.
 const QUOTE_CHARS_MAX: usize = 80;
 
 const FIRST_WORDS: &str = "getid maker ";
@@ -41,13 +41,13 @@ const LAST_WORDS: &str = "checksum crc32 ";
 const COMMENT: &str =
     "# No ID at or past the watermark was given. Do not edit, copy or delete this file: IDs would be given twice.";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) server_id: u32,
     pub(super) layout: Layout,
     pub(super) point: SavePoint,
-    /// A random number of the life that wrote it.
+    /// Random number of the life that wrote it.
     pub(super) writer: u64,
 }
 
@@ -76,7 +76,7 @@ impl Record {
         )
     }
 
-    /// The record in a file's bytes.
+    /// Parses a file's bytes.
     pub(super) fn parse(bytes: &[u8]) -> Result<Record, RecordError> {
         if bytes.is_empty() {
             return Err(RecordError::Empty);
@@ -90,7 +90,7 @@ impl Record {
             return Err(RecordError::NotARecord { found: quoted(first) });
         };
         let body = verified_body(&text)?;
-        // A checksum proves that this crate wrote it: from here on, another version is a version.
+        // The checksum proves that this crate wrote it: so another version is not damage.
         if version != VERSION.to_string() {
             return Err(RecordError::Version { found: quoted(version), expected: VERSION });
         }
@@ -98,9 +98,9 @@ impl Record {
         if record.body() == body { Ok(record) } else { Err(RecordError::Content) }
     }
 
-    /// The numbers of a body. That it is written as this record would write it is for the caller to compare.
+    /// Returns the numbers of a body. The caller checks that the body is the one written for them.
     fn of_body(body: &str) -> Option<Record> {
-        // The number behind these words, at the beginning of some line.
+        // Returns the number behind these words, at the beginning of some line.
         let rest = |words: &str| body.lines().find_map(|line| line.strip_prefix(words)?.split(' ').next());
         let number = |words: &str| rest(words)?.parse::<u64>().ok();
         let tick = |words: &str| number(words).map(Tick).filter(|&tick| tick <= Tick::END);
@@ -119,7 +119,7 @@ impl Record {
     }
 }
 
-/// All lines but the last, once the last has been found to be their checksum.
+/// Returns all lines but the last, if the last is their checksum.
 fn verified_body(text: &str) -> Result<&str, RecordError> {
     let ended = text.strip_suffix('\n').ok_or(RecordError::CutShort)?;
     let (body, last) = text.split_at(ended.rfind('\n').map_or(0, |at| at + 1));
@@ -139,39 +139,39 @@ fn quoted(line: &str) -> String {
     }
 }
 
-/// What is wrong with a state file's text.
+/// Fault of a state file's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// It has no bytes at all.
+    /// The file is empty.
     Empty,
-    /// It has more bytes than any record.
+    /// The file has more bytes than any record.
     TooLong {
-        /// The most that a record has.
+        /// Longest text of a record, bytes.
         bytes_max: usize,
     },
-    /// The first line is some other file's.
+    /// The first line belongs to another kind of file.
     NotARecord {
         /// The first line.
         found: String,
     },
-    /// A newer version of this crate wrote it.
+    /// The file was written by a newer version of this crate.
     Version {
-        /// Its version.
+        /// Version in the file.
         found: String,
-        /// The version that is read and written.
+        /// Version that this crate reads and writes.
         expected: u32,
     },
-    /// Its end is missing.
+    /// The end of the file is missing.
     CutShort,
-    /// It was changed after it was written.
+    /// The file was changed after it was written.
     Checksum {
-        /// The checksum in its last line.
+        /// Checksum in the last line.
         stored: String,
-        /// The checksum of its text.
+        /// Checksum of the text.
         computed: u32,
     },
-    /// Its checksum is right, and its lines are none that this crate writes.
+    /// The checksum is right, but this crate does not write such lines.
     Content,
 }
 

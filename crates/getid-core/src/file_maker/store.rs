@@ -1,11 +1,11 @@
 //! The record on the disk: written whole or not at all, and only while this process alone has it.
 //!
-//! A save is write, fsync, a look at what is about to be replaced, rename, fsync of the folder ([`Step`]). A crash may
-//! come between any two: the file then holds the old record or the new one.
+//! A save is write, fsync, a check of the file to replace, rename, fsync of the folder ([`Step`]). A crash may come
+//! between any two: the file then holds the old record or the new one.
 //!
-//! A lock does not notice that its file is deleted and made again, and some network file systems lose one silently. So
-//! a save looks at the lock file before it writes, before it renames and at its end, and before it renames at the
-//! record too: one that another process has written is not replaced, and [`Store`] is lost for good.
+//! A lock does not notice that its file is deleted and created again, and some network file systems lose one silently.
+//! So a save checks the lock file before it writes, before it renames and at its end. Before it renames it checks the
+//! record too: another process's record is not replaced, and [`Store`] is lost permanently.
 
 use alloc::borrow::ToOwned as _;
 use alloc::string::String;
@@ -22,34 +22,34 @@ use super::record::{Record, RecordError, TEXT_BYTES_MAX};
 use crate::layout::Layout;
 use crate::save_point::SavePoint;
 
-/// How often a lock that is held is tried again, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all. A child
-/// process that is about to run another program still has what its parent had open.
+/// Attempts to take a lock, [`LOCK_PAUSE`] apart, before it counts as held: 200 ms in all. A child process that is
+/// about to run another program still has its parent's files open.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The longest text of a lock file that is looked at, in bytes.
+/// Longest text of a lock file that is read, bytes.
 const HOLDER_BYTES_MAX: u64 = 256;
 
-/// Permissions of the lock file: who can open it can lock it, and keep its owner out.
+/// Permissions of the lock file. A user who can open it can lock it, and keep its owner out.
 const LOCK_MODE: u32 = 0o600;
 
-/// What a save does, in this order.
+/// Steps of a save, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A new temporary file beside the state file gets the text.
+    /// Writes the text to a new temporary file beside the state file.
     Write,
-    /// The temporary file becomes durable, so that the name never leads to half a text.
+    /// Makes the temporary file durable, so that the name never leads to half a text.
     SyncFile,
-    /// The temporary file takes the state file's name.
+    /// Renames the temporary file to the state file.
     Rename,
-    /// The name becomes durable.
+    /// Makes the name durable.
     SyncFolder,
 }
 
 impl Step {
     pub(super) const ALL: [Step; 4] = [Step::Write, Step::SyncFile, Step::Rename, Step::SyncFolder];
 
-    /// What an error calls it, between "cannot" and a path.
+    /// Returns the words for an error, between "cannot" and a path.
     fn action(self) -> &'static str {
         match self {
             Step::Write => "write a file beside",
@@ -60,15 +60,15 @@ impl Step {
     }
 }
 
-/// What a save needs of a disk; a simulated one stands in for it in tests.
+/// The disk operations of a save; tests have a simulated disk.
 pub(super) trait Disk: Send {
-    /// The bytes of the state file, at most one more than a record may have; `None` where there is none.
+    /// Returns the bytes of the state file, at most one more than a record may have; `None` if there is none.
     fn read(&mut self) -> io::Result<Option<Vec<u8>>>;
 
     /// Does one step of a save.
     fn run(&mut self, step: Step, text: &str) -> io::Result<()>;
 
-    /// How the lock was lost, if it was.
+    /// Returns how the lock was lost, if it was.
     fn lock_loss(&self) -> io::Result<Option<LockLoss>>;
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Store<D> {
     path: PathBuf,
     server_id: u32,
     layout: Layout,
-    /// A random number of this life.
+    /// Random number of this life.
     writer: u64,
     /// The record that was found, until it is replaced.
     found: Option<Record>,
@@ -87,7 +87,7 @@ pub(super) struct Store<D> {
 }
 
 impl<D: Disk> Store<D> {
-    /// Reads what the last life left. A file that cannot be read is an error, never a first start.
+    /// Reads the last life's record. A file that cannot be read is an error, never a first start.
     pub(super) fn open(
         mut disk: D,
         path: PathBuf,
@@ -105,7 +105,7 @@ impl<D: Disk> Store<D> {
             if recorded != server_id {
                 return Err(OpenError::ServerId { path, recorded, asked: server_id });
             }
-            // Bit widths may change: a tick is the upper 42 bits of an ID whatever they are.
+            // Bit widths may change: a tick is the upper 42 bits of an ID in any layout.
             let (recorded, asked) = (recorded_layout.epoch(), layout.epoch());
             if recorded != asked && !point.is_nothing() {
                 return Err(OpenError::Epoch { path, recorded, asked });
@@ -119,12 +119,12 @@ impl<D: Disk> Store<D> {
         &self.path
     }
 
-    /// Writes `point` so that it is there after any crash, and the old one is until then.
+    /// Writes `point` so that it survives any crash, and the old one survives until then.
     pub(super) fn save(&mut self, point: SavePoint) -> Result<(), SaveError> {
         let Store { server_id, layout, writer, .. } = *self;
         let text = Record { server_id, layout, point, writer }.to_text();
         for step in Step::ALL {
-            // The sync of the file is the long part, and the rename is what would hurt another process's record.
+            // The sync of the file takes long, and the rename would damage another process's record.
             if matches!(step, Step::Write | Step::Rename) {
                 self.check_lock()?;
             }
@@ -149,9 +149,9 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Whether the record, as it reads now, is this life's or the one that it found.
+    /// Checks that the present record was written by this life, or is the one that it found.
     ///
-    /// A record that is gone or damaged has no writer, and this process knows better: it is replaced.
+    /// A missing or damaged record has no writer, and this process has newer numbers: it is replaced.
     fn check_writer(&mut self) -> Result<(), SaveError> {
         let bytes = self.disk.read().map_err(|source| self.failed("read back", source))?;
         let is_ours = match bytes.map(|bytes| Record::parse(&bytes)) {
@@ -171,29 +171,29 @@ impl<D: Disk> Store<D> {
 }
 
 impl Store<Folder> {
-    /// The lock file says which one it is: from now on, a start with this one is no start with a copy.
+    /// Writes the lock file's own identity into it: a later start with this lock file is no start with a copy.
     pub(super) fn mark_original(&mut self) {
         self.disk.mark_original();
     }
 
-    /// Lets go of the lock, also where a child process still has it open.
+    /// Releases the lock, even if a child process still has it open.
     pub(super) fn unlock(&self) {
-        // The end of the process does it in any case.
+        // The end of the process releases it too.
         let _ = self.disk.lock.unlock();
     }
 }
 
-/// The state file's folder, and in it the lock file that this process has locked.
+/// The state file's folder, with the lock file that this process has locked.
 ///
-/// The lock is on a file of its own, which is never renamed: a save replaces the state file, and a lock on it too. The
-/// system lets go of it when the process ends, however it ends.
+/// The lock is on a separate file, which is never renamed: a save replaces the state file, and a lock on it too. The
+/// system releases it when the process ends, however it ends.
 #[derive(Debug)]
 pub(super) struct Folder {
     state: PathBuf,
     temp: PathBuf,
     lock_path: PathBuf,
     lock: File,
-    /// The random number of this process ([`Holder`]).
+    /// Random number of this process ([`Holder`]).
     process_token: u64,
     /// The temporary file, between the steps of a save.
     written: Option<File>,
@@ -218,14 +218,14 @@ impl Folder {
         let is_copy = Holder::read(&lock).file != file_number(&lock.metadata());
         let mut folder =
             Folder { state: path.to_owned(), temp, lock_path, lock, process_token, written: None, is_copy };
-        // At once: what the last holder wrote is not true any more. Where the start fails, the next one counts as one
-        // with a copy.
+        // At once: the last holder's text is not true any more. If the start fails, the next one counts as a start with
+        // a copy.
         folder.write_holder("");
         Ok(folder)
     }
 
-    /// Whether the writer of the record may have held another lock, and may hold it still: the folder is a copy, or
-    /// the lock file is new.
+    /// Returns true if the writer of the record may have held another lock, and may hold it still: the folder is a
+    /// copy, or the lock file is new.
     pub(super) fn is_copy(&self) -> bool {
         self.is_copy
     }
@@ -236,10 +236,10 @@ impl Folder {
         self.is_copy = false;
     }
 
-    /// Writes the text of [`Holder`] into the lock file, in place of what is there.
+    /// Replaces the text of the lock file by that of [`Holder`].
     ///
-    /// It is for people who look, for the error of a second maker, and for the next start, which waits once more than
-    /// it needs to where this fails.
+    /// The text is for operators, for the error of a second maker, and for the next start. If this fails, the next
+    /// start waits once without need.
     fn write_holder(&mut self, file: &str) {
         let line = alloc::format!("pid {} process {}{file}\n", std::process::id(), self.process_token);
         let _ =
@@ -247,8 +247,8 @@ impl Folder {
     }
 
     fn create(&mut self, text: &str) -> io::Result<()> {
-        // What a crash or a failed save left. After a failed fsync the system may have dropped what it could not
-        // write, and call the file clean: never again the same one.
+        // The file is left by a crash or a failed save. After a failed fsync the system may have dropped unwritten data
+        // and call the file clean: so the same file is never used again.
         match fs::remove_file(&self.temp) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -300,7 +300,7 @@ fn lock_file(state: &Path, path: &Path, process_token: u64) -> Result<File, Open
         let lock = options.map_err(|source| failed("open the lock file", source))?;
         tries += 1;
         match lock.try_lock() {
-            // Locked; but is it still the one with that name, or was it deleted just now?
+            // The lock is taken, but its file may just have been deleted: check that the name still leads to it.
             Ok(()) => {
                 let named = fs::symlink_metadata(path);
                 if file_number(&named).is_some() && file_number(&named) == file_number(&lock.metadata()) {
@@ -321,8 +321,8 @@ fn lock_file(state: &Path, path: &Path, process_token: u64) -> Result<File, Open
     }
 }
 
-/// A link is refused: its target may be missing today, which would look like a first start. And opening a pipe would
-/// wait for whoever writes to it.
+/// Refuses anything but a regular file. A link's target may be missing today, which would look like a first start. And
+/// opening a pipe would wait for its writer.
 fn check_regular(path: &Path) -> Result<(), OpenError> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
@@ -338,7 +338,7 @@ fn check_regular(path: &Path) -> Result<(), OpenError> {
     Err(OpenError::NotAFile { path: path.to_owned(), found })
 }
 
-/// The bytes of a file, at most one more than a record may have; `None` where there is none.
+/// Returns the bytes of a file, at most one more than a record may have; `None` if there is none.
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -350,10 +350,10 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// What the holder of a lock wrote about itself. Empty for an instant after it locked, or on a full disk.
+/// The text of a lock's holder about itself. It is empty for an instant after locking, or on a full disk.
 struct Holder {
     pid: Option<u32>,
-    /// A random number of the process and its forks: a process of another container may have the same process number.
+    /// Random number of the process and its forks: a process of another container may have the same process number.
     process_token: Option<u64>,
     /// Device and inode of the lock file itself.
     file: Option<(u64, u64)>,
@@ -362,7 +362,7 @@ struct Holder {
 impl Holder {
     fn read(lock: &File) -> Holder {
         let mut text = String::new();
-        // Only for people who look, and for a pause: no reason to fail.
+        // The text is only for operators, and for a pause: no reason to fail.
         let _ = lock.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
         let number = |name: &str| {
             let mut words = text.split_whitespace().skip_while(|&word| word != name).skip(1);
@@ -372,7 +372,7 @@ impl Holder {
         Holder { pid, process_token: number("process"), file: number("device").zip(number("inode")) }
     }
 
-    /// Who it is for the process with this number and this random number.
+    /// Returns the holder as seen from the process with this number and this random number.
     fn seen_from(&self, own_pid: u32, own_token: u64) -> LockHolder {
         match self.pid {
             None => LockHolder::Unknown,
@@ -383,7 +383,7 @@ impl Holder {
     }
 }
 
-/// Device and inode, which no two files have at one time.
+/// Returns device and inode, which no two files have at the same time.
 fn file_number(found: &io::Result<Metadata>) -> Option<(u64, u64)> {
     found.as_ref().ok().map(|found| (found.dev(), found.ino()))
 }
@@ -392,7 +392,7 @@ fn file_number(found: &io::Result<Metadata>) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// In a container the first process has number 1, as in every other one: the random number tells them apart.
+    /// In each container the first process has number 1: the random number distinguishes them.
     #[test]
     fn a_holder_is_this_process_by_both_its_numbers() {
         let holder = |pid, process_token| Holder { pid, process_token, file: None }.seen_from(1, 10);
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(holder(None, None), LockHolder::Unknown);
     }
 
-    /// The line of the last life says nothing of the one that holds the lock now, even before its first save.
+    /// The line of the last life is replaced before the first save of the present holder.
     #[test]
     fn a_lock_file_names_its_holder_from_the_start() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -421,7 +421,7 @@ mod tests {
         assert!(matches!(refused(11), Err(OpenError::Held { holder: LockHolder::OtherContainer { .. }, .. })));
         held.mark_original();
         drop(held);
-        // A start that fails before its first save is not the original's any more.
+        // A start that fails before its first save leaves a lock file that is not the original's any more.
         assert!(!marked(12).is_copy());
         assert!(marked(13).is_copy());
     }

@@ -1,5 +1,5 @@
-//! Lives of a maker on a simulated disk that loses what was not synced, by clocks that step. What it does with real
-//! files, processes and forks is in `tests/maker`.
+//! Lives of a maker on a simulated disk that loses unsynced data, with clocks that step. `tests/maker` covers real
+//! files, processes and forks.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -34,18 +34,18 @@ const DAY_MS: i64 = 86_400_000;
 /// 2026-01-01.
 const BEGAN_UNIX_MS: i64 = 1_767_225_600_000;
 
-/// A disk: what a file's name leads to now, and what it may lead to after a crash.
+/// A simulated disk: the file that a name leads to now, and those it may lead to after a crash.
 #[derive(Default)]
 struct Platter {
     temp: Option<Text>,
     state: Option<Text>,
     after_a_crash: Vec<Option<String>>,
     loss: Option<LockLoss>,
-    /// This many steps succeed, all that follow fail; `None`: none fails.
+    /// Number of steps that succeed before all fail; `None`: none fails.
     fails_after: Option<u32>,
-    /// This step is reported as done and not done.
+    /// The step that is reported as done and not done.
     lies_about: Option<Step>,
-    /// The next sync says that it has begun, and waits for a word.
+    /// Makes the next sync report that it has begun, and wait for a signal.
     hangs: Option<(Sender<()>, Receiver<()>)>,
 }
 
@@ -56,7 +56,7 @@ struct Text {
 }
 
 impl Text {
-    /// What may be there of it after a crash.
+    /// Returns the files that may be there after a crash.
     fn remains(&self) -> Vec<Option<String>> {
         let part = |len: usize| Some(String::from(&self.text[..len]));
         if self.is_synced { vec![part(self.text.len())] } else { vec![part(0), part(self.text.len() / 2)] }
@@ -138,16 +138,16 @@ impl Disk for SimDisk {
     }
 }
 
-/// Clocks that pass only when they are told to, or waited for.
+/// Clocks that move only when the test moves them, or while a thread waits for them.
 #[derive(Clone)]
 struct SimClock(Arc<Mutex<Times>>);
 
 struct Times {
     boot_ns: u64,
     wall_unix_ns: i64,
-    /// Who waits for a save is woken after a second, again and again, and not by its end.
+    /// Whether a thread that waits for a save is woken each second, and not by the save's end.
     wakes_each_second: bool,
-    /// Each sleep says that it has begun, and waits for a word; time passes as that one says.
+    /// Makes each sleep report that it has begun, and wait for a signal; the test moves the time.
     watched: Option<(Sender<()>, Receiver<()>)>,
 }
 
@@ -277,7 +277,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 1..60)
 }
 
-/// A disk, clocks, and the lives of one maker after another.
+/// A disk, clocks, and successive lives of a maker.
 struct World {
     disk: SimDisk,
     clock: SimClock,
@@ -323,7 +323,7 @@ impl World {
         Ok(())
     }
 
-    /// Another process; the machine was started anew where it crashed.
+    /// Starts another process; after a crash the machine is started again too.
     fn reopen(&mut self, crash: Option<usize>) -> Result<(), String> {
         self.disk.with(|disk| {
             disk.fails_after = None;
@@ -341,7 +341,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever a crash left: the file is a record, and past every ID.
+    /// Checks the disk after any crash: the file is a record, and past every ID.
     fn check_disk(&self) -> Result<(), String> {
         let Some(last) = self.last else { return Ok(()) };
         for text in self.disk.with(|disk| disk.after_a_crash.clone()) {
@@ -368,7 +368,7 @@ proptest! {
     }
 }
 
-/// The check is worth something: a save that left out one of its steps would be found.
+/// The check is effective: a save without one of its steps is found.
 #[test]
 fn every_step_of_a_save_is_needed() {
     for step in [Step::SyncFile, Step::Rename, Step::SyncFolder] {
@@ -380,7 +380,7 @@ fn every_step_of_a_save_is_needed() {
 #[test]
 fn an_open_writes_no_time_before_the_first_id() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
-    // A clock that is wrong until somebody sets it.
+    // A clock that is wrong until it is set.
     clock.step_wall_ms(80 * 365 * DAY_MS);
     let mut maker = open(&disk, &clock);
     assert_eq!(recorded(&disk), SavePoint::NOTHING);
@@ -401,7 +401,7 @@ fn a_life_without_an_id_leaves_what_it_found() {
     assert_eq!(recorded(&disk), before);
 }
 
-/// A clock that steps back costs nothing: IDs go on, a little slower, and the next life begins behind them.
+/// After a clock steps back IDs continue a little slower, and the next life begins behind them.
 #[test]
 fn ids_ascend_while_the_clock_is_set_back() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -447,7 +447,7 @@ fn a_clock_far_past_the_file_is_refused_until_it_is_set_or_believed() {
     assert!(open(&disk, &clock).next().expect("the file has come along") > third);
 }
 
-/// In the middle of a life it is held, and followed once it has lasted for ten minutes.
+/// A jump in the middle of a life is held, and followed once it has lasted for ten minutes.
 #[test]
 fn a_clock_that_jumps_ahead_is_not_followed_at_once() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -462,7 +462,7 @@ fn a_clock_that_jumps_ahead_is_not_followed_at_once() {
     assert!(unix_ms(maker.next().expect("an ID")) > BEGAN_UNIX_MS + 29 * DAY_MS);
 }
 
-/// A file that says more than any clock: an error, and no wait for years.
+/// A file far ahead of any clock causes an error, and no wait for years.
 #[test]
 fn a_file_from_the_future_is_no_endless_wait() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -477,7 +477,7 @@ fn a_file_from_the_future_is_no_endless_wait() {
     let maker = begin(&disk, &clock, (Layout::default(), limits), Start::default()).expect("it opens");
     assert!(matches!(maker.next(), Err(MakeError::Ahead { ahead_ms: 86_400_000.. })));
 
-    // One that was written by a clock which was wrong: IDs go on there.
+    // A file written by a wrong clock: IDs continue there.
     disk.write(&Record { point: SavePoint { reference: ahead(DAY_MS), ..point }, ..record }.to_text());
     assert!(tick(open(&disk, &clock).next().expect("an ID")) >= point.watermark);
 }
@@ -507,7 +507,7 @@ fn a_full_disk_stops_ids_at_the_watermark_and_no_sooner() {
     assert!(tick(maker.next().expect("there is room")) >= watermark);
 }
 
-/// A disk that hangs holds up the one that saves, and the others at the old watermark alone.
+/// A hanging disk blocks the call that saves, and other calls only at the old watermark.
 #[test]
 fn threads_go_on_while_one_of_them_saves() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -551,7 +551,7 @@ fn a_file_that_is_no_longer_its_own_ends_a_maker() {
             let error = maker.next().expect_err("it is another's");
             let MakeError::Save(error) = error else { panic!("{error}") };
             assert!(matches!(*error, SaveError::Lost { loss, .. } if loss == expected), "{error}");
-            // As it was: somebody else may have given IDs meanwhile.
+            // The file is as it was, but another process may have given IDs meanwhile.
             disk.with(|disk| disk.loss = None);
             clock.pass_ms(1000);
         }
@@ -575,7 +575,7 @@ fn an_older_copy_that_is_put_back_under_a_maker_ends_it() {
     assert_eq!(disk.text(), Some(older));
 }
 
-/// What is deleted or damaged under a maker that holds the lock is written again: it knows better.
+/// A file that is deleted or damaged while a maker holds the lock is written again: the maker has newer numbers.
 #[test]
 fn a_file_that_is_damaged_under_a_maker_is_written_again() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -639,8 +639,8 @@ fn files_that_are_not_for_this_maker() {
     );
 }
 
-/// Threads that call all the time, and a disk whose syncs take longer than the lead: each save is overtaken by the time
-/// that the others have seen.
+/// Threads call all the time, and syncs of the disk take longer than the lead: each save is overtaken by the time that
+/// other threads have read.
 #[test]
 fn a_disk_that_is_slower_than_the_lead_is_an_error_and_no_endless_wait() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -674,7 +674,7 @@ fn a_disk_that_is_slower_than_the_lead_is_an_error_and_no_endless_wait() {
     assert!(maker.next().is_ok(), "the disk is quick again");
 }
 
-/// A sync that takes longer than the lead hurts nobody who is alone.
+/// A sync that takes longer than the lead does no harm to a call that is alone.
 #[test]
 fn a_slow_disk_gives_ids_to_a_single_thread() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -695,7 +695,7 @@ fn a_slow_disk_gives_ids_to_a_single_thread() {
     }
 }
 
-/// Others take each slot while this call sleeps.
+/// Other calls take each slot while this call sleeps.
 #[test]
 fn a_call_whose_ids_others_take_is_an_error_and_no_endless_wait() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -773,7 +773,7 @@ fn a_lost_file_is_followed_by_its_largest_id() {
     let disk = SimDisk::default();
     let next = open_past(&disk, &clock, largest).expect("it opens").next().expect("an ID, and no wait for an hour");
     assert!(tick(next).ms_since(tick(largest)) > 3200, "past what that maker may have given besides");
-    // The file has it from then on.
+    // The file has it after that.
     let later = open(&disk, &clock).next().expect("an ID");
     assert!(later > next);
     let point = recorded(&disk);
@@ -794,8 +794,8 @@ fn past_the_last_id_of_a_layout_there_is_none() {
     assert_eq!(disk.text(), None, "it is not stored");
 }
 
-/// A maker whose lock file was replaced a moment ago gives IDs up to its last watermark, which lies past R + B. The
-/// next one, which finds no state file, begins past them.
+/// A maker whose lock file has just been replaced gives IDs up to its last watermark, past R + B. The next maker, which
+/// finds no state file, begins past them.
 #[test]
 fn a_start_without_a_file_begins_past_a_maker_that_has_lost_it() {
     let (disk, clock) = (SimDisk::default(), SimClock::new());
@@ -838,7 +838,7 @@ fn a_start_without_a_file_begins_past_a_maker_that_has_lost_it() {
     assert!(next > last, "{next:?} after {last:?}");
 }
 
-/// A random number of a life may come again in a fork of its process, and another record is another one all the same.
+/// A random number of a life may repeat in a fork of its process; another record is still detected.
 #[test]
 fn a_record_of_the_same_writer_is_not_replaced() {
     let disk = SimDisk::default();

@@ -1,5 +1,5 @@
-//! `FileMaker` with real files, threads, processes and a fork. What a crash of the machine leaves, and what clocks do,
-//! is simulated beside its code.
+//! `FileMaker` with real files, threads, processes and a fork. Crashes of the machine and faults of clocks are
+//! simulated beside its code.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![cfg(unix)]
@@ -16,10 +16,10 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, fork};
 use tempfile::TempDir;
 
-/// What a process that [`Holder::start`] started is to do: the state file that it opens.
+/// Variable for a process of [`Holder::start`]: the state file that it opens.
 const HELD_FILE: &str = "GETID_TEST_HELD_FILE";
 
-/// The same for [`forks`].
+/// Variable for a process of [`forks`]: the state file that it opens.
 const FORKED_FILE: &str = "GETID_TEST_FORKED_FILE";
 
 fn folder() -> (TempDir, PathBuf) {
@@ -36,7 +36,7 @@ fn refusal(path: &Path, server_id: u32) -> String {
     FileMaker::open(path, server_id).unwrap_err().to_string()
 }
 
-/// The watermark in a state file.
+/// Returns the watermark in a state file.
 fn watermark(path: &Path) -> Tick {
     let text = fs::read_to_string(path).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("watermark ")).unwrap();
@@ -129,7 +129,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// Runs `test`, which plays its part where `variable` is set, in a process of its own.
+    /// Runs `test` in a separate process, with `variable` set, which makes it play its part.
     fn command(test: &str, variable: &str, path: &Path) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture", "--test-threads", "1"]).env(variable, path);
@@ -156,7 +156,7 @@ impl Drop for Holder {
     }
 }
 
-/// The other process of some tests: gives an ID and holds the file until its input ends. Nothing, by itself.
+/// Child process of some tests: gives an ID and holds the file until its input ends. Does nothing by itself.
 #[test]
 fn holds_a_file() {
     let Some(path) = std::env::var_os(HELD_FILE) else { return };
@@ -185,7 +185,7 @@ fn two_processes_on_one_file_are_refused_and_a_killed_one_is_followed() {
     assert!(next > id && tick(next) >= at_the_kill);
 }
 
-/// In a process of its own, in which nothing else runs.
+/// In a separate process, in which nothing else runs.
 #[test]
 fn a_fork_gives_nothing_and_hurts_nothing() {
     let (_folder, path) = folder();
@@ -201,7 +201,7 @@ fn forks() {
     let before = maker.next().unwrap();
     let text = fs::read(&path).unwrap();
 
-    // It ends at once, and drops the copy that it has.
+    // The child ends at once, and drops its copy.
     let (maker, status) = in_a_fork(maker, |maker| {
         let refused = matches!(maker.next(), Err(MakeError::Forked { .. })) && maker.status().is_err();
         drop(maker);
@@ -213,7 +213,7 @@ fn forks() {
     let after = maker.next().unwrap();
     assert!(after > before);
 
-    // It lives on while the parent closes the file and opens it again.
+    // The child lives on while the parent closes the file and opens it again.
     let (input, output) = std::io::pipe().unwrap();
     let child_input = input.try_clone().unwrap();
     let child_output = output.try_clone().unwrap();
@@ -230,7 +230,7 @@ fn forks() {
     drop(input);
     assert_eq!(status(), 0);
 
-    // Two forks of one process: each draws random numbers of its own.
+    // Two forks of one process: each draws different random numbers.
     let mut maker = Some(FileMaker::open(&path, 1).unwrap());
     let writers = [".one", ".two"].map(|ending| {
         let own = beside(&path, ending);
@@ -248,10 +248,10 @@ fn forks() {
     println!("parent is done");
 }
 
-/// Forks. The child does `act` with its copy of `maker`, and ends with what that returns; the parent gets `maker` back,
-/// and what waits for the child's status.
+/// Forks. The child runs `act` with its copy of `maker`, and ends with the result. The parent gets `maker` back, and a
+/// function that waits for the child's status.
 fn in_a_fork(maker: FileMaker, act: impl FnOnce(FileMaker) -> i32) -> (FileMaker, impl FnOnce() -> i32) {
-    // SAFETY: the process has no thread beside this one and the harness's, which waits for it and holds no lock.
+    // SAFETY: the process has no other thread but the harness's, which waits for it and holds no lock.
     #[expect(unsafe_code, reason = "the test is about forks")]
     let forked = unsafe { fork() }.unwrap();
     match forked {
@@ -263,7 +263,7 @@ fn in_a_fork(maker: FileMaker, act: impl FnOnce(FileMaker) -> i32) -> (FileMaker
     }
 }
 
-/// A disk that takes nothing, for want of a better one: a folder has the temporary file's name.
+/// Simulates an unwritable disk: a folder has the temporary file's name.
 #[test]
 fn a_disk_that_takes_nothing() {
     let (_folder, path) = folder();
@@ -278,7 +278,7 @@ fn a_disk_that_takes_nothing() {
     let maker = FileMaker::options().limits(Limits { lead_ms: 1, ..Limits::default() }).open(&path, 1).unwrap();
     let mut last = maker.next().unwrap();
     fs::create_dir_all(&in_the_way).unwrap();
-    // IDs go on up to the watermark on the disk, and not further.
+    // IDs continue up to the watermark on the disk, and not further.
     let error = loop {
         match maker.next() {
             Ok(id) => last = id,
@@ -353,7 +353,7 @@ fn a_disk_that_is_full_and_one_that_is_read_only() {
     assert!(error.starts_with("cannot open the lock file ") && error.contains("Read-only file system"), "{error}");
 }
 
-/// The lock file, the state file or the folder is taken away under a maker, and another one has the new one.
+/// The lock file, the state file or the folder is replaced while a maker runs, and another maker has the new one.
 #[test]
 fn a_maker_whose_file_is_taken_away_stops() {
     type Mischief = fn(&Path);
@@ -369,7 +369,7 @@ fn a_maker_whose_file_is_taken_away_stops() {
         fs::create_dir(&folder).unwrap();
         let path = folder.join("ids");
         let first = FileMaker::open(&path, 1).unwrap();
-        // At the borrow limit, where its next IDs lie past those of a maker that begins now.
+        // At the borrow limit, where its next IDs are past those of a maker that begins now.
         let mut last = first.next().unwrap();
         while first.status().unwrap().borrow_ms < first.status().unwrap().max_borrow_ms - 5 {
             last = first.next_many(1000).unwrap()[999];
@@ -439,7 +439,7 @@ fn another_layout_and_a_relative_path() {
     assert_eq!((layout.split(id).server, maker.server_id(), maker.layout()), (1023, 1023, layout));
     assert_eq!(maker.path(), path);
     maker.close().unwrap();
-    // Its epoch is in the file.
+    // The file contains its epoch.
     assert!(refusal(&path, 1023).starts_with("server-id 1023 does not fit the layout"));
     let error = FileMaker::options().open(&path, 1).unwrap_err();
     assert!(matches!(error, OpenError::ServerId { recorded: 1023, .. }), "{error}");
