@@ -96,9 +96,7 @@ fn names(words: &[String]) -> String {
     let file = typed_file(words).or_else(installed);
     let sources = Sources { file, environment: std::env::vars_os().collect(), ..Sources::default() };
     let Ok((config, _)) = Config::load(&sources, &RealFiles) else { return String::new() };
-    let clocks = config.generators.iter().map(|declaration| declaration.name().to_owned());
-    let names = clocks.chain(config.counters.iter().map(|counter| counter.name().to_owned()));
-    names.map(|name| name + "\n").collect()
+    config.generator_names().map(|name| name.to_owned() + "\n").collect()
 }
 
 /// Returns the file of `--config`. bash splits `--config=FILE` into three words, and no shell has expanded a `~` yet.

@@ -39,7 +39,7 @@ impl NamedId {
         match self {
             NamedId::Number(generator, number) => {
                 let layout = generator.declaration().layout();
-                layout.tick_of(*number).map(|tick| unix_ms_of(layout, tick))
+                layout.tick_of(*number).map(|tick| layout.unix_ms(tick))
             }
             NamedId::Counted(counter, read) => shown_unix_ms(counter, *read, now_unix_ms),
         }
@@ -88,7 +88,7 @@ fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) ->
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
     let mut tell = |name: &str, value| told.push((Value::from(name), value));
     let tick = layout.tick_of(number);
-    let unix_ms = tick.map(|tick| unix_ms_of(layout, tick));
+    let unix_ms = tick.map(|tick| layout.unix_ms(tick));
     if let (Some(tick), Some(unix_ms)) = (tick, unix_ms) {
         tell("time", Value::from(format_rfc3339(unix_ms).as_str()));
         tell("unix_ms", Value::Integer(unix_ms));
@@ -219,7 +219,7 @@ fn span(layout: &FieldLayout, times: [Time; 2], now_unix_ms: i64) -> Result<(u12
     let [from, to] = times.map(|time| time.unix_ms(now_unix_ms));
     let tick = |unix_ms: i64, unix_ns: i128| {
         layout.tick_at(unix_ns).ok_or_else(|| {
-            let (first, last) = (layout.epoch_unix_ms(), unix_ms_of(layout, layout.last_tick()));
+            let (first, last) = (layout.epoch_unix_ms(), layout.unix_ms(layout.last_tick()));
             SpanError::OutOfRange {
                 time: format_rfc3339(unix_ms),
                 relation: if unix_ms < first { "before the first" } else { "after the last" },
@@ -236,11 +236,6 @@ fn span(layout: &FieldLayout, times: [Time; 2], now_unix_ms: i64) -> Result<(u12
     let ticks = (tick(from, first_ns(from))?, tick(to, first_ns(to) + NS_PER_MS - 1)?);
     // The caller has checked that the layout has time, so there is a span.
     Ok(layout.span(ticks.0, ticks.1).unwrap_or_default())
-}
-
-/// Returns the ms in which a tick begins; times that an `i64` cannot hold are clamped.
-fn unix_ms_of(layout: &FieldLayout, tick: u64) -> i64 {
-    i64::try_from(layout.unix_ns(tick).div_euclid(NS_PER_MS)).unwrap_or(i64::MAX)
 }
 
 /// Returns an integer, or its digits if an `i64` cannot hold it.

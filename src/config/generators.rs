@@ -60,8 +60,7 @@ pub(super) fn lines(config: &Config) -> Vec<Line> {
 
 /// Returns the name of a generator above the limit.
 pub(super) fn past_bound(config: &Config) -> Option<&str> {
-    let names = config.generators.iter().map(|declaration| declaration.name());
-    names.chain(config.counters.iter().map(|counter| counter.name())).nth(GENERATORS_MAX)
+    config.generator_names().nth(GENERATORS_MAX)
 }
 
 /// Parses the epoch of a generator. A date needs a zone, because the same IDs must mean the same everywhere.

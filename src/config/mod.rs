@@ -65,6 +65,12 @@ pub use self::workers::{POOLS_MAX, WorkerPool};
 use crate::text::glob::Pattern;
 
 impl Config {
+    /// Returns the names of all declared generators: those that go by a clock first, then those over a sequence.
+    pub fn generator_names(&self) -> impl Iterator<Item = &str> {
+        let clocks = self.generators.iter().map(|declaration| declaration.name());
+        clocks.chain(self.counters.iter().map(|counter| counter.name()))
+    }
+
     /// Reads all sources: command line over environment over file over the built-in values.
     ///
     /// # Errors

@@ -50,11 +50,7 @@ impl<'a> Decoding<'a> {
         let layout = self.declaration.layout();
         let time = layout.tick_of(number).map(|tick| {
             let unix_ns = layout.unix_ns(tick);
-            Time {
-                tick,
-                rfc3339: format_rfc3339_ns(unix_ns, layout.unit().ns()),
-                unix_ms: i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX),
-            }
+            Time { tick, rfc3339: format_rfc3339_ns(unix_ns, layout.unit().ns()), unix_ms: layout.unix_ms(tick) }
         });
         Row { decoding: self, id: text_of(self.declaration, number), time, number }
     }

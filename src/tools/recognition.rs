@@ -42,8 +42,7 @@ pub(crate) fn readings(id: Id, layout: Layout, now_unix_ms: i64) -> Vec<(&'stati
         let layout = declaration.layout();
         // A kind whose time has ended gives no IDs.
         let number = declaration.read(&id.to_string()).filter(|_| layout.end_unix_ms() > now_unix_ms);
-        let tick = number.and_then(|number| layout.tick_of(number));
-        let unix_ms = tick.and_then(|tick| i64::try_from(layout.unix_ns(tick).div_euclid(1_000_000)).ok());
+        let unix_ms = number.and_then(|number| layout.tick_of(number)).map(|tick| layout.unix_ms(tick));
         let plausible = unix_ms.filter(|unix_ms| (FIRST_UNIX_MS..=latest).contains(unix_ms));
         if let Some(unix_ms) = plausible.filter(|unix_ms| readings.iter().all(|(_, known)| known != unix_ms)) {
             readings.push((kind.word, unix_ms));

@@ -110,8 +110,7 @@ impl Subject {
             }
             Subject::Declared(declaration) => {
                 let layout = declaration.layout();
-                let unix_ns = layout.unix_ns(layout.tick_of(number)?);
-                Some(i64::try_from(unix_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX))
+                layout.tick_of(number).map(|tick| layout.unix_ms(tick))
             }
             Subject::Counted(counter) => shown_unix_ms(counter, reading_of(number), now_unix_ms),
         }

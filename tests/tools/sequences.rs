@@ -622,7 +622,7 @@ fn tools_on(dir: &Folder, url: &str) {
     dir.check(
         &format!("sequence create orders --store {url}"),
         0,
-        "created 'orders' in {shown}: 1 is the first value\n",
+        &format!("created 'orders' in {url}: 1 is the first value\n"),
         "",
     );
     dir.says(&format!("sequence create orders --store {url}"), 1, &["there is a sequence 'orders' already"]);

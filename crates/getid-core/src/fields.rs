@@ -189,6 +189,11 @@ impl FieldLayout {
         i128::from(self.epoch_unix_ms) * NS_PER_MS + i128::from(tick) * i128::from(self.unit.ns())
     }
 
+    /// Returns the Unix time in ms at which a tick begins, rounded down; times above `i64::MAX` are clamped.
+    pub fn unix_ms(&self, tick: u64) -> i64 {
+        i64::try_from(self.unix_ns(tick).div_euclid(1_000_000)).unwrap_or(i64::MAX)
+    }
+
     /// Returns the tick at a Unix time in ns; `None` before the epoch or past the end.
     pub fn tick_at(&self, unix_ns: i128) -> Option<u64> {
         let since = u128::try_from(unix_ns - i128::from(self.epoch_unix_ms) * NS_PER_MS).ok()?;

@@ -268,8 +268,7 @@ impl State {
         };
         let position_unix_ms = line.as_ref().map(|line| {
             let layout = generator.declaration().layout();
-            let begin_ns = layout.unix_ns(line.next.0 >> layout.counter_bits());
-            i64::try_from(begin_ns.div_euclid(1_000_000)).unwrap_or(i64::MAX).max(reference_unix_ms)
+            layout.unix_ms(line.next.0 >> layout.counter_bits()).max(reference_unix_ms)
         });
         let status = NamedStatus {
             generator: Arc::clone(generator),

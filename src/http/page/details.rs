@@ -56,7 +56,7 @@ struct Details<'a> {
     /// Null without the right to [`ADMINISTRATIVE`].
     log: Option<&'a [LogDetails]>,
     /// Null without the right to [`ADMINISTRATIVE`], and without a claim store.
-    fleet: Option<&'a FleetDetails>,
+    fleet: Option<FleetDetails>,
 }
 
 /// Details that are equal for all readers, gathered at most once a second.
@@ -68,8 +68,6 @@ pub(super) struct Common {
     worker_pools: Vec<PoolDetails>,
     #[serde(skip)]
     log: Vec<LogDetails>,
-    #[serde(skip)]
-    fleet: Option<FleetDetails>,
     /// Names of all generators; `-` is the unnamed one.
     #[serde(skip)]
     generators: Vec<String>,
@@ -165,24 +163,21 @@ pub(super) async fn details_of(
     caller: &Caller,
     headers: &HeaderMap,
 ) -> Result<Vec<u8>, Problem> {
-    let fleet = match server.claim().and_then(|claim| claim.lister()) {
-        Some(lister) => Some(lister.list(wall_unix_ms).await),
-        None => None,
-    };
-    let common = page.common(|| Common::of(page, server, fleet.as_deref()));
+    let common = page.common(|| Common::of(page, server));
     let reader = caller.inspect(headers, |client| Reader::of(client, &common)).await?;
-    let is_administrator = reader.may.contains(&ADMINISTRATIVE);
-    let details = Details {
-        reader,
-        common: &common,
-        log: is_administrator.then_some(&common.log),
-        fleet: common.fleet.as_ref().filter(|_| is_administrator),
-    };
+    let (mut log, mut fleet) = (None, None);
+    if reader.may.contains(&ADMINISTRATIVE) {
+        log = Some(common.log.as_slice());
+        if let Some(lister) = server.claim().and_then(|claim| claim.lister()) {
+            fleet = Some(FleetDetails::of(&*lister.list(wall_unix_ms).await));
+        }
+    }
+    let details = Details { reader, common: &common, log, fleet };
     Ok(serde_json::to_vec(&details).unwrap_or_default())
 }
 
 impl Common {
-    fn of(page: &Page, server: &Server, fleet: Option<&ClaimList>) -> Common {
+    fn of(page: &Page, server: &Server) -> Common {
         let facts = server.facts();
         let (generators, sequences) = names(server, &facts);
         Common {
@@ -191,7 +186,6 @@ impl Common {
             errors: errors(&facts),
             worker_pools: pools(&facts),
             log: server.log.recent().into_iter().rev().map(LogDetails::of).collect(),
-            fleet: fleet.map(FleetDetails::of),
             generators,
             sequences,
         }

@@ -63,15 +63,42 @@ const VIEWERS_MAX: usize = 32;
 pub(super) struct Page {
     history: Mutex<History>,
     charts: Mutex<Charts>,
-    /// The last status, and when it was gathered.
-    latest: Mutex<Option<(Instant, Arc<Status>)>>,
-    /// The details that are equal for all readers, and when they were gathered.
-    common: Mutex<Option<(Instant, Arc<Common>)>>,
+    latest: Cached<Status>,
+    /// Details that are equal for all readers.
+    common: Cached<Common>,
     /// The latest event, for all viewers.
     event: watch::Sender<Arc<str>>,
     viewers: Arc<Semaphore>,
     /// Interval at which the history gets a point and viewers get an event.
     step: Duration,
+}
+
+/// A gathered value that requests share until it is too old.
+struct Cached<T>(Mutex<Option<(Instant, Arc<T>)>>);
+
+impl<T> Default for Cached<T> {
+    fn default() -> Cached<T> {
+        Cached(Mutex::default())
+    }
+}
+
+impl<T> Cached<T> {
+    fn keep(&self, value: Arc<T>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), value));
+    }
+
+    /// Returns the value; gathers another one if it is as old as `age_max`.
+    fn get(&self, age_max: Duration, gather: impl FnOnce() -> T) -> Arc<T> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.as_ref() {
+            Some((at, value)) if at.elapsed() < age_max => Arc::clone(value),
+            _ => {
+                let value = Arc::new(gather());
+                *kept = Some((Instant::now(), Arc::clone(&value)));
+                value
+            }
+        }
+    }
 }
 
 /// The first event of a stream, and the response of `/v1/status`.
@@ -88,8 +115,8 @@ impl Page {
         Page {
             history: Mutex::new(History::since(Point::of(server), step)),
             charts: Mutex::default(),
-            latest: Mutex::default(),
-            common: Mutex::default(),
+            latest: Cached::default(),
+            common: Cached::default(),
             event: watch::Sender::new(Arc::from("")),
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
             step,
@@ -122,7 +149,7 @@ impl Page {
         if self.event.receiver_count() > 0 {
             let status = Arc::new(Status::of(server, point));
             self.event.send_replace(stream::event(&serde_json::to_string(&*status).unwrap_or_default()));
-            self.keep(status);
+            self.latest.keep(status);
         }
     }
 
@@ -136,21 +163,9 @@ impl Page {
         self.charts.lock().unwrap_or_else(PoisonError::into_inner).of(name)
     }
 
-    fn keep(&self, status: Arc<Status>) {
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), status));
-    }
-
     /// Returns the details that are equal for all readers, gathered by `gather` at most once in a step.
     fn common(&self, gather: impl FnOnce() -> Common) -> Arc<Common> {
-        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
-        match common.as_ref() {
-            Some((at, common)) if at.elapsed() < self.step => Arc::clone(common),
-            _ => {
-                let gathered = Arc::new(gather());
-                *common = Some((Instant::now(), Arc::clone(&gathered)));
-                gathered
-            }
-        }
+        self.common.get(self.step, gather)
     }
 
     /// Returns the current status with the last ten minutes, as JSON.
@@ -159,15 +174,7 @@ impl Page {
             let history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
             (history.rates(), history.last())
         };
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let status = match latest {
-            Some((at, status)) if at.elapsed() < self.step => status,
-            _ => {
-                let status = Arc::new(Status::of(server, point));
-                self.keep(Arc::clone(&status));
-                status
-            }
-        };
+        let status = self.latest.get(self.step, || Status::of(server, point));
         serde_json::to_string(&Whole { status: &status, history }).unwrap_or_default()
     }
 }

@@ -403,7 +403,10 @@ impl fmt::Display for MakeError {
             ),
             MakeError::Save(error) => error.fmt(f),
             MakeError::Panicked => {
-                write!(f, "another call of this maker has panicked, and nobody knows what it left: open the file again")
+                write!(
+                    f,
+                    "another call of this maker has panicked, and its state may be half changed: open the file again"
+                )
             }
         }
     }
