@@ -30,7 +30,7 @@ use {
     getid::generators::Generators,
     getid::logging::{Log, LogOptions},
     getid::server::connection::LocalClient,
-    getid::server::registry::{Endpoint, Ends},
+    getid::server::registry::{ConnectionAddr, SocketInfo},
     getid::server::settings::session_settings,
     getid::server::{Process, Server},
 };
@@ -290,8 +290,8 @@ fn sequence(c: &mut Criterion) {
 fn local_client(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let server = server(&runtime);
-    let address = Endpoint::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
-    let ends = Ends { peer: address.clone(), local: address, fd: -1 };
+    let address = ConnectionAddr::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+    let ends = SocketInfo { peer: address.clone(), local: address, fd: -1 };
     let mut client = LocalClient::new(&server, Origin::ThisMachine, ends).expect("a client");
     let mut group = c.benchmark_group("client in this process");
     for (name, request) in

@@ -68,8 +68,8 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
         files::can_append(&path, soon)
             .map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))?;
     }
-    if let Some(settings) = tls::Settings::of(config) {
-        let loaded = tls::Loaded::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
+    if let Some(settings) = tls::TlsSettings::of(config) {
+        let loaded = tls::TlsConfigs::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
         startup.warnings.extend(loaded.warnings(wall_unix_ms().div_euclid(1000)));
     }
     if let Some(path) = &config.pidfile {

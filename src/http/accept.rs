@@ -30,10 +30,10 @@ use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
 use crate::server::Server;
 use crate::server::accept::{refuse_at_once, set_options};
-use crate::server::handshakes::{Handshakes, Unfinished, handshakes_max};
+use crate::server::handshakes::{HandshakeFailure, Handshakes, handshakes_max};
 use crate::server::listen::REFUSALS_MAX;
 use crate::server::panic_watch::PanicWatch;
-use crate::server::registry::{Endpoint, Ends, Stop};
+use crate::server::registry::{ConnectionAddr, SocketInfo, StopMode};
 use crate::server::tls;
 
 /// Pause after a failed `accept`, most often for lack of descriptors.
@@ -128,7 +128,7 @@ impl Port {
                 Some(acceptor) => {
                     let count_max = handshakes_max(config.http.clients_max) as usize;
                     let place = self.handshakes.begin(Source::of(peer.ip()), count_max).await;
-                    let stream = tls::Stream::for_http(stream, Arc::clone(acceptor));
+                    let stream = tls::ClientStream::for_http(stream, Arc::clone(acceptor));
                     tokio::spawn(Arc::clone(&self).shake_hands(stream, peer, place, count_max));
                 }
             }
@@ -152,9 +152,9 @@ impl Port {
     /// Performs the TLS handshake of a connection, which becomes a client only afterwards.
     async fn shake_hands(
         self: Arc<Self>,
-        mut stream: tls::Stream,
+        mut stream: tls::ClientStream,
         peer: SocketAddr,
-        place: crate::server::handshakes::Place,
+        place: crate::server::handshakes::HandshakeSlot,
         count_max: usize,
     ) {
         let watch = PanicWatch::new(self.server(), peer);
@@ -163,13 +163,13 @@ impl Port {
         let Server { metrics, throttle, .. } = &**self.server();
         match result {
             Ok(()) => self.begin(stream, peer),
-            Err(Unfinished::Failed(error)) => {
-                throttled!(throttle, Left, "HTTP client at {peer} is gone: {error}");
+            Err(HandshakeFailure::Failed(error)) => {
+                throttled!(throttle, Disconnected, "HTTP client at {peer} is gone: {error}");
                 if let Some(socket) = stream.into_plain() {
                     self.refuse(socket, problem::no_tls());
                 }
             }
-            Err(Unfinished::Evicted) => {
+            Err(HandshakeFailure::Evicted) => {
                 metrics.count(Counter::HandshakesEvicted);
                 throttled!(
                     throttle,
@@ -178,7 +178,7 @@ impl Port {
                      way, as many as may be, and another waits"
                 );
             }
-            Err(Unfinished::Stopped) => {}
+            Err(HandshakeFailure::Stopped) => {}
         }
         drop(place);
     }
@@ -243,7 +243,7 @@ impl Port {
     async fn serve<S: Stream>(self: Arc<Self>, mut stream: S, peer: SocketAddr, taken: Taken) {
         let watch = PanicWatch::new(self.server(), peer);
         let local = stream.local();
-        let ends = Ends { peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.fd() };
+        let ends = SocketInfo { peer: ConnectionAddr::Tcp(peer), local: ConnectionAddr::Tcp(local), fd: stream.fd() };
         let user = stream.user();
         let server = Arc::clone(self.server());
         let caller = Arc::new(Caller::new(server, Origin::of(peer.ip()), ends, user));
@@ -267,12 +267,12 @@ impl Port {
         poll_fn(|cx| {
             place.set_waker(cx.waker());
             let told = match caller.stopping(cx.waker()) {
-                Stop::No => place.told(),
-                Stop::Drain | Stop::AfterReply => {
+                StopMode::No => place.told(),
+                StopMode::Drain | StopMode::AfterReply => {
                     place.tell(Told::End);
                     place.told()
                 }
-                Stop::Now => Told::CutOff,
+                StopMode::Now => Told::CutOff,
             };
             if told == Told::CutOff {
                 return Poll::Ready(());
@@ -362,7 +362,7 @@ impl Stream for TcpStream {
     }
 }
 
-impl Stream for tls::Stream {
+impl Stream for tls::ClientStream {
     fn fd(&self) -> i32 {
         self.tcp().map_or(-1, AsRawFd::as_raw_fd)
     }

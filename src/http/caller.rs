@@ -15,7 +15,7 @@ use super::request;
 use crate::acl::Origin;
 use crate::server::Server;
 use crate::server::connection::LocalClient;
-use crate::server::registry::{Client, Ends, HttpAdmission, Stop};
+use crate::server::registry::{Client, HttpAdmission, SocketInfo, StopMode};
 
 /// One connection's access to the server.
 pub(super) struct Caller {
@@ -23,7 +23,7 @@ pub(super) struct Caller {
     pub(super) origin: Origin,
     /// The user that the client's certificate names.
     pub(super) certificate_user: Option<String>,
-    ends: Ends,
+    ends: SocketInfo,
     /// The connection's entry among those whose buffers are counted.
     admission: Arc<HttpAdmission>,
     /// The client between requests. A request takes it; a request that is cancelled drops it.
@@ -48,7 +48,12 @@ struct Desk {
 }
 
 impl Caller {
-    pub(super) fn new(server: Arc<Server>, origin: Origin, ends: Ends, certificate_user: Option<String>) -> Caller {
+    pub(super) fn new(
+        server: Arc<Server>,
+        origin: Origin,
+        ends: SocketInfo,
+        certificate_user: Option<String>,
+    ) -> Caller {
         let (idle, wrong_logins, client) = Default::default();
         let admission = Arc::new(server.clients.admit_http_connection(ends.peer.clone()));
         Caller { server, origin, certificate_user, ends, admission, idle, wrong_logins, client, waker: OnceLock::new() }
@@ -122,7 +127,7 @@ impl Caller {
     /// Takes the client of the last request if this request can use it.
     fn kept(&self, is_same: impl FnOnce(&Desk) -> bool) -> Option<Box<Desk>> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        idle.filter(|desk| is_same(desk) && desk.client.client().stopping() == Stop::No)
+        idle.filter(|desk| is_same(desk) && desk.client.client().stopping() == StopMode::No)
     }
 
     /// Returns a client that acts as `user` without a password.
@@ -189,17 +194,17 @@ impl Caller {
     /// Whether the client of the last request has been signalled to end since.
     pub(super) fn is_told_to_end(&self) -> bool {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        client.as_ref().is_some_and(|client| client.stopping() != Stop::No)
+        client.as_ref().is_some_and(|client| client.stopping() != StopMode::No)
     }
 
     /// Returns whether the client must end: by `CLIENT KILL`, because its user was deleted, or because its buffers are
     /// among the largest. `waker` is the connection's; it is woken if that happens later.
-    pub(super) fn stopping(&self, waker: &Waker) -> Stop {
+    pub(super) fn stopping(&self, waker: &Waker) -> StopMode {
         self.waker.get_or_init(|| waker.clone());
         if self.admission.connection.is_evicted_or_wake(waker) {
-            return Stop::Now;
+            return StopMode::Now;
         }
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        client.as_ref().map_or(Stop::No, |client| client.stopping_or_wake(waker))
+        client.as_ref().map_or(StopMode::No, |client| client.stopping_or_wake(waker))
     }
 }

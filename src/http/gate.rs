@@ -276,7 +276,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gate<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gate<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let gate = self.get_mut();
-        if gate.held.puts_off(&mut gate.put_off_for) {
+        if gate.held.is_read_delayed(&mut gate.put_off_for) {
             // Polled again after all waiting tasks, and so after those that are to close.
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -23,9 +23,9 @@ impl Held {
     }
 
     /// Whether a read must wait until evicted clients have closed: see
-    /// [`Clients::puts_off`](crate::server::registry::Clients::puts_off).
-    pub(super) fn puts_off(&self, seen: &mut u32) -> bool {
-        self.server.clients.puts_off(seen)
+    /// [`Clients::is_read_delayed`](crate::server::registry::Clients::is_read_delayed).
+    pub(super) fn is_read_delayed(&self, seen: &mut u32) -> bool {
+        self.server.clients.is_read_delayed(seen)
     }
 
     /// Sets the counted bytes. If all clients then exceed their memory, the largest are closed, possibly including this

@@ -21,6 +21,6 @@ pub enum LogError {
         error: io::Error,
     },
     /// The process already has a log.
-    #[error("the process has a log already")]
+    #[error("the process already has a log")]
     Twice,
 }

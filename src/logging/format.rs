@@ -39,7 +39,7 @@ pub(super) struct LineFormat {
 
 impl LineFormat {
     /// Formats an event as a line, with its line break.
-    pub(super) fn line(&self, unix_ms: i64, level: Level, target: &str, record: &Record) -> String {
+    pub(super) fn line(&self, unix_ms: i64, level: Level, target: &str, record: &LogRecord) -> String {
         let time = timestamp::format_rfc3339(unix_ms);
         let mut line = match self.format {
             LogFormat::Text => record.text(&time, self.pid, level, self.colors, target == AUDIT),
@@ -51,18 +51,18 @@ impl LineFormat {
 
     /// Formats a line of the log about itself.
     pub(super) fn own_line(&self, level: Level, message: String) -> String {
-        self.line((self.now_unix_ms)(), level, OWN, &Record { message, fields: Vec::new() })
+        self.line((self.now_unix_ms)(), level, OWN, &LogRecord { message, fields: Vec::new() })
     }
 }
 
 /// An event's message and fields, in their order.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct LogRecord {
     message: String,
-    fields: Vec<(&'static str, Value)>,
+    fields: Vec<(&'static str, FieldValue)>,
 }
 
-enum Value {
+enum FieldValue {
     /// A text, or the `Debug` or `Display` form of a value.
     Text(String),
     /// A number or a boolean, which never needs quotes.
@@ -71,7 +71,7 @@ enum Value {
     Large(String),
 }
 
-impl Record {
+impl LogRecord {
     fn text(&self, time: &str, pid: u32, level: Level, colors: bool, is_audit: bool) -> String {
         let name = level_name(level);
         let body = self.message_and_fields(is_audit);
@@ -92,8 +92,8 @@ impl Record {
         line.push_str(&printable(&self.message));
         for (name, value) in &self.fields {
             let _ = match value {
-                Value::Plain(text) | Value::Large(text) => write!(line, " {name}={text}"),
-                Value::Text(text) => write!(line, " {name}={}", quoted(text)),
+                FieldValue::Plain(text) | FieldValue::Large(text) => write!(line, " {name}={text}"),
+                FieldValue::Text(text) => write!(line, " {name}={}", quoted(text)),
             };
         }
         line
@@ -107,8 +107,8 @@ impl Record {
             let ours = matches!(*name, "time" | "level" | "pid" | "target" | "message");
             let _ = write!(line, ",{}:", json_string(&format!("{}{name}", if ours { "field_" } else { "" })));
             match value {
-                Value::Plain(text) => line.push_str(text),
-                Value::Text(text) | Value::Large(text) => line.push_str(&json_string(text)),
+                FieldValue::Plain(text) => line.push_str(text),
+                FieldValue::Text(text) | FieldValue::Large(text) => line.push_str(&json_string(text)),
             }
         }
         line.push('}');
@@ -116,12 +116,12 @@ impl Record {
     }
 
     fn integer(&mut self, field: &Field, magnitude: u128, text: String) {
-        let value = if magnitude <= 1 << 53 { Value::Plain(text) } else { Value::Large(text) };
+        let value = if magnitude <= 1 << 53 { FieldValue::Plain(text) } else { FieldValue::Large(text) };
         self.fields.push((field.name(), value));
     }
 }
 
-impl Visit for Record {
+impl Visit for LogRecord {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
@@ -130,7 +130,7 @@ impl Visit for Record {
         if field.name() == "message" {
             self.message = cut(value, MESSAGE_BYTES_MAX);
         } else {
-            self.fields.push((field.name(), Value::Text(cut(value, FIELD_BYTES_MAX))));
+            self.fields.push((field.name(), FieldValue::Text(cut(value, FIELD_BYTES_MAX))));
         }
     }
 
@@ -139,7 +139,7 @@ impl Visit for Record {
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.fields.push((field.name(), Value::Plain(value.to_string())));
+        self.fields.push((field.name(), FieldValue::Plain(value.to_string())));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
@@ -161,7 +161,8 @@ impl Visit for Record {
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no infinities.
         let text = value.to_string();
-        self.fields.push((field.name(), if value.is_finite() { Value::Plain(text) } else { Value::Text(text) }));
+        self.fields
+            .push((field.name(), if value.is_finite() { FieldValue::Plain(text) } else { FieldValue::Text(text) }));
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
             ("", r#""""#),
             ("a b", r#""a b""#),
             (r#"a "b""#, r#""a \"b\"""#),
-            (r#""said""#, r#""said""#),
+            (r#""word""#, r#""word""#),
             (r#""x" user="root""#, r#""\"x\" user=\"root\"""#),
             (r#""a\""#, r#""\"a\\\"""#),
             (r"a b\", r#""a b\\""#),

@@ -49,11 +49,11 @@ use tracing_subscriber::registry::Registry;
 use tracing_subscriber::reload;
 
 use self::format::LineFormat;
-use self::queue::Queue;
-use self::recent::Recent;
-use self::sink::{Sink, SinkLayer, SyslogOutput};
+use self::queue::LogQueue;
+use self::recent::RecentLines;
+use self::sink::{LogSink, SinkLayer, SyslogOutput};
 use self::syslog::Syslog;
-use self::writer::{Target, Writer};
+use self::writer::{LogTarget, LogWriter};
 use crate::config::{LogFormat, LogLevel};
 
 pub use self::error::LogError;
@@ -65,7 +65,7 @@ pub use self::syslog::{SYSLOG_SOCKET, SyslogOptions};
 #[derive(Clone)]
 pub struct Log {
     filter: reload::Handle<LevelFilter, Registry>,
-    sink: Arc<Sink>,
+    sink: Arc<LogSink>,
 }
 
 impl Log {
@@ -84,17 +84,17 @@ impl Log {
     /// Returns the subscriber without installing it, for tests.
     fn build(options: LogOptions) -> Result<(impl Subscriber + Send + Sync, Log), LogError> {
         let target = match &options.file {
-            None => Target::stdout()?,
-            Some(path) => Target::open(path)?,
+            None => LogTarget::stdout()?,
+            Some(path) => LogTarget::open(path)?,
         };
         let pid = std::process::id();
-        let colors = options.file.is_none() && options.format == LogFormat::Text && wants_colors();
+        let colors = options.file.is_none() && options.format == LogFormat::Text && has_colors();
         let format = LineFormat { format: options.format, colors, pid, now_unix_ms: options.now_unix_ms };
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(LogQueue::default());
         let syslog = options.syslog.map(|options| SyslogOutput::new(options, pid));
         // From here on, dropping the sink closes its queues and so ends the threads.
-        let sink = Sink { format, queue: Arc::clone(&queue), syslog, recent: Recent::default() };
-        let writer = Writer::new(target, format);
+        let sink = LogSink { format, queue: Arc::clone(&queue), syslog, recent: RecentLines::default() };
+        let writer = LogWriter::new(target, format);
         thread::spawn("log", move || writer.run(&queue))?;
         if let Some(SyslogOutput { queue, format }) = &sink.syslog {
             let (queue, syslog) = (Arc::clone(queue), Syslog::open(format.clone()));
@@ -142,13 +142,13 @@ impl Log {
     pub fn log_panics(&self) {
         std::panic::set_hook(Box::new(|panic| {
             let message = panic.payload_as_str().unwrap_or("no message");
-            let place = panic.location().map_or_else(|| "?".to_owned(), ToString::to_string);
+            let location = panic.location().map_or_else(|| "?".to_owned(), ToString::to_string);
             let thread = std::thread::current().name().unwrap_or("?").to_owned();
             let backtrace = std::backtrace::Backtrace::capture();
             if backtrace.status() == std::backtrace::BacktraceStatus::Captured {
-                tracing::error!("a bug: the thread '{thread}' panicked at {place}: {message}: {backtrace}");
+                tracing::error!("a bug: the thread '{thread}' panicked at {location}: {message}: {backtrace}");
             } else {
-                tracing::error!("a bug: the thread '{thread}' panicked at {place}: {message}");
+                tracing::error!("a bug: the thread '{thread}' panicked at {location}: {message}");
             }
         }));
     }
@@ -181,9 +181,9 @@ fn filter(level: LogLevel) -> LevelFilter {
 
 /// Whether standard output shows colors: it is a terminal, and the environment does not forbid them
 /// (<https://no-color.org>).
-fn wants_colors() -> bool {
-    let says = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    io::stdout().is_terminal() && says("NO_COLOR").is_none() && says("TERM").is_none_or(|term| term != "dumb")
+fn has_colors() -> bool {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    io::stdout().is_terminal() && variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]
@@ -246,10 +246,10 @@ mod tests {
         options.format = LogFormat::Json;
         check(
             options,
-            |_| info!(target: "getid::x", port = 7890, time = 3, id = 1_u64 << 62, far = f64::INFINITY, "say \"hi\"\n"),
+            |_| info!(target: "getid::x", port = 7890, time = 3, id = 1_u64 << 62, far = f64::INFINITY, "a \"quoted\"\n"),
             &[concat!(
                 r#"{"time":"2017-03-06T09:37:01.966Z","level":"notice","pid":PID,"target":"getid::x","#,
-                r#""message":"say \"hi\"\n","port":7890,"field_time":3,"id":"4611686018427387904","far":"inf"}"#
+                r#""message":"a \"quoted\"\n","port":7890,"field_time":3,"id":"4611686018427387904","far":"inf"}"#
             )],
         );
     }
@@ -312,7 +312,7 @@ mod tests {
                 info!("three");
             },
             &[
-                "2017-03-06T09:37:01.966Z PID notice  SIGHUP: the log is opened anew",
+                "2017-03-06T09:37:01.966Z PID notice  SIGHUP: the log is reopened",
                 "2017-03-06T09:37:01.966Z PID notice  three",
             ],
         );
@@ -336,7 +336,7 @@ mod tests {
         });
         assert!(log.flush(TIMEOUT));
         let text = fs::read_to_string(moved.join("log")).unwrap();
-        assert!(text.contains("error   SIGHUP: the log stays as it was: can't open the log file"), "{text}");
+        assert!(text.contains("error   SIGHUP: the log is not reopened: can't open the log file"), "{text}");
         assert!(text.contains("still here"));
     }
 
@@ -357,10 +357,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         let format = LineFormat { format: LogFormat::Text, colors: false, pid: 1, now_unix_ms: || 0 };
-        let mut writer = Writer::new(Target::open(Path::new("/dev/full")).unwrap(), format);
+        let mut writer = LogWriter::new(LogTarget::open(Path::new("/dev/full")).unwrap(), format);
         writer.write("one\n".to_owned());
         writer.write("two\n".to_owned());
-        writer.target = Target::open(&path).unwrap();
+        writer.target = LogTarget::open(&path).unwrap();
         writer.write("three\n".to_owned());
         let text = fs::read_to_string(path).unwrap();
         assert_eq!(
@@ -446,7 +446,7 @@ mod tests {
             info!("{}", "ü".repeat(7_000));
             let len = daemon.recv(&mut bytes).unwrap();
             let report = String::from_utf8_lossy(&bytes[..len]).into_owned();
-            assert!(report.ends_with("1 log lines did not get to syslog before this one"), "{report}");
+            assert!(report.ends_with("1 log lines did not reach syslog before this one"), "{report}");
             let len = daemon.recv(&mut bytes).unwrap();
             assert!(len <= SYSLOG_BYTES_MAX && std::str::from_utf8(&bytes[..len]).is_ok());
         });

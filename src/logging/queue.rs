@@ -19,7 +19,7 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 
 /// What the writer does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum QueueItem {
     /// Write this line.
     Line(String),
     /// Report that so many lines were dropped here.
@@ -29,8 +29,8 @@ pub(super) enum Entry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    state: Mutex<State>,
+pub(super) struct LogQueue {
+    state: Mutex<QueueState>,
     /// Notified when there is an entry, or the queue is closed.
     filled: Condvar,
     /// Notified when no entry is left.
@@ -38,21 +38,21 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    entries: VecDeque<Entry>,
+struct QueueState {
+    entries: VecDeque<QueueItem>,
     lines: usize,
     bytes: usize,
     /// Lines dropped since the last one that had room.
     dropped: u64,
     dropped_ever: u64,
     /// Whether a request to reopen the file is queued.
-    reopens: bool,
+    is_reopening: bool,
     /// Whether the writer is processing an entry.
     is_writing: bool,
     is_closed: bool,
 }
 
-impl Queue {
+impl LogQueue {
     /// Queues a line, or counts it as dropped.
     pub(super) fn push(&self, text: String) {
         let mut state = self.lock();
@@ -64,7 +64,7 @@ impl Queue {
         state.report_dropped();
         state.lines += 1;
         state.bytes += text.len();
-        state.entries.push_back(Entry::Line(text));
+        state.entries.push_back(QueueItem::Line(text));
         drop(state);
         self.filled.notify_one();
     }
@@ -72,10 +72,10 @@ impl Queue {
     /// Requests to reopen the file once the lines before are written. Requests that wait are merged.
     pub(super) fn reopen(&self) {
         let mut state = self.lock();
-        if !state.reopens {
-            state.reopens = true;
+        if !state.is_reopening {
+            state.is_reopening = true;
             state.report_dropped();
-            state.entries.push_back(Entry::Reopen);
+            state.entries.push_back(QueueItem::Reopen);
         }
         drop(state);
         self.filled.notify_one();
@@ -89,7 +89,7 @@ impl Queue {
 
     /// Waits for the next entry, for the writer. The entry before counts as done. `None`: the queue is closed and
     /// empty.
-    pub(super) fn next(&self) -> Option<Entry> {
+    pub(super) fn next(&self) -> Option<QueueItem> {
         let mut state = self.lock();
         state.is_writing = false;
         loop {
@@ -98,12 +98,12 @@ impl Queue {
             }
             if let Some(entry) = state.entries.pop_front() {
                 match &entry {
-                    Entry::Line(text) => {
+                    QueueItem::Line(text) => {
                         state.lines -= 1;
                         state.bytes -= text.len();
                     }
-                    Entry::Reopen => state.reopens = false,
-                    Entry::Dropped(_) => {}
+                    QueueItem::Reopen => state.is_reopening = false,
+                    QueueItem::Dropped(_) => {}
                 }
                 state.is_writing = true;
                 return Some(entry);
@@ -140,16 +140,16 @@ impl Queue {
         self.lock().dropped_ever
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // No code here panics between two changes that belong together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn report_dropped(&mut self) {
         if self.dropped > 0 {
-            self.entries.push_back(Entry::Dropped(std::mem::take(&mut self.dropped)));
+            self.entries.push_back(QueueItem::Dropped(std::mem::take(&mut self.dropped)));
         }
     }
 }
@@ -158,18 +158,18 @@ impl State {
 mod tests {
     use super::*;
 
-    fn line(queue: &Queue) -> String {
+    fn line(queue: &LogQueue) -> String {
         match queue.next() {
-            Some(Entry::Line(text)) => text,
-            Some(Entry::Dropped(count)) => format!("{count} dropped"),
-            Some(Entry::Reopen) => "reopen".to_owned(),
+            Some(QueueItem::Line(text)) => text,
+            Some(QueueItem::Dropped(count)) => format!("{count} dropped"),
+            Some(QueueItem::Reopen) => "reopen".to_owned(),
             None => "end".to_owned(),
         }
     }
 
     #[test]
     fn lines_without_room_are_counted_in_their_place() {
-        let queue = Queue::default();
+        let queue = LogQueue::default();
         for at in 0..LINES_MAX + 3 {
             queue.push(at.to_string());
         }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn bytes_have_a_bound_too_and_a_count_needs_no_line_behind_it() {
-        let queue = Queue::default();
+        let queue = LogQueue::default();
         let half = "x".repeat(BYTES_MAX / 2);
         for _ in 0..5 {
             queue.push(half.clone());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_flush_has_a_bound_and_waits_for_the_entry_in_progress() {
-        let queue = Queue::default();
+        let queue = LogQueue::default();
         assert!(queue.flush(Duration::ZERO));
         queue.push("x".to_owned());
         assert!(!queue.flush(Duration::from_millis(1)), "no writer runs");

@@ -22,9 +22,9 @@ pub struct RecentLine {
 
 /// The newest lines, the oldest first.
 #[derive(Default)]
-pub(super) struct Recent(Mutex<VecDeque<RecentLine>>);
+pub(super) struct RecentLines(Mutex<VecDeque<RecentLine>>);
 
-impl Recent {
+impl RecentLines {
     pub(super) fn push(&self, mut line: RecentLine) {
         if let Some((end, _)) = line.text.char_indices().nth(CHARS_MAX) {
             // A copy, since a truncated text would keep the memory of the whole line.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_newest_lines_are_kept_and_long_ones_are_cut() {
-        let recent = Recent::default();
+        let recent = RecentLines::default();
         for at in 0..150 {
             recent.push(RecentLine { unix_ms: at, level: "notice", text: "ü".repeat(1000) });
         }

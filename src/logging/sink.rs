@@ -5,13 +5,13 @@ use std::sync::Arc;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 
-use super::format::{AUDIT, LineFormat, Record, level_name};
-use super::queue::Queue;
-use super::recent::{Recent, RecentLine};
+use super::format::{AUDIT, LineFormat, LogRecord, level_name};
+use super::queue::LogQueue;
+use super::recent::{RecentLine, RecentLines};
 use super::syslog::{SyslogFormat, SyslogOptions};
 
 /// The sink as a layer of tracing.
-pub(super) struct SinkLayer(pub(super) Arc<Sink>);
+pub(super) struct SinkLayer(pub(super) Arc<LogSink>);
 
 impl<S: Subscriber> Layer<S> for SinkLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
@@ -20,16 +20,16 @@ impl<S: Subscriber> Layer<S> for SinkLayer {
 }
 
 /// The queues of lines. Dropping it ends the threads that read them.
-pub(super) struct Sink {
+pub(super) struct LogSink {
     pub(super) format: LineFormat,
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<LogQueue>,
     pub(super) syslog: Option<SyslogOutput>,
-    pub(super) recent: Recent,
+    pub(super) recent: RecentLines,
 }
 
 /// The queue of lines for syslog.
 pub(super) struct SyslogOutput {
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<LogQueue>,
     pub(super) format: SyslogFormat,
 }
 
@@ -39,11 +39,11 @@ impl SyslogOutput {
     }
 }
 
-impl Sink {
+impl LogSink {
     fn write(&self, event: &Event<'_>) {
         let (level, target) = (*event.metadata().level(), event.metadata().target());
         let unix_ms = (self.format.now_unix_ms)();
-        let mut record = Record::default();
+        let mut record = LogRecord::default();
         event.record(&mut record);
         if let Some(SyslogOutput { queue, format }) = &self.syslog {
             queue.push(format.line(level, unix_ms, &record.message_and_fields(target == AUDIT)));
@@ -56,7 +56,7 @@ impl Sink {
     }
 }
 
-impl Drop for Sink {
+impl Drop for LogSink {
     fn drop(&mut self) {
         self.queue.close();
         if let Some(output) = &self.syslog {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tracing::Level;
 
-use super::queue::{Entry, Queue};
+use super::queue::{LogQueue, QueueItem};
 use super::stderr;
 
 /// The socket of the syslog daemon.
@@ -72,7 +72,7 @@ impl Syslog {
         let mut syslog = Syslog { format, socket: None, lost: 0 };
         if let Err(error) = syslog.connect() {
             let path = syslog.format.options.socket.display();
-            stderr::print(&format!("getid: syslog is not there, nothing goes to it: {path}: {error}"));
+            stderr::print(&format!("getid: syslog is not available, and no lines are sent to it: {path}: {error}"));
         }
         syslog
     }
@@ -86,17 +86,17 @@ impl Syslog {
     }
 
     /// Sends queued lines until the queue is closed.
-    pub(super) fn run(mut self, queue: &Queue, now_unix_ms: fn() -> i64) {
+    pub(super) fn run(mut self, queue: &LogQueue, now_unix_ms: fn() -> i64) {
         while let Some(entry) = queue.next() {
             match entry {
-                Entry::Line(text) => {
+                QueueItem::Line(text) => {
                     if !self.send_or_count(&text, now_unix_ms) {
                         queue.count_unwritten();
                     }
                 }
-                Entry::Dropped(count) => self.lost += count,
+                QueueItem::Dropped(count) => self.lost += count,
                 // Syslog has no file.
-                Entry::Reopen => {}
+                QueueItem::Reopen => {}
             }
         }
     }
@@ -104,7 +104,7 @@ impl Syslog {
     /// Sends a line, after a report of lost lines; returns whether the line was sent.
     fn send_or_count(&mut self, line: &str, now_unix_ms: fn() -> i64) -> bool {
         if self.lost > 0 {
-            let note = format!("{} log lines did not get to syslog before this one", self.lost);
+            let note = format!("{} log lines did not reach syslog before this one", self.lost);
             let note = self.format.line(Level::WARN, now_unix_ms(), &note);
             if self.send(&note) {
                 self.lost = 0;

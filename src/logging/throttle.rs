@@ -1,7 +1,7 @@
 //! A rate limit on lines that clients can cause.
 //!
 //! A client can cause some events a hundred thousand times a second. Logging each would fill the disk of the state, and
-//! hide all other lines. So each such line has a [`Kind`], whose row limits its lines in a window of time. When a
+//! hide all other lines. So each such line has a [`LineKind`], whose row limits its lines in a window of time. When a
 //! window ends, one line reports how many were suppressed, even if none follows.
 //!
 //! No clock: the caller passes the time to [`LogThrottle::end_windows`].
@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::Level;
 
 /// The limit of one kind.
-struct Row {
-    kind: Kind,
+struct LineLimit {
+    kind: LineKind,
     level: Level,
     /// The most lines in a window.
     count_max: u64,
@@ -31,10 +31,10 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $level:ident, $count_max:literal, $every_s:literal, $what:literal;)+) => {
         /// The event that a line is about; each kind has its own limit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind { $($(#[$doc])* $kind),+ }
+        pub enum LineKind { $($(#[$doc])* $kind),+ }
 
-        const ROWS: &[Row] = &[$(
-            Row { kind: Kind::$kind, level: Level::$level, count_max: $count_max, every_s: $every_s, what: $what }
+        const ROWS: &[LineLimit] = &[$(
+            LineLimit { kind: LineKind::$kind, level: Level::$level, count_max: $count_max, every_s: $every_s, what: $what }
         ),+];
     };
 }
@@ -44,25 +44,25 @@ kinds! {
     /// A client connected.
     Connected = TRACE, 1000, 1, "clients connected";
     /// A client disconnected.
-    Left = DEBUG, 1000, 1, "clients left or are gone";
+    Disconnected = DEBUG, 1000, 1, "clients disconnected";
     /// Options of a client's socket could not be set.
-    SocketOptions = DEBUG, 10, 1, "clients' sockets did not take their options";
+    SocketOptions = DEBUG, 10, 1, "sockets of clients rejected their options";
     /// A client was closed because it was idle longer than `timeout`.
     Idle = DEBUG, 100, 1, "idle clients were closed";
     /// A client was closed for a request larger than `client-query-buffer-limit`.
     InputLimit = WARN, 1, 1, "clients were closed for a request larger than client-query-buffer-limit";
     /// A client was closed because it did not read its replies.
-    OutputLimit = WARN, 1, 1, "clients were closed because they did not take their output";
+    OutputLimit = WARN, 1, 1, "clients were closed because they did not read their output";
     /// A client was closed because the buffers of all clients together exceeded `maxmemory-clients`.
-    Evicted = WARN, 1, 1, "clients were closed because all of them held more than maxmemory-clients";
+    Evicted = WARN, 1, 1, "clients were closed because the buffers of all clients exceeded maxmemory-clients";
     /// A client was closed because it did not log in within `auth-timeout`.
     AuthTimeout = WARN, 1, 1, "clients were closed because they did not log in within auth-timeout";
     /// A client was closed during its TLS handshake, because too many others were in theirs.
-    HandshakeEvicted = WARN, 1, 1, "TLS handshakes were ended because as many as may be were under way";
+    HandshakeEvicted = WARN, 1, 1, "TLS handshakes were ended because the maximum number was running";
     /// An idle HTTP connection was closed to make room for another.
-    HttpEvicted = INFO, 1, 10, "HTTP connections that were idle made room for others";
+    HttpEvicted = INFO, 1, 10, "idle HTTP connections were closed to make room for others";
     /// An HTTP client was refused because all places were in use.
-    HttpRefused = WARN, 1, 1, "HTTP clients were refused because all places of http-max-clients were at work";
+    HttpRefused = WARN, 1, 1, "HTTP clients were refused because all places of http-max-clients were in use";
     /// A client was closed for speaking HTTP: a browser may have been tricked into it. The limit is Redis's.
     Http = WARN, 1, 60, "connections were aborted as possible attacks by Cross Protocol Scripting";
     /// `accept` began to fail, as at the limit of open files.
@@ -72,7 +72,7 @@ kinds! {
     /// A monitor was closed because it read too slowly.
     MonitorDropped = WARN, 1, 1, "monitors did not keep up and were closed";
     /// A connection ended with a panic.
-    Bug = ERROR, 10, 1, "connections ended in a bug";
+    Bug = ERROR, 10, 1, "connections ended because of a bug";
     /// The command `SHUTDOWN` was refused.
     ShutdownRefused = ERROR, 1, 1, "SHUTDOWN commands were refused because the state cannot be saved";
     /// A change of settings failed, or needs a warning.
@@ -92,14 +92,14 @@ kinds! {
     /// The command `MONITOR`.
     AuditMonitor = INFO, 10, 1, "MONITOR commands";
     /// A sequence was created, changed or dropped.
-    AuditSequence = INFO, 100, 1, "sequences made, changed or dropped";
+    AuditSequence = INFO, 100, 1, "sequences created, changed or dropped";
     /// An operator ended a lease of a worker id.
     AuditWorkerId = INFO, 100, 1, "leases of worker ids that were revoked";
     /// The command `SHUTDOWN`.
     AuditShutdown = WARN, 10, 1, "SHUTDOWN commands";
 }
 
-impl Kind {
+impl LineKind {
     /// Returns the level of the kind's lines.
     pub const fn level(self) -> Level {
         ROWS[self as usize].level
@@ -107,7 +107,7 @@ impl Kind {
 
     /// Whether the kind's lines are audit lines.
     pub const fn is_audit(self) -> bool {
-        self as usize >= Kind::AuditLogin as usize
+        self as usize >= LineKind::AuditLogin as usize
     }
 }
 
@@ -134,13 +134,13 @@ struct Window {
 
 impl LogThrottle {
     /// Counts a line; returns whether it may be written.
-    pub fn allows(&self, kind: Kind) -> bool {
+    pub fn allows(&self, kind: LineKind) -> bool {
         self.allows_many(kind, 1)
     }
 
     /// Counts a line that reports `count` events; returns whether it may be written. All events are counted; one line
     /// is written.
-    pub fn allows_many(&self, kind: Kind, count: u64) -> bool {
+    pub fn allows_many(&self, kind: LineKind, count: u64) -> bool {
         let window = &self.kinds[kind as usize];
         let is_allowed = window.count.fetch_add(1, Relaxed) < ROWS[kind as usize].count_max;
         if !is_allowed {
@@ -151,7 +151,7 @@ impl LogThrottle {
     }
 
     /// Counts an audit line of `user`; returns whether it may be written. A flood of one user hides no line of another.
-    pub fn allows_by(&self, kind: Kind, user: &Arc<str>) -> bool {
+    pub fn allows_by(&self, kind: LineKind, user: &Arc<str>) -> bool {
         // A panic leaves the map valid: each count is changed in one step.
         let mut by_user = self.by_user.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = by_user.len() < USERS_MAX || by_user.contains_key(&(kind as usize, Arc::clone(user)));
@@ -182,7 +182,7 @@ impl LogThrottle {
         self.end(|_| true)
     }
 
-    fn end(&self, is_over: impl Fn(&Row) -> bool) -> Vec<Suppressed> {
+    fn end(&self, is_over: impl Fn(&LineLimit) -> bool) -> Vec<Suppressed> {
         let over = ROWS.iter().zip(&self.kinds).filter(|(row, _)| is_over(row));
         let suppressed = over.map(|(row, window)| {
             window.count.store(0, Relaxed);
@@ -196,18 +196,18 @@ impl LogThrottle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suppressed {
     /// The kind of the lines.
-    pub kind: Kind,
+    pub kind: LineKind,
     /// Number of lines, at least 1.
     pub count: u64,
 }
 
 impl fmt::Display for Suppressed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Row { what, every_s, .. } = ROWS[self.kind as usize];
+        let LineLimit { what, every_s, .. } = ROWS[self.kind as usize];
         let count = self.count;
         match every_s {
-            1 => write!(f, "{count} more within a second that have no line of their own: {what}"),
-            _ => write!(f, "{count} more within {every_s} s that have no line of their own: {what}"),
+            1 => write!(f, "{count} more within a second without a line of their own: {what}"),
+            _ => write!(f, "{count} more within {every_s} s without a line of their own: {what}"),
         }
     }
 }
@@ -232,13 +232,13 @@ impl Suppressed {
 /// `throttled!(throttle, InputLimit, "client {id} is closed")`.
 macro_rules! throttled {
     ($throttle:expr, $kind:ident, by: $user:expr, target: $target:expr, $($message:tt)+) => {{
-        const KIND: $crate::logging::throttle::Kind = $crate::logging::throttle::Kind::$kind;
+        const KIND: $crate::logging::throttle::LineKind = $crate::logging::throttle::LineKind::$kind;
         if ::tracing::enabled!(target: $target, KIND.level()) && $throttle.allows_by(KIND, $user) {
             ::tracing::event!(target: $target, KIND.level(), $($message)+);
         }
     }};
     ($throttle:expr, $kind:ident, target: $target:expr, $($message:tt)+) => {{
-        const KIND: $crate::logging::throttle::Kind = $crate::logging::throttle::Kind::$kind;
+        const KIND: $crate::logging::throttle::LineKind = $crate::logging::throttle::LineKind::$kind;
         if ::tracing::enabled!(target: $target, KIND.level()) && $throttle.allows(KIND) {
             ::tracing::event!(target: $target, KIND.level(), $($message)+);
         }
@@ -260,62 +260,62 @@ mod tests {
             assert_eq!(row.kind as usize, at, "{:?}", row.kind);
             assert!(row.count_max > 0 && row.every_s > 0);
         }
-        assert_eq!(Kind::AuditShutdown as usize, ROWS.len() - 1);
+        assert_eq!(LineKind::AuditShutdown as usize, ROWS.len() - 1);
     }
 
     #[test]
     fn a_flood_is_ten_lines_and_a_count() {
         let throttle = LogThrottle::default();
-        let written = (0..260_000).filter(|_| throttle.allows(Kind::AuditClient)).count();
+        let written = (0..260_000).filter(|_| throttle.allows(LineKind::AuditClient)).count();
         assert_eq!(written, 10);
-        assert!(throttle.allows(Kind::AuditMonitor), "each kind has its own limit");
+        assert!(throttle.allows(LineKind::AuditMonitor), "each kind has its own limit");
         assert_eq!(throttle.end_windows(0), [], "the window is not over");
         let suppressed = throttle.end_windows(1);
-        assert_eq!(suppressed, [Suppressed { kind: Kind::AuditClient, count: 259_990 }]);
+        assert_eq!(suppressed, [Suppressed { kind: LineKind::AuditClient, count: 259_990 }]);
         assert_eq!(
             suppressed[0].to_string(),
-            "259990 more within a second that have no line of their own: CLIENT KILL, PAUSE or UNPAUSE commands"
+            "259990 more within a second without a line of their own: CLIENT KILL, PAUSE or UNPAUSE commands"
         );
         assert_eq!(throttle.end_windows(2), []);
-        assert!(throttle.allows(Kind::AuditClient), "a new window");
+        assert!(throttle.allows(LineKind::AuditClient), "a new window");
     }
 
     #[test]
     fn a_users_lines_are_hidden_by_no_other_user() {
         let throttle = LogThrottle::default();
         let [loud, quiet]: [Arc<str>; 2] = ["loud".into(), "quiet".into()];
-        let written = (0..1000).filter(|_| throttle.allows_by(Kind::AuditConfig, &loud)).count();
+        let written = (0..1000).filter(|_| throttle.allows_by(LineKind::AuditConfig, &loud)).count();
         assert_eq!(written, 10);
-        assert!(throttle.allows_by(Kind::AuditConfig, &quiet) && throttle.allows_by(Kind::AuditAcl, &loud));
-        assert_eq!(throttle.end_windows(1), [Suppressed { kind: Kind::AuditConfig, count: 990 }]);
-        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "a new window");
+        assert!(throttle.allows_by(LineKind::AuditConfig, &quiet) && throttle.allows_by(LineKind::AuditAcl, &loud));
+        assert_eq!(throttle.end_windows(1), [Suppressed { kind: LineKind::AuditConfig, count: 990 }]);
+        assert!(throttle.allows_by(LineKind::AuditConfig, &loud), "a new window");
         // Users beyond the bound share one count.
         let users: Vec<Arc<str>> = (0..1000).map(|number| number.to_string().into()).collect();
-        let written = users.iter().filter(|user| throttle.allows_by(Kind::AuditConfig, user)).count();
+        let written = users.iter().filter(|user| throttle.allows_by(LineKind::AuditConfig, user)).count();
         assert_eq!(written, USERS_MAX - 1 + 10);
         assert_eq!(throttle.by_user.lock().unwrap().len(), USERS_MAX);
-        assert!(throttle.allows_by(Kind::AuditConfig, &loud), "a user with a count keeps it");
+        assert!(throttle.allows_by(LineKind::AuditConfig, &loud), "a user with a count keeps it");
     }
 
     #[test]
     fn a_kind_may_have_a_longer_window() {
         let throttle = LogThrottle::default();
-        assert!(throttle.allows(Kind::Http));
+        assert!(throttle.allows(LineKind::Http));
         assert_eq!(throttle.end_windows(59), []);
-        assert!(!throttle.allows(Kind::Http));
-        assert_eq!(throttle.end_windows(61), [Suppressed { kind: Kind::Http, count: 1 }]);
-        assert!(throttle.allows(Kind::Http));
-        assert!(!throttle.allows(Kind::Http));
-        assert_eq!(throttle.end_all(), [Suppressed { kind: Kind::Http, count: 1 }]);
+        assert!(!throttle.allows(LineKind::Http));
+        assert_eq!(throttle.end_windows(61), [Suppressed { kind: LineKind::Http, count: 1 }]);
+        assert!(throttle.allows(LineKind::Http));
+        assert!(!throttle.allows(LineKind::Http));
+        assert_eq!(throttle.end_all(), [Suppressed { kind: LineKind::Http, count: 1 }]);
     }
 
     #[test]
     fn a_suppressed_line_counts_all_its_events() {
         let throttle = LogThrottle::default();
         for _ in 0..10 {
-            assert!(throttle.allows_many(Kind::AuditLoginFailed, 5));
+            assert!(throttle.allows_many(LineKind::AuditLoginFailed, 5));
         }
-        assert!(!throttle.allows_many(Kind::AuditLoginFailed, 5));
-        assert_eq!(throttle.end_all(), [Suppressed { kind: Kind::AuditLoginFailed, count: 5 }]);
+        assert!(!throttle.allows_many(LineKind::AuditLoginFailed, 5));
+        assert_eq!(throttle.end_all(), [Suppressed { kind: LineKind::AuditLoginFailed, count: 5 }]);
     }
 }

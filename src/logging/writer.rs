@@ -11,42 +11,42 @@ use tracing::Level;
 
 use super::error::LogError;
 use super::format::LineFormat;
-use super::queue::{Entry, Queue};
+use super::queue::{LogQueue, QueueItem};
 use crate::system::files;
 
 /// An open output: standard output, standard error, or a file.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct LogTarget {
     file: File,
     /// The path of a file that can be reopened.
     path: Option<PathBuf>,
 }
 
-impl Target {
+impl LogTarget {
     /// Returns standard output as the target.
-    pub(super) fn stdout() -> Result<Target, LogError> {
-        Target::inherited(io::stdout().as_fd().try_clone_to_owned(), "standard output")
+    pub(super) fn stdout() -> Result<LogTarget, LogError> {
+        LogTarget::inherited(io::stdout().as_fd().try_clone_to_owned(), "standard output")
     }
 
     /// Opens the log file at a path. `/dev/stdout` and `/dev/stderr` are this process's outputs, whatever they are: a
     /// socket of journald cannot be opened by name.
-    pub(super) fn open(path: &Path) -> Result<Target, LogError> {
+    pub(super) fn open(path: &Path) -> Result<LogTarget, LogError> {
         match path.to_str() {
-            Some("/dev/stdout") => return Target::stdout(),
+            Some("/dev/stdout") => return LogTarget::stdout(),
             Some("/dev/stderr") => {
-                return Target::inherited(io::stderr().as_fd().try_clone_to_owned(), "standard error");
+                return LogTarget::inherited(io::stderr().as_fd().try_clone_to_owned(), "standard error");
             }
             _ => {}
         }
         // The path is made absolute because the file is reopened after a rename, and perhaps after a change of folder.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let file = files::open_to_append(&path).map_err(|error| LogError::Open { path: path.clone(), error })?;
-        Ok(Target { file, path: Some(path) })
+        Ok(LogTarget { file, path: Some(path) })
     }
 
-    fn inherited(descriptor: io::Result<OwnedFd>, name: &str) -> Result<Target, LogError> {
+    fn inherited(descriptor: io::Result<OwnedFd>, name: &str) -> Result<LogTarget, LogError> {
         let descriptor = descriptor.map_err(|error| LogError::Open { path: name.into(), error })?;
-        Ok(Target { file: File::from(descriptor), path: None })
+        Ok(LogTarget { file: File::from(descriptor), path: None })
     }
 
     fn reopen(&mut self) -> Result<(), LogError> {
@@ -79,34 +79,34 @@ impl Target {
 }
 
 /// The log's writer. It counts lines that it cannot write, and reports their number once it can write again.
-pub(super) struct Writer {
-    pub(super) target: Target,
+pub(super) struct LogWriter {
+    pub(super) target: LogTarget,
     format: LineFormat,
     /// Whether the last line is incomplete, so that the next one starts with a line break.
-    torn: bool,
+    is_torn: bool,
     lost: u64,
     reason: String,
 }
 
-impl Writer {
-    pub(super) fn new(target: Target, format: LineFormat) -> Writer {
-        Writer { target, format, torn: false, lost: 0, reason: String::new() }
+impl LogWriter {
+    pub(super) fn new(target: LogTarget, format: LineFormat) -> LogWriter {
+        LogWriter { target, format, is_torn: false, lost: 0, reason: String::new() }
     }
 
     /// Writes queued entries until the queue is closed.
-    pub(super) fn run(mut self, queue: &Queue) {
+    pub(super) fn run(mut self, queue: &LogQueue) {
         while let Some(entry) = queue.next() {
             match entry {
-                Entry::Line(text) => {
+                QueueItem::Line(text) => {
                     if !self.write(text) {
                         queue.count_unwritten();
                     }
                 }
-                Entry::Dropped(count) => self.note(
+                QueueItem::Dropped(count) => self.note(
                     Level::WARN,
-                    format!("{count} log lines were dropped here: whoever reads the log, or its disk, did not keep up"),
+                    format!("{count} log lines were dropped here: the reader of the log, or its disk, is too slow"),
                 ),
-                Entry::Reopen => self.reopen(),
+                QueueItem::Reopen => self.reopen(),
             }
         }
     }
@@ -114,10 +114,10 @@ impl Writer {
     fn reopen(&mut self) {
         match self.target.reopen() {
             Ok(()) => {
-                self.torn = false;
-                self.note(Level::INFO, "SIGHUP: the log is opened anew".to_owned());
+                self.is_torn = false;
+                self.note(Level::INFO, "SIGHUP: the log is reopened".to_owned());
             }
-            Err(error) => self.note(Level::ERROR, format!("SIGHUP: the log stays as it was: {error}")),
+            Err(error) => self.note(Level::ERROR, format!("SIGHUP: the log is not reopened: {error}")),
         }
     }
 
@@ -141,14 +141,14 @@ impl Writer {
     }
 
     fn write_one(&mut self, mut line: String) -> bool {
-        if self.torn {
+        if self.is_torn {
             line.insert(0, '\n');
         }
         let written = self.target.write(line.as_bytes());
-        self.torn = written.is_err();
+        self.is_torn = written.is_err();
         if let Err(error) = written {
             self.reason = error.to_string();
         }
-        !self.torn
+        !self.is_torn
     }
 }

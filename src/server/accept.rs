@@ -20,11 +20,11 @@ use crate::acl::Origin;
 use crate::config::Config;
 use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
-use crate::server::connection::Connection;
-use crate::server::handshakes::{Unfinished, handshakes_max};
+use crate::server::connection::ClientConnection;
+use crate::server::handshakes::{HandshakeFailure, handshakes_max};
 use crate::server::listen::{Listener, OPERATOR_PLACES, REFUSALS_MAX};
 use crate::server::panic_watch::PanicWatch;
-use crate::server::registry::{Admission, Endpoint, Ends, Stop};
+use crate::server::registry::{Admission, ConnectionAddr, SocketInfo, StopMode};
 use crate::server::transport::Movable;
 use crate::server::{Server, housekeeping, tls};
 use crate::session::Session;
@@ -56,16 +56,16 @@ const DENIED: &[u8] =
     b"-DENIED getid is running in protected mode because protected mode is enabled and no password is \
 set for the default user. In this mode connections are only accepted from the loopback interface. To connect from \
 other machines, do one of these: 1) set a password, with the directive requirepass or by sending CONFIG SET requirepass \
-from the loopback interface, 2) set protected-mode no in either way once you are sure that nobody from outside can reach \
-this port; CONFIG REWRITE makes a change outlast the next start.\r\n";
+from the loopback interface, 2) set protected-mode no in either way, if no client outside your network can reach this \
+port; CONFIG REWRITE makes a change outlast the next start.\r\n";
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 
-pub struct Acceptor {
+pub struct ClientAcceptor {
     server: Arc<Server>,
     io_threads: IoThreads,
     /// Whether the last `accept` failed: each begin and each end is logged once.
-    fails: AtomicBool,
+    is_failing: AtomicBool,
     /// Number of TLS connections that are being refused.
     refusals: Arc<AtomicUsize>,
 }
@@ -73,14 +73,14 @@ pub struct Acceptor {
 /// A connection from outside, before it is a client.
 struct Arrival {
     origin: Origin,
-    peer: Endpoint,
-    local: Endpoint,
+    peer: ConnectionAddr,
+    local: ConnectionAddr,
     fd: i32,
 }
 
-impl Acceptor {
-    pub fn new(server: Arc<Server>, io_threads: IoThreads) -> Arc<Acceptor> {
-        Arc::new(Acceptor { server, io_threads, fails: AtomicBool::new(false), refusals: Arc::default() })
+impl ClientAcceptor {
+    pub fn new(server: Arc<Server>, io_threads: IoThreads) -> Arc<ClientAcceptor> {
+        Arc::new(ClientAcceptor { server, io_threads, is_failing: AtomicBool::new(false), refusals: Arc::default() })
     }
 
     /// Serves on `listeners` until the server is asked to stop. Returns when all clients are gone, at the latest after
@@ -105,19 +105,21 @@ impl Acceptor {
         server.handshakes.end_all();
         let connected = server.clients.len();
         if connected == 0 {
-            tracing::info!("stopping: no new clients, and none is connected");
+            tracing::info!("stopping: no new clients are accepted; no client is connected");
         } else {
             let (clients, get) = (counted(connected as u64, "client"), if connected == 1 { "gets" } else { "get" });
-            tracing::info!("stopping: no new clients; {clients} still connected {get} the replies under way");
+            tracing::info!(
+                "stopping: no new clients are accepted; {clients} still connected {get} the running replies"
+            );
         }
-        server.clients.stop_all(Stop::Drain);
+        server.clients.stop_all(StopMode::Drain);
         let timeout_s = server.config.get().shutdown_timeout_s;
         if tokio::time::timeout(Duration::from_secs(timeout_s), server.clients.all_gone()).await.is_err() {
             tracing::warn!(
-                "{} did not take all replies within shutdown-timeout {timeout_s} s: cut off",
+                "{} did not read all replies within shutdown-timeout {timeout_s} s: disconnected",
                 counted(server.clients.len() as u64, "client")
             );
-            server.clients.stop_all(Stop::Now);
+            server.clients.stop_all(StopMode::Now);
             let _ = tokio::time::timeout(REFUSAL_TIMEOUT, server.clients.all_gone()).await;
         }
         server.throttle.end_all().iter().for_each(Suppressed::log);
@@ -137,7 +139,7 @@ impl Acceptor {
             Listener::Tls { listener, acceptor } => loop {
                 if let Some((stream, peer)) = self.accepted(listener.accept().await).await {
                     let arrival = self.arrival(&stream, peer);
-                    let stream = tls::Stream::new(stream, Arc::clone(&acceptor));
+                    let stream = tls::ClientStream::new(stream, Arc::clone(&acceptor));
                     match arrival {
                         Some(arrival) => self.accept_tls(stream, peer, arrival).await,
                         None => self.refuse_tls(stream, DENIED),
@@ -147,7 +149,7 @@ impl Acceptor {
             Listener::Unix { listener, path, .. } => loop {
                 if let Some((stream, _)) = self.accepted(listener.accept().await).await {
                     let fd = stream.as_raw_fd();
-                    let end = Endpoint::Unix(Arc::clone(&path));
+                    let end = ConnectionAddr::Unix(Arc::clone(&path));
                     self.server.metrics.count(Counter::Connections);
                     self.accept(stream, Arrival { origin: Origin::ThisMachine, peer: end.clone(), local: end, fd });
                 }
@@ -158,7 +160,7 @@ impl Acceptor {
     async fn accepted<T>(&self, result: io::Result<T>) -> Option<T> {
         match result {
             Ok(accepted) => {
-                if self.fails.load(Relaxed) && self.fails.swap(false, Relaxed) {
+                if self.is_failing.load(Relaxed) && self.is_failing.swap(false, Relaxed) {
                     throttled!(self.server.throttle, AcceptsAgain, "clients can be accepted again");
                 }
                 Some(accepted)
@@ -166,11 +168,11 @@ impl Acceptor {
             Err(error) => {
                 // Without a pause this would spin: the connection that was not accepted is still there.
                 self.server.metrics.count(Counter::AcceptErrors);
-                if !self.fails.swap(true, Relaxed) {
+                if !self.is_failing.swap(true, Relaxed) {
                     throttled!(
                         self.server.throttle,
                         AcceptFails,
-                        "accepting a client failed: {error}. Trying on, every {ACCEPT_PAUSE:?}"
+                        "accepting a client failed: {error}. It is retried every {ACCEPT_PAUSE:?}"
                     );
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -194,7 +196,12 @@ impl Acceptor {
             server.metrics.count(Counter::ConnectionsRejected);
             return None;
         }
-        Some(Arrival { origin, peer: Endpoint::Tcp(peer), local: Endpoint::Tcp(local), fd: stream.as_raw_fd() })
+        Some(Arrival {
+            origin,
+            peer: ConnectionAddr::Tcp(peer),
+            local: ConnectionAddr::Tcp(local),
+            fd: stream.as_raw_fd(),
+        })
     }
 
     fn accept<T: Movable + AsFd>(&self, stream: T, arrival: Arrival) {
@@ -203,14 +210,14 @@ impl Acceptor {
             return refuse_at_once(&stream, TOO_MANY);
         };
         let server = Arc::clone(&self.server);
-        self.hand_over(stream, move |stream| Connection::new(server, admission, session, stream).run());
+        self.hand_over(stream, move |stream| ClientConnection::new(server, admission, session, stream).run());
     }
 
     /// Accepts a TLS connection, which is not a client until its handshake is done. Returns when the handshake has
     /// begun, on the thread that will serve the client.
-    async fn accept_tls(self: &Arc<Self>, stream: tls::Stream, peer: SocketAddr, arrival: Arrival) {
+    async fn accept_tls(self: &Arc<Self>, stream: tls::ClientStream, peer: SocketAddr, arrival: Arrival) {
         // A handshake is much work, and useless if there is no place.
-        if self.server.clients.len() >= self.places(arrival.origin) {
+        if self.server.clients.len() >= self.clients_max(arrival.origin) {
             return self.refuse_too_many(stream);
         }
         let count_max = handshakes_max(self.server.config.get().maxclients) as usize;
@@ -225,7 +232,7 @@ impl Acceptor {
                 Ok(()) => match acceptor.admit(arrival) {
                     // In a task of its own, so that this one's memory is not kept for as long as the client stays.
                     Some((admission, session)) => {
-                        let connection = Connection::new(Arc::clone(server), admission, session, stream);
+                        let connection = ClientConnection::new(Arc::clone(server), admission, session, stream);
                         acceptor.io_threads.spawn_here(connection.run());
                     }
                     None => acceptor.refuse_too_many(stream),
@@ -240,25 +247,27 @@ impl Acceptor {
         });
     }
 
-    fn note_unfinished(&self, unfinished: &Unfinished, peer: SocketAddr, count_max: usize) {
+    fn note_unfinished(&self, unfinished: &HandshakeFailure, peer: SocketAddr, count_max: usize) {
         let Server { metrics, throttle, .. } = &*self.server;
         match unfinished {
-            Unfinished::Failed(error) => throttled!(throttle, Left, "client at {peer} is gone: {error}"),
-            Unfinished::Evicted => {
+            HandshakeFailure::Failed(error) => {
+                throttled!(throttle, Disconnected, "client at {peer} disconnected: {error}")
+            }
+            HandshakeFailure::Evicted => {
                 metrics.count(Counter::HandshakesEvicted);
                 throttled!(
                     throttle,
                     HandshakeEvicted,
-                    "the TLS handshake of {peer} does not go on and is ended: {count_max} are under way, as many as may be, \
-                     and another waits"
+                    "the TLS handshake of {peer} makes no progress and is ended: the maximum of {count_max} handshakes is \
+                     running, and another client waits"
                 );
             }
-            Unfinished::Stopped => {}
+            HandshakeFailure::Stopped => {}
         }
     }
 
     /// Returns the number of places for clients from `origin`.
-    fn places(&self, origin: Origin) -> usize {
+    fn clients_max(&self, origin: Origin) -> usize {
         // When every place is taken, an operator must be able to connect and find the reason.
         let more = if origin == Origin::ThisMachine { OPERATOR_PLACES } else { 0 };
         self.server.clients_max().saturating_add(more)
@@ -270,10 +279,11 @@ impl Acceptor {
         let uptime_s = server.metrics.uptime_s.load(Relaxed);
         let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
         let view = session.view().clone();
-        let admission = server.clients.admit(view, Ends { peer, local, fd }, uptime_s, self.places(origin))?;
+        let admission =
+            server.clients.admit(view, SocketInfo { peer, local, fd }, uptime_s, self.clients_max(origin))?;
         // Another thread stops the server, and may have notified all clients before this one was added.
         if server.is_stopping() {
-            admission.client.stop(Stop::Drain);
+            admission.client.stop(StopMode::Drain);
         }
         server.metrics.clients_peak.fetch_max(server.clients.len() as u64, Relaxed);
         throttled!(
@@ -286,13 +296,13 @@ impl Acceptor {
         Some((admission, session))
     }
 
-    fn refuse_too_many(&self, stream: tls::Stream) {
+    fn refuse_too_many(&self, stream: tls::ClientStream) {
         self.server.metrics.count(Counter::ConnectionsRejected);
         self.refuse_tls(stream, TOO_MANY);
     }
 
     /// Sends an error after the handshake and closes; the caller does not wait for that.
-    fn refuse_tls(&self, mut stream: tls::Stream, error: &'static [u8]) {
+    fn refuse_tls(&self, mut stream: tls::ClientStream, error: &'static [u8]) {
         // Each costs a handshake and a descriptor meanwhile. In a flood, the rest is closed without an error.
         if self.refusals.fetch_add(1, Relaxed) >= REFUSALS_MAX {
             self.refusals.fetch_sub(1, Relaxed);

@@ -7,12 +7,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Server;
-use super::audit::Act;
+use super::audit::AuditAction;
 use crate::acl::{Denial, LoginLimiter, LoginLog, Reason, Repeated, Seen, Source};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;
 use crate::server::connection::wait::Wait;
-use crate::server::registry::{Client, Stop};
+use crate::server::registry::{Client, StopMode};
 use crate::system::clock::{self, Clock as _};
 
 /// Maximum wait of a command for the connections that it cut off: the same as for the disk. A connection that carries
@@ -57,7 +57,7 @@ impl Server {
     /// Logs a login, if it is the first of its user from its address within an hour.
     pub fn log_login(&self, user: &Arc<str>, client: &Client) {
         if self.lock_login_log().has_line(client.peer.source(), user, clock::stopwatch_ns()) {
-            self.audit(Act::Login { user }, client);
+            self.audit(AuditAction::Login { user }, client);
         }
     }
 
@@ -82,9 +82,9 @@ impl Server {
     /// request. Nothing may be done for it after the answer to the client that cut it off.
     ///
     /// Two that cut each other off do not wait for each other: a client that is cut off itself is not answered.
-    pub async fn cut_off_ended(&self, own: &Client) {
+    pub async fn wait_for_cut_off(&self, own: &Client) {
         let all = self.clients.all();
-        let cut_off = all.iter().filter(|client| client.id != own.id && client.stopping() == Stop::Now);
+        let cut_off = all.iter().filter(|client| client.id != own.id && client.stopping() == StopMode::Now);
         let cut_off: Vec<u64> = cut_off.map(|client| client.id).collect();
         let ended = tokio::time::timeout(CUT_OFF_WAIT_MAX, self.clients.ended(&cut_off));
         let _ = Wait::unless_cut_off(own).until(pin!(ended)).await;
@@ -100,7 +100,7 @@ impl Server {
         let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
         for denial in denials {
             if denial.reason == Reason::Auth {
-                self.audit(Act::LoginFailed { name: &denial.user, count: denial.count }, client);
+                self.audit(AuditAction::LoginFailed { name: &denial.user, count: denial.count }, client);
             }
             let counter = match denial.reason {
                 Reason::Command => Counter::DeniedCommands,

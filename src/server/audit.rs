@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 use super::Server;
 use crate::logging::AUDIT;
-use crate::logging::throttle::Kind;
+use crate::logging::throttle::LineKind;
 use crate::logging::throttle::throttled;
-use crate::server::registry::{Client, Endpoint};
+use crate::server::registry::{Client, ConnectionAddr};
 
 /// An act of a client.
 #[derive(Clone, Copy, Debug)]
-pub enum Act<'a> {
+pub enum AuditAction<'a> {
     /// Logged in; the client has this user from then on.
     Login {
         user: &'a str,
@@ -76,7 +76,7 @@ pub enum Act<'a> {
 pub struct Actor {
     user: Arc<str>,
     id: u64,
-    addr: Endpoint,
+    addr: ConnectionAddr,
 }
 
 impl Actor {
@@ -93,7 +93,7 @@ impl From<&Client> for Actor {
 
 impl Server {
     #[cold]
-    pub fn audit(&self, act: Act<'_>, by: impl Into<Actor>) {
+    pub fn audit(&self, act: AuditAction<'_>, by: impl Into<Actor>) {
         let throttle = &self.throttle;
         let Actor { user, id, addr } = by.into();
         macro_rules! line {
@@ -102,52 +102,52 @@ impl Server {
             };
         }
         match act {
-            Act::Login { user } => {
+            AuditAction::Login { user } => {
                 throttled!(throttle, AuditLogin, by: &Arc::from(user), target: AUDIT, user, client = id, addr = %addr, "logged in");
             }
-            Act::LoginFailed { name, count } => {
-                if throttle.allows_many(Kind::AuditLoginFailed, count) {
+            AuditAction::LoginFailed { name, count } => {
+                if throttle.allows_many(LineKind::AuditLoginFailed, count) {
                     tracing::warn!(
                         target: AUDIT, user = %user, client = id, addr = %addr, tried = name, count, "login failed"
                     );
                 }
             }
-            Act::ConfigSet { names } => {
+            AuditAction::ConfigSet { names } => {
                 let names = names.join(", ");
                 line!(AuditConfig, "CONFIG SET", names);
             }
-            Act::ConfigRewrite => line!(AuditConfig, "CONFIG REWRITE"),
-            Act::ConfigResetStat => line!(AuditConfig, "CONFIG RESETSTAT"),
-            Act::AclSetUser { name } => line!(AuditAcl, "ACL SETUSER", name),
-            Act::AclDelUser { names } => {
+            AuditAction::ConfigRewrite => line!(AuditConfig, "CONFIG REWRITE"),
+            AuditAction::ConfigResetStat => line!(AuditConfig, "CONFIG RESETSTAT"),
+            AuditAction::AclSetUser { name } => line!(AuditAcl, "ACL SETUSER", name),
+            AuditAction::AclDelUser { names } => {
                 let names = names.join(", ");
                 line!(AuditAcl, "ACL DELUSER", names);
             }
-            Act::AclLoad => line!(AuditAcl, "ACL LOAD"),
-            Act::AclSave => line!(AuditAcl, "ACL SAVE"),
-            Act::AclLogReset => line!(AuditAcl, "ACL LOG RESET"),
-            Act::ClientKill { count } => line!(AuditClient, "CLIENT KILL", count),
-            Act::ClientPause { what, timeout_ms } => line!(AuditClient, "CLIENT PAUSE", what, timeout_ms),
-            Act::ClientUnpause => line!(AuditClient, "CLIENT UNPAUSE"),
-            Act::Monitor => line!(AuditMonitor, "MONITOR"),
-            Act::Sequence { what, name } => {
+            AuditAction::AclLoad => line!(AuditAcl, "ACL LOAD"),
+            AuditAction::AclSave => line!(AuditAcl, "ACL SAVE"),
+            AuditAction::AclLogReset => line!(AuditAcl, "ACL LOG RESET"),
+            AuditAction::ClientKill { count } => line!(AuditClient, "CLIENT KILL", count),
+            AuditAction::ClientPause { what, timeout_ms } => line!(AuditClient, "CLIENT PAUSE", what, timeout_ms),
+            AuditAction::ClientUnpause => line!(AuditClient, "CLIENT UNPAUSE"),
+            AuditAction::Monitor => line!(AuditMonitor, "MONITOR"),
+            AuditAction::Sequence { what, name } => {
                 throttled!(
                     throttle, AuditSequence, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, name,
                     "{what}"
                 );
             }
-            Act::WorkerIdInit { pool } => line!(AuditWorkerId, "WORKERID INIT", pool),
-            Act::WorkerIdRevoke { pool, id: worker_id } => {
+            AuditAction::WorkerIdInit { pool } => line!(AuditWorkerId, "WORKERID INIT", pool),
+            AuditAction::WorkerIdRevoke { pool, id: worker_id } => {
                 throttled!(
                     throttle, AuditWorkerId, by: &user, target: AUDIT, user = %user, client = id, addr = %addr, pool,
                     worker_id, "WORKERID REVOKE"
                 );
             }
-            Act::Shutdown => line!(AuditShutdown, "SHUTDOWN"),
-            Act::ShutdownRefused => {
+            AuditAction::Shutdown => line!(AuditShutdown, "SHUTDOWN"),
+            AuditAction::ShutdownRefused => {
                 line!(
                     ShutdownRefused,
-                    "SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops all the same"
+                    "SHUTDOWN refused: the state cannot be saved. SHUTDOWN FORCE stops the server nevertheless"
                 );
             }
         }

@@ -24,16 +24,16 @@ const WAITING_MAX: usize = 64;
 type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) struct ChangeQueue {
     /// Queue of the thread; `None` if the system provided no thread.
     jobs: Option<mpsc::Sender<Job>>,
     turn: Arc<Semaphore>,
     waiting: AtomicUsize,
-    doing: Arc<Mutex<Option<Doing>>>,
+    running: Arc<Mutex<Option<RunningChange>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Doing {
+struct RunningChange {
     what: &'static str,
     since: Instant,
 }
@@ -42,26 +42,28 @@ struct Doing {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ChangeError {
     #[error(
-        "BUSY {what} has waited for its file for {for_s} s, and changes are made one by one. Try again when that disk answers"
+        "BUSY {what} has waited {for_s} s for its file, and changes run one at a time. Try again when the disk answers"
     )]
     Behind { what: &'static str, for_s: u64 },
-    #[error("BUSY {WAITING_MAX} changes wait for {what} already. Try again when it is done")]
+    #[error("BUSY {WAITING_MAX} changes already wait for {what}. Try again when it is done")]
     TooMany { what: &'static str },
     #[error(
-        "BUSY {what} has waited for its file for {for_s} s. It is made when the disk answers, or fails then; the log says which"
+        "BUSY {what} has waited {for_s} s for its file. It succeeds or fails when the disk answers, and the log \
+         reports which"
     )]
     Slow { what: &'static str, for_s: u64 },
-    #[error("ERR {what} ran into a bug, which the log tells; nothing may have been changed")]
+    #[error("ERR {what} failed because of a bug, which the log reports. Check whether the change was made")]
     Panicked { what: &'static str },
     #[error(
-        "ERR there is no thread for changes: the limit of processes was reached at the start (ulimit -u, TasksMax=)"
+        "ERR there is no thread for changes: the limit of processes was reached at the start. Raise it (ulimit -u, \
+         TasksMax=) and restart"
     )]
     NoThread,
 }
 
-impl Changes {
+impl ChangeQueue {
     /// Starts the thread, which ends when the value is dropped.
-    pub(super) fn start() -> Changes {
+    pub(super) fn start() -> ChangeQueue {
         let (jobs, queue) = mpsc::channel::<Job>();
         let run = move || {
             for job in queue {
@@ -71,13 +73,13 @@ impl Changes {
         };
         let started = threads::spawn("getid-changes", run);
         if let Err(error) = &started {
-            tracing::error!("no thread for changes of settings, which are refused now: {error}");
+            tracing::error!("the thread for changes of settings cannot be started, and changes are refused: {error}");
         }
-        Changes {
+        ChangeQueue {
             jobs: started.is_ok().then_some(jobs),
             turn: Arc::new(Semaphore::new(1)),
             waiting: AtomicUsize::new(0),
-            doing: Arc::default(),
+            running: Arc::default(),
         }
     }
 
@@ -88,22 +90,24 @@ impl Changes {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ChangeError> {
         let jobs = self.jobs.as_ref().ok_or(ChangeError::NoThread)?;
-        let in_the_way = || self.lock().map_or((what, 0), |doing| (doing.what, doing.since.elapsed().as_secs()));
-        let waiting = Waiting::new(&self.waiting).ok_or_else(|| ChangeError::TooMany { what: in_the_way().0 })?;
+        let running_change =
+            || self.lock().map_or((what, 0), |running| (running.what, running.since.elapsed().as_secs()));
+        let waiting =
+            ChangeSlot::new(&self.waiting).ok_or_else(|| ChangeError::TooMany { what: running_change().0 })?;
         let turn = timeout(PATIENCE, Arc::clone(&self.turn).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
-            let (what, for_s) = in_the_way();
+            let (what, for_s) = running_change();
             return Err(ChangeError::Behind { what, for_s });
         };
         drop(waiting);
-        *self.lock() = Some(Doing { what, since: Instant::now() });
+        *self.lock() = Some(RunningChange { what, since: Instant::now() });
         let (done, end) = oneshot::channel();
-        let doing = Arc::clone(&self.doing);
+        let running = Arc::clone(&self.running);
         let runtime = tokio::runtime::Handle::current();
         let job = Box::new(move || {
             // Dropped in any case, so that the next one can begin.
             let _turn = turn;
-            let _end = Ends(doing);
+            let _end = RunningChangeGuard(running);
             let _inside = runtime.enter();
             // The receiver may be gone.
             let _ = done.send(work());
@@ -117,30 +121,30 @@ impl Changes {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Doing>> {
-        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<RunningChange>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A place among the waiting changes.
-struct Waiting<'a>(&'a AtomicUsize);
+struct ChangeSlot<'a>(&'a AtomicUsize);
 
-impl Waiting<'_> {
-    fn new(count: &AtomicUsize) -> Option<Waiting<'_>> {
-        let waiting = Waiting(count);
+impl ChangeSlot<'_> {
+    fn new(count: &AtomicUsize) -> Option<ChangeSlot<'_>> {
+        let waiting = ChangeSlot(count);
         (count.fetch_add(1, Relaxed) < WAITING_MAX).then_some(waiting)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for ChangeSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
 }
 
-struct Ends(Arc<Mutex<Option<Doing>>>);
+struct RunningChangeGuard(Arc<Mutex<Option<RunningChange>>>);
 
-impl Drop for Ends {
+impl Drop for RunningChangeGuard {
     fn drop(&mut self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -151,7 +155,7 @@ mod tests {
     use super::*;
 
     /// Starts a change that lasts until the returned sender is dropped.
-    fn hanging(changes: &Arc<Changes>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), ChangeError>>) {
+    fn hanging(changes: &Arc<ChangeQueue>) -> (mpsc::Sender<()>, tokio::task::JoinHandle<Result<(), ChangeError>>) {
         let (end, ended) = mpsc::channel::<()>();
         let changes = Arc::clone(changes);
         let made = tokio::spawn(async move { changes.make("CONFIG REWRITE", move || _ = ended.recv()).await });
@@ -159,8 +163,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_file_that_hangs_costs_its_own_change_and_a_wait_with_a_bound() {
-        let changes = Arc::new(Changes::start());
+    async fn a_hanging_file_delays_other_changes_for_a_bounded_time() {
+        let changes = Arc::new(ChangeQueue::start());
         let (end, first) = hanging(&changes);
         tokio::task::yield_now().await;
         let begun = Instant::now();
@@ -168,8 +172,7 @@ mod tests {
         assert_eq!(begun.elapsed(), PATIENCE);
         assert_eq!(
             error.to_string(),
-            "BUSY CONFIG REWRITE has waited for its file for 5 s, and changes are made one by one. Try again when that disk \
-             answers"
+            "BUSY CONFIG REWRITE has waited 5 s for its file, and changes run one at a time. Try again when the disk answers"
         );
         assert!(matches!(first.await.unwrap(), Err(ChangeError::Slow { what: "CONFIG REWRITE", for_s: 5 })));
         // The disk answers.
@@ -180,7 +183,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_waiting_changes_is_bounded() {
-        let changes = Arc::new(Changes::start());
+        let changes = Arc::new(ChangeQueue::start());
         let (end, _first) = hanging(&changes);
         tokio::task::yield_now().await;
         let waiting: Vec<_> = (0..WAITING_MAX)
@@ -202,8 +205,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_at_a_time_and_a_bug_is_one_changes_own() {
-        let changes = Arc::new(Changes::start());
+    async fn changes_run_one_at_a_time_and_a_panic_fails_only_its_own_change() {
+        let changes = Arc::new(ChangeQueue::start());
         let running = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..20)
             .map(|_| {

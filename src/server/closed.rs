@@ -3,7 +3,7 @@
 use super::Server;
 use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
-use crate::server::output_limit::CutOff;
+use crate::server::output_limit::CutOffReason;
 use crate::server::registry::Client;
 use crate::session::Breach;
 
@@ -11,12 +11,12 @@ impl Server {
     /// Closes the largest clients if all together hold more than `maxmemory-clients`.
     #[cold]
     pub(crate) fn evict_clients(&self) {
-        for holder in self.clients.choose_too_large() {
+        for holder in self.clients.choose_evicted() {
             self.metrics.count(Counter::Evicted);
             throttled!(
                 self.throttle,
                 Evicted,
-                "{holder} is closed with {} bytes: the buffers of all clients together take more than maxmemory-clients {}",
+                "{holder}, whose buffers take {} bytes, is closed: the buffers of all clients exceed maxmemory-clients {}",
                 holder.held_bytes(),
                 self.clients.held_bytes_max().unwrap_or(0)
             );
@@ -57,16 +57,16 @@ impl Server {
 
     /// Counts a client that is closed because it does not read its replies, and logs it at a limited rate.
     #[cold]
-    pub(super) fn note_cut_off(&self, reason: CutOff, pending_bytes: usize, client: &Client) {
+    pub(super) fn note_cut_off(&self, reason: CutOffReason, pending_bytes: usize, client: &Client) {
         let counter = match reason {
-            CutOff::HardLimit { .. } | CutOff::SoftLimit { .. } => Counter::OutputLimitClosed,
-            CutOff::Timeout { .. } => Counter::OutputTimeoutClosed,
+            CutOffReason::HardLimit { .. } | CutOffReason::SoftLimit { .. } => Counter::OutputLimitClosed,
+            CutOffReason::Timeout { .. } => Counter::OutputTimeoutClosed,
         };
         self.metrics.count(counter);
         throttled!(
             self.throttle,
             OutputLimit,
-            "client {} at {} is closed with {pending_bytes} bytes of output waiting: {reason}",
+            "client {} at {} is closed with {pending_bytes} bytes of unread output: {reason}",
             client.id,
             client.peer
         );

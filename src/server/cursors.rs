@@ -12,17 +12,17 @@ use std::sync::{Mutex, PoisonError};
 use crate::text::name_hash::hash_of;
 
 /// Maximum number of cursors kept: at most half a megabyte of names.
-const KEPT: usize = 4096;
+const CURSORS_MAX: usize = 4096;
 
 /// Number of bits of a cursor.
 const BITS: u32 = 53;
 
 /// The cursors in use.
 #[derive(Debug, Default)]
-pub(super) struct Cursors(Mutex<Given>);
+pub(super) struct Cursors(Mutex<CursorTable>);
 
 #[derive(Debug, Default)]
-struct Given {
+struct CursorTable {
     names: HashMap<u64, Box<str>>,
     order: VecDeque<u64>,
 }
@@ -31,10 +31,10 @@ impl Cursors {
     /// Returns the cursor that continues after this name; the same one each time, and never 0.
     pub(super) fn of(&self, name: &str) -> u64 {
         let cursor = (hash_of(name.as_bytes()) >> (u64::BITS - BITS)).max(1);
-        let Given { names, order } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let CursorTable { names, order } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if names.insert(cursor, name.into()).is_none() {
             order.push_back(cursor);
-            if order.len() > KEPT
+            if order.len() > CURSORS_MAX
                 && let Some(oldest) = order.pop_front()
             {
                 names.remove(&oldest);
@@ -63,10 +63,10 @@ mod tests {
         let first = cursors.of("orders");
         assert_eq!((cursors.of("orders"), cursors.name_of(first).as_deref()), (first, Some("orders")));
         assert_eq!((cursors.name_of(0).as_deref(), cursors.name_of(first ^ 1)), (Some(""), None));
-        let others: Vec<u64> = (0..KEPT).map(|number| cursors.of(&format!("name:{number}"))).collect();
+        let others: Vec<u64> = (0..CURSORS_MAX).map(|number| cursors.of(&format!("name:{number}"))).collect();
         assert!(others.iter().all(|&cursor| (1..1 << BITS).contains(&cursor)));
         assert_eq!(cursors.name_of(first), None);
-        assert_eq!(cursors.name_of(others[KEPT - 1]), Some(format!("name:{}", KEPT - 1)));
-        assert_eq!(cursors.0.lock().unwrap().names.len(), KEPT);
+        assert_eq!(cursors.name_of(others[CURSORS_MAX - 1]), Some(format!("name:{}", CURSORS_MAX - 1)));
+        assert_eq!(cursors.0.lock().unwrap().names.len(), CURSORS_MAX);
     }
 }

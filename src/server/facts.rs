@@ -1,7 +1,7 @@
 //! Facts about a server, gathered for [`crate::metrics`].
 
 use super::Server;
-use super::registry::Endpoint;
+use super::registry::ConnectionAddr;
 use crate::generators::NamedStatus;
 use crate::generators::sequence::BUSIEST_MAX;
 use crate::metrics::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
@@ -65,7 +65,7 @@ impl Server {
         ClientFacts {
             connected: self.clients.len(),
             max: self.clients_max(),
-            on_unix_socket: clients.iter().filter(|client| matches!(client.peer, Endpoint::Unix(_))).count(),
+            on_unix_socket: clients.iter().filter(|client| matches!(client.peer, ConnectionAddr::Unix(_))).count(),
             waiting: self.clients.waiting(),
             input_bytes_max: clients.iter().map(|client| client.input_bytes()).max().unwrap_or(0),
             output_bytes_max: clients.iter().map(|client| client.output_bytes()).max().unwrap_or(0),

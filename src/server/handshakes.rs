@@ -43,7 +43,7 @@ impl Default for GracePeriods {
 }
 
 /// Interval at which a waiting connection looks for a place.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Returns the maximum number of running handshakes for so many places for clients: an eighth, at least 64 and at most
 /// 1024.
@@ -53,7 +53,7 @@ pub fn handshakes_max(clients_max: u32) -> u32 {
 
 #[derive(Debug, Default)]
 pub struct Handshakes {
-    under_way: Mutex<UnderWay>,
+    under_way: Mutex<HandshakeTable>,
     /// Notified when a handshake ends.
     freed: Notify,
 }
@@ -61,7 +61,10 @@ pub struct Handshakes {
 impl Handshakes {
     /// Creates an empty set of handshakes with these grace periods.
     pub fn new(grace_periods: GracePeriods) -> Handshakes {
-        Handshakes { under_way: Mutex::new(UnderWay { grace_periods, ..UnderWay::default() }), freed: Notify::new() }
+        Handshakes {
+            under_way: Mutex::new(HandshakeTable { grace_periods, ..HandshakeTable::default() }),
+            freed: Notify::new(),
+        }
     }
 
     pub fn count(&self) -> usize {
@@ -69,23 +72,23 @@ impl Handshakes {
     }
 
     /// Waits for a place for a handshake of a client from `source`, until fewer than `count_max` are running.
-    pub async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> Place {
+    pub async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> HandshakeSlot {
         loop {
             let freed = self.freed.notified();
             {
                 let mut under_way = self.lock();
                 let now = Instant::now();
                 match under_way.step(count_max, now) {
-                    Step::Begin => {
+                    AdmissionStep::Begin => {
                         let (number, handshake) = under_way.add(source, now);
-                        return Place { all: Arc::clone(self), source, number, handshake };
+                        return HandshakeSlot { all: Arc::clone(self), source, number, handshake };
                     }
-                    Step::End(handshake) => under_way.end(&handshake),
-                    Step::Wait => {}
+                    AdmissionStep::End(handshake) => under_way.end(&handshake),
+                    AdmissionStep::Wait => {}
                 }
             }
             // If none may end, the oldest keeps its grace period.
-            let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+            let _ = tokio::time::timeout(RETRY_INTERVAL, freed).await;
         }
     }
 
@@ -99,14 +102,14 @@ impl Handshakes {
             .for_each(|handshake| handshake.end.notify_one());
     }
 
-    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+    fn lock(&self) -> MutexGuard<'_, HandshakeTable> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A running handshake.
 #[derive(Debug, Default)]
-struct Handshake {
+struct RunningHandshake {
     /// Time of the server's first wait for the client. Later bytes do not change it.
     waits_since: OnceLock<Instant>,
     /// Whether it was ended to free its place for another one.
@@ -116,9 +119,9 @@ struct Handshake {
 
 /// All running handshakes, and the choice of the one to end at the maximum number.
 #[derive(Debug, Default)]
-struct UnderWay {
+struct HandshakeTable {
     grace_periods: GracePeriods,
-    by_source: HashMap<Source, OfSource>,
+    by_source: HashMap<Source, SourceHandshakes>,
     count: usize,
     /// Number of handshakes that were ended and are still there.
     ending: usize,
@@ -127,71 +130,72 @@ struct UnderWay {
 
 /// Handshakes from one address, at least one.
 #[derive(Debug)]
-struct OfSource {
+struct SourceHandshakes {
     /// Time since which there has always been one.
     since: Instant,
     /// The handshakes by number, so the oldest first.
-    by_number: BTreeMap<u64, Arc<Handshake>>,
+    by_number: BTreeMap<u64, Arc<RunningHandshake>>,
     /// Time of the last completed handshake.
-    done_at: Option<Instant>,
+    completed_at: Option<Instant>,
 }
 
 /// Next step of a new connection.
 #[derive(Debug)]
-enum Step {
+enum AdmissionStep {
     /// There is a place.
     Begin,
     /// This handshake must end.
-    End(Arc<Handshake>),
+    End(Arc<RunningHandshake>),
     /// No place is free, and no handshake may be ended yet.
     Wait,
 }
 
-impl UnderWay {
-    fn step(&self, count_max: usize, now: Instant) -> Step {
+impl HandshakeTable {
+    fn step(&self, count_max: usize, now: Instant) -> AdmissionStep {
         if self.count < count_max {
-            return Step::Begin;
+            return AdmissionStep::Begin;
         }
         // The place of that one is enough.
         if self.ending > 0 {
-            return Step::Wait;
+            return AdmissionStep::Wait;
         }
-        let oldest = |of: &OfSource| Reverse(of.by_number.keys().next().copied());
+        let oldest = |of: &SourceHandshakes| Reverse(of.by_number.keys().next().copied());
         let Some(most) = self.by_source.values().max_by_key(|of| (of.by_number.len(), oldest(of))) else {
-            return Step::Wait;
+            return AdmissionStep::Wait;
         };
         let is_within = |since: Instant, span| now.saturating_duration_since(since) < span;
         let GracePeriods { normal, in_rush, rush } = self.grace_periods;
-        let is_in_rush = is_within(most.since, in_rush) || most.done_at.is_some_and(|at| is_within(at, rush));
+        let is_in_rush = is_within(most.since, in_rush) || most.completed_at.is_some_and(|at| is_within(at, rush));
         let grace = if is_in_rush { in_rush } else { normal };
-        let had_grace =
-            |handshake: &&Arc<Handshake>| handshake.waits_since.get().is_some_and(|since| !is_within(*since, grace));
+        let had_grace = |handshake: &&Arc<RunningHandshake>| {
+            handshake.waits_since.get().is_some_and(|since| !is_within(*since, grace))
+        };
         match most.by_number.values().find(had_grace) {
-            Some(handshake) => Step::End(Arc::clone(handshake)),
-            None => Step::Wait,
+            Some(handshake) => AdmissionStep::End(Arc::clone(handshake)),
+            None => AdmissionStep::Wait,
         }
     }
 
-    fn add(&mut self, source: Source, now: Instant) -> (u64, Arc<Handshake>) {
+    fn add(&mut self, source: Source, now: Instant) -> (u64, Arc<RunningHandshake>) {
         self.last_number += 1;
         self.count += 1;
-        let handshake = Arc::<Handshake>::default();
+        let handshake = Arc::<RunningHandshake>::default();
         let of = self.by_source.entry(source);
-        let of = of.or_insert_with(|| OfSource { since: now, by_number: BTreeMap::new(), done_at: None });
+        let of = of.or_insert_with(|| SourceHandshakes { since: now, by_number: BTreeMap::new(), completed_at: None });
         of.by_number.insert(self.last_number, Arc::clone(&handshake));
         (self.last_number, handshake)
     }
 
-    fn end(&mut self, handshake: &Handshake) {
+    fn end(&mut self, handshake: &RunningHandshake) {
         if handshake.is_evicted.set(()).is_ok() {
             self.ending += 1;
         }
         handshake.end.notify_one();
     }
 
-    fn note_done(&mut self, source: Source, now: Instant) {
+    fn record_completed(&mut self, source: Source, now: Instant) {
         if let Some(of) = self.by_source.get_mut(&source) {
-            of.done_at = Some(now);
+            of.completed_at = Some(now);
         }
     }
 
@@ -210,15 +214,15 @@ impl UnderWay {
 
 /// A handshake's place; dropping it frees the place, after a panic too.
 #[derive(Debug)]
-pub struct Place {
+pub struct HandshakeSlot {
     all: Arc<Handshakes>,
     source: Source,
     number: u64,
-    handshake: Arc<Handshake>,
+    handshake: Arc<RunningHandshake>,
 }
 
 #[derive(Debug)]
-pub enum Unfinished {
+pub enum HandshakeFailure {
     /// The handshake failed, or took too long.
     Failed(io::Error),
     /// The place was given to another handshake.
@@ -226,13 +230,13 @@ pub enum Unfinished {
     Stopped,
 }
 
-impl Place {
+impl HandshakeSlot {
     /// Runs the handshake of `stream`.
     ///
     /// # Errors
     ///
-    /// [`Unfinished`] is the reason why it was not completed.
-    pub async fn run(&self, stream: &mut tls::Stream) -> Result<(), Unfinished> {
+    /// [`HandshakeFailure`] is the reason why it was not completed.
+    pub async fn run(&self, stream: &mut tls::ClientStream) -> Result<(), HandshakeFailure> {
         let handshake = poll_fn(|cx| {
             let polled = stream.poll_ready(cx);
             if polled.is_pending() {
@@ -242,19 +246,19 @@ impl Place {
         });
         tokio::select! {
             result = handshake => {
-                result.map_err(Unfinished::Failed)?;
-                self.all.lock().note_done(self.source, Instant::now());
+                result.map_err(HandshakeFailure::Failed)?;
+                self.all.lock().record_completed(self.source, Instant::now());
                 Ok(())
             }
             () = self.handshake.end.notified() => match self.handshake.is_evicted.get() {
-                Some(()) => Err(Unfinished::Evicted),
-                None => Err(Unfinished::Stopped),
+                Some(()) => Err(HandshakeFailure::Evicted),
+                None => Err(HandshakeFailure::Stopped),
             },
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakeSlot {
     fn drop(&mut self) {
         self.all.lock().remove(self.source, self.number);
         self.all.freed.notify_waiters();
@@ -274,18 +278,19 @@ mod tests {
     }
 
     /// Returns handshakes from these addresses, in this order, for which the server has waited since `at`.
-    fn under_way(of: &[u8], at: Instant) -> UnderWay {
-        let mut all = UnderWay::default();
+    fn under_way(of: &[u8], at: Instant) -> HandshakeTable {
+        let mut all = HandshakeTable::default();
         for last in of {
             all.add(source(*last), at).1.waits_since.set(at).expect("not set yet");
         }
         all
     }
 
-    fn ended(all: &UnderWay, count_max: usize, now: Instant) -> Option<(Source, u64)> {
-        let Step::End(chosen) = all.step(count_max, now) else { return None };
-        let number =
-            |of: &OfSource| of.by_number.iter().find(|(_, one)| Arc::ptr_eq(one, &chosen)).map(|(number, _)| *number);
+    fn ended(all: &HandshakeTable, count_max: usize, now: Instant) -> Option<(Source, u64)> {
+        let AdmissionStep::End(chosen) = all.step(count_max, now) else { return None };
+        let number = |of: &SourceHandshakes| {
+            of.by_number.iter().find(|(_, one)| Arc::ptr_eq(one, &chosen)).map(|(number, _)| *number)
+        };
         all.by_source.iter().find_map(|(source, of)| Some((*source, number(of)?)))
     }
 
@@ -295,8 +300,8 @@ mod tests {
         // They have just come.
         let late = begun + GRACE_IN_RUSH;
         let all = under_way(&[1, 2, 3, 2, 1, 2], begun);
-        assert!(matches!(all.step(7, begun), Step::Begin));
-        assert!(matches!(all.step(6, late - Duration::from_millis(1)), Step::Wait));
+        assert!(matches!(all.step(7, begun), AdmissionStep::Begin));
+        assert!(matches!(all.step(6, late - Duration::from_millis(1)), AdmissionStep::Wait));
         assert_eq!(ended(&all, 6, late), Some((source(2), 2)));
         // With a lowered bound.
         assert_eq!(ended(&all, 1, late), Some((source(2), 2)));
@@ -307,10 +312,10 @@ mod tests {
     #[test]
     fn one_that_waits_for_the_server_is_not_ended() {
         let begun = Instant::now();
-        let mut all = UnderWay::default();
+        let mut all = HandshakeTable::default();
         let (_, first) = all.add(source(1), begun - GRACE_IN_RUSH);
         let (_, second) = all.add(source(1), begun);
-        assert!(matches!(all.step(2, begun + 10 * GRACE), Step::Wait));
+        assert!(matches!(all.step(2, begun + 10 * GRACE), AdmissionStep::Wait));
         second.waits_since.set(begun).expect("not set yet");
         assert_eq!(ended(&all, 2, begun + GRACE), Some((source(1), 2)));
         first.waits_since.set(begun).expect("not set yet");
@@ -326,12 +331,12 @@ mod tests {
         for of in all.by_source.values_mut() {
             of.since -= GRACE_IN_RUSH;
         }
-        all.note_done(source(2), begun + GRACE);
+        all.record_completed(source(2), begun + GRACE);
         assert_eq!(ended(&all, 3, begun + GRACE), Some((source(1), 1)), "the completed one was from another address");
-        all.note_done(source(1), begun + GRACE);
+        all.record_completed(source(1), begun + GRACE);
         assert_eq!(ended(&all, 3, begun + GRACE), None);
         assert_eq!(ended(&all, 3, begun + GRACE + RUSH), Some((source(1), 1)), "no other one completed");
-        all.note_done(source(1), begun + GRACE_IN_RUSH);
+        all.record_completed(source(1), begun + GRACE_IN_RUSH);
         assert_eq!(ended(&all, 3, begun + GRACE_IN_RUSH), Some((source(1), 1)));
     }
 
@@ -339,12 +344,12 @@ mod tests {
     fn one_at_a_time_is_ended_and_its_place_is_given_back() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1], begun);
-        let Step::End(chosen) = all.step(2, begun + GRACE_IN_RUSH) else { panic!("none was ended") };
+        let AdmissionStep::End(chosen) = all.step(2, begun + GRACE_IN_RUSH) else { panic!("none was ended") };
         all.end(&chosen);
-        assert!(matches!(all.step(2, begun + GRACE_IN_RUSH), Step::Wait), "its place is not free yet");
+        assert!(matches!(all.step(2, begun + GRACE_IN_RUSH), AdmissionStep::Wait), "its place is not free yet");
         all.remove(source(1), 1);
         assert_eq!((all.count, all.ending), (1, 0));
-        assert!(matches!(all.step(2, begun), Step::Begin));
+        assert!(matches!(all.step(2, begun), AdmissionStep::Begin));
         all.remove(source(1), 1);
         all.remove(source(1), 2);
         assert_eq!((all.count, all.ending, all.by_source.len()), (0, 0, 0));

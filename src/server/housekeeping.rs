@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::generators::end_of_life;
 use crate::logging::throttle::{Suppressed, throttled};
 use crate::metrics::Counter;
-use crate::server::registry::Stop;
+use crate::server::registry::StopMode;
 use crate::server::{Server, slow};
 use crate::system::clock::Clock as _;
 use crate::system::daily::Daily;
@@ -25,7 +25,7 @@ pub(super) async fn run(server: Arc<Server>) {
     let mut tick = interval(hz);
     // The start has logged the first warning.
     let now_s = server.issuer().clock().wall_unix_ms().div_euclid(1000);
-    let mut ends = Ends { next: Daily::looked_at(now_s), named: server.config.get().generators.clone() };
+    let mut ends = EndOfLifeSchedule { next: Daily::checked_at(now_s), named: server.config.get().generators.clone() };
     loop {
         tick.tick().await;
         if server.config.get().hz != hz {
@@ -58,13 +58,13 @@ fn interval(hz: u32) -> Interval {
 }
 
 /// Schedule of the warning about generators near their end.
-struct Ends {
+struct EndOfLifeSchedule {
     next: Daily,
     /// The named generators at the last warning.
     named: Vec<Arc<Declaration>>,
 }
 
-impl Ends {
+impl EndOfLifeSchedule {
     /// Returns the warning to log, if it is due: once a day, and after each change of the generators.
     fn warning(&mut self, config: &Config, unix_ms: i64) -> Option<String> {
         if !self.named.iter().map(Arc::as_ptr).eq(config.generators.iter().map(Arc::as_ptr)) {
@@ -76,7 +76,7 @@ impl Ends {
     }
 }
 
-fn every_second(server: &Server, uptime_s: u64, ends: &mut Ends) {
+fn every_second(server: &Server, uptime_s: u64, ends: &mut EndOfLifeSchedule) {
     close_idle(server, uptime_s);
     close_unauthenticated(server, uptime_s);
     server.throttle.end_windows(uptime_s).iter().for_each(Suppressed::log);
@@ -102,7 +102,7 @@ pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
     for client in server.clients.all() {
         // A client whose login is being answered late is not late itself.
         let is_late = client.unauthenticated_s(uptime_s).is_some_and(|s| s > timeout_s) && !client.is_waiting();
-        if is_late && client.stopping() != Stop::Now {
+        if is_late && client.stopping() != StopMode::Now {
             server.metrics.count(Counter::AuthTimeoutClosed);
             throttled!(
                 server.throttle,
@@ -111,7 +111,7 @@ pub fn close_unauthenticated(server: &Server, uptime_s: u64) {
                 client.id,
                 client.peer
             );
-            client.stop(Stop::Now);
+            client.stop(StopMode::Now);
         }
     }
 }
@@ -126,7 +126,7 @@ pub fn close_idle(server: &Server, uptime_s: u64) {
         if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() && !client.listens() {
             server.metrics.count(Counter::IdleClosed);
             throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
-            client.stop(Stop::Now);
+            client.stop(StopMode::Now);
         }
     }
 }

@@ -42,28 +42,32 @@ pub enum ListenError {
     Tcp { address: SocketAddr, directive: &'static str, source: io::Error },
     #[error("could not listen on unixsocket {}: {source}", .path.display())]
     Unix { path: PathBuf, source: io::Error },
-    #[error("unixsocket {}: there is a file that is not a socket; choose another path or move it away", .path.display())]
+    #[error("unixsocket {}: the file at this path is not a socket; choose another path or move the file", .path.display())]
     NotASocket { path: PathBuf },
     #[error("unixsocket {}: another server is listening on it; stop it or choose another path", .path.display())]
     InUse { path: PathBuf },
     #[error(
-        "nothing to listen on: there is no port or no address of bind could be opened, and there is no unixsocket; set one of \
-         port, tls-port, bind and unixsocket"
+        "no socket could be opened: no port is set or no address of bind exists, and unixsocket is not set; set port, \
+         tls-port, bind or unixsocket"
     )]
     Nothing,
-    #[error("there is no address that http-port could be opened on; set http-bind, or http-port 0")]
+    #[error("no address for http-port exists; set http-bind, or http-port 0")]
     NoHttp,
 }
 
 fn listen_remedy(error: &io::Error, directive: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("Another program, or another getid, has this port: stop it, or set another with {directive}")
+            format!(
+                "Another program, perhaps another getid, uses this port: stop it, or set another port with {directive}"
+            )
         }
-        io::ErrorKind::PermissionDenied => format!("Ports below 1024 need a privilege: set another with {directive}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("Ports below 1024 need a privilege: set another port with {directive}")
+        }
         io::ErrorKind::AddrNotAvailable => {
             let bind = if directive == "http-port" { "http-bind, or bind where that is not set" } else { "bind" };
-            format!("This machine has no such address: correct {bind}; or write it as -ADDRESS")
+            format!("This machine has no such address: correct {bind}, or write -ADDRESS to make the address optional")
         }
         _ => format!("Check bind and {directive}"),
     }
@@ -129,7 +133,7 @@ fn listen_on(
         match listen_patiently(address, backlog) {
             Ok(listener) => listeners.push(listener),
             Err(source) if may_be_missing(*bind, &source) => {
-                tracing::debug!("not listening on {address}: {source}; bind says it is optional");
+                tracing::debug!("not listening on {address}, which is optional in bind: {source}");
             }
             Err(source) => return Err(ListenError::Tcp { address, directive, source }),
         }
@@ -342,9 +346,9 @@ const FILES_A_STORE: u64 = 6;
 /// Error of a limit of open files that is too low for even one client. `Display` has the limit and the number needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the limit of open files (RLIMIT_NOFILE) is {limit}, and getid needs {needed} at least: {own} for its sockets, threads, \
-     state and log, {OPERATOR_PLACES} for connections of operators, {SPARE_FILES} to spare, {}and one for a client. Raise it \
-     with ulimit -n or LimitNOFILE=", for_handshakes(*.handshakes)
+    "the limit of open files (RLIMIT_NOFILE) is {limit}, and getid needs at least {needed}: {own} for its sockets, threads, \
+     state and log, {OPERATOR_PLACES} for connections of operators, {SPARE_FILES} in reserve, {}and one for a client. Raise \
+     it with ulimit -n or LimitNOFILE=", for_handshakes(*.handshakes)
 )]
 pub struct TooFewFiles {
     limit: u64,
@@ -368,10 +372,10 @@ pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return Ok(clients_max) };
     let reserved = own + OPERATOR_PLACES as u64 + SPARE_FILES;
     let handshakes = |clients: u32| if has_tls { u64::from(handshakes_max(clients)) } else { 0 };
-    let wanted = u64::from(clients_max) + handshakes(clients_max) + reserved;
-    let raised = wanted.min(hard).max(soft);
+    let required = u64::from(clients_max) + handshakes(clients_max) + reserved;
+    let raised = required.min(hard).max(soft);
     let limit = if raised > soft && setrlimit(Resource::RLIMIT_NOFILE, raised, hard).is_err() { soft } else { raised };
-    if wanted <= limit {
+    if required <= limit {
         return Ok(clients_max);
     }
     let room = u32::try_from(limit.saturating_sub(reserved)).unwrap_or(u32::MAX);
@@ -384,18 +388,18 @@ pub fn room_for_clients(clients_max: u32, own: u64, has_tls: bool) -> Result<u32
 
 /// Maximum numbers of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ClientLimits {
     /// Maximum number on the Redis ports.
     pub clients: u32,
     /// Maximum number on the HTTP port; 0 without one.
     pub http: u32,
 }
 
-impl Places {
+impl ClientLimits {
     /// Returns the numbers of a configuration.
-    pub fn of(config: &Config) -> Places {
+    pub fn of(config: &Config) -> ClientLimits {
         let http = if config.http.port == 0 { 0 } else { config.http.clients_max };
-        Places { clients: config.maxclients, http }
+        ClientLimits { clients: config.maxclients, http }
     }
 
     /// Returns the numbers for which there are descriptors, while `own` are open for everything else; see
@@ -404,14 +408,14 @@ impl Places {
     /// # Errors
     ///
     /// [`TooFewFiles`] if there is none left for a client.
-    pub fn fitting(self, own: u64, has_tls: bool) -> Result<Places, TooFewFiles> {
-        let Places { clients, http } = self;
+    pub fn fitting(self, own: u64, has_tls: bool) -> Result<ClientLimits, TooFewFiles> {
+        let ClientLimits { clients, http } = self;
         if http == 0 || room_for_clients(clients, own + u64::from(http), has_tls) == Ok(clients) {
-            return Ok(Places { clients: room_for_clients(clients, own, has_tls)?, http });
+            return Ok(ClientLimits { clients: room_for_clients(clients, own, has_tls)?, http });
         }
         let room = room_for_clients(u32::MAX, own, has_tls)?;
         let http = http.min((room / 8).max(1));
-        Ok(Places { clients: room_for_clients(clients, own + u64::from(http), has_tls)?, http })
+        Ok(ClientLimits { clients: room_for_clients(clients, own + u64::from(http), has_tls)?, http })
     }
 }
 

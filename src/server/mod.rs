@@ -47,15 +47,15 @@ use crate::generators::time::Issuer;
 use crate::logging::Log;
 use crate::logging::throttle::LogThrottle;
 use crate::metrics::Metrics;
-use crate::server::changes::Changes;
+use crate::server::changes::ChangeQueue;
 use crate::server::cursors::Cursors;
 use crate::server::handshakes::Handshakes;
 use crate::server::monitor::Monitors;
 use crate::server::pause::Pauses;
-use crate::server::registry::{Clients, Stop};
+use crate::server::registry::{Clients, StopMode};
 use crate::server::snapshot::Snapshot;
 use crate::session::Settings;
-use crate::stats::{Events, SlowLog};
+use crate::stats::{LatencyEvents, SlowLog};
 use crate::system::usage;
 use crate::workers::Workers;
 
@@ -78,7 +78,7 @@ pub struct Server {
     pub monitors: Arc<Monitors>,
     slow_log: Mutex<SlowLog>,
     /// Latency events for LATENCY.
-    events: Mutex<Events>,
+    events: Mutex<LatencyEvents>,
     /// Refusals, for `ACL LOG`.
     acl_log: Mutex<AclLog>,
     /// Limit of the rate of password attempts, by address.
@@ -90,7 +90,7 @@ pub struct Server {
     /// Limit of the log lines that clients cause.
     pub throttle: LogThrottle,
     /// Thread for changes of settings and users.
-    changes: Changes,
+    changes: ChangeQueue,
     /// Cursors of `SCAN`.
     cursors: Cursors,
     /// Pools of worker ids, if any.
@@ -148,7 +148,7 @@ impl Server {
             login_log: Mutex::default(),
             log,
             throttle: LogThrottle::default(),
-            changes: Changes::start(),
+            changes: ChangeQueue::start(),
             cursors: Cursors::default(),
             workers: OnceLock::new(),
             listing: tokio::sync::Mutex::default(),
@@ -206,7 +206,7 @@ impl Server {
 
     /// Ends all connections at once.
     pub fn cut_off_clients(&self) {
-        self.clients.stop_all(Stop::Now);
+        self.clients.stop_all(StopMode::Now);
     }
 
     pub fn is_stopping(&self) -> bool {

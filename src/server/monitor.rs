@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::server::registry::{Client, Stop};
+use crate::server::registry::{Client, StopMode};
 
 /// Maximum size of a monitor's queue, bytes.
 pub(super) const MONITOR_BYTES_MAX: usize = 4 << 20;
@@ -23,24 +23,24 @@ pub(crate) const MONITORS_BYTES_MAX: usize = 16 << 20;
 pub(super) const MONITORS_MAX: usize = 64;
 
 /// Size that a monitor's connection takes at a time, and the capacity that an empty queue keeps, bytes.
-const TAKEN_BYTES_MAX: usize = 64 << 10;
+const DRAIN_BYTES_MAX: usize = 64 << 10;
 
 /// All clients that monitor.
 #[derive(Debug, Default)]
 pub struct Monitors {
     count: AtomicUsize,
-    all: Mutex<Vec<Arc<Queue>>>,
+    all: Mutex<Vec<Arc<MonitorQueue>>>,
     dropped: AtomicU64,
 }
 
 /// Lines that one monitor has not been sent yet.
 #[derive(Debug)]
-struct Queue {
+struct MonitorQueue {
     client: Arc<Client>,
     lines: Mutex<VecDeque<u8>>,
 }
 
-impl Queue {
+impl MonitorQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<u8>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,9 +48,9 @@ impl Queue {
 
 /// A client's place among the monitors; dropping it frees the place.
 #[derive(Debug)]
-pub struct Monitoring {
+pub struct MonitorSlot {
     monitors: Arc<Monitors>,
-    queue: Arc<Queue>,
+    queue: Arc<MonitorQueue>,
 }
 
 impl Monitors {
@@ -70,15 +70,15 @@ impl Monitors {
     }
 
     /// Adds a client, which is fed from now on. Returns `None` if there are [`MONITORS_MAX`] already.
-    pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Option<Monitoring> {
+    pub fn add(self: &Arc<Self>, client: &Arc<Client>) -> Option<MonitorSlot> {
         let mut all = self.lock();
         if all.len() >= MONITORS_MAX {
             return None;
         }
-        let queue = Arc::new(Queue { client: Arc::clone(client), lines: Mutex::default() });
+        let queue = Arc::new(MonitorQueue { client: Arc::clone(client), lines: Mutex::default() });
         all.push(Arc::clone(&queue));
         self.count.store(all.len(), Relaxed);
-        Some(Monitoring { monitors: Arc::clone(self), queue })
+        Some(MonitorSlot { monitors: Arc::clone(self), queue })
     }
 
     /// Appends lines to all queues. Drops the monitors whose queues they do not fit into, and, while all queues
@@ -117,35 +117,35 @@ impl Monitors {
         let ended = dropped.into_iter().map(|monitor| {
             *monitor.lock() = VecDeque::new();
             self.dropped.fetch_add(1, Relaxed);
-            monitor.client.stop(Stop::Now);
+            monitor.client.stop(StopMode::Now);
             Arc::clone(&monitor.client)
         });
         ended.collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<MonitorQueue>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Monitoring {
+impl MonitorSlot {
     /// Moves waiting lines to `output`, up to a bound. Returns false if there are none.
     pub fn take(&self, output: &mut Vec<u8>) -> bool {
         let mut queue = self.queue.lock();
-        let count = queue.len().min(TAKEN_BYTES_MAX);
+        let count = queue.len().min(DRAIN_BYTES_MAX);
         let (front, back) = queue.as_slices();
         let front = &front[..count.min(front.len())];
         output.extend_from_slice(front);
         output.extend_from_slice(&back[..count - front.len()]);
         queue.drain(..count);
         if queue.is_empty() {
-            queue.shrink_to(TAKEN_BYTES_MAX);
+            queue.shrink_to(DRAIN_BYTES_MAX);
         }
         count > 0
     }
 }
 
-impl Drop for Monitoring {
+impl Drop for MonitorSlot {
     fn drop(&mut self) {
         let mut all = self.monitors.lock();
         all.retain(|queue| !Arc::ptr_eq(queue, &self.queue));
@@ -156,13 +156,13 @@ impl Drop for Monitoring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::registry::{Clients, Endpoint, Ends};
+    use crate::server::registry::{Clients, ConnectionAddr, SocketInfo};
     use crate::session::Session;
 
-    fn monitors(count: usize) -> (Arc<Monitors>, Vec<Monitoring>) {
+    fn monitors(count: usize) -> (Arc<Monitors>, Vec<MonitorSlot>) {
         let (clients, monitors) = (Arc::<Clients>::default(), Arc::<Monitors>::default());
-        let end = || Endpoint::Unix(Arc::default());
-        let ends = || Ends { peer: end(), local: end(), fd: 0 };
+        let end = || ConnectionAddr::Unix(Arc::default());
+        let ends = || SocketInfo { peer: end(), local: end(), fd: 0 };
         let settings = Arc::new(crate::server::settings::session_settings(&crate::config::Config::default()).unwrap());
         let add = |_| {
             let view = Session::new(clients.next_id(), Arc::clone(&settings)).view().clone();
@@ -182,13 +182,13 @@ mod tests {
             assert!(monitors.feed(piece).is_empty());
             let before = taken.len();
             assert!(all[0].take(&mut taken));
-            assert!(taken.len() - before <= TAKEN_BYTES_MAX);
+            assert!(taken.len() - before <= DRAIN_BYTES_MAX);
         }
         while all[0].take(&mut taken) {
             rounds += 1;
         }
         assert!(taken == lines && rounds > 10);
-        assert!(all[0].queue.lock().capacity() <= TAKEN_BYTES_MAX);
+        assert!(all[0].queue.lock().capacity() <= DRAIN_BYTES_MAX);
     }
 
     #[test]
@@ -206,6 +206,6 @@ mod tests {
             assert!(behind <= MONITORS_BYTES_MAX, "{behind}");
         }
         assert_eq!((monitors.dropped(), monitors.count()), (3, 17));
-        assert!(all[..3].iter().all(|monitor| monitor.queue.client.stopping() == Stop::Now));
+        assert!(all[..3].iter().all(|monitor| monitor.queue.client.stopping() == StopMode::Now));
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::config::Config;
 
 /// Interval at which limits are checked, since they may change while a client waits.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// State of a client whose replies wait.
 #[derive(Debug)]
@@ -33,19 +33,19 @@ impl OutputLimit {
     }
 
     /// Returns when to check again while `pending` bytes wait, or the reason to close the client.
-    pub(super) fn check(&mut self, now: Instant, pending: usize, config: &Config) -> Result<Instant, CutOff> {
+    pub(super) fn check(&mut self, now: Instant, pending: usize, config: &Config) -> Result<Instant, CutOffReason> {
         let limit = config.client_output_buffer_limit.normal;
         let exceeds = |bytes_max: u64| bytes_max > 0 && pending as u64 > bytes_max;
         if exceeds(limit.hard_bytes) {
-            return Err(CutOff::HardLimit { bytes_max: limit.hard_bytes });
+            return Err(CutOffReason::HardLimit { bytes_max: limit.hard_bytes });
         }
-        let mut look_again = now + LOOK_AGAIN;
+        let mut check_again_at = now + CHECK_INTERVAL;
         if exceeds(limit.soft_bytes) {
             let until = *self.over_soft_since.get_or_insert(now) + Duration::from_secs(limit.soft_s);
             if now >= until {
-                return Err(CutOff::SoftLimit { bytes_max: limit.soft_bytes, seconds: limit.soft_s });
+                return Err(CutOffReason::SoftLimit { bytes_max: limit.soft_bytes, seconds: limit.soft_s });
             }
-            look_again = look_again.min(until);
+            check_again_at = check_again_at.min(until);
         } else {
             self.over_soft_since = None;
         }
@@ -53,17 +53,17 @@ impl OutputLimit {
         if timeout_s > 0 {
             let until = self.progress + Duration::from_secs(timeout_s);
             if now >= until {
-                return Err(CutOff::Timeout { seconds: timeout_s });
+                return Err(CutOffReason::Timeout { seconds: timeout_s });
             }
-            look_again = look_again.min(until);
+            check_again_at = check_again_at.min(until);
         }
-        Ok(look_again)
+        Ok(check_again_at)
     }
 }
 
 /// Reason why a client that does not read its replies is closed: a configured limit. `Display` is for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CutOff {
+pub(super) enum CutOffReason {
     /// The hard limit of `client-output-buffer-limit`.
     HardLimit { bytes_max: u64 },
     /// The soft limit of `client-output-buffer-limit`, exceeded for that long.
@@ -72,17 +72,17 @@ pub(super) enum CutOff {
     Timeout { seconds: u64 },
 }
 
-impl fmt::Display for CutOff {
+impl fmt::Display for CutOffReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CutOff::HardLimit { bytes_max } => {
+            CutOffReason::HardLimit { bytes_max } => {
                 write!(f, "the hard limit of client-output-buffer-limit is {bytes_max} bytes")
             }
-            CutOff::SoftLimit { bytes_max, seconds } => {
+            CutOffReason::SoftLimit { bytes_max, seconds } => {
                 write!(f, "the soft limit of client-output-buffer-limit is {bytes_max} bytes for {seconds} s")
             }
-            CutOff::Timeout { seconds } => {
-                write!(f, "nothing was taken of it within client-output-timeout {seconds} s")
+            CutOffReason::Timeout { seconds } => {
+                write!(f, "the client read nothing within client-output-timeout {seconds} s")
             }
         }
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     /// Checks every 100 ms, from the first wait, until a limit is reached. Returns the time of that, in ms.
-    fn cut_off(config: &Config, pending: impl Fn(u64) -> usize, progress_every_ms: u64) -> Option<(u64, CutOff)> {
+    fn cut_off(config: &Config, pending: impl Fn(u64) -> usize, progress_every_ms: u64) -> Option<(u64, CutOffReason)> {
         let begun = Instant::now();
         let mut limit = OutputLimit::new(begun);
         for ms in (0..100_000).step_by(100) {
@@ -102,7 +102,7 @@ mod tests {
                 limit.note_progress(now);
             }
             match limit.check(now, pending(ms), config) {
-                Ok(look_again) => assert!(look_again > now && look_again <= now + LOOK_AGAIN),
+                Ok(check_again_at) => assert!(check_again_at > now && check_again_at <= now + CHECK_INTERVAL),
                 Err(reason) => return Some((ms, reason)),
             }
         }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn by_default_it_is_a_minute_without_a_byte() {
-        let reason = CutOff::Timeout { seconds: 60 };
+        let reason = CutOffReason::Timeout { seconds: 60 };
         assert_eq!(cut_off(&Config::default(), |_| 1, 0), Some((60_000, reason)));
         assert_eq!(cut_off(&Config::default(), |_| 1 << 20, 59_000), None);
     }
@@ -130,14 +130,14 @@ mod tests {
     #[test]
     fn the_hard_limit_is_at_once_and_exclusive() {
         assert_eq!(cut_off(&config(1000, 0, 0, 0), |_| 1000, 0), None);
-        let reason = CutOff::HardLimit { bytes_max: 1000 };
+        let reason = CutOffReason::HardLimit { bytes_max: 1000 };
         assert_eq!(cut_off(&config(1000, 0, 0, 0), |_| 1001, 0), Some((0, reason)));
     }
 
     #[test]
     fn the_soft_limit_counts_only_while_it_is_exceeded_all_the_time() {
         let config = config(0, 1000, 5, 0);
-        let reason = CutOff::SoftLimit { bytes_max: 1000, seconds: 5 };
+        let reason = CutOffReason::SoftLimit { bytes_max: 1000, seconds: 5 };
         // Progress does not help, a smaller size does.
         assert_eq!(cut_off(&config, |_| 1001, 100), Some((5_000, reason)));
         assert_eq!(cut_off(&config, |ms| if ms % 3_000 == 0 { 1000 } else { 1001 }, 0), None);

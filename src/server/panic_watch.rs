@@ -10,12 +10,12 @@ use crate::server::Server;
 /// Watches its thread until it is dropped.
 pub struct PanicWatch<W: fmt::Display> {
     server: Arc<Server>,
-    whose: W,
+    client: W,
 }
 
 impl<W: fmt::Display> PanicWatch<W> {
-    pub fn new(server: &Arc<Server>, whose: W) -> Self {
-        PanicWatch { server: Arc::clone(server), whose }
+    pub fn new(server: &Arc<Server>, client: W) -> Self {
+        PanicWatch { server: Arc::clone(server), client }
     }
 }
 
@@ -23,11 +23,11 @@ impl<W: fmt::Display> Drop for PanicWatch<W> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.server.metrics.count(Counter::Panics);
-            let whose = &self.whose;
+            let client = &self.client;
             throttled!(
                 self.server.throttle,
                 Bug,
-                "client {whose} ran into a bug and is closed; please report the lines above"
+                "client {client} ran into a bug and is closed; please report the log lines above"
             );
         }
     }

@@ -19,12 +19,12 @@ const PAUSE_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 pub struct Pauses {
     /// Copy of `current`: 0 without a pause, 1 for [`Pause::Write`], 2 for [`Pause::All`].
     holds: AtomicU8,
-    current: Mutex<Option<Current>>,
+    current: Mutex<Option<ActivePause>>,
     changed: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Current {
+struct ActivePause {
     holds: Pause,
     until: Instant,
 }
@@ -43,7 +43,7 @@ impl Pauses {
     /// Returns which requests are held, and for how many milliseconds more.
     pub fn remaining(&self) -> Option<(Pause, u64)> {
         let current = self.lock_unless_over();
-        let left = |current: Current| current.until.saturating_duration_since(Instant::now()).as_millis();
+        let left = |current: ActivePause| current.until.saturating_duration_since(Instant::now()).as_millis();
         current.map(|current| (current.holds, u64::try_from(left(current)).unwrap_or(u64::MAX)))
     }
 
@@ -53,7 +53,7 @@ impl Pauses {
         let mut current = self.lock_unless_over();
         let holds = current.map_or(holds, |current| current.holds.max(holds));
         let until = current.map_or(until, |current| current.until.max(until));
-        *current = Some(Current { holds, until });
+        *current = Some(ActivePause { holds, until });
         self.holds.store(if holds == Pause::Write { 1 } else { 2 }, Relaxed);
         drop(current);
         self.changed.notify_waiters();
@@ -74,7 +74,7 @@ impl Pauses {
     }
 
     /// Locks the pause, and ends it if its time is over.
-    fn lock_unless_over(&self) -> MutexGuard<'_, Option<Current>> {
+    fn lock_unless_over(&self) -> MutexGuard<'_, Option<ActivePause>> {
         let mut current = self.lock();
         if current.is_some_and(|current| current.until <= Instant::now()) {
             self.set_none(&mut current);
@@ -82,13 +82,13 @@ impl Pauses {
         current
     }
 
-    fn set_none(&self, current: &mut Option<Current>) {
+    fn set_none(&self, current: &mut Option<ActivePause>) {
         *current = None;
         self.holds.store(0, Relaxed);
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Current>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ActivePause>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,52 +19,52 @@ use crate::session::{ClientView, Unblock};
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub enum Endpoint {
+pub enum ConnectionAddr {
     Tcp(SocketAddr),
     /// A Unix socket, by its listening path.
     Unix(Arc<PathBuf>),
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for ConnectionAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Tcp(address) => address.fmt(f),
+            ConnectionAddr::Tcp(address) => address.fmt(f),
             // As in Redis's CLIENT LIST.
-            Endpoint::Unix(path) => write!(f, "{}:0", path.display()),
+            ConnectionAddr::Unix(path) => write!(f, "{}:0", path.display()),
         }
     }
 }
 
-impl Endpoint {
+impl ConnectionAddr {
     /// Returns the source under which logins from here are counted.
     pub fn source(&self) -> Source {
         match self {
-            Endpoint::Tcp(address) => Source::of(address.ip()),
-            Endpoint::Unix(_) => Source::Unix,
+            ConnectionAddr::Tcp(address) => Source::of(address.ip()),
+            ConnectionAddr::Unix(_) => Source::Unix,
         }
     }
 
     /// Returns the text for MONITOR.
     pub fn for_monitors(&self) -> impl fmt::Display {
         fmt::from_fn(move |f| match self {
-            Endpoint::Tcp(address) => write!(f, "{address}"),
-            Endpoint::Unix(path) => write!(f, "unix:{}", path.display()),
+            ConnectionAddr::Tcp(address) => write!(f, "{address}"),
+            ConnectionAddr::Unix(path) => write!(f, "unix:{}", path.display()),
         })
     }
 }
 
 /// Both ends of a connection, and its socket's descriptor.
 #[derive(Clone, Debug)]
-pub struct Ends {
-    pub peer: Endpoint,
-    pub local: Endpoint,
+pub struct SocketInfo {
+    pub peer: ConnectionAddr,
+    pub local: ConnectionAddr,
     pub fd: i32,
 }
 
 /// How a connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Stop {
+pub enum StopMode {
     No = 0,
     /// Answer the input read so far, then close.
     Drain = 1,
@@ -78,8 +78,8 @@ pub enum Stop {
 pub struct Client {
     /// Number of the connection, unique in this process and increasing.
     pub id: u64,
-    pub peer: Endpoint,
-    pub local: Endpoint,
+    pub peer: ConnectionAddr,
+    pub local: ConnectionAddr,
     /// The socket's descriptor, for CLIENT LIST.
     pub fd: i32,
     /// Time of the connection, in seconds of uptime.
@@ -89,7 +89,7 @@ pub struct Client {
     active_s: AtomicU32,
     input_bytes: AtomicUsize,
     output_bytes: AtomicUsize,
-    held: Held,
+    held: HeldMemory,
     /// Time since which a required login is missing, in seconds of uptime; [`AUTHENTICATED`] if the client has logged
     /// in, or needs no login.
     unauthenticated_since_s: AtomicU32,
@@ -146,18 +146,18 @@ impl Client {
     }
 
     /// Marks the client as waiting for IDs, until the guard is dropped. [`Client::unblock`] may end the wait.
-    pub fn waits_for_ids(&self) -> impl Drop {
+    pub fn ids_wait_guard(&self) -> impl Drop {
         self.begin_wait(wait::FOR_IDS)
     }
 
     /// Marks the client's requests as held, until the guard is dropped.
-    pub fn is_held(&self) -> impl Drop {
+    pub fn hold_guard(&self) -> impl Drop {
         self.begin_wait(wait::HELD)
     }
 
-    fn begin_wait(&self, what: u8) -> Waiting<'_> {
+    fn begin_wait(&self, what: u8) -> ClientWaitGuard<'_> {
         self.wait.store(what, Ordering::Relaxed);
-        Waiting(self)
+        ClientWaitGuard(self)
     }
 
     /// Returns true if the client waits for the server: then it is not idle.
@@ -215,7 +215,7 @@ impl Client {
         }
     }
 
-    pub fn stop(&self, how: Stop) {
+    pub fn stop(&self, how: StopMode) {
         self.stop.fetch_max(how as u8, Ordering::AcqRel);
         self.wake();
     }
@@ -230,19 +230,19 @@ impl Client {
     }
 
     #[inline]
-    pub fn stopping(&self) -> Stop {
+    pub fn stopping(&self) -> StopMode {
         match self.stop.load(Ordering::Acquire) {
-            0 => Stop::No,
-            1 => Stop::Drain,
-            2 => Stop::AfterReply,
-            _ => Stop::Now,
+            0 => StopMode::No,
+            1 => StopMode::Drain,
+            2 => StopMode::AfterReply,
+            _ => StopMode::Now,
         }
     }
 
     /// Returns the stop for the connection's own task, which [`Client::stop`] wakes from now on: a task's waker stays
     /// the same for as long as it lives.
     #[inline]
-    pub fn stopping_or_wake(&self, waker: &Waker) -> Stop {
+    pub fn stopping_or_wake(&self, waker: &Waker) -> StopMode {
         if self.waker.get().is_none() {
             let _ = self.waker.set(waker.clone());
             fence(Ordering::SeqCst);
@@ -261,7 +261,7 @@ impl Client {
             output_bytes: small(self.output_bytes()),
             held_bytes: small(self.held_bytes()),
             is_waiting: self.is_waiting(),
-            is_stopping: self.stopping() != Stop::No,
+            is_stopping: self.stopping() != StopMode::No,
         }
     }
 
@@ -308,7 +308,7 @@ impl ListEntry {
             ('x', view.queued.is_some()),
             ('b', self.is_waiting),
             ('c', self.is_stopping),
-            ('U', matches!(client.peer, Endpoint::Unix(_))),
+            ('U', matches!(client.peer, ConnectionAddr::Unix(_))),
             ('e', view.no_evict),
             ('T', view.no_touch),
         ];
@@ -380,9 +380,9 @@ mod wait {
     }
 }
 
-struct Waiting<'a>(&'a Client);
+struct ClientWaitGuard<'a>(&'a Client);
 
-impl Drop for Waiting<'_> {
+impl Drop for ClientWaitGuard<'_> {
     fn drop(&mut self) {
         self.0.wait.store(wait::NONE, Ordering::Relaxed);
     }
@@ -406,7 +406,7 @@ pub struct Clients {
     http: Mutex<BTreeMap<u64, Arc<HttpConnection>>>,
     #[cfg(feature = "http")]
     next_number: AtomicU64,
-    memory: Memory,
+    memory: ClientsMemory,
     last_id: AtomicU64,
     gone: tokio::sync::Notify,
 }
@@ -420,7 +420,7 @@ impl Default for Clients {
             http: Mutex::default(),
             #[cfg(feature = "http")]
             next_number: AtomicU64::new(0),
-            memory: Memory {
+            memory: ClientsMemory {
                 bytes: AtomicUsize::new(0),
                 leaving_bytes: AtomicUsize::new(0),
                 bytes_max: usize::MAX.into(),
@@ -452,14 +452,14 @@ impl Clients {
     /// thousands of clients may read before the first of those is gone. `seen` is the reader's note of the last choice
     /// for which it was put off. It is put off once for each, so that a client that cannot leave delays no other.
     #[inline]
-    pub fn puts_off(&self, seen: &mut u32) -> bool {
+    pub fn is_read_delayed(&self, seen: &mut u32) -> bool {
         self.memory.is_clearing() && self.memory.is_new_choice(seen)
     }
 
     /// Chooses the clients to evict so that the others have enough memory, the largest first, without those that asked
     /// to be spared (`CLIENT NO-EVICT`). They count as gone from now on: it takes a while until the last of them is,
     /// and meanwhile every read would check all clients again.
-    pub fn choose_too_large(&self) -> Vec<Holder> {
+    pub fn choose_evicted(&self) -> Vec<MemoryHolder> {
         // Held throughout, so that a client cannot leave between being chosen and being counted.
         let connected = self.lock();
         #[cfg(feature = "http")]
@@ -467,13 +467,13 @@ impl Clients {
         if !self.memory.is_too_much() {
             return Vec::new();
         }
-        let clients = connected.values().map(|client| Holder::Client(Arc::clone(client)));
+        let clients = connected.values().map(|client| MemoryHolder::Client(Arc::clone(client)));
         #[cfg(feature = "http")]
-        let clients = clients.chain(http.values().map(|connection| Holder::Http(Arc::clone(connection))));
-        let to_stay: Vec<Holder> = clients.filter(|holder| !holder.is_leaving()).collect();
-        let held: Vec<usize> = to_stay.iter().map(Holder::held_bytes).collect();
-        let may_go = |at: usize| to_stay[at].may_go();
-        let chosen = evicted(&held, self.memory.bytes_max.load(Ordering::Relaxed), may_go);
+        let clients = clients.chain(http.values().map(|connection| MemoryHolder::Http(Arc::clone(connection))));
+        let to_stay: Vec<MemoryHolder> = clients.filter(|holder| !holder.is_leaving()).collect();
+        let held: Vec<usize> = to_stay.iter().map(MemoryHolder::held_bytes).collect();
+        let is_evictable = |at: usize| to_stay[at].is_evictable();
+        let chosen = evicted(&held, self.memory.bytes_max.load(Ordering::Relaxed), is_evictable);
         self.memory.choices.fetch_add(1, Ordering::Relaxed);
         let leave = |at: usize| {
             self.memory.leave(to_stay[at].held(), held[at]);
@@ -484,10 +484,10 @@ impl Clients {
 
     /// Counts the memory of a connection of the HTTP port, from now on until the value is dropped.
     #[cfg(feature = "http")]
-    pub fn admit_http_connection(self: &Arc<Self>, peer: Endpoint) -> HttpAdmission {
+    pub fn admit_http_connection(self: &Arc<Self>, peer: ConnectionAddr) -> HttpAdmission {
         let connection = Arc::new(HttpConnection {
             peer,
-            held: Held::default(),
+            held: HeldMemory::default(),
             is_evicted: AtomicBool::new(false),
             waker: OnceLock::new(),
         });
@@ -509,7 +509,7 @@ impl Clients {
     pub fn admit(
         self: &Arc<Self>,
         view: ClientView,
-        ends: Ends,
+        ends: SocketInfo,
         uptime_s: u64,
         clients_max: usize,
     ) -> Option<Admission> {
@@ -518,14 +518,14 @@ impl Clients {
 
     /// Admits a client of the HTTP port, which has counted it already.
     #[cfg(feature = "http")]
-    pub fn admit_http(self: &Arc<Self>, view: ClientView, ends: Ends, uptime_s: u64) -> Option<Admission> {
+    pub fn admit_http(self: &Arc<Self>, view: ClientView, ends: SocketInfo, uptime_s: u64) -> Option<Admission> {
         self.admit_if(view, ends, uptime_s, true, |_| true)
     }
 
     fn admit_if(
         self: &Arc<Self>,
         view: ClientView,
-        Ends { peer, local, fd }: Ends,
+        SocketInfo { peer, local, fd }: SocketInfo,
         uptime_s: u64,
         is_http: bool,
         has_place: impl FnOnce(usize) -> bool,
@@ -545,7 +545,7 @@ impl Clients {
             active_s: AtomicU32::new(whole(uptime_s)),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
-            held: Held::default(),
+            held: HeldMemory::default(),
             unauthenticated_since_s: AtomicU32::new(if view.authenticated { AUTHENTICATED } else { whole(uptime_s) }),
             view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
@@ -583,15 +583,15 @@ impl Clients {
     /// Returns all clients except those that must end at once: a killed client is gone, even if its task has not seen
     /// it yet.
     pub fn alive(&self) -> Vec<Arc<Client>> {
-        self.lock().values().filter(|client| client.stopping() != Stop::Now).cloned().collect()
+        self.lock().values().filter(|client| client.stopping() != StopMode::Now).cloned().collect()
     }
 
     /// Returns the client with this id, if it is alive.
     pub fn get(&self, id: u64) -> Option<Arc<Client>> {
-        self.lock().get(&id).filter(|client| client.stopping() != Stop::Now).cloned()
+        self.lock().get(&id).filter(|client| client.stopping() != StopMode::Now).cloned()
     }
 
-    pub fn stop_all(&self, how: Stop) {
+    pub fn stop_all(&self, how: StopMode) {
         for client in self.all() {
             client.stop(how);
         }
@@ -607,10 +607,10 @@ impl Clients {
         self.until_gone(|connected| !ids.iter().any(|id| connected.contains_key(id))).await;
     }
 
-    async fn until_gone(&self, is_so: impl Fn(&BTreeMap<u64, Arc<Client>>) -> bool) {
+    async fn until_gone(&self, is_met: impl Fn(&BTreeMap<u64, Arc<Client>>) -> bool) {
         loop {
             let gone = self.gone.notified();
-            if is_so(&self.lock()) {
+            if is_met(&self.lock()) {
                 return;
             }
             gone.await;
@@ -624,7 +624,7 @@ impl Clients {
 
 /// Returns the indices of the holders to evict for the sum to be within the bound. The sum is a little below it, so
 /// that the next byte does not start another eviction.
-fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> Vec<usize> {
+fn evicted(held: &[usize], bytes_max: usize, is_evictable: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut sum: usize = held.iter().sum();
     if sum <= bytes_max {
         return Vec::new();
@@ -637,7 +637,7 @@ fn evicted(held: &[usize], bytes_max: usize, may_go: impl Fn(usize) -> bool) -> 
         if sum <= enough {
             break;
         }
-        if may_go(at) {
+        if is_evictable(at) {
             sum -= held[at];
             gone.push(at);
         }
@@ -687,8 +687,8 @@ impl Drop for Admission {
 #[cfg(feature = "http")]
 #[derive(Debug)]
 pub struct HttpConnection {
-    pub peer: Endpoint,
-    held: Held,
+    pub peer: ConnectionAddr,
+    held: HeldMemory,
     is_evicted: AtomicBool,
     waker: OnceLock<Waker>,
 }
@@ -741,18 +741,18 @@ impl Drop for HttpAdmission {
 
 /// A holder of counted buffers: a client, or a connection of the HTTP port.
 #[derive(Clone, Debug)]
-pub enum Holder {
+pub enum MemoryHolder {
     Client(Arc<Client>),
     #[cfg(feature = "http")]
     Http(Arc<HttpConnection>),
 }
 
-impl Holder {
-    fn held(&self) -> &Held {
+impl MemoryHolder {
+    fn held(&self) -> &HeldMemory {
         match self {
-            Holder::Client(client) => &client.held,
+            MemoryHolder::Client(client) => &client.held,
             #[cfg(feature = "http")]
-            Holder::Http(connection) => &connection.held,
+            MemoryHolder::Http(connection) => &connection.held,
         }
     }
 
@@ -763,27 +763,27 @@ impl Holder {
 
     fn is_leaving(&self) -> bool {
         let is_stopped = match self {
-            Holder::Client(client) => client.stopping() == Stop::Now,
+            MemoryHolder::Client(client) => client.stopping() == StopMode::Now,
             #[cfg(feature = "http")]
-            Holder::Http(_) => false,
+            MemoryHolder::Http(_) => false,
         };
         is_stopped || self.held().leaving_bytes.load(Ordering::Relaxed) > 0
     }
 
-    fn may_go(&self) -> bool {
+    fn is_evictable(&self) -> bool {
         match self {
-            Holder::Client(client) => !client.lock_view().no_evict,
+            MemoryHolder::Client(client) => !client.lock_view().no_evict,
             #[cfg(feature = "http")]
-            Holder::Http(_) => true,
+            MemoryHolder::Http(_) => true,
         }
     }
 
     /// Closes the holder.
     pub fn evict(&self) {
         match self {
-            Holder::Client(client) => client.stop(Stop::Now),
+            MemoryHolder::Client(client) => client.stop(StopMode::Now),
             #[cfg(feature = "http")]
-            Holder::Http(connection) => {
+            MemoryHolder::Http(connection) => {
                 connection.is_evicted.store(true, Ordering::Release);
                 // Pairs with the fence of `is_evicted_or_wake`.
                 fence(Ordering::SeqCst);
@@ -795,19 +795,19 @@ impl Holder {
     }
 }
 
-impl fmt::Display for Holder {
+impl fmt::Display for MemoryHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holder::Client(client) => write!(f, "client {} at {}", client.id, client.peer),
+            MemoryHolder::Client(client) => write!(f, "client {} at {}", client.id, client.peer),
             #[cfg(feature = "http")]
-            Holder::Http(connection) => write!(f, "the HTTP client at {}", connection.peer),
+            MemoryHolder::Http(connection) => write!(f, "the HTTP client at {}", connection.peer),
         }
     }
 }
 
 /// Memory of one holder.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldMemory {
     /// Memory of its buffers while it waits, bytes.
     bytes: AtomicUsize,
     /// Part of it that counts as free already, since the holder was chosen for eviction.
@@ -816,7 +816,7 @@ struct Held {
 
 /// Memory of all holders together.
 #[derive(Debug)]
-struct Memory {
+struct ClientsMemory {
     bytes: AtomicUsize,
     /// Part of it that belongs to holders chosen for eviction that are still there.
     leaving_bytes: AtomicUsize,
@@ -826,7 +826,7 @@ struct Memory {
     choices: AtomicU32,
 }
 
-impl Memory {
+impl ClientsMemory {
     /// Returns true if the remaining holders exceed the limit.
     fn is_too_much(&self) -> bool {
         let leaving = self.leaving_bytes.load(Ordering::Relaxed);
@@ -849,7 +849,7 @@ impl Memory {
     }
 
     /// Counts `now` bytes of a holder instead of `before`. Returns true if that exceeds the limit.
-    fn change(&self, held: &Held, before: usize, now: usize) -> bool {
+    fn change(&self, held: &HeldMemory, before: usize, now: usize) -> bool {
         if now <= before {
             self.bytes.fetch_sub(before - now, Ordering::Relaxed);
             return false;
@@ -863,13 +863,13 @@ impl Memory {
     }
 
     /// Counts bytes of a holder as free from now on.
-    fn leave(&self, held: &Held, bytes: usize) {
+    fn leave(&self, held: &HeldMemory, bytes: usize) {
         held.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.leaving_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Removes a holder that is gone, and that cannot be chosen any more.
-    fn forget(&self, held: &Held) {
+    fn forget(&self, held: &HeldMemory) {
         self.leaving_bytes.fetch_sub(held.leaving_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -25,8 +25,8 @@ impl Server {
             server.reload_config();
             if let Some(tls) = &server.tls {
                 match tls.reload() {
-                    Ok(()) => tracing::info!("SIGHUP: the certificates are loaded anew, for new connections"),
-                    Err(error) => tracing::error!("SIGHUP: the certificates stay as they were: {error}"),
+                    Ok(()) => tracing::info!("SIGHUP: the certificates are reloaded, for new connections"),
+                    Err(error) => tracing::error!("SIGHUP: the certificates are unchanged: {error}"),
                 }
             }
         });
@@ -44,13 +44,13 @@ impl Server {
         let Reloaded { config, warnings, kept } = match reloaded {
             Ok(reloaded) => reloaded,
             Err(report) => {
-                let mistakes = report.in_a_line(MISTAKES_TOLD_MAX);
-                tracing::error!("SIGHUP: the configuration is not taken, and generators stay as they were: {mistakes}");
+                let mistakes = report.in_a_line(MISTAKES_LOGGED_MAX);
+                tracing::error!("SIGHUP: the configuration is invalid, and the generators are unchanged: {mistakes}");
                 return;
             }
         };
         if let Some(kept) = kept_values(&kept) {
-            tracing::warn!("SIGHUP: the configuration has other values than those in force, which stay: {kept}");
+            tracing::warn!("SIGHUP: the configuration has new values that are not applied: {kept}");
         }
         let Some(changes) = changes(&declared(&old), &declared(&config)) else { return };
         match self.reload_generators(&config) {
@@ -60,7 +60,7 @@ impl Server {
                     tracing::warn!("{warning}");
                 }
             }
-            Err(sentence) => tracing::error!("SIGHUP: generators stay as they were: {sentence}"),
+            Err(sentence) => tracing::error!("SIGHUP: the generators are unchanged: {sentence}"),
         }
     }
 
@@ -83,18 +83,18 @@ impl Server {
                         Ok::<_, Infallible>(Settings { users, ..now.clone() })
                     });
                 }
-                tracing::info!("SIGHUP: the password in {} is another one now", path.display());
+                tracing::info!("SIGHUP: the password in {} has changed", path.display());
             }
-            Err(error) => tracing::error!("SIGHUP: the password stays as it was: {error}"),
+            Err(error) => tracing::error!("SIGHUP: the password is unchanged: {error}"),
         }
     }
 }
 
 /// Maximum number of mistakes of a configuration in one line of the log, each of up to 1 KB.
-const MISTAKES_TOLD_MAX: usize = 5;
+const MISTAKES_LOGGED_MAX: usize = 5;
 
 /// Maximum number of names in one line of the log.
-const NAMES_TOLD_MAX: usize = 10;
+const NAMES_LOGGED_MAX: usize = 10;
 
 /// Returns the directives whose values in the files differ, and how they can be changed; `None` without any.
 fn kept_values(kept: &[&Directive]) -> Option<String> {
@@ -102,7 +102,7 @@ fn kept_values(kept: &[&Directive]) -> Option<String> {
         let rows = kept.iter().filter(move |row| (row.change == Change::AtStart) == at_start);
         rows.map(|row| row.name).collect::<Vec<_>>()
     };
-    said(&[("changed by CONFIG SET", names(false)), ("changed by a restart", names(true))])
+    format_groups(&[("to apply with CONFIG SET", names(false)), ("to apply with a restart", names(true))])
 }
 
 /// A generator's name, and its declaration.
@@ -118,10 +118,10 @@ fn declared(config: &Config) -> Vec<Declared> {
 fn changes(old: &[Declared], new: &[Declared]) -> Option<String> {
     let (before, after) = (by_name(old), by_name(new));
     let is_changed = |(name, text): &Declared| before.get(&**name).is_some_and(|old| old != text);
-    said(&[
+    format_groups(&[
         ("added", names(new, |(name, _)| !before.contains_key(&**name))),
         ("changed", names(new, is_changed)),
-        ("taken away", names(old, |(name, _)| !after.contains_key(&**name))),
+        ("removed", names(old, |(name, _)| !after.contains_key(&**name))),
     ])
 }
 
@@ -129,16 +129,16 @@ fn by_name(all: &[Declared]) -> HashMap<&str, &str> {
     all.iter().map(|(name, text)| (&**name, &**text)).collect()
 }
 
-fn names(all: &[Declared], is_told: impl Fn(&Declared) -> bool) -> Vec<&str> {
-    all.iter().filter(|one| is_told(one)).map(|(name, _)| &**name).collect()
+fn names(all: &[Declared], is_listed: impl Fn(&Declared) -> bool) -> Vec<&str> {
+    all.iter().filter(|one| is_listed(one)).map(|(name, _)| &**name).collect()
 }
 
 /// Returns the first few names of each group, under its label; `None` without any.
-fn said(parts: &[(&str, Vec<&str>)]) -> Option<String> {
+fn format_groups(parts: &[(&str, Vec<&str>)]) -> Option<String> {
     let parts = parts.iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| {
-        let (told, others) = names.split_at(names.len().min(NAMES_TOLD_MAX));
+        let (listed, others) = names.split_at(names.len().min(NAMES_LOGGED_MAX));
         let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-        format!("{what}: {}{more}", told.join(", "))
+        format!("{what}: {}{more}", listed.join(", "))
     });
     let parts: Vec<_> = parts.collect();
     (!parts.is_empty()).then(|| parts.join("; "))
@@ -157,17 +157,17 @@ mod tests {
         let old = declared(&["a uuid7", "b uuid7", "c uuid7"]);
         assert_eq!(changes(&old, &declared(&["c uuid7", "a uuid7", "b uuid7"])), None);
         let new = declared(&["d uuid4", "b uuid6", "c uuid7", "e uuid4"]);
-        assert_eq!(changes(&old, &new).as_deref(), Some("added: d, e; changed: b; taken away: a"));
+        assert_eq!(changes(&old, &new).as_deref(), Some("added: d, e; changed: b; removed: a"));
         let many: Vec<_> = (0..1000).map(|at| format!("g{at} uuid7")).collect();
         let many = declared(&many.iter().map(String::as_str).collect::<Vec<_>>());
-        let told = changes(&[], &many).expect("a change");
-        assert!(told.ends_with("g8, g9 and 990 more") && told.len() < 200, "{told}");
+        let listed = changes(&[], &many).expect("a change");
+        assert!(listed.ends_with("g8, g9 and 990 more") && listed.len() < 200, "{listed}");
     }
 
     #[test]
     fn kept_values_are_listed_by_how_they_change() {
         let rows: Vec<_> = ["port", "hz", "timeout"].iter().filter_map(|name| Directive::find(name)).collect();
-        let expected = "changed by CONFIG SET: hz, timeout; changed by a restart: port";
+        let expected = "to apply with CONFIG SET: hz, timeout; to apply with a restart: port";
         assert_eq!(kept_values(&rows).as_deref(), Some(expected));
         assert_eq!(kept_values(&[]), None);
     }

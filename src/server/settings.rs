@@ -10,8 +10,8 @@ use std::sync::Arc;
 use getid_core::{Limits, NamedCounters, NamedGenerators, Scheme, WaitPolicy};
 
 use super::Server;
-use super::audit::{Act, Actor};
-use super::listen::{Places, open_files, room_for_clients, spare_of_http};
+use super::audit::{Actor, AuditAction};
+use super::listen::{ClientLimits, open_files, room_for_clients, spare_of_http};
 use super::slow::timing;
 use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
@@ -125,65 +125,65 @@ pub fn limits(config: &Config) -> Limits {
 }
 
 /// Prepared parts of a change, made before anything is changed.
-struct Ready {
+struct PreparedChange {
     /// Whether `requirepass` was named. Nothing else changes the users, who may have changed since the start.
     sets_password: bool,
-    tls: Option<tls::Loaded>,
+    tls: Option<tls::TlsConfigs>,
 }
 
 impl Server {
-    /// Changes the current configuration. Calls come one at a time, through `Changes`.
+    /// Changes the current configuration. Calls come one at a time, through `ChangeQueue`.
     ///
     /// # Errors
     ///
     /// [`SetError`]; then nothing has changed.
-    pub(super) fn change_config(&self, pairs: &[Pair], who: Actor) -> Result<(), SetError> {
+    pub(super) fn change_config(&self, pairs: &[Pair], actor: Actor) -> Result<(), SetError> {
         let old = self.config.get();
         let changed = old.set(pairs)?;
-        let ready = self.make_ready(&old, &changed)?;
+        let ready = self.prepare_change(&old, &changed)?;
         let Changed { config, names } = changed;
         let audit = || {
             if !names.is_empty() {
-                self.audit(Act::ConfigSet { names: &names }, who);
+                self.audit(AuditAction::ConfigSet { names: &names }, actor);
             }
         };
         // A change that makes the log quieter is logged before it: a higher level logs less.
         if config.loglevel as u8 > old.loglevel as u8 {
             audit();
-            self.put_in_force(&old, config, ready);
+            self.apply_change(&old, config, ready);
         } else {
-            self.put_in_force(&old, config, ready);
+            self.apply_change(&old, config, ready);
             audit();
         }
         Ok(())
     }
 
-    fn make_ready(&self, old: &Config, changed: &Changed) -> Result<Ready, SetError> {
+    fn prepare_change(&self, old: &Config, changed: &Changed) -> Result<PreparedChange, SetError> {
         let new = &changed.config;
         let password = changed.first(Change::Password);
         if let (Some(name), Some(path)) = (password, &old.password_file) {
-            let reason = format!(
-                "the password is that in {}; write it there, and send SIGHUP to have it read again",
-                path.display()
-            );
+            let reason =
+                format!("the password is read from {}; write the new one there and send SIGHUP", path.display());
             return Err(SetError::refused(name, reason));
         }
         if let Some(name) = password {
             check_password(new).map_err(|reason| SetError::refused(name, reason))?;
         }
         // Naming the directive is enough, as in Redis: the same path may have another certificate by now.
-        let tls =
-            match (changed.first(Change::Certificates), self.tls.is_some().then(|| tls::Settings::of(new)).flatten()) {
-                (Some(name), Some(settings)) => {
-                    let loaded =
-                        tls::Loaded::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
-                    if let Some(note) = loaded.note() {
-                        throttled!(self.throttle, Settings, "{note}");
-                    }
-                    Some(loaded)
+        let tls = match (
+            changed.first(Change::Certificates),
+            self.tls.is_some().then(|| tls::TlsSettings::of(new)).flatten(),
+        ) {
+            (Some(name), Some(settings)) => {
+                let loaded =
+                    tls::TlsConfigs::new(settings).map_err(|error| SetError::refused(name, error.to_string()))?;
+                if let Some(note) = loaded.note() {
+                    throttled!(self.throttle, Settings, "{note}");
                 }
-                _ => None,
-            };
+                Some(loaded)
+            }
+            _ => None,
+        };
         if let Some(name) = changed.first(Change::BorrowLimit) {
             self.check_borrowing(name, new)?;
         }
@@ -191,7 +191,7 @@ impl Server {
             let of_clients = self.clients.len() + self.handshakes.count();
             // The places of the HTTP port are reserved, taken or not.
             let over_http = self.clients.over_http() as u64;
-            let of_http = u64::from(Places::of(old).http).saturating_sub(over_http);
+            let of_http = u64::from(ClientLimits::of(old).http).saturating_sub(over_http);
             let own_files = open_files().saturating_sub(of_clients as u64) + of_http + spare_of_http(old);
             let room = room_for_clients(new.maxclients, own_files, old.tls_port != 0);
             if !matches!(room, Ok(room) if room == new.maxclients) {
@@ -202,7 +202,7 @@ impl Server {
                 return Err(SetError::refused(name, reason));
             }
         }
-        Ok(Ready { sets_password: password.is_some(), tls })
+        Ok(PreparedChange { sets_password: password.is_some(), tls })
     }
 
     /// Checks whether IDs may be as far ahead as `new` allows. A start relies on every earlier run having stayed within
@@ -215,14 +215,14 @@ impl Server {
         }
         let reason = format!(
             "must be at most {start_ms}, as at the start, while id-state is none: without a state file the next start begins \
-             {start_ms} ms ahead of the clock, and would give again what lies further ahead. To raise it, change the \
-             configuration and restart"
+             {start_ms} ms ahead of the clock, and would repeat IDs further ahead. To raise it, change the configuration and \
+             restart"
         );
         Err(SetError::refused(name, reason))
     }
 
     /// Applies a change. Nothing here can fail.
-    fn put_in_force(&self, old: &Config, new: Config, ready: Ready) {
+    fn apply_change(&self, old: &Config, new: Config, ready: PreparedChange) {
         if let (Some(acceptor), Some(loaded)) = (&self.tls, ready.tls) {
             acceptor.install(loaded);
         }
@@ -238,9 +238,9 @@ impl Server {
             throttled!(
                 self.throttle,
                 Settings,
-                "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. The state file says so too; configure \
-                 it for the next start all the same, or that may give IDs again if the state file is lost or put back as it \
-                 was"
+                "id-max-borrow-ms is {borrow_ms} now and was {start_ms} at the start. The state file has the new value; set it \
+                 in the configuration too, or the next start may repeat IDs if the state file is lost or restored from a \
+                 copy"
             );
         }
         let has_ended = new.protection() == Protection::Nothing && old.protection() != Protection::Nothing;
@@ -248,7 +248,8 @@ impl Server {
             throttled!(
                 self.throttle,
                 Settings,
-                "protected-mode is no now: other machines may do everything without a login while no password is needed"
+                "protected-mode is no now: clients on other machines may run every command without a login while \
+                 no password is set"
             );
         }
         self.clients.set_held_bytes_max(new.maxmemory_clients.bytes(usage::memory_limit_bytes()));
@@ -271,7 +272,7 @@ impl Server {
     }
 
     /// Makes a change that may wait for the disk, when its turn comes; `what` is the command.
-    pub(super) async fn at_disk(
+    pub(super) async fn run_change(
         self: &Arc<Self>,
         what: &'static str,
         work: impl FnOnce(&Self) -> Value + Send + 'static,

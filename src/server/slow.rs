@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::config::secrets::may_be_secret_directive;
 use crate::server::registry::Client;
 use crate::session::{Form, Noted, Reply, Session, Timing, Turn};
-use crate::stats::{Entry, Events, SlowLog};
+use crate::stats::{LatencyEvents, SlowLog, SlowLogEntry};
 use crate::system::clock::{self, Clock as _};
 
 /// Event of a client that waited for IDs: at the borrow limit, for the watermark, or behind other waiting clients.
@@ -74,7 +74,7 @@ impl Server {
 
     fn push_slow(&self, client: &Client, name: &Arc<str>, us: u64, args: Vec<Vec<u8>>, len_max: u64) {
         let unix_s = self.now_unix_s();
-        let entry = Entry { id: 0, unix_s, us, args, peer: client.peer.to_string(), name: Arc::clone(name) };
+        let entry = SlowLogEntry { id: 0, unix_s, us, args, peer: client.peer.to_string(), name: Arc::clone(name) };
         self.slow_log().push(entry, len_max);
     }
 
@@ -99,7 +99,7 @@ impl Server {
         self.issuer().clock().wall_unix_us().div_euclid(1_000_000)
     }
 
-    pub(super) fn events(&self) -> MutexGuard<'_, Events> {
+    pub(super) fn events(&self) -> MutexGuard<'_, LatencyEvents> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -75,10 +75,10 @@ mod tests {
         let value = Snapshot::new(Arc::new(1));
         let read = value.update(|one| {
             let seen = std::thread::scope(|scope| {
-                let (tell, told) = std::sync::mpsc::channel();
+                let (sender, receiver) = std::sync::mpsc::channel();
                 let value = &value;
-                scope.spawn(move || tell.send(value.current.try_read().map(|now| **now).ok()));
-                told.recv().ok().flatten()
+                scope.spawn(move || sender.send(value.current.try_read().map(|now| **now).ok()));
+                receiver.recv().ok().flatten()
             });
             seen.map(|seen| seen + one).ok_or(())
         });

@@ -37,7 +37,7 @@ impl Transport for UnixStream {
     }
 }
 
-impl Transport for tls::Stream {
+impl Transport for tls::ClientStream {
     const NAMES_USERS: bool = true;
 
     async fn ready(&self, interest: Interest) -> io::Result<Ready> {
@@ -48,7 +48,7 @@ impl Transport for tls::Stream {
     }
 
     fn take_user(&mut self) -> Option<String> {
-        tls::Stream::take_user(self)
+        tls::ClientStream::take_user(self)
     }
 }
 
@@ -74,7 +74,7 @@ impl Movable for TcpStream {
     }
 }
 
-impl Movable for tls::Stream {
+impl Movable for tls::ClientStream {
     type Detached = (std::net::TcpStream, Arc<tls::Acceptor>);
 
     fn detach(self) -> io::Result<Self::Detached> {
@@ -83,7 +83,7 @@ impl Movable for tls::Stream {
     }
 
     fn attach((socket, acceptor): Self::Detached) -> io::Result<Self> {
-        Ok(tls::Stream::new(TcpStream::from_std(socket)?, acceptor))
+        Ok(tls::ClientStream::new(TcpStream::from_std(socket)?, acceptor))
     }
 }
 
@@ -101,8 +101,8 @@ impl Movable for UnixStream {
 
 /// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
-    There,
+pub(super) enum PeerState {
+    Open,
     /// The peer has finished sending. It may still read.
     HalfClosed,
     /// The peer has reset the connection, or closed it both ways.
@@ -111,14 +111,14 @@ pub(super) enum Peer {
 
 /// Returns the peer's state as the runtime knows it, without a system call, since thousands may be checked many times a
 /// second.
-pub(super) async fn peer_of<T: Transport>(io: &T) -> Peer {
+pub(super) async fn peer_state<T: Transport>(io: &T) -> PeerState {
     // A writable socket is ready, so this does not wait. One that is not may be gone all the same.
     let all = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
     let ready = poll_fn(|cx| Poll::Ready(pin!(io.ready(all)).poll(cx))).await;
     match ready {
-        Poll::Ready(Err(_)) => Peer::Gone,
-        Poll::Ready(Ok(ready)) if ready.is_error() || ready.is_write_closed() => Peer::Gone,
-        Poll::Ready(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
-        Poll::Ready(Ok(_)) | Poll::Pending => Peer::There,
+        Poll::Ready(Err(_)) => PeerState::Gone,
+        Poll::Ready(Ok(ready)) if ready.is_error() || ready.is_write_closed() => PeerState::Gone,
+        Poll::Ready(Ok(ready)) if ready.is_read_closed() => PeerState::HalfClosed,
+        Poll::Ready(Ok(_)) | Poll::Pending => PeerState::Open,
     }
 }

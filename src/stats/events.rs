@@ -9,7 +9,7 @@ pub const SAMPLES_MAX: usize = 160;
 
 /// The longest event of one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct LatencySample {
     /// Time of the event, Unix seconds.
     pub unix_s: i64,
     /// Duration of the event, ms.
@@ -18,14 +18,14 @@ pub struct Sample {
 
 /// All samples of one kind of event.
 #[derive(Clone, Debug, Default)]
-pub struct Event {
-    samples: VecDeque<Sample>,
+pub struct LatencyEvent {
+    samples: VecDeque<LatencySample>,
     max_ms: u64,
 }
 
 /// Statistics of an event's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct LatencySpread {
     /// Number of samples, at least 1.
     pub samples: usize,
     /// Mean duration, ms.
@@ -36,14 +36,14 @@ pub struct Spread {
     pub period_s: f64,
 }
 
-impl Event {
+impl LatencyEvent {
     /// Returns the samples, oldest first; at least one.
-    pub fn samples(&self) -> impl ExactSizeIterator<Item = Sample> {
+    pub fn samples(&self) -> impl ExactSizeIterator<Item = LatencySample> {
         self.samples.iter().copied()
     }
 
     /// Returns the newest sample.
-    pub fn latest(&self) -> Option<Sample> {
+    pub fn latest(&self) -> Option<LatencySample> {
         self.samples.back().copied()
     }
 
@@ -52,7 +52,7 @@ impl Event {
         self.max_ms
     }
 
-    fn add(&mut self, sample: Sample) {
+    fn add(&mut self, sample: LatencySample) {
         self.max_ms = self.max_ms.max(sample.ms);
         if let Some(last) = self.samples.back_mut()
             && last.unix_s == sample.unix_s
@@ -67,7 +67,7 @@ impl Event {
     }
 
     /// Returns the statistics of the samples; `None` without samples.
-    pub fn spread(&self, now_unix_s: i64) -> Option<Spread> {
+    pub fn spread(&self, now_unix_s: i64) -> Option<LatencySpread> {
         let samples = self.samples.len();
         let count = u64::try_from(samples).ok().filter(|&count| count > 0)?;
         let mean_ms = self.samples.iter().map(|sample| sample.ms).sum::<u64>() / count;
@@ -75,7 +75,7 @@ impl Event {
         let first = self.samples.front()?;
         #[expect(clippy::cast_precision_loss, reason = "two decimals for people")]
         let period_s = (now_unix_s - first.unix_s).max(1) as f64 / samples as f64;
-        Some(Spread { samples, mean_ms, deviation_ms, period_s })
+        Some(LatencySpread { samples, mean_ms, deviation_ms, period_s })
     }
 
     /// Draws the samples as columns of letters, each with its age written downwards below it: `LATENCY GRAPH`.
@@ -119,7 +119,7 @@ struct Column {
 }
 
 impl Column {
-    fn of(sample: &Sample, low: u64, high: u64, now_unix_s: i64) -> Column {
+    fn of(sample: &LatencySample, low: u64, high: u64, now_unix_s: i64) -> Column {
         let steps = TOPS.len() * ROWS;
         let step = (sample.ms - low) * steps as u64 / (high - low).max(1);
         let ago_s = (now_unix_s - sample.unix_s).max(0);
@@ -147,23 +147,23 @@ fn push_line(graph: &mut String, letters: impl Iterator<Item = char>) {
 
 /// All events, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
-    events: BTreeMap<&'static str, Event>,
+pub struct LatencyEvents {
+    events: BTreeMap<&'static str, LatencyEvent>,
 }
 
-impl Events {
+impl LatencyEvents {
     /// Adds an event of `ms` milliseconds.
     pub fn add(&mut self, name: &'static str, unix_s: i64, ms: u64) {
-        self.events.entry(name).or_default().add(Sample { unix_s, ms });
+        self.events.entry(name).or_default().add(LatencySample { unix_s, ms });
     }
 
     /// Returns all events, by name.
-    pub fn all(&self) -> impl ExactSizeIterator<Item = (&'static str, &Event)> {
+    pub fn all(&self) -> impl ExactSizeIterator<Item = (&'static str, &LatencyEvent)> {
         self.events.iter().map(|(name, event)| (*name, event))
     }
 
     /// Returns the event of this name. Letter case matters, as in Redis.
-    pub fn get(&self, name: &[u8]) -> Option<(&'static str, &Event)> {
+    pub fn get(&self, name: &[u8]) -> Option<(&'static str, &LatencyEvent)> {
         self.all().find(|(known, _)| known.as_bytes() == name)
     }
 
@@ -179,15 +179,15 @@ impl Events {
 mod tests {
     use super::*;
 
-    fn events(samples: &[(i64, u64)]) -> Events {
-        let mut events = Events::default();
+    fn events(samples: &[(i64, u64)]) -> LatencyEvents {
+        let mut events = LatencyEvents::default();
         for &(unix_s, ms) in samples {
             events.add("draw-wait", unix_s, ms);
         }
         events
     }
 
-    fn samples(events: &Events) -> Vec<(i64, u64)> {
+    fn samples(events: &LatencyEvents) -> Vec<(i64, u64)> {
         let (_, event) = events.get(b"draw-wait").unwrap();
         event.samples().map(|sample| (sample.unix_s, sample.ms)).collect()
     }
@@ -197,7 +197,7 @@ mod tests {
         let events = events(&[(10, 5), (10, 7), (10, 6), (11, 1)]);
         assert_eq!(samples(&events), [(10, 7), (11, 1)]);
         assert_eq!(events.get(b"draw-wait").unwrap().1.max_ms(), 7);
-        assert_eq!(events.get(b"draw-wait").unwrap().1.latest(), Some(Sample { unix_s: 11, ms: 1 }));
+        assert_eq!(events.get(b"draw-wait").unwrap().1.latest(), Some(LatencySample { unix_s: 11, ms: 1 }));
         assert!(events.get(b"DRAW-WAIT").is_none());
     }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_counts_what_it_forgot() {
+    fn reset_returns_the_number_of_deleted_events() {
         let mut events = events(&[(1, 1)]);
         events.add("command", 1, 1);
         assert_eq!(events.reset(&[b"nothing".to_vec(), b"command".to_vec(), b"command".to_vec()]), 1);
@@ -223,8 +223,8 @@ mod tests {
     fn the_spread_of_samples() {
         let events = events(&[(100, 10), (110, 20), (120, 60)]);
         let spread = events.get(b"draw-wait").unwrap().1.spread(130).unwrap();
-        assert_eq!(spread, Spread { samples: 3, mean_ms: 30, deviation_ms: 20, period_s: 10.0 });
-        assert_eq!(Event::default().spread(1), None);
+        assert_eq!(spread, LatencySpread { samples: 3, mean_ms: 30, deviation_ms: 20, period_s: 10.0 });
+        assert_eq!(LatencyEvent::default().spread(1), None);
     }
 
     #[test]

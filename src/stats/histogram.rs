@@ -71,11 +71,11 @@ impl Histogram {
     /// Returns the duration that `per_mille` of 1000 durations do not exceed, ns: the end of its bucket. Returns 0 for
     /// an empty histogram.
     pub fn percentile_ns(&self, per_mille: u64) -> u64 {
-        let wanted = (self.total() * per_mille).div_ceil(1000).max(1);
+        let rank = (self.total() * per_mille).div_ceil(1000).max(1);
         let mut sum = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
             sum += count;
-            if sum >= wanted {
+            if sum >= rank {
                 return end_ns(bucket) - 1;
             }
         }
@@ -175,8 +175,8 @@ mod tests {
         }
         let bounds = histogram.cumulative_us();
         let of_redis = [1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908, 33816, 67633, 135_266];
-        let told: Vec<u64> = bounds.iter().map(|bound| bound.0).collect();
-        assert_eq!(told[..of_redis.len()], of_redis);
+        let shown_us: Vec<u64> = bounds.iter().map(|bound| bound.0).collect();
+        assert_eq!(shown_us[..of_redis.len()], of_redis);
         assert_eq!(bounds[0].1, 10);
         assert_eq!(bounds.last().unwrap().1, 40);
         assert!(bounds.is_sorted());

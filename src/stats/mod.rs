@@ -8,7 +8,7 @@ mod histogram;
 mod refusals;
 mod slowlog;
 
-pub use events::{Event, Events, SAMPLES_MAX, Sample, Spread};
+pub use events::{LatencyEvent, LatencyEvents, LatencySample, LatencySpread, SAMPLES_MAX};
 pub use histogram::{BUCKETS, Histogram, bucket_of};
 pub use refusals::{RefusalNews, Refusals};
-pub use slowlog::{ARG_BYTES_MAX, ARGS_MAX, Entry, SlowLog, trimmed};
+pub use slowlog::{ARG_BYTES_MAX, ARGS_MAX, SlowLog, SlowLogEntry, trimmed};

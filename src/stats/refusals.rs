@@ -16,13 +16,13 @@ const EVERY_MS: u64 = 60_000;
 pub struct Refusals {
     /// Number of refused draws since the start, at the last sample.
     counted: u64,
-    run: Option<Run>,
+    run: Option<RefusalRun>,
     was_standby: bool,
 }
 
 /// A run of refusals that has not ended.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct RefusalRun {
     since_ms: u64,
     /// Time of the last refusal seen, ms.
     last_ms: u64,
@@ -68,17 +68,17 @@ impl Refusals {
 
     /// Records the number of all refused draws, and whether a draw at `now_ms` would be refused. `now_ms` must not
     /// decrease. Returns the line to log, if there is one.
-    pub fn sample(&mut self, now_ms: u64, refused: u64, refusing: bool) -> Option<RefusalNews> {
-        let seen = refusing || refused > self.counted;
+    pub fn sample(&mut self, now_ms: u64, refused: u64, is_refusing: bool) -> Option<RefusalNews> {
+        let is_refused = is_refusing || refused > self.counted;
         let before = std::mem::replace(&mut self.counted, refused);
         let Some(run) = &mut self.run else {
-            if seen {
-                self.run = Some(Run { since_ms: now_ms, last_ms: now_ms, logged_ms: now_ms, before });
+            if is_refused {
+                self.run = Some(RefusalRun { since_ms: now_ms, last_ms: now_ms, logged_ms: now_ms, before });
                 return Some(RefusalNews::Begun);
             }
             return None;
         };
-        if seen {
+        if is_refused {
             run.last_ms = now_ms;
             if now_ms.saturating_sub(run.logged_ms) < EVERY_MS {
                 return None;
@@ -104,11 +104,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_standby_refuses_is_left_out() {
+    fn refusals_of_a_standby_are_left_out() {
         let mut refusals = Refusals::default();
-        let mut sample = |now_ms: u64, refused: u64, refusing: bool, is_standby: bool| {
+        let mut sample = |now_ms: u64, refused: u64, is_refusing: bool, is_standby: bool| {
             refusals.leave_out_standby(refused, is_standby);
-            refusals.sample(now_ms, refused, refusing)
+            refusals.sample(now_ms, refused, is_refusing)
         };
         for now_ms in [0, 100, 200] {
             assert_eq!(sample(now_ms, 10 + now_ms, false, true), None);
@@ -125,10 +125,10 @@ mod tests {
         from_ms: u64,
         to_ms: u64,
         refused: impl Fn(u64) -> u64,
-        refusing: impl Fn(u64) -> bool,
+        is_refusing: impl Fn(u64) -> bool,
     ) -> Vec<(u64, RefusalNews)> {
         let times = (from_ms..to_ms).step_by(100);
-        times.filter_map(|now| Some((now, refusals.sample(now, refused(now), refusing(now))?))).collect()
+        times.filter_map(|now| Some((now, refusals.sample(now, refused(now), is_refusing(now))?))).collect()
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub const ARG_BYTES_MAX: usize = 128;
 
 /// A slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SlowLogEntry {
     /// Number of the entry, unique in this process and ascending.
     pub id: u64,
     /// End of the command, Unix seconds.
@@ -26,11 +26,11 @@ pub struct Entry {
     pub name: Arc<str>,
 }
 
-impl Entry {
+impl SlowLogEntry {
     /// Returns the memory of the entry, bytes.
     pub fn memory_bytes(&self) -> usize {
         let args: usize = self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum();
-        size_of::<Entry>() + args + self.peer.len() + self.name.len()
+        size_of::<SlowLogEntry>() + args + self.peer.len() + self.name.len()
     }
 }
 
@@ -38,20 +38,20 @@ impl Entry {
 #[derive(Debug, Default)]
 pub struct SlowLog {
     /// Entries, newest first.
-    entries: VecDeque<Arc<Entry>>,
+    entries: VecDeque<Arc<SlowLogEntry>>,
     next_id: u64,
 }
 
 impl SlowLog {
     /// Adds an entry, sets its id, and keeps at most `len_max` entries.
-    pub fn push(&mut self, entry: Entry, len_max: u64) {
-        self.entries.push_front(Arc::new(Entry { id: self.next_id, ..entry }));
+    pub fn push(&mut self, entry: SlowLogEntry, len_max: u64) {
+        self.entries.push_front(Arc::new(SlowLogEntry { id: self.next_id, ..entry }));
         self.next_id += 1;
         self.entries.truncate(usize::try_from(len_max).unwrap_or(usize::MAX));
     }
 
     /// Returns the entries, newest first.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Arc<Entry>> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Arc<SlowLogEntry>> {
         self.entries.iter()
     }
 
@@ -95,8 +95,8 @@ fn trimmed_arg(arg: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn entry(us: u64) -> Entry {
-        Entry { id: 0, unix_s: 1, us, args: Vec::new(), peer: String::new(), name: Arc::default() }
+    fn entry(us: u64) -> SlowLogEntry {
+        SlowLogEntry { id: 0, unix_s: 1, us, args: Vec::new(), peer: String::new(), name: Arc::default() }
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
         log.push(entry(6), 0);
         assert!(log.is_empty());
         log.push(entry(7), 1);
-        assert_eq!(log.entries().next().unwrap().id, 7, "ids go on");
+        assert_eq!(log.entries().next().unwrap().id, 7, "ids continue");
     }
 
     #[test]

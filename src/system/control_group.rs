@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_no_limit() {
+    fn malformed_entries_are_no_limit() {
         check("", SECOND, &[("memory.max", "4096")], None);
         check("0::/a\n", "", &[("a/memory.max", "4096")], None);
         check("nonsense\n0::\n:::\n", SECOND, &[("memory.max", "4096")], Some(4096));

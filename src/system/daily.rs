@@ -18,7 +18,7 @@ impl Default for Daily {
 
 impl Daily {
     /// Returns a check that ran at this time.
-    pub fn looked_at(now_unix_s: i64) -> Daily {
+    pub fn checked_at(now_unix_s: i64) -> Daily {
         Daily { next_unix_s: AtomicI64::new(now_unix_s.saturating_add(DAY_S)) }
     }
 
@@ -46,12 +46,12 @@ mod tests {
     #[test]
     fn due_at_once_and_then_once_a_day() {
         let daily = Daily::default();
-        let mut looks = |now_s: i64| daily.is_due(now_s);
-        assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut looks), [true, false, false, true, false]);
+        let mut is_due_at = |now_s: i64| daily.is_due(now_s);
+        assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut is_due_at), [true, false, false, true, false]);
         // The clock is set back to before the last check.
-        assert_eq!([DAY_S - 1, DAY_S].map(&mut looks), [true, false]);
-        assert!(!Daily::looked_at(5).is_due(6));
+        assert_eq!([DAY_S - 1, DAY_S].map(&mut is_due_at), [true, false]);
+        assert!(!Daily::checked_at(5).is_due(6));
         daily.reset();
-        assert_eq!([0, 1].map(looks), [true, false]);
+        assert_eq!([0, 1].map(is_due_at), [true, false]);
     }
 }

@@ -47,7 +47,7 @@ fn not_regular(found: &fs::Metadata) -> io::Error {
     } else {
         "a device"
     };
-    io::Error::other(format!("it is {what}, must be a regular file"))
+    io::Error::other(format!("it is {what}; a regular file is expected"))
 }
 
 /// Whether the file is `/dev/null`, which counts as an empty file.
@@ -68,13 +68,13 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
     let opened = File::options().append(true).create(true).mode(0o644).custom_flags(flags.bits()).open(path);
     opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ELOOP) => io::Error::other(IS_LINK),
-        Some(Errno::ENXIO) => io::Error::other(IS_NOT_READ),
+        Some(Errno::ENXIO) => io::Error::other(HAS_NO_READER),
         _ => error,
     })
 }
 
 const IS_LINK: &str = "it is a symbolic link, which is not followed; name the file that it leads to";
-const IS_NOT_READ: &str = "it is a socket, or a named pipe that nobody reads; a regular file is expected";
+const HAS_NO_READER: &str = "it is a socket, or a named pipe without a reader; a regular file is expected";
 
 /// Whether a link of this name belongs to the system, such as `/dev/stdout`. In other folders below `/dev` all users
 /// may create links.
@@ -95,7 +95,7 @@ pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
     match found {
         Ok(found) if found.is_symlink() => Err(io::Error::other(IS_LINK)),
         Ok(found) if found.is_dir() => Err(Errno::EISDIR.into()),
-        Ok(found) if found.file_type().is_socket() => Err(io::Error::other(IS_NOT_READ)),
+        Ok(found) if found.file_type().is_socket() => Err(io::Error::other(HAS_NO_READER)),
         Ok(_) => Ok(eaccess(path, AccessFlags::W_OK)?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => can_make(path, soon),
         Err(error) => Err(error),
@@ -127,7 +127,7 @@ pub enum Readers {
     /// The file contains secrets: only the owner may access it, whatever its mode was.
     OwnerOnly,
     /// All users may read the file, as far as the umask allows.
-    Everybody,
+    AllUsers,
 }
 
 /// Replaces a file's content with `bytes`, all or nothing. The content is on disk when this returns.
@@ -145,16 +145,16 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let old = replaceable(&path)?;
-    let mut beside = OsString::from(".");
-    beside.push(name);
-    beside.push(format!(".{:016x}.tmp", rand::random::<u64>()));
-    let beside = folder.join(beside);
+    let mut temporary = OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{:016x}.tmp", rand::random::<u64>()));
+    let temporary = folder.join(temporary);
     let mut file = File::options()
         .write(true)
         .create_new(true)
-        .mode(if readers == Readers::Everybody { 0o644 } else { 0o600 })
+        .mode(if readers == Readers::AllUsers { 0o644 } else { 0o600 })
         .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(&beside)?;
+        .open(&temporary)?;
     let complete = |file: &mut File| {
         if let Some(old) = &old {
             // Only root may give a file away. The owner comes before the mode, because changing it may clear mode bits.
@@ -166,10 +166,10 @@ pub fn replace(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     };
-    let written = complete(&mut file).and_then(|()| fs::rename(&beside, &path));
+    let written = complete(&mut file).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
         // The file is this process's, since it was created exclusively.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     written?;
     File::open(folder)?.sync_all()
@@ -301,17 +301,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_regular_file_is_read_and_nothing_is_waited_for() {
+    fn only_regular_files_are_read_and_a_pipe_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
         fs::write(at("file"), "text").unwrap();
         symlink("file", at("link")).unwrap();
-        assert_eq!(read(&at("pipe"), 10).unwrap_err().to_string(), "it is a named pipe, must be a regular file");
+        assert_eq!(read(&at("pipe"), 10).unwrap_err().to_string(), "it is a named pipe; a regular file is expected");
         assert_eq!(read(dir.path(), 10).unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert!(read(&at("socket"), 10).is_err());
-        assert_eq!(read(Path::new("/dev/zero"), 10).unwrap_err().to_string(), "it is a device, must be a regular file");
+        assert_eq!(
+            read(Path::new("/dev/zero"), 10).unwrap_err().to_string(),
+            "it is a device; a regular file is expected"
+        );
         assert_eq!(read(Path::new("/dev/null"), 10).unwrap(), b"");
         assert_eq!(read(&at("link"), 10).unwrap(), b"text");
         assert_eq!(read(&at("file"), 2).unwrap(), b"tex");
@@ -323,7 +326,7 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         symlink("file", at("link")).unwrap();
-        assert!(open_to_append(&at("pipe")).unwrap_err().to_string().contains("that nobody reads"));
+        assert!(open_to_append(&at("pipe")).unwrap_err().to_string().contains("without a reader"));
         assert!(open_to_append(&at("link")).unwrap_err().to_string().contains("symbolic link"));
         assert!(!at("file").exists());
         open_to_append(&at("file")).unwrap().write_all(b"a").unwrap();
@@ -363,7 +366,7 @@ mod tests {
         // The target of a link belongs to another user.
         fs::write(at("victim"), "mine").unwrap();
         symlink("victim", at("link")).unwrap();
-        replace(&at("link"), b"4", Readers::Everybody).unwrap();
+        replace(&at("link"), b"4", Readers::AllUsers).unwrap();
         assert_eq!(fs::read(at("victim")).unwrap(), b"mine");
         assert!(fs::symlink_metadata(at("link")).unwrap().is_file());
         symlink("link2", at("link3")).unwrap();

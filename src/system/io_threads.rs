@@ -166,10 +166,10 @@ impl IoThreads {
     }
 
     /// Counts one more connection on this thread.
-    fn place(&self, number: usize) -> Place {
+    fn place(&self, number: usize) -> ThreadSlot {
         let live = self.live.get(number).map(Arc::clone).unwrap_or_default();
         live.fetch_add(1, Relaxed);
-        Place(live)
+        ThreadSlot(live)
     }
 }
 
@@ -181,9 +181,9 @@ impl Drop for IoThreads {
 }
 
 /// A connection's place on its thread. Dropping it releases the place, also after a panic.
-struct Place(Arc<AtomicUsize>);
+struct ThreadSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl ThreadSlot {
     /// Runs the task, and holds its place until it ends.
     fn hold<F: Future<Output = ()>>(self, task: F) -> impl Future<Output = ()> + use<F> {
         // Boxed, because an `async` block that awaits a captured future has room for it twice.
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ThreadSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -208,12 +208,12 @@ mod tests {
     use super::*;
 
     /// Begins a task that sends its thread's number, and ends when the returned sender is dropped.
-    fn connect(threads: &IoThreads, tell: &mpsc::UnboundedSender<usize>) -> oneshot::Sender<()> {
+    fn connect(threads: &IoThreads, sender: &mpsc::UnboundedSender<usize>) -> oneshot::Sender<()> {
         let (stay, left) = oneshot::channel();
-        let tell = tell.clone();
+        let sender = sender.clone();
         threads.spawn(move || {
             Some(async move {
-                tell.send(current()).expect("the receiver lives");
+                sender.send(current()).expect("the receiver lives");
                 let _ = left.await;
             })
         });
@@ -238,11 +238,11 @@ mod tests {
     #[test]
     fn connections_spread_evenly_whichever_close() {
         on_two_threads(|threads| async move {
-            let (tell, mut told) = mpsc::unbounded_channel();
+            let (sender, mut receiver) = mpsc::unbounded_channel();
             let mut all = Vec::new();
             for number in [1, 0, 1, 0, 1, 0, 1, 0] {
-                all.push(connect(&threads, &tell));
-                assert_eq!(told.recv().await, Some(number), "in turn while all stay");
+                all.push(connect(&threads, &sender));
+                assert_eq!(receiver.recv().await, Some(number), "in turn while all stay");
             }
             let mut number = 0;
             all.retain(|_| {
@@ -251,8 +251,8 @@ mod tests {
             });
             until_live(&threads, &[4, 0]).await;
             for _ in 0..4 {
-                all.push(connect(&threads, &tell));
-                assert_eq!(told.recv().await, Some(1), "the thread that the closed connections left");
+                all.push(connect(&threads, &sender));
+                assert_eq!(receiver.recv().await, Some(1), "the thread that the closed connections left");
             }
             assert_eq!(live(&threads), [4, 4]);
             drop(all);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back_after_a_panic_and_by_what_never_becomes_a_task() {
+    fn a_slot_is_released_after_a_panic_and_if_no_task_starts() {
         on_two_threads(|threads| async move {
             threads.spawn(|| None::<std::future::Ready<()>>);
             threads.spawn(|| Some(async { panic!("as a connection might") }));

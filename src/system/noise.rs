@@ -13,14 +13,14 @@ const BYTES: usize = 1024;
 
 const PIECE: usize = size_of::<u128>();
 
-struct Pool {
+struct NoisePool {
     bytes: [u8; BYTES],
     /// Number of unused bytes, at the front of `bytes`.
     left: usize,
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; BYTES], left: 0 }) };
+    static POOL: RefCell<NoisePool> = const { RefCell::new(NoisePool { bytes: [0; BYTES], left: 0 }) };
 }
 
 /// Returns 128 fresh bits.

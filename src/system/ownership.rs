@@ -14,7 +14,7 @@ use super::mounts::Mount;
 
 /// A user and a group of a file or a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+struct UnixOwner {
     uid: u32,
     gid: u32,
 }
@@ -36,10 +36,10 @@ pub fn remedy(path: &Path, error: &io::Error) -> Option<String> {
         Errno::EACCES | Errno::EPERM => {
             let closed = path.ancestors().find(|place| is_closed(place))?;
             let found = std::fs::metadata(closed).ok()?;
-            let whose = Owner { uid: found.uid(), gid: found.gid() };
-            let who = Owner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
-            let mounted = Mount::of(path).is_some_and(|mount| mount.point == path && mount.root != Path::new("/"));
-            Some(sentence(path, closed, mounted, whose, found.mode() & 0o7777, who))
+            let owner = UnixOwner { uid: found.uid(), gid: found.gid() };
+            let process = UnixOwner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+            let is_mounted = Mount::of(path).is_some_and(|mount| mount.point == path && mount.root != Path::new("/"));
+            Some(owner_remedy(path, closed, is_mounted, owner, found.mode() & 0o7777, process))
         }
         _ => None,
     }
@@ -53,12 +53,19 @@ fn is_closed(path: &Path) -> bool {
 }
 
 /// Returns the sentence for `closed`, which is `path` or a folder above it. A folder above may be the machine's, so the
-/// sentence does not suggest giving it away. `mounted`: the folder at `path` has another path outside of this
+/// sentence does not suggest giving it away. `is_mounted`: the folder at `path` has another path outside of this
 /// container, where `chown` has to run.
-fn sentence(path: &Path, closed: &Path, mounted: bool, whose: Owner, mode: u32, who: Owner) -> String {
-    let (uid, gid) = (who.uid, who.gid);
+fn owner_remedy(
+    path: &Path,
+    closed: &Path,
+    is_mounted: bool,
+    owner: UnixOwner,
+    mode: u32,
+    process: UnixOwner,
+) -> String {
+    let (uid, gid) = (process.uid, process.gid);
     let does = if closed == path && path.parent().is_some() {
-        let outside = if mounted { " (from outside: the folder that is mounted there)" } else { "" };
+        let outside = if is_mounted { " (outside the container: the folder that is mounted there)" } else { "" };
         format!("chown -R {uid}:{gid} {}{outside}", path.display())
     } else {
         format!("make {} for that user", path.display())
@@ -67,8 +74,8 @@ fn sentence(path: &Path, closed: &Path, mounted: bool, whose: Owner, mode: u32, 
         "{} belongs to uid {}, gid {} (mode {mode:o}), and getid runs as uid {uid}, gid {gid}: {does}, or in Kubernetes set \
          fsGroup: {gid} in the pod's securityContext",
         closed.display(),
-        whose.uid,
-        whose.gid
+        owner.uid,
+        owner.gid
     )
 }
 
@@ -78,29 +85,29 @@ mod tests {
 
     #[test]
     fn both_sides_are_named() {
-        let (whose, who) = (Owner { uid: 0, gid: 4 }, Owner { uid: 999, gid: 998 });
+        let (owner, process) = (UnixOwner { uid: 0, gid: 4 }, UnixOwner { uid: 999, gid: 998 });
         let data = Path::new("/data");
         assert_eq!(
-            sentence(data, data, false, whose, 0o755, who),
+            owner_remedy(data, data, false, owner, 0o755, process),
             "/data belongs to uid 0, gid 4 (mode 755), and getid runs as uid 999, gid 998: chown -R 999:998 /data, or in \
              Kubernetes set fsGroup: 998 in the pod's securityContext"
         );
-        let said = sentence(data, data, true, whose, 0o755, who);
+        let text = owner_remedy(data, data, true, owner, 0o755, process);
         assert!(
-            said.contains(": chown -R 999:998 /data (from outside: the folder that is mounted there), or"),
-            "{said}"
+            text.contains(": chown -R 999:998 /data (outside the container: the folder that is mounted there), or"),
+            "{text}"
         );
         // The sentence never suggests giving away a folder of the machine.
         for (path, closed) in [("/srv/getid", "/srv"), ("/", "/")] {
-            let said = sentence(Path::new(path), Path::new(closed), false, whose, 0o755, who);
-            assert!(!said.contains("chown") && said.contains(&format!("make {path} for that user")), "{said}");
+            let text = owner_remedy(Path::new(path), Path::new(closed), false, owner, 0o755, process);
+            assert!(!text.contains("chown") && text.contains(&format!("make {path} for that user")), "{text}");
         }
     }
 
     #[test]
     fn a_folder_that_is_read_only_needs_a_volume() {
-        let said = remedy(Path::new("/data"), &Errno::EROFS.into()).expect("known");
-        assert!(said.contains("mount a volume there"), "{said}");
+        let text = remedy(Path::new("/data"), &Errno::EROFS.into()).expect("known");
+        assert!(text.contains("mount a volume there"), "{text}");
         assert_eq!(remedy(Path::new("/data"), &Errno::EIO.into()), None);
         assert_eq!(remedy(Path::new("/data"), &io::Error::other("not the system's")), None);
     }

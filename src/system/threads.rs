@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{fs, io, thread};
 
 /// How many times, 1 ms apart, to check whether Linux still lists an ended thread.
-const LOOKS_MAX: usize = 100;
+const CHECKS_MAX: usize = 100;
 
 /// Starts a thread.
 ///
@@ -21,12 +21,12 @@ pub fn spawn(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> io
 ///
 /// Those of [`spawn`].
 pub fn check_room() -> io::Result<()> {
-    let place = || fs::canonicalize("/proc/thread-self");
-    let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(place).map_err(|error| too_few(&error))?;
-    if let Ok(Ok(place)) = thread.join() {
+    let entry = || fs::canonicalize("/proc/thread-self");
+    let thread = thread::Builder::new().name("getid-room".to_owned()).spawn(entry).map_err(|error| too_few(&error))?;
+    if let Ok(Ok(entry)) = thread.join() {
         // Linux counts a thread for a moment after it was joined.
-        for _ in 0..LOOKS_MAX {
-            if !place.exists() {
+        for _ in 0..CHECKS_MAX {
+            if !entry.exists() {
                 break;
             }
             thread::sleep(Duration::from_millis(1));

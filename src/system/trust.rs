@@ -25,7 +25,7 @@ pub(crate) enum Trust<'a> {
     /// Servers with a certificate for their name from an authority in this PEM file.
     Authorities(&'a Path),
     /// Any server.
-    Anybody,
+    AnyServer,
 }
 
 /// Why a trust cannot be set up.
@@ -48,7 +48,9 @@ impl Trust<'_> {
         let builder =
             ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
         Ok(match self {
-            Trust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider })),
+            Trust::AnyServer => {
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyServer { provider }))
+            }
             Trust::System => builder.with_root_certificates(of_system()?),
             Trust::Authorities(path) => builder.with_root_certificates(of_file(path)?),
         })
@@ -58,7 +60,7 @@ impl Trust<'_> {
     #[cfg(feature = "mysql")]
     pub(crate) fn authorities(self) -> Result<Vec<CertificateDer<'static>>, TrustError> {
         let mut all = match self {
-            Trust::Anybody => Vec::new(),
+            Trust::AnyServer => Vec::new(),
             Trust::System => rustls_native_certs::load_native_certs().certs,
             Trust::Authorities(path) => certificates(path)?,
         };
@@ -116,11 +118,11 @@ pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, TrustError> {
 
 /// A verifier that accepts every certificate. It still checks that the server has the certificate's key.
 #[derive(Debug)]
-struct Anybody {
+struct AcceptAnyServer {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyServer {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -182,7 +182,7 @@ fn clients_do_not_have_the_pod_killed() {
         attacked.check("400 pipelines of INFO");
         assert_ne!(attacked.watch.info("evicted_clients"), "0");
         let mut log = attacked.server;
-        log.wait_log("the buffers of all clients together take more than maxmemory-clients");
+        log.wait_log("the buffers of all clients exceed maxmemory-clients");
     }
 }
 

@@ -14,7 +14,7 @@ use getid::http::PortBounds;
 use getid::logging::{Log, LogOptions};
 use getid::metrics::Counter;
 use getid::server::connection::LocalClient;
-use getid::server::registry::{Endpoint, Ends};
+use getid::server::registry::{ConnectionAddr, SocketInfo};
 use getid::server::settings::session_settings;
 use getid::server::{Process, Server};
 use getid::system::clock::{Clock as _, SystemClock};
@@ -89,8 +89,8 @@ impl InProcess {
 
     /// Returns a client of the Redis commands.
     pub(crate) fn commands(&self) -> Commands {
-        let address = Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let ends = Ends { peer: address.clone(), local: address, fd: -1 };
+        let address = ConnectionAddr::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let ends = SocketInfo { peer: address.clone(), local: address, fd: -1 };
         let client = LocalClient::new(&self.server, Origin::ThisMachine, ends).expect("a client");
         Commands { client, runtime: runtime().unwrap() }
     }

@@ -66,7 +66,7 @@ fn a_key_that_can_have_no_sequence_is_logged_once() {
     assert!(line.contains("A-Z a-z 0-9 _ . : - { } # and blanks inside"), "{line}");
     // The stop of the server ends the hour and logs its count.
     server.server.signal(Signal::SIGTERM);
-    server.server.wait_log("2 more within 3600 s that have no line of their own: requests of Leaf's");
+    server.server.wait_log("2 more within 3600 s without a line of their own: requests of Leaf's");
     let log = server.server.log_so_far();
     assert_eq!(log.matches("was asked for and cannot be served").count(), 1, "{log}");
 }

@@ -340,7 +340,7 @@ fn answer(effect: &Effect) -> Value {
         }
         Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
         Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
-            Value::error("MISCONF no ids are given now; who logs in is told why")
+            Value::error("MISCONF no ids are given now; log in to see the reason")
         }
         Effect::Ids(IdsEffect::Span(times)) => describe_span(Layout::default(), *times, 1_488_793_021_000),
         Effect::Client(effect) => answer_client(effect),

@@ -537,7 +537,7 @@ fn a_failing_save_is_reported_everywhere() {
     assert!(refusal.starts_with("-MISCONF state can't be saved: cannot write "), "{refusal}");
     assert_eq!(wire.info("refusing"), refusal[1..]);
     assert_eq!(wire.ask("IDREADY"), refusal);
-    assert_eq!(stranger.ask("IDREADY"), "-MISCONF no ids are given now; who logs in is told why");
+    assert_eq!(stranger.ask("IDREADY"), "-MISCONF no ids are given now; log in to see the reason");
     assert_eq!(stranger.ask("GETID"), "-NOAUTH Authentication required.");
     assert!(wire.ask_bulk("LATENCY DOCTOR").contains("IDs are refused now: MISCONF state can't be saved"));
     assert_eq!(wire.info("draws_refused"), "1", "only draws are counted");

@@ -273,7 +273,7 @@ fn misuse_is_bounded() {
     let mut wire = server.connect();
     let many: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 4095)).collect();
     let said = reply(&mut wire, &many);
-    assert!(said.starts_with("-ERR MGET would look for 4095 sequences in the store, which is too much"), "{said}");
+    assert!(said.starts_with("-ERR MGET needs 4095 look-ups in the store"), "{said}");
     assert_eq!(reply(&mut wire, &many[..257]).matches("$-1").count(), 256);
     // A sequence in memory costs no store access.
     assert_eq!(reply(&mut wire, &["SET", "y", "5"]), "+OK");
@@ -294,7 +294,7 @@ fn misuse_is_bounded() {
         assert!(reply(&mut wire, &["SCAN", cursor]).starts_with("-ERR invalid cursor"), "{cursor:?}");
     }
     for cursor in ["1", "18446744073709551615", "9007199254740993"] {
-        assert!(reply(&mut wire, &["SCAN", cursor]).starts_with("-ERR invalid cursor: it was not given"), "{cursor}");
+        assert!(reply(&mut wire, &["SCAN", cursor]).starts_with("-ERR invalid cursor: it is unknown"), "{cursor}");
     }
     assert_eq!(reply(&mut wire, &["SCAN", "0", "COUNT", "9223372036854775807"]), "*2 $1 0 *1 $1 y");
     let pattern = "a*".repeat(600);

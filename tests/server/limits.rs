@@ -13,7 +13,7 @@ use crate::support::{self, SHORT_LEAD, Server, Wire, config_get, eventually};
 use crate::turns::{self, Flood, Takes};
 use getid::config::{Config, OutputBufferLimit};
 use getid::server::housekeeping::{close_idle, close_unauthenticated};
-use getid::server::registry::{Admission, Holder};
+use getid::server::registry::{Admission, MemoryHolder};
 use getid::server::settings::session_settings;
 use getid::session::{ClientView, Session};
 use getid::system::io_threads::runtime;
@@ -79,7 +79,7 @@ fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
     wire.wait_info("client_output_timeout_disconnections", "3");
     wire.wait_info("connected_clients", "1");
     assert_eq!(wire.info("client_output_buffer_limit_disconnections"), "0");
-    server.wait_log("bytes of output waiting: nothing was taken of it within client-output-timeout 1 s");
+    server.wait_log("bytes of unread output: the client read nothing within client-output-timeout 1 s");
     // Earlier output can still be read. Then the connection ends with a reset, because requests were left unread.
     assert_eq!([unix.line(), unix.line()], ["*100", "$18"]);
 
@@ -322,7 +322,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
         wire.send("y\r\n");
         assert!(wire.line().starts_with('$'));
     }
-    server.wait_log("the buffers of all clients together take more than maxmemory-clients 4194304");
+    server.wait_log("the buffers of all clients exceed maxmemory-clients 4194304");
     // A lower limit takes effect at once.
     drop(large);
     let mut late = server.connect();
@@ -350,11 +350,11 @@ fn a_client_chosen_for_eviction_counts_as_gone() {
     let clients = &server.clients;
     clients.set_held_bytes_max(100);
     let mut all: Vec<Admission> = (0..4).map(|_| turns::admit(&server).0).collect();
-    let id = |holder: &Holder| match holder {
-        Holder::Client(client) => client.id,
-        Holder::Http(connection) => panic!("{connection:?} is no client"),
+    let id = |holder: &MemoryHolder| match holder {
+        MemoryHolder::Client(client) => client.id,
+        MemoryHolder::Http(connection) => panic!("{connection:?} is no client"),
     };
-    let chosen = || clients.choose_too_large().iter().map(id).collect::<Vec<_>>();
+    let chosen = || clients.choose_evicted().iter().map(id).collect::<Vec<_>>();
     assert!(!all[0].note_held(60) && !all[1].note_held(30));
     assert!(all[2].note_held(20));
     assert_eq!(chosen(), [1]);
@@ -385,18 +385,22 @@ fn http_connections_and_clients_share_one_bound() {
     assert!(!small.note_held(10) && !http[0].change_held(0, 60) && !http[1].change_held(0, 30));
     // Two buffers of one connection.
     assert!(http[1].change_held(0, 5));
-    let chosen = clients.choose_too_large();
-    assert!(matches!(&chosen[..], [Holder::Http(one)] if Arc::ptr_eq(one, &http[0].connection)), "{chosen:?}");
+    let chosen = clients.choose_evicted();
+    assert!(matches!(&chosen[..], [MemoryHolder::Http(one)] if Arc::ptr_eq(one, &http[0].connection)), "{chosen:?}");
     let waker = std::task::Waker::noop();
     assert!(!http[0].connection.is_evicted_or_wake(waker));
     chosen[0].evict();
     assert!(http[0].connection.is_evicted_or_wake(waker) && !http[1].connection.is_evicted_or_wake(waker));
     // Each reader is put off once until the chosen connection has left, not again.
     let (mut one, mut another) = (0, 0);
-    assert!(clients.puts_off(&mut one) && !clients.puts_off(&mut one) && clients.puts_off(&mut another));
+    assert!(
+        clients.is_read_delayed(&mut one)
+            && !clients.is_read_delayed(&mut one)
+            && clients.is_read_delayed(&mut another)
+    );
     drop(http);
     assert_eq!(clients.held_bytes(), 10);
-    assert!(!clients.puts_off(&mut 0));
+    assert!(!clients.is_read_delayed(&mut 0));
     small.release_held();
     assert_eq!(clients.held_bytes(), 0);
 }
@@ -468,7 +472,7 @@ fn timeout_closes_idle_clients_and_spares_those_that_wait_monitor_or_subscribe()
     monitors.client.publish(&ClientView { id: monitors.client.id, monitors: true, ..view.clone() });
     listens.client.publish(&ClientView { id: listens.client.id, subscriptions: [1, 0], ..view });
     active.client.note_active(1);
-    let (wait, hold) = (waits.client.waits_for_ids(), held.client.is_held());
+    let (wait, hold) = (waits.client.ids_wait_guard(), held.client.hold_guard());
     close_idle(&server, 5);
     assert_eq!(alive(&server), [1, 2, 3, 4, 5, 6]);
     close_idle(&server, 6);
@@ -494,7 +498,7 @@ fn auth_timeout_closes_clients_only_while_a_login_is_required() {
     let all: [(Admission, Session); 3] = std::array::from_fn(|_| turns::admit(&server));
     let [_silent, (known, of_known), (answered_late, _)] = &all;
     known.client.publish(&ClientView { authenticated: true, ..of_known.view().clone() });
-    let wait = answered_late.client.is_held();
+    let wait = answered_late.client.hold_guard();
     // While no login is required, no client is late.
     server.settings.update(|_| session_settings(&Config::default())).expect("settings");
     close_unauthenticated(&server, 1_000);

@@ -540,7 +540,10 @@ fn only_so_many_may_monitor() {
         assert_eq!(monitor.ask("MONITOR"), "+OK");
     }
     let mut late = server.connect();
-    assert_eq!(late.ask("MONITOR"), "-ERR 64 clients monitor, as many as may; CLIENT LIST shows them with the flag O");
+    assert_eq!(
+        late.ask("MONITOR"),
+        "-ERR 64 clients run MONITOR, which is the maximum; CLIENT LIST shows them with the flag O"
+    );
     // The refused client continues as a normal client and is not a monitor.
     assert!(late.ask_bulk("CLIENT INFO").contains(" flags=N "));
     assert_eq!(late.info("monitors"), "64");

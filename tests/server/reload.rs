@@ -68,7 +68,7 @@ fn generators_come_and_go_by_sighup() {
         let mut edited = Edited::start(name, texts[0]);
         edited.gives(&["a"]);
         assert_eq!(edited.declared(1), ["a uuid7"]);
-        edited.reload(texts[1], "SIGHUP: generators: added: b; taken away: a");
+        edited.reload(texts[1], "SIGHUP: generators: added: b; removed: a");
         edited.gives(&["b"]);
         assert!(edited.declared(1)[0].starts_with("b twitter "));
         assert_eq!(edited.wire.ask("CONFIG REWRITE"), "+OK");
@@ -83,7 +83,7 @@ fn generators_come_and_go_by_sighup() {
 fn a_reload_that_is_refused_leaves_all_as_it_was() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\ngenerator b twitter\n");
     edited.gives(&["a", "b"]);
-    let line = edited.reload("generator c uuid7\ngenerator b twiter\n", "SIGHUP: the configuration is not taken");
+    let line = edited.reload("generator c uuid7\ngenerator b twiter\n", "SIGHUP: the configuration is invalid");
     assert!(
         line.contains("t.conf:2: generator b: 'twiter' is not a kind of generator (did you mean 'twitter'?)"),
         "{line}"
@@ -91,7 +91,7 @@ fn a_reload_that_is_refused_leaves_all_as_it_was() {
     edited.gives(&["a", "b"]);
     // A later epoch would repeat IDs.
     let text = "generator c uuid7\ngenerator b twitter epoch 2020-01-01T00:00:00Z\n";
-    let line = edited.reload(text, "SIGHUP: generators stay as they were: ");
+    let line = edited.reload(text, "SIGHUP: the generators are unchanged: ");
     assert!(line.contains("'b'") && line.contains("epoch"), "{line}");
     edited.gives(&["a", "b"]);
     let declared = edited.declared(2);
@@ -105,14 +105,14 @@ fn a_reload_that_is_refused_leaves_all_as_it_was() {
 #[test]
 fn other_values_in_the_file_stay_and_are_named() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\nport 0\nhz 20\n");
-    let said = "which stay: changed by CONFIG SET: timeout, hz; changed by a restart: databases";
+    let said = "that are not applied: to apply with CONFIG SET: timeout, hz; to apply with a restart: databases";
     edited.reload("generator a uuid7\nport 0\nhz 30\ntimeout 7\ndatabases 3\n", said);
     assert_eq!(edited.server.count_log("SIGHUP: generators"), 0);
     edited.gives(&["a"]);
     // After CONFIG SET the running value differs from the file's until the file is edited.
     assert_eq!(edited.wire.ask("CONFIG SET hz 30 timeout 7"), "+OK");
-    edited.reload("port 0\nhz 30\ntimeout 7\n", "SIGHUP: generators: taken away: a");
-    assert_eq!(edited.server.count_log("which stay"), 1);
+    edited.reload("port 0\nhz 30\ntimeout 7\n", "SIGHUP: generators: removed: a");
+    assert_eq!(edited.server.count_log("that are not applied"), 1);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn info_about_generators_follows_a_reload() {
     edited.reload("generator b baidu\n", "near the end of their time: 'b' (ended, 2024-11-20T13:24:16.000Z)");
     let text = told(&mut edited);
     assert!(text.contains("generator_b:kind=baidu,issued=0,") && !text.contains("generator_a"), "{text}");
-    edited.reload("generator a uuid7\n", "SIGHUP: generators: added: a; taken away: b");
+    edited.reload("generator a uuid7\n", "SIGHUP: generators: added: a; removed: b");
     edited.gives(&["a"]);
     assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=1,"));
     assert_eq!(edited.server.count_log("near the end"), 1);

@@ -210,7 +210,7 @@ fn protected_mode_closes_and_opens_for_other_machines() {
     assert!(reply("GETID").starts_with("-DENIED"));
     set(&mut wire, "protected-mode no");
     assert!(reply("GETID").starts_with(':'));
-    server.wait_log("protected-mode is no now: other machines may do everything");
+    server.wait_log("protected-mode is no now: clients on other machines may run every command");
     assert_eq!(reply("CONFIG SET maxclients 99"), "+OK\r\n");
     assert!(wire.ask("PING") == "+PONG");
 }
@@ -326,7 +326,7 @@ fn a_stop_goes_by_the_shutdown_timeout_in_force() {
     server.wait_stuck(1);
     server.signal(Signal::SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
-    server.wait_log("1 client did not take all replies within shutdown-timeout 1 s");
+    server.wait_log("1 client did not read all replies within shutdown-timeout 1 s");
 }
 
 #[test]
@@ -488,7 +488,7 @@ fn a_rewritten_file_starts_the_next_server() {
     let mut wire = server.connect();
     set(&mut wire, "timeout 9 requirepass \"a b\" maxclients 60");
     assert_eq!(wire.ask("CONFIG REWRITE"), "+OK");
-    server.wait_log("environment or command line give other values to maxclients");
+    server.wait_log("the environment or the command line sets other values for maxclients");
     // Settings from the tests' environment are removed before the comparison.
     let others = ["id-machine-claim no\n", "sequence-wait-ms 15000\n"];
     let read = || others.iter().fold(std::fs::read_to_string(&file).unwrap(), |text, line| text.replace(line, ""));

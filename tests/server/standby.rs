@@ -10,7 +10,7 @@ use getid::claim::status::{ClaimRole, ClaimStatus, ClaimView, TakeoverStatus};
 use getid::config::{Config, Sources};
 use getid::generators::Generators;
 use getid::server::connection::LocalClient;
-use getid::server::registry::{Endpoint, Ends};
+use getid::server::registry::{ConnectionAddr, SocketInfo};
 use getid::server::settings::session_settings;
 use getid::server::{Process, Server};
 use getid::system::clock::SystemClock;
@@ -64,8 +64,8 @@ impl Told {
         let generators = Generators::new(issuer);
         generators.set_claim(Arc::clone(&claim));
         let server = Server::new(config, settings, generators, process, 1, None, log());
-        let end = || Endpoint::Unix(Arc::default());
-        let ends = Ends { peer: end(), local: end(), fd: 0 };
+        let end = || ConnectionAddr::Unix(Arc::default());
+        let ends = SocketInfo { peer: end(), local: end(), fd: 0 };
         let client = LocalClient::new(&server, Origin::ThisMachine, ends).expect("a client");
         Told { runtime, claim, client }
     }

@@ -262,7 +262,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
     let (other, own) = (tempfile::tempdir().expect("a folder"), ["--http-port", &http]);
     let said = support::refused(other.path(), &own, |_| {});
     assert!(said.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{said}");
-    assert!(said.contains("set another with http-port"), "{said}");
+    assert!(said.contains("set another port with http-port"), "{said}");
     assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "no trace");
 }
 

@@ -210,7 +210,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
     manager.wait_for("WATCHDOG=1\n");
     std::fs::rename(&log, dir.path().join("getid.log.1")).expect("rotated");
     server.signal(Signal::SIGHUP);
-    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: the log is opened anew")) {
+    while !std::fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGHUP: the log is reopened")) {
         manager.wait_for("WATCHDOG=1\n");
     }
     server.signal(Signal::SIGTERM);

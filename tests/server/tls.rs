@@ -15,7 +15,7 @@ use getid::metrics::Counter;
 use getid::server::accept;
 use getid::server::handshakes::{GracePeriods, Handshakes};
 use getid::server::listen::listen;
-use getid::server::tls::{Acceptor, Settings};
+use getid::server::tls::{Acceptor, TlsSettings};
 use getid::system::io_threads::{IoThreads, runtime};
 use nix::sys::signal::Signal;
 use rcgen::{DistinguishedName, DnType, ExtendedKeyUsagePurpose};
@@ -123,7 +123,7 @@ fn clients_need_certificates_according_to_tls_auth_clients() {
         }
         server.connect().wait_info("tls_handshakes_failed", &failed.to_string());
         if auth_clients == "yes" {
-            let line = server.wait_log("it sent no certificate, and tls-auth-clients is yes");
+            let line = server.wait_log("the client sent no certificate, and tls-auth-clients is yes");
             assert!(line.contains(" at 127.0.0.1:"), "{line}");
         }
         if failed > 0 {
@@ -154,11 +154,11 @@ fn plain_text_on_the_tls_port_is_closed_and_logged() {
         assert!(!reply.contains("ERR") && !reply.contains(':'), "{reply:?}");
         server.connect().wait_info("tls_handshakes_failed", failed);
     }
-    let line = server.wait_log("it sent plain text, and this port takes TLS only");
+    let line = server.wait_log("the client sent plain text, and this port accepts only TLS");
     assert!(line.contains("127.0.0.1:"), "{line}");
     // A client that only checks whether the port is open causes no warning.
     drop(TcpStream::connect(("127.0.0.1", port)).expect("connected"));
-    server.wait_log("it left before the end of the TLS handshake");
+    server.wait_log("the client left before the end of the TLS handshake");
     assert_eq!(server.connect().info("tls_handshakes_failed"), "3");
     good.id();
 }
@@ -242,7 +242,7 @@ fn config_of(files: &Files) -> Config {
 
 /// Loads the certificates that a configuration names.
 fn load(config: &Config) -> Result<Arc<Acceptor>, String> {
-    let loaded = Acceptor::load(Settings::of(config).expect("a port for TLS"));
+    let loaded = Acceptor::load(TlsSettings::of(config).expect("a port for TLS"));
     loaded.map(Arc::new).map_err(|error| error.to_string())
 }
 
@@ -269,7 +269,7 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
             move || {
                 runtime.block_on(async {
                     let listeners = listen(&config, Some(&tls)).expect("ports");
-                    accept::Acceptor::new(server, threads).run(listeners).await;
+                    accept::ClientAcceptor::new(server, threads).run(listeners).await;
                 });
             }
         });
@@ -301,7 +301,10 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
     words.extend(["--tls-auth-clients", "no"]);
     let said = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
-    assert!(said.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{said}");
+    assert!(
+        said.contains("in reserve, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"),
+        "{said}"
+    );
 
     let started = Server::try_start_in(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 160"));
     let server = started.unwrap_or_else(|log| panic!("{log}"));
@@ -358,7 +361,7 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     files.renew();
     assert_eq!(dial.connect(port).expect("connected").certificate(), first, "without a reload nothing changes");
     server.signal(Signal::SIGHUP);
-    server.wait_log("the certificates are loaded anew");
+    server.wait_log("the certificates are reloaded");
     let second = dial.connect(port).expect("connected").certificate();
     assert_ne!(second, first);
     old.id();
@@ -369,7 +372,7 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     assert!(dial.showing(&shown).connect(port).is_err());
     files.write("ca.crt", &other.pem);
     server.signal(Signal::SIGHUP);
-    eventually("the second SIGHUP is handled", || server.count_log("the certificates are loaded anew") >= 2);
+    eventually("the second SIGHUP is handled", || server.count_log("the certificates are reloaded") >= 2);
     dial.showing(&shown).connect(port).expect("connected");
 
     // Half of a renewal: the certificate is new, its key is old.
@@ -377,8 +380,8 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     files.renew();
     files.write("server.key", &key);
     server.signal(Signal::SIGHUP);
-    let line = server.wait_log("the certificates stay as they were");
-    assert!(line.contains("is not that of the first certificate in tls-cert-file server.crt"), "{line}");
+    let line = server.wait_log("the certificates are unchanged");
+    assert!(line.contains("does not match the first certificate in tls-cert-file server.crt"), "{line}");
     assert_eq!(dial.connect(port).expect("connected").certificate(), second);
     old.id();
 }
@@ -400,16 +403,16 @@ fn a_pipe_in_the_place_of_a_certificate_holds_up_no_reload_and_no_change() {
         assert!(made.success());
     }
     server.signal(Signal::SIGHUP);
-    let line = server.wait_log("the certificates stay as they were");
-    assert!(line.contains("it is a named pipe, must be a regular file"), "{line}");
+    let line = server.wait_log("the certificates are unchanged");
+    assert!(line.contains("it is a named pipe; a regular file is expected"), "{line}");
     assert_eq!(dial.connect(port).expect("connected").certificate(), first);
     let reply = wire.ask("CONFIG SET tls-cert-file pipe.crt");
-    assert!(reply.contains("it is a named pipe, must be a regular file"), "{reply}");
+    assert!(reply.contains("it is a named pipe; a regular file is expected"), "{reply}");
     wire.id();
     assert_eq!(wire.ask("CONFIG SET tls-cert-file new.crt tls-key-file new.key"), "+OK");
     assert_ne!(dial.connect(port).expect("connected").certificate(), first);
     server.signal(Signal::SIGHUP);
-    server.wait_log("the certificates are loaded anew");
+    server.wait_log("the certificates are reloaded");
     assert!(server.stop().success());
 }
 
@@ -491,7 +494,7 @@ fn each_fault_of_a_certificate_file_has_its_error() {
     for (cert, key, ca, expected) in [
         ("none", key, ca, "tls-cert-file {}none: cannot be read: No such file or directory"),
         ("empty", key, ca, "no certificate in it, but nothing: the file is empty"),
-        ("text", key, ca, "text: no certificate in it, but no PEM at all"),
+        ("text", key, ca, "text: no certificate in it, but text that is not PEM"),
         ("der", key, ca, "no certificate in it, but DER, it seems"),
         (key, cert, ca, "server.key: no certificate in it, but \"-----BEGIN PRIVATE KEY-----\""),
         ("cut.crt", key, ca, "cut.crt: is damaged: '-----END CERTIFICATE-----' is missing"),
@@ -501,7 +504,7 @@ fn each_fault_of_a_certificate_file_has_its_error() {
         (cert, cert, ca, "server.crt: no private key in it, but \"-----BEGIN CERTIFICATE-----\""),
         (cert, "junk.key", ca, "junk.key: the key cannot be used"),
         (cert, "secret.key", ca, "secret.key: no private key in it, but a key with a password"),
-        (cert, "other.key", ca, "other.key is not that of the first certificate in tls-cert-file"),
+        (cert, "other.key", ca, "other.key does not match the first certificate in tls-cert-file"),
         (cert, key, "none", "tls-ca-cert-file {}none: cannot be read: No such file or directory"),
         (cert, key, "text", "tls-ca-cert-file {}text: no certificate in it"),
         (cert, key, "junk.crt", "junk.crt: no certificate in it can be used"),
@@ -541,7 +544,7 @@ fn a_start_without_good_certificates_is_refused() {
     assert!(!Path::new(&files.path("getid-0.state")).exists(), "a start that fails leaves no trace");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let said = start(&words_of(&taken.local_addr().expect("its address").port().to_string(), &cert, &ca));
-    assert!(said.contains("stop it, or set another with tls-port"), "{said}");
+    assert!(said.contains("stop it, or set another port with tls-port"), "{said}");
 }
 
 /// Returns a command for `redis-cli`, if it supports TLS.
@@ -741,7 +744,7 @@ fn a_session_resumes_until_the_certificates_change() {
         connect();
         assert_eq!(admin.info("tls_handshakes_resumed"), "2");
         server.signal(Signal::SIGHUP);
-        eventually("SIGHUP is handled", || server.count_log("the certificates are loaded anew") >= reloads);
+        eventually("SIGHUP is handled", || server.count_log("the certificates are reloaded") >= reloads);
         connect();
         assert_eq!(admin.info("tls_handshakes_resumed"), "2");
         assert_eq!(admin.ask("CONFIG SET tls-session-caching no"), "+OK");

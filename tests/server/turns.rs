@@ -15,8 +15,8 @@ use getid::claim::Identity;
 use getid::config::{Config, LogFormat, LogLevel, Sources};
 use getid::generators::Generators;
 use getid::logging::{Log, LogOptions};
-use getid::server::connection::Connection;
-use getid::server::registry::{Admission, Endpoint, Ends};
+use getid::server::connection::ClientConnection;
+use getid::server::registry::{Admission, ConnectionAddr, SocketInfo};
 use getid::server::settings::session_settings;
 use getid::server::transport::Transport;
 use getid::server::{Process, Server, tls};
@@ -136,14 +136,14 @@ pub(crate) fn server(runtime: &Runtime, config: Config, tls: Option<Arc<tls::Acc
 /// Serves a new client on `io`.
 pub(crate) fn serve<T: Transport + 'static>(server: &Arc<Server>, io: T) -> JoinHandle<()> {
     let (admission, session) = admit(server);
-    tokio::spawn(Connection::new(Arc::clone(server), admission, session, io).run())
+    tokio::spawn(ClientConnection::new(Arc::clone(server), admission, session, io).run())
 }
 
 /// Admits a new client, at uptime 0 s.
 pub(crate) fn admit(server: &Arc<Server>) -> (Admission, Session) {
     let session = Session::new(server.clients.next_id(), server.settings.get());
-    let end = || Endpoint::Unix(Arc::default());
-    let ends = Ends { peer: end(), local: end(), fd: 0 };
+    let end = || ConnectionAddr::Unix(Arc::default());
+    let ends = SocketInfo { peer: end(), local: end(), fd: 0 };
     (server.clients.admit(session.view().clone(), ends, 0, usize::MAX).expect("a place"), session)
 }
 

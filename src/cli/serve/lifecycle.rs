@@ -26,8 +26,8 @@ use crate::claim::{Claim, Folder, FolderClaim, Identity, MachineClaim, MachineEr
 use crate::config::{Config, StateKind};
 use crate::generators::{Generators, Keeper, KeeperError};
 use crate::logging::{Log, LogOptions, SYSLOG_SOCKET, SyslogOptions};
-use crate::server::accept::Acceptor;
-use crate::server::listen::{self, Listener, Places};
+use crate::server::accept::ClientAcceptor;
+use crate::server::listen::{self, ClientLimits, Listener};
 use crate::server::tls;
 use crate::server::{Process, Server, settings};
 use crate::system::clock::{Clock as _, SystemClock};
@@ -96,7 +96,7 @@ impl Prepared {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
         // Before anything is opened. Otherwise the first failure for lack of descriptors would hide the cause.
-        Places::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
+        ClientLimits::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
         let runtime = runtime_of(config)()?;
         let io_threads = IoThreads::start(config.io_threads)
             .map_err(|error| format!("the {} of io-threads cannot be started: {error}", config.io_threads))?;
@@ -114,7 +114,7 @@ impl Prepared {
     async fn open_and_serve(self, io_threads: IoThreads) -> Result<(), Failure> {
         let config = &self.startup.config;
         // After the log is open, so that it reports errors in the certificates.
-        let tls = tls::Settings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
+        let tls = tls::TlsSettings::of(config).map(tls::Acceptor::load).transpose()?.map(Arc::new);
         let listeners = listen::listen(config, tls.as_ref())?;
         let http = listen::listen_http(config)?;
         let identity = Identity { server_id: config.server_id, layout: config.layout };
@@ -184,7 +184,7 @@ impl Prepared {
         tracing::info!("{ready}");
 
         // Kept to the end: the threads end when it is dropped.
-        let acceptor = Acceptor::new(Arc::clone(&server), io_threads);
+        let acceptor = ClientAcceptor::new(Arc::clone(&server), io_threads);
         acceptor.run(listeners).await;
         signals.abort();
         supervision.stopping().await;

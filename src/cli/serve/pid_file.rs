@@ -30,7 +30,7 @@ impl PidFile {
             return Err(wrap(io::Error::other(sentence)));
         }
         let text = format!("{}\n", std::process::id());
-        let written = match files::replace(&path, text.as_bytes(), Readers::Everybody) {
+        let written = match files::replace(&path, text.as_bytes(), Readers::AllUsers) {
             // The file was made for this user, in a folder of another user, such as /run.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 files::overwrite(&path, text.as_bytes()).map_err(|_| error)

@@ -9,7 +9,7 @@ use super::surroundings::{self, Surroundings};
 use super::{access, words};
 use crate::config::{Config, Dir, RealFiles, Report, ServerIdFrom, Sources, StateKind};
 use crate::generators::end_of_life;
-use crate::server::listen::{Places, TooFewFiles};
+use crate::server::listen::{ClientLimits, TooFewFiles};
 use crate::server::settings::session_settings;
 use crate::session::Settings;
 use crate::system::clock::wall_unix_ms;
@@ -95,7 +95,7 @@ impl Startup {
 ///
 /// `own_files` descriptors are used for everything else.
 pub(in crate::cli) fn fit_clients(config: &mut Config, own_files: u64) -> Result<Vec<String>, TooFewFiles> {
-    let asked = Places::of(config);
+    let asked = ClientLimits::of(config);
     let found = asked.fitting(own_files, config.tls_port != 0)?;
     config.maxclients = found.clients;
     if config.http.port != 0 {

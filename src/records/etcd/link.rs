@@ -188,7 +188,7 @@ async fn tls_config(address: &EtcdAddress) -> Result<Arc<ClientConfig>, String> 
 
 fn load(verifies: bool, ca_file: Option<&Path>, own: Option<&(PathBuf, PathBuf)>) -> Result<Arc<ClientConfig>, String> {
     let trust = match ca_file {
-        _ if !verifies => Trust::Anybody,
+        _ if !verifies => Trust::AnyServer,
         Some(path) => Trust::Authorities(path),
         None => Trust::System,
     };

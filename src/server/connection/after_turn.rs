@@ -8,15 +8,15 @@ use std::task::Poll;
 
 use super::buffers::{Buffers, FLUSH_BYTES};
 use super::pace::{self, SLICE_NS};
-use super::state::Connection;
+use super::state::ClientConnection;
 use super::wait::Wait;
 use crate::acl::{Proof, Reason};
 use crate::command::Verb;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
-use crate::server::effects::{Answer, Pieces};
+use crate::server::effects::{EffectReply, ReplyChunks};
 use crate::server::monitor::MONITORS_MAX;
-use crate::server::registry::Stop;
+use crate::server::registry::StopMode;
 use crate::server::transport::Transport;
 use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDrawn, Reply, SequencesDrawn, Turn};
 use crate::stats::bucket_of;
@@ -29,7 +29,7 @@ const FED_BYTES: usize = 16 * 1024;
 /// memory.
 const QUIET_BYTES: usize = 4096;
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> ClientConnection<T> {
     /// Counts a turn, except its effect.
     #[inline]
     pub(super) fn count(&self, turn: &mut Turn, draw: Option<MeasuredDraw>) {
@@ -173,8 +173,8 @@ impl<T: Transport> Connection<T> {
         let began_ns = clock::stopwatch_ns();
         let is_refused = effect == Effect::Introspect(IntrospectEffect::Monitor) && !self.monitor();
         let answer = if is_refused {
-            Answer::Value(Value::error(format!(
-                "ERR {MONITORS_MAX} clients monitor, as many as may; CLIENT LIST shows them with the flag O"
+            EffectReply::Value(Value::error(format!(
+                "ERR {MONITORS_MAX} clients run MONITOR, which is the maximum; CLIENT LIST shows them with the flag O"
             )))
         } else {
             let mut performed = pin!(self.server.perform(effect, &self.admission.client));
@@ -191,21 +191,21 @@ impl<T: Transport> Connection<T> {
         };
         let turn = &mut buffers.turn;
         match answer {
-            Answer::Value(value) => {
+            EffectReply::Value(value) => {
                 self.count_effect(turn, Some(&value), clock::since_ns(began_ns));
                 self.session.reply(&value, &mut buffers.output);
             }
-            Answer::Pieces(pieces) => {
-                let spent_ns = self.reply_in_pieces(pieces, buffers).await?;
+            EffectReply::Chunks(chunks) => {
+                let spent_ns = self.reply_in_chunks(chunks, buffers).await?;
                 self.count_effect(&mut buffers.turn, None, spent_ns);
             }
-            Answer::End => {
+            EffectReply::Close => {
                 self.count_effect(turn, None, clock::since_ns(began_ns));
                 turn.close = true;
             }
         }
         // It may have killed itself: later requests in the input are not answered.
-        buffers.turn.close |= self.admission.client.stopping() == Stop::AfterReply;
+        buffers.turn.close |= self.admission.client.stopping() == StopMode::AfterReply;
         Ok(())
     }
 
@@ -220,20 +220,20 @@ impl<T: Transport> Connection<T> {
 
     /// Writes a possibly large answer while it is made, so that only a few pieces of it are in memory, and other
     /// clients are served in between. Returns the time it took to make, in ns.
-    async fn reply_in_pieces(&mut self, mut pieces: Box<dyn Pieces>, buffers: &mut Buffers) -> io::Result<u64> {
+    async fn reply_in_chunks(&mut self, mut chunks: Box<dyn ReplyChunks>, buffers: &mut Buffers) -> io::Result<u64> {
         let Some(protocol) = self.session.answers_in() else { return Ok(0) };
         let mut busy_since_ns = Some(clock::stopwatch_ns());
         let mut spent_ns = 0;
         loop {
             let began_ns = clock::stopwatch_ns();
-            let has_more = pieces.write_next(protocol, &mut buffers.output);
+            let has_more = chunks.write_next(protocol, &mut buffers.output);
             spent_ns += clock::since_ns(began_ns);
             if !has_more {
                 buffers.answer_bytes = 0;
                 return Ok(spent_ns);
             }
             if buffers.output.len() >= FLUSH_BYTES {
-                buffers.answer_bytes = pieces.memory_bytes();
+                buffers.answer_bytes = chunks.memory_bytes();
                 self.flush(buffers).await?;
             }
             pace::give_way(&mut busy_since_ns, SLICE_NS).await;
@@ -327,7 +327,7 @@ impl<T: Transport> Connection<T> {
         self.park(buffers);
         match buffers.turn.logins_held {
             0 => {
-                let _held = self.admission.client.is_held();
+                let _held = self.admission.client.hold_guard();
                 self.wait(self.server.pauses.over()).await
             }
             logins => self.wait_for_permits(logins).await,

@@ -14,7 +14,7 @@ use tokio::io::Interest;
 use tokio::time::Instant;
 
 use super::buffers::Buffers;
-use super::state::Connection;
+use super::state::ClientConnection;
 use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
 use crate::server::registry::Client;
@@ -34,55 +34,55 @@ const MEASURE_ALL_BELOW_NS: u64 = 100_000;
 /// Result of a turn's draw.
 #[derive(Debug, Default)]
 pub(super) struct Draw {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: DrawOutcome,
     /// Duration of the draw, if measured.
     pub(super) measured: Option<MeasuredDraw>,
 }
 
 /// Outcome of a turn's draw.
 #[derive(Debug, Default)]
-pub(super) enum Outcome {
+pub(super) enum DrawOutcome {
     /// The unnamed generator gave all IDs, and there are no other draws.
     #[default]
     Drawn,
     /// The unnamed generator refused, and there are no other draws.
-    Refused(NoIds),
+    Refused(DrawRefusal),
     /// There are draws from named generators or sequences, whose results are in the buffers. The unnamed generator may
     /// have refused.
-    Beside(Option<NoIds>),
+    WithExtra(Option<DrawRefusal>),
 }
 
 /// Rest of a turn's draw.
 #[derive(Debug)]
-pub(super) struct Unfinished {
+pub(super) struct PartialDraw {
     /// Reason why the unnamed generator refused.
-    refused: Option<NoIds>,
+    refused: Option<DrawRefusal>,
     /// Start of the draw in ns, if it is measured.
     began_ns: Option<u64>,
 }
 
 /// Reason why a turn gets no IDs. `Display` is the text of the error reply.
 #[derive(Debug)]
-pub(super) enum NoIds {
+pub(super) enum DrawRefusal {
     /// Boxed, since it is rare, and otherwise a part of every idle connection.
     Refused(Box<Refusal>),
     Unblocked(Unblock),
 }
 
-impl fmt::Display for NoIds {
+impl fmt::Display for DrawRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoIds::Refused(refusal) => refusal.fmt(f),
-            NoIds::Unblocked(how) => how.fmt(f),
+            DrawRefusal::Refused(refusal) => refusal.fmt(f),
+            DrawRefusal::Unblocked(how) => how.fmt(f),
         }
     }
 }
 
 /// State of a turn that waits.
 #[derive(Debug)]
-pub(super) struct Later {
+pub(super) struct DrawProgress {
     /// Reason why the unnamed generator refused.
-    refused: Option<NoIds>,
+    refused: Option<DrawRefusal>,
     /// Deadline of the wait for values of all sequences together.
     pub(super) values_until: Option<Instant>,
     /// Whether a wait ends when the client is found to have finished sending.
@@ -90,16 +90,16 @@ pub(super) struct Later {
 }
 
 /// End of a wait.
-pub(super) enum Ended<R> {
+pub(super) enum DrawWait<R> {
     /// The awaited result.
     Ready(R),
     /// Another end before it.
-    Early(Waited),
+    Early(DrawWaitEnd),
 }
 
 /// Result of a wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Waited {
+pub(super) enum DrawWaitEnd {
     Drawn,
     /// The refusal is in the place of the draw's IDs.
     Refused,
@@ -114,29 +114,29 @@ impl Draw {
     #[inline]
     pub(super) fn is_refused(&self, named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
         match &self.outcome {
-            Outcome::Drawn => false,
-            Outcome::Refused(_) | Outcome::Beside(Some(_)) => true,
-            Outcome::Beside(None) => is_any_refused(named, sequences),
+            DrawOutcome::Drawn => false,
+            DrawOutcome::Refused(_) | DrawOutcome::WithExtra(Some(_)) => true,
+            DrawOutcome::WithExtra(None) => is_any_refused(named, sequences),
         }
     }
 }
 
-impl Outcome {
+impl DrawOutcome {
     /// Returns the outcome of a turn whose draws have ended.
-    fn of(turn: &Turn, refused: Option<NoIds>) -> Outcome {
+    fn of(turn: &Turn, refused: Option<DrawRefusal>) -> DrawOutcome {
         match refused {
-            refused if turn.draws.named > 0 || turn.draws.sequences > 0 => Outcome::Beside(refused),
-            None => Outcome::Drawn,
-            Some(why) => Outcome::Refused(why),
+            refused if turn.draws.named > 0 || turn.draws.sequences > 0 => DrawOutcome::WithExtra(refused),
+            None => DrawOutcome::Drawn,
+            Some(why) => DrawOutcome::Refused(why),
         }
     }
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> ClientConnection<T> {
     /// Draws the IDs of the unnamed generator as far as possible without a wait. An error means that there is more to
     /// do.
     #[inline]
-    pub(super) fn draw_now(&self, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
+    pub(super) fn draw_now(&self, buffers: &mut Buffers) -> Result<Draw, PartialDraw> {
         buffers.drawn.clear();
         let mut missing = buffers.turn.draws;
         if missing.is_empty() {
@@ -157,16 +157,20 @@ impl<T: Transport> Connection<T> {
             }
         }
         if !missing.is_empty() {
-            return Err(Unfinished { refused: None, began_ns });
+            return Err(PartialDraw { refused: None, began_ns });
         }
         let measured = began_ns.map(|began| MeasuredDraw { ns: clock::since_ns(began), waited: false });
-        Ok(Draw { outcome: Outcome::Drawn, measured })
+        Ok(Draw { outcome: DrawOutcome::Drawn, measured })
     }
 
     /// Continues with the IDs of named generators, and the values of sequences, without a wait. Sequences are drawn
     /// from even if the turn must wait, so that all stores are called before it waits for one.
     #[inline(never)]
-    pub(super) fn draw_beside_now(&self, unfinished: Unfinished, buffers: &mut Buffers) -> Result<Draw, Unfinished> {
+    pub(super) fn draw_named_and_sequences_now(
+        &self,
+        unfinished: PartialDraw,
+        buffers: &mut Buffers,
+    ) -> Result<Draw, PartialDraw> {
         let is_whole = unfinished.refused.is_some() || buffers.turn.draws.unnamed == ids_of(&buffers.drawn);
         let Buffers { turn, named, sequences, .. } = buffers;
         let has_named = self.draw_named_now(turn, named, is_whole);
@@ -175,7 +179,7 @@ impl<T: Transport> Connection<T> {
             return Err(unfinished);
         }
         let measured = unfinished.began_ns.map(|began| MeasuredDraw { ns: clock::since_ns(began), waited: false });
-        Ok(Draw { outcome: Outcome::of(turn, unfinished.refused), measured })
+        Ok(Draw { outcome: DrawOutcome::of(turn, unfinished.refused), measured })
     }
 
     /// Draws from the named generators. Returns true if all have given their IDs or refused. They are drawn from only
@@ -207,21 +211,21 @@ impl<T: Transport> Connection<T> {
 
     /// Draws the rest of a turn's IDs, in turn with others, from one source after the other. Meanwhile the connection
     /// holds only its turn and its unread input. An error ends the connection.
-    pub(super) async fn draw_later(&mut self, unfinished: Unfinished, buffers: &mut Buffers) -> io::Result<Draw> {
+    pub(super) async fn draw_later(&mut self, unfinished: PartialDraw, buffers: &mut Buffers) -> io::Result<Draw> {
         let began_ns = clock::stopwatch_ns();
         // Earlier replies must not wait with the rest.
         self.flush(buffers).await?;
         self.park(buffers);
-        let mut later = Later { refused: unfinished.refused, values_until: None, ends_half_closed: true };
+        let mut later = DrawProgress { refused: unfinished.refused, values_until: None, ends_half_closed: true };
         while let Some((source, missing)) = next_missing(buffers, later.refused.is_some()) {
             let waited = match source {
                 Source::Sequence(_) => self.wait_for_values(None, &mut later, buffers).await?,
                 source => self.wait_for_ids(source, missing, &mut later, buffers).await?,
             };
             let unblocked = match waited {
-                Waited::Drawn | Waited::Refused => None,
-                Waited::Unblocked(how) => Some(how),
-                Waited::HalfClosed => {
+                DrawWaitEnd::Drawn | DrawWaitEnd::Refused => None,
+                DrawWaitEnd::Unblocked(how) => Some(how),
+                DrawWaitEnd::HalfClosed => {
                     later.ends_half_closed = false;
                     let is_refused = later.refused.is_some() || is_any_refused(&buffers.named, &buffers.sequences);
                     if is_refused { None } else { self.draw_in_parts(&mut later, buffers).await? }
@@ -233,28 +237,28 @@ impl<T: Transport> Connection<T> {
             }
         }
         let measured = Some(MeasuredDraw { ns: clock::since_ns(began_ns), waited: true });
-        Ok(Draw { outcome: Outcome::of(&buffers.turn, later.refused), measured })
+        Ok(Draw { outcome: DrawOutcome::of(&buffers.turn, later.refused), measured })
     }
 
     /// Draws the rest for a client that has finished sending. It may read on, or be gone altogether, which shows only
     /// when data is sent. So its replies are sent one by one as their IDs arrive, and a client that is gone leaves its
     /// place in the queue after the first. Ends with the first refusal, and with `CLIENT UNBLOCK`.
-    async fn draw_in_parts(&mut self, later: &mut Later, buffers: &mut Buffers) -> io::Result<Option<Unblock>> {
-        while let Some((source, wanted)) = buffers.turn.next_ids(PART_IDS) {
+    async fn draw_in_parts(&mut self, later: &mut DrawProgress, buffers: &mut Buffers) -> io::Result<Option<Unblock>> {
+        while let Some((source, count)) = buffers.turn.next_ids(PART_IDS) {
             let drawn = match source {
                 Source::Unnamed => ids_of(&buffers.drawn),
                 Source::Named(at) => buffers.named.part(at).map_or(0, |part| part.left()),
                 Source::Sequence(at) => buffers.sequences.part(at).map_or(0, |part| part.available()),
             };
-            if let Some(missing) = wanted.checked_sub(drawn).filter(|&missing| missing > 0) {
+            if let Some(missing) = count.checked_sub(drawn).filter(|&missing| missing > 0) {
                 let waited = match source {
                     Source::Sequence(at) => self.wait_for_values(Some((at, missing)), later, buffers).await?,
                     source => self.wait_for_ids(source, missing, later, buffers).await?,
                 };
                 match waited {
-                    Waited::Drawn | Waited::HalfClosed => {}
-                    Waited::Refused => return Ok(None),
-                    Waited::Unblocked(how) => return Ok(Some(how)),
+                    DrawWaitEnd::Drawn | DrawWaitEnd::HalfClosed => {}
+                    DrawWaitEnd::Refused => return Ok(None),
+                    DrawWaitEnd::Unblocked(how) => return Ok(Some(how)),
                 }
             }
             self.write_next(buffers);
@@ -275,9 +279,9 @@ impl<T: Transport> Connection<T> {
         &mut self,
         source: Source,
         missing: u32,
-        later: &mut Later,
+        later: &mut DrawProgress,
         buffers: &mut Buffers,
-    ) -> io::Result<Waited> {
+    ) -> io::Result<DrawWaitEnd> {
         let Buffers { turn, drawn, named, .. } = buffers;
         let named = match source {
             Source::Named(at) => turn.named_draws().get(at).zip(named.part(at)),
@@ -287,23 +291,23 @@ impl<T: Transport> Connection<T> {
         let Some((draw, part)) = named else {
             let draw = pin!(server.generators.draw(UNNAMED, missing, drawn));
             return match self.wait_for(draw, later.ends_half_closed).await? {
-                Ended::Ready(Ok(())) => Ok(Waited::Drawn),
-                Ended::Ready(Err(refusal)) => {
-                    later.refused = Some(NoIds::Refused(Box::new(refusal)));
-                    Ok(Waited::Refused)
+                DrawWait::Ready(Ok(())) => Ok(DrawWaitEnd::Drawn),
+                DrawWait::Ready(Err(refusal)) => {
+                    later.refused = Some(DrawRefusal::Refused(Box::new(refusal)));
+                    Ok(DrawWaitEnd::Refused)
                 }
-                Ended::Early(how) => Ok(how),
+                DrawWait::Early(how) => Ok(how),
             };
         };
         let NamedPart { reservations, refused, .. } = part;
         let draw = pin!(server.generators.draw(draw.generator, missing, reservations));
         Ok(match self.wait_for(draw, later.ends_half_closed).await? {
-            Ended::Ready(Ok(())) => Waited::Drawn,
-            Ended::Ready(Err(refusal)) => {
+            DrawWait::Ready(Ok(())) => DrawWaitEnd::Drawn,
+            DrawWait::Ready(Err(refusal)) => {
                 *refused = Some(refusal.to_string());
-                Waited::Refused
+                DrawWaitEnd::Refused
             }
-            Ended::Early(how) => how,
+            DrawWait::Early(how) => how,
         })
     }
 
@@ -312,18 +316,18 @@ impl<T: Transport> Connection<T> {
         &mut self,
         draw: F,
         ends_half_closed: bool,
-    ) -> io::Result<Ended<F::Output>> {
+    ) -> io::Result<DrawWait<F::Output>> {
         self.publish();
         let client = &*self.admission.client;
         // The client is not idle until it is served, however long that takes.
-        let _waiting = client.waits_for_ids();
+        let _waiting = client.ids_wait_guard();
         let ids = async {
             tokio::select! {
                 biased;
                 // A reset is noticed at once, the end of a client's input when its turn for a check comes.
                 _ = self.io.ready(Interest::ERROR) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-                drawn = draw => Ok(Ended::Ready(drawn)),
-                how = unblocked(client) => Ok(Ended::Early(Waited::Unblocked(how))),
+                drawn = draw => Ok(DrawWait::Ready(drawn)),
+                how = unblocked(client) => Ok(DrawWait::Early(DrawWaitEnd::Unblocked(how))),
             }
         };
         let waited = match Wait::unless_cut_off(client).until_or_gone(&self.io, ids, ends_half_closed).await? {
@@ -331,21 +335,21 @@ impl<T: Transport> Connection<T> {
                 self.note_active();
                 result?
             }
-            None => Ended::Early(Waited::HalfClosed),
+            None => DrawWait::Early(DrawWaitEnd::HalfClosed),
         };
         // `CLIENT UNBLOCK` has reported the end of the wait, even if the IDs came at that moment.
-        Ok(client.end_wait().map_or(waited, |how| Ended::Early(Waited::Unblocked(how))))
+        Ok(client.end_wait().map_or(waited, |how| DrawWait::Early(DrawWaitEnd::Unblocked(how))))
     }
 }
 
 /// Returns the result of a turn whose unnamed generator refuses: named ones may still give IDs.
 #[cold]
-fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Draw, Unfinished> {
-    let why = NoIds::Refused(Box::new(refusal));
+fn refused(missing: Draws, refusal: Refusal, began_ns: Option<u64>) -> Result<Draw, PartialDraw> {
+    let why = DrawRefusal::Refused(Box::new(refusal));
     if missing.named > 0 || missing.sequences > 0 {
-        return Err(Unfinished { refused: Some(why), began_ns });
+        return Err(PartialDraw { refused: Some(why), began_ns });
     }
-    Ok(Draw { outcome: Outcome::Refused(why), measured: None })
+    Ok(Draw { outcome: DrawOutcome::Refused(why), measured: None })
 }
 
 /// Returns the draw of a turn after one whose wait `CLIENT UNBLOCK` has ended.
@@ -354,11 +358,11 @@ fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
     buffers.named.begin(buffers.turn.named_draws().len());
     super::sequences::begin_all(&buffers.turn, &mut buffers.sequences);
     let refused = refuse_missing(how, None, buffers);
-    Draw { outcome: Outcome::of(&buffers.turn, refused.or(Some(NoIds::Unblocked(how)))), measured: None }
+    Draw { outcome: DrawOutcome::of(&buffers.turn, refused.or(Some(DrawRefusal::Unblocked(how)))), measured: None }
 }
 
 /// Refuses all missing IDs of a turn. Returns why the unnamed generator gives nothing.
-fn refuse_missing(how: Unblock, mut refused: Option<NoIds>, buffers: &mut Buffers) -> Option<NoIds> {
+fn refuse_missing(how: Unblock, mut refused: Option<DrawRefusal>, buffers: &mut Buffers) -> Option<DrawRefusal> {
     while let Some((source, _)) = next_missing(buffers, refused.is_some()) {
         let place = match source {
             Source::Unnamed => None,
@@ -366,7 +370,7 @@ fn refuse_missing(how: Unblock, mut refused: Option<NoIds>, buffers: &mut Buffer
             Source::Sequence(at) => buffers.sequences.part(at).map(|part| &mut part.refused),
         };
         match place {
-            None => refused = Some(NoIds::Unblocked(how)),
+            None => refused = Some(DrawRefusal::Unblocked(how)),
             Some(refused) => *refused = Some(how.to_string()),
         }
     }

@@ -13,11 +13,11 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 
 use super::buffers::Buffers;
-use super::{Connection, Step};
+use super::{ClientConnection, TurnStep};
 use crate::acl::{Origin, Proof};
 use crate::resp::Protocol;
 use crate::server::Server;
-use crate::server::registry::{Client, Ends, Stop};
+use crate::server::registry::{Client, SocketInfo, StopMode};
 use crate::server::transport::Transport;
 use crate::session::{ClientView, Session};
 
@@ -29,12 +29,12 @@ const LIBRARY: &str = "http";
 /// If an [`ask`](LocalClient::ask) was dropped before its end, a request is still running, and the client must be
 /// dropped.
 pub struct LocalClient {
-    connection: Box<Connection<Sink>>,
+    connection: Box<ClientConnection<ReplyBuffer>>,
 }
 
 impl LocalClient {
     /// Makes a client without a login; `None` when the server stops. Must be made and used on one task.
-    pub fn new(server: &Arc<Server>, origin: Origin, ends: Ends) -> Option<LocalClient> {
+    pub fn new(server: &Arc<Server>, origin: Origin, ends: SocketInfo) -> Option<LocalClient> {
         let uptime_s = server.metrics.uptime_s.load(Relaxed);
         let session = Session::new(server.clients.next_id(), server.settings.get()).from(origin);
         let session = session.speaking(Protocol::Resp3, LIBRARY);
@@ -43,7 +43,7 @@ impl LocalClient {
         if server.is_stopping() {
             return None;
         }
-        let connection = Connection::new(Arc::clone(server), admission, session, Sink::default());
+        let connection = ClientConnection::new(Arc::clone(server), admission, session, ReplyBuffer::default());
         Some(LocalClient { connection })
     }
 
@@ -97,14 +97,14 @@ impl LocalClient {
     ///
     /// Fails if the client must end (`CLIENT KILL`, a stop, a deleted user), after which it cannot be used.
     pub async fn ask(&mut self, request: &[u8]) -> io::Result<Vec<u8>> {
-        if self.client().stopping() != Stop::No {
+        if self.client().stopping() != StopMode::No {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut buffers = Buffers::take();
         buffers.input.extend_from_slice(request);
         buffers.work.reads += 1;
         buffers.work.input_bytes += request.len() as u64;
-        let is_open = self.connection.answer(Step::Read, &mut buffers).await?;
+        let is_open = self.connection.answer(TurnStep::Read, &mut buffers).await?;
         buffers.give_back();
         let reply = std::mem::take(&mut self.connection.io.0);
         if reply.is_empty() && !is_open {
@@ -116,16 +116,16 @@ impl LocalClient {
 
 /// Destination of the replies.
 #[derive(Debug, Default)]
-struct Sink(Vec<u8>);
+struct ReplyBuffer(Vec<u8>);
 
-impl AsyncRead for Sink {
+impl AsyncRead for ReplyBuffer {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         // No input comes this way.
         Poll::Pending
     }
 }
 
-impl AsyncWrite for Sink {
+impl AsyncWrite for ReplyBuffer {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
@@ -140,7 +140,7 @@ impl AsyncWrite for Sink {
     }
 }
 
-impl Transport for Sink {
+impl Transport for ReplyBuffer {
     /// There is no socket that could be ready, or gone: a caller that stops waiting drops the future.
     async fn ready(&self, _: Interest) -> io::Result<Ready> {
         std::future::pending().await

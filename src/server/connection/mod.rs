@@ -29,15 +29,15 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 pub(crate) use buffers::KEPT_POOL_BYTES_MAX;
 use buffers::{Buffers, FLUSH_BYTES, READ_BYTES};
-use draw::{Draw, Outcome, Unfinished};
+use draw::{Draw, DrawOutcome, PartialDraw};
 #[cfg(feature = "http")]
 pub use local::LocalClient;
 use pace::{SHORT_TURN_NS, SLICE_NS, is_over};
-pub use state::Connection;
+pub use state::ClientConnection;
 #[cfg(test)]
 use task::Task;
 
-use crate::server::registry::Stop;
+use crate::server::registry::StopMode;
 use crate::server::transport::Transport;
 use crate::session::Beside;
 use crate::system::{clock, noise};
@@ -52,7 +52,7 @@ const UNBROKEN_BYTES: usize = READ_BYTES;
 
 /// The steps of a turn at which answering may resume, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum TurnStep {
     /// Reads requests into a turn, and writes its replies.
     Read,
     /// Performs the turn's effect and other work after the replies.
@@ -65,8 +65,8 @@ enum Step {
 
 /// A step of a turn that has to wait.
 #[derive(Debug)]
-enum Later {
-    Draw(Unfinished),
+enum BlockedStep {
+    Draw(PartialDraw),
     Do,
     Flush,
     GiveWay,
@@ -75,25 +75,26 @@ enum Later {
 
 /// Progress of answering an input.
 #[derive(Debug)]
-enum Answered {
+enum InputProgress {
     /// Answered to its end. The client may have had its thread for so long that it `gives_way` to others.
-    All { gives_way: bool },
+    Done { gives_way: bool },
     /// Answered to its end, and the connection ends.
-    AndEnds,
+    DoneAndClose,
     /// Answered up to a turn that has to wait.
-    Part(Later),
+    Blocked(BlockedStep),
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> ClientConnection<T> {
     /// Reads once, after the rest of the earlier input. Returns true if there is input to answer, or there are lines
     /// for a monitor to send. Returns false at the end of the stream, or when the connection must stop.
     #[inline]
     fn read(&mut self, buffers: &mut Buffers, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let Connection { server, admission, io, rest, monitoring, session, unbroken_bytes, put_off_for, .. } = self;
-        if admission.client.stopping_or_wake(cx.waker()) != Stop::No {
+        let ClientConnection { server, admission, io, rest, monitoring, session, unbroken_bytes, put_off_for, .. } =
+            self;
+        if admission.client.stopping_or_wake(cx.waker()) != StopMode::No {
             return Poll::Ready(Ok(false));
         }
-        if server.clients.puts_off(put_off_for) {
+        if server.clients.is_read_delayed(put_off_for) {
             // Behind all tasks that are ready, and so behind the clients that are to go.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -128,91 +129,101 @@ impl<T: Transport> Connection<T> {
     /// at `from`.
     #[expect(clippy::inline_always, reason = "the task's copy begins at the first step: its tests of `from` go away")]
     #[inline(always)]
-    fn answer_now(&mut self, mut from: Step, buffers: &mut Buffers, cx: &mut Context<'_>) -> io::Result<Answered> {
+    fn answer_now(
+        &mut self,
+        mut from: TurnStep,
+        buffers: &mut Buffers,
+        cx: &mut Context<'_>,
+    ) -> io::Result<InputProgress> {
         loop {
-            if from <= Step::Read {
+            if from <= TurnStep::Read {
                 self.read_turn(buffers);
-                let draw = self.draw_now(buffers).or_else(|unfinished| self.draw_beside_now(unfinished, buffers));
+                let draw =
+                    self.draw_now(buffers).or_else(|unfinished| self.draw_named_and_sequences_now(unfinished, buffers));
                 match draw {
                     Ok(draw) => self.write_turn(&draw, buffers),
-                    Err(unfinished) => return Ok(Answered::Part(Later::Draw(unfinished))),
+                    Err(unfinished) => return Ok(InputProgress::Blocked(BlockedStep::Draw(unfinished))),
                 }
             }
-            if from <= Step::Do && self.has_more_to_do(&buffers.turn) {
-                return Ok(Answered::Part(Later::Do));
+            if from <= TurnStep::Do && self.has_more_to_do(&buffers.turn) {
+                return Ok(InputProgress::Blocked(BlockedStep::Do));
             }
             let is_last = buffers.turn.close || !buffers.turn.more;
-            if from <= Step::Flush && (is_last || self.is_to_flush(buffers)) {
+            if from <= TurnStep::Flush && (is_last || self.is_to_flush(buffers)) {
                 self.touch(buffers);
                 if self.flush_now(buffers, cx)?.is_pending() {
-                    return Ok(Answered::Part(Later::Flush));
+                    return Ok(InputProgress::Blocked(BlockedStep::Flush));
                 }
             }
-            let gives_way = from <= Step::GiveWay && self.gives_way(is_last, buffers);
+            let gives_way = from <= TurnStep::GiveWay && self.gives_way(is_last, buffers);
             if is_last {
                 self.suspend(buffers);
-                return Ok(if buffers.turn.close { Answered::AndEnds } else { Answered::All { gives_way } });
+                return Ok(if buffers.turn.close {
+                    InputProgress::DoneAndClose
+                } else {
+                    InputProgress::Done { gives_way }
+                });
             }
             if gives_way {
-                return Ok(Answered::Part(Later::GiveWay));
+                return Ok(InputProgress::Blocked(BlockedStep::GiveWay));
             }
             self.check_cut_off()?;
             if buffers.turn.held {
-                return Ok(Answered::Part(Later::Hold));
+                return Ok(InputProgress::Blocked(BlockedStep::Hold));
             }
-            from = Step::Read;
+            from = TurnStep::Read;
         }
     }
 
     /// Answers every complete request of the input, with all waits. Returns false if the connection must end.
-    async fn answer(&mut self, mut from: Step, buffers: &mut Buffers) -> io::Result<bool> {
+    async fn answer(&mut self, mut from: TurnStep, buffers: &mut Buffers) -> io::Result<bool> {
         loop {
             match poll_fn(|cx| Poll::Ready(self.answer_now(from, buffers, cx))).await? {
-                Answered::All { gives_way } => {
+                InputProgress::Done { gives_way } => {
                     if gives_way {
                         tokio::task::yield_now().await;
                     }
                     return Ok(true);
                 }
-                Answered::AndEnds => return Ok(false),
-                Answered::Part(later) => from = self.finish(later, buffers).await?,
+                InputProgress::DoneAndClose => return Ok(false),
+                InputProgress::Blocked(later) => from = self.finish(later, buffers).await?,
             }
         }
     }
 
     /// Waits for a step of a turn, and answers the rest. Returns false if the connection must end.
-    async fn answer_later(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<bool> {
+    async fn answer_later(&mut self, later: BlockedStep, buffers: &mut Buffers) -> io::Result<bool> {
         let from = self.finish(later, buffers).await?;
         self.answer(from, buffers).await
     }
 
     /// Takes the step for which a turn has to wait. Returns the next step. Large futures are boxed: thousands may wait
     /// for their sockets, and would each have room for the largest wait.
-    async fn finish(&mut self, later: Later, buffers: &mut Buffers) -> io::Result<Step> {
+    async fn finish(&mut self, later: BlockedStep, buffers: &mut Buffers) -> io::Result<TurnStep> {
         match later {
-            Later::Draw(unfinished) => {
+            BlockedStep::Draw(unfinished) => {
                 let draw = Box::pin(self.draw_later(unfinished, buffers)).await?;
                 self.write_turn(&draw, buffers);
-                Ok(Step::Do)
+                Ok(TurnStep::Do)
             }
-            Later::Do => {
+            BlockedStep::Do => {
                 Box::pin(self.do_more(buffers)).await?;
-                Ok(Step::Flush)
+                Ok(TurnStep::Flush)
             }
-            Later::Flush => {
+            BlockedStep::Flush => {
                 self.flush_slowly(buffers).await?;
-                Ok(Step::GiveWay)
+                Ok(TurnStep::GiveWay)
             }
-            Later::GiveWay => {
+            BlockedStep::GiveWay => {
                 // Hundreds may be here with a pipeline in which each step takes long.
                 self.note_held(buffers.memory_bytes());
                 tokio::task::yield_now().await;
                 buffers.busy_since_ns = Some(clock::stopwatch_ns());
-                Ok(Step::Next)
+                Ok(TurnStep::Next)
             }
-            Later::Hold => {
+            BlockedStep::Hold => {
                 Box::pin(self.hold(buffers)).await?;
-                Ok(Step::Read)
+                Ok(TurnStep::Read)
             }
         }
     }
@@ -234,13 +245,13 @@ impl<T: Transport> Connection<T> {
         buffers.is_refused = draw.is_refused(&buffers.named, &buffers.sequences);
         let Buffers { output, turn, drawn, named, sequences, .. } = buffers;
         match &draw.outcome {
-            Outcome::Drawn => self.session.write(turn, Ok(drawn), output),
-            Outcome::Refused(refusal) => {
+            DrawOutcome::Drawn => self.session.write(turn, Ok(drawn), output),
+            DrawOutcome::Refused(refusal) => {
                 let text = refusal.to_string();
                 self.session.write(turn, Err(&text), output);
                 self.count_refused(turn, &text);
             }
-            Outcome::Beside(refusal) => {
+            DrawOutcome::WithExtra(refusal) => {
                 let text = refusal.as_ref().map(ToString::to_string);
                 let drawn = text.as_deref().map_or(Ok(&drawn[..]), Err);
                 let mut beside = Beside { named, sequences, noise: &mut noise::bits };
@@ -325,7 +336,7 @@ mod tests {
     /// An idle server holds ten thousand of them, so fields that few clients need are boxed.
     #[test]
     fn an_idle_connection_is_small() {
-        let own = size_of::<Connection<TcpStream>>();
+        let own = size_of::<ClientConnection<TcpStream>>();
         let (listed, shown) = (size_of::<Client>(), size_of::<ClientView>());
         assert!(own <= 200 && listed <= 168 && shown <= 80, "{own} for itself, {listed} and {shown} in the list");
         // The runtime keeps this for each, whatever it waits for.

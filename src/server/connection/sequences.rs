@@ -9,14 +9,14 @@ use getid_core::SequenceRefusal;
 use tokio::time::Instant;
 
 use super::buffers::Buffers;
-use super::draw::{Ended, Later, Waited};
-use super::state::Connection;
+use super::draw::{DrawProgress, DrawWait, DrawWaitEnd};
+use super::state::ClientConnection;
 use crate::generators::Counter;
 use crate::generators::sequence::{Drawn, Sequences};
 use crate::server::transport::Transport;
 use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequencePart, SequencesDrawn, Turn, drop_front};
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> ClientConnection<T> {
     /// Takes the values in memory from each sequence. Returns true if nothing is left to wait for; refusals do not
     /// count as left.
     #[inline]
@@ -84,14 +84,14 @@ impl<T: Transport> Connection<T> {
     pub(super) async fn wait_for_values(
         &mut self,
         only: Option<(usize, u32)>,
-        later: &mut Later,
+        later: &mut DrawProgress,
         buffers: &mut Buffers,
-    ) -> io::Result<Waited> {
+    ) -> io::Result<DrawWaitEnd> {
         let server = Arc::clone(&self.server);
         let Buffers { turn, sequences: values, .. } = buffers;
         let Some(sequences) = server.generators.sequences() else {
             values.parts_mut().iter_mut().for_each(|part| part.refused = Some(SEQUENCES_OFF.to_owned()));
-            return Ok(Waited::Refused);
+            return Ok(DrawWaitEnd::Refused);
         };
         let wait = || Instant::now() + Duration::from_millis(sequences.wait_ms());
         let until = *later.values_until.get_or_insert_with(wait);
@@ -106,7 +106,7 @@ impl<T: Transport> Connection<T> {
                     continues = true;
                 }
             }
-            if !continues || !matches!(waited, Waited::Refused) {
+            if !continues || !matches!(waited, DrawWaitEnd::Refused) {
                 return Ok(waited);
             }
         }
@@ -122,7 +122,7 @@ impl<T: Transport> Connection<T> {
         sequences: &Sequences,
         turn: &Turn,
         values: &mut SequencesDrawn,
-    ) -> io::Result<(Waited, Vec<(usize, Arc<str>)>)> {
+    ) -> io::Result<(DrawWaitEnd, Vec<(usize, Arc<str>)>)> {
         for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
             if draw.is_counter() {
                 self.has_period(draw, part);
@@ -139,13 +139,13 @@ impl<T: Transport> Connection<T> {
         let waits: Vec<_> = waits.collect();
         let mut newer = Vec::new();
         let all = async {
-            let mut came = Waited::Drawn;
+            let mut came = DrawWaitEnd::Drawn;
             for (at, draw, name, left, refused, wait) in waits {
                 match wait.await {
                     Ok(()) => drop_front(left, times),
                     Err(refusal) => {
                         *refused = Some(text_of(&refusal, name, draw));
-                        came = Waited::Refused;
+                        came = DrawWaitEnd::Refused;
                         if let SequenceRefusal::Newer { period } = refusal {
                             newer.push((at, period));
                         }
@@ -154,7 +154,7 @@ impl<T: Transport> Connection<T> {
             }
             came
         };
-        let (Ended::Ready(waited) | Ended::Early(waited)) = self.wait_for(pin!(all), false).await?;
+        let (DrawWait::Ready(waited) | DrawWait::Early(waited)) = self.wait_for(pin!(all), false).await?;
         Ok((waited, newer))
     }
 }
@@ -167,8 +167,8 @@ const PERIODS_TRIED: usize = 3;
 fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String {
     match refusal {
         SequenceRefusal::AtMax { max } if draw.is_counter() => format!(
-            "ERR generator '{name}' has no more numbers now: its template has room for {max}. 'overflow grow' in its \
-             declaration lets them be longer"
+            "ERR generator '{name}' has no more numbers now: its template holds at most {max}. 'overflow grow' in its \
+             declaration allows longer numbers"
         ),
         refusal => refusal.of(name),
     }

@@ -15,9 +15,9 @@ use super::buffers::{Buffers, Rest};
 use super::wait::Wait;
 use crate::server::Server;
 use crate::server::accept::SOCKET_BYTES;
-use crate::server::monitor::Monitoring;
+use crate::server::monitor::MonitorSlot;
 use crate::server::output_limit::OutputLimit;
-use crate::server::registry::{Admission, Stop};
+use crate::server::registry::{Admission, StopMode};
 use crate::server::transport::Transport;
 
 use crate::session::Session;
@@ -26,7 +26,7 @@ use crate::session::Session;
 ///
 /// A connection lives in one allocation from accept to end: an `async fn` that takes it by value would hold a copy of
 /// it at each level of calls, and ten thousand idle clients would cost twice as much.
-pub struct Connection<T> {
+pub struct ClientConnection<T> {
     pub(super) server: Arc<Server>,
     pub(super) io: T,
     pub(super) session: Session,
@@ -39,7 +39,7 @@ pub struct Connection<T> {
     /// The last choice of clients to evict for which a read was put off.
     pub(super) put_off_for: u32,
     /// State of `MONITOR`, if it runs.
-    pub(super) monitoring: Option<Box<Monitoring>>,
+    pub(super) monitoring: Option<Box<MonitorSlot>>,
     /// Number of passwords that the session may try.
     pub(super) login_permits: u32,
     /// Number of wrong passwords.
@@ -48,10 +48,10 @@ pub struct Connection<T> {
     pub(super) admission: Admission,
 }
 
-impl<T: Transport> Connection<T> {
+impl<T: Transport> ClientConnection<T> {
     /// Makes the connection of an admitted client.
     pub fn new(server: Arc<Server>, admission: Admission, session: Session, io: T) -> Box<Self> {
-        let mut connection = Box::new(Connection {
+        let mut connection = Box::new(ClientConnection {
             server,
             admission,
             io,
@@ -117,8 +117,8 @@ impl<T: Transport> Connection<T> {
     /// would be noticed.
     pub(super) fn check_cut_off(&self) -> io::Result<()> {
         match self.admission.client.stopping() {
-            Stop::Now => Err(io::ErrorKind::ConnectionAborted.into()),
-            Stop::No | Stop::Drain | Stop::AfterReply => Ok(()),
+            StopMode::Now => Err(io::ErrorKind::ConnectionAborted.into()),
+            StopMode::No | StopMode::Drain | StopMode::AfterReply => Ok(()),
         }
     }
 
@@ -145,7 +145,7 @@ impl<T: Transport> Connection<T> {
         if output.is_empty() {
             return Ok(Poll::Ready(()));
         }
-        if self.admission.client.stopping_or_wake(cx.waker()) == Stop::Now {
+        if self.admission.client.stopping_or_wake(cx.waker()) == StopMode::Now {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         let mut written = 0;
@@ -170,7 +170,7 @@ impl<T: Transport> Connection<T> {
         buffers.park();
         self.note_held(buffers.memory_bytes() + SOCKET_BYTES);
         let output = &buffers.output;
-        let Connection { server, admission, io, .. } = self;
+        let ClientConnection { server, admission, io, .. } = self;
         let client = &admission.client;
         let mut limit = OutputLimit::new(Instant::now());
         let mut written = 0;
@@ -179,7 +179,7 @@ impl<T: Transport> Connection<T> {
             let pending = (output.len() - written).max(1);
             client.note_output(pending);
             let config = server.config.get();
-            let look_again = match limit.check(Instant::now(), pending, &config) {
+            let check_again_at = match limit.check(Instant::now(), pending, &config) {
                 Ok(at) => at,
                 Err(reason) => {
                     server.note_cut_off(reason, pending, client);
@@ -192,13 +192,13 @@ impl<T: Transport> Connection<T> {
                 Poll::Pending if written > before => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             });
-            match Wait::unless_cut_off(client).until(pin!(timeout_at(look_again, progress))).await {
+            match Wait::unless_cut_off(client).until(pin!(timeout_at(check_again_at, progress))).await {
                 Ok(Ok(Some(result))) => break result,
                 Ok(Ok(None)) => {
                     limit.note_progress(Instant::now());
                     client.note_active(server.metrics.uptime_s.load(Relaxed));
                 }
-                Ok(Err(_look_again)) => {}
+                Ok(Err(_timed_out)) => {}
                 Err(cut_off) => break Err(cut_off),
             }
         };

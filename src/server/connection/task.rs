@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 use super::buffers::Buffers;
-use super::state::Connection;
-use super::{Answered, Later, Step};
+use super::state::ClientConnection;
+use super::{BlockedStep, InputProgress, TurnStep};
 use crate::logging::throttle::throttled;
 use crate::server::panic_watch::PanicWatch;
 use crate::server::transport::Transport;
@@ -24,34 +24,35 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Serves a client until it leaves, breaks the protocol, or must stop.
 pub struct Task<T: Transport> {
-    state: State<T>,
+    state: TaskState<T>,
 }
 
 /// Future of a halted task. It returns the connection, unless the connection ended.
-type Halted<T> = Pin<Box<dyn Future<Output = Option<Box<Connection<T>>>> + Send>>;
+type HaltFuture<T> = Pin<Box<dyn Future<Output = Option<Box<ClientConnection<T>>>> + Send>>;
 
 /// State of a client's task.
-enum State<T> {
+enum TaskState<T> {
     /// Reading, and answering at once.
-    Reads(Box<Connection<T>>),
+    Reads(Box<ClientConnection<T>>),
     /// Waiting for something other than the client's bytes.
-    Waits(Halted<T>),
+    Waits(HaltFuture<T>),
     Ended,
 }
 
 /// Reason why a task cannot continue reading at once.
 enum Halt {
     /// A turn has to wait.
-    Answer(Later, Box<Buffers>),
+    Answer(BlockedStep, Box<Buffers>),
     /// The connection ends.
     End(io::Result<()>),
 }
 
-impl<T: Transport + 'static> Connection<T> {
+impl<T: Transport + 'static> ClientConnection<T> {
     /// Returns the client's task.
     pub fn run(mut self: Box<Self>) -> Task<T> {
-        let is_welcome = !T::NAMES_USERS || self.log_in_by_certificate();
-        let state = if is_welcome { State::Reads(self) } else { State::Waits(Box::pin(self.halt(Halt::End(Ok(()))))) };
+        let is_admitted = !T::NAMES_USERS || self.log_in_by_certificate();
+        let state =
+            if is_admitted { TaskState::Reads(self) } else { TaskState::Waits(Box::pin(self.halt(Halt::End(Ok(()))))) };
         Task { state }
     }
 
@@ -70,15 +71,15 @@ impl<T: Transport + 'static> Connection<T> {
                     return Poll::Pending;
                 }
             }
-            match self.answer_now(Step::Read, &mut buffers, cx) {
-                Ok(Answered::All { gives_way: false }) => buffers.clear(),
-                Ok(Answered::All { gives_way: true }) => {
+            match self.answer_now(TurnStep::Read, &mut buffers, cx) {
+                Ok(InputProgress::Done { gives_way: false }) => buffers.clear(),
+                Ok(InputProgress::Done { gives_way: true }) => {
                     buffers.give_back();
                     // Its first poll lets other tasks run first, and has this one polled again after them.
                     let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);
                     return Poll::Pending;
                 }
-                Ok(Answered::Part(later)) => return Poll::Ready(Halt::Answer(later, buffers)),
+                Ok(InputProgress::Blocked(later)) => return Poll::Ready(Halt::Answer(later, buffers)),
                 end => {
                     self.count_work(&mut buffers);
                     return Poll::Ready(Halt::End(end.map(drop)));
@@ -114,9 +115,15 @@ impl<T: Transport + 'static> Connection<T> {
         drop(watch);
         let client = &self.admission.client;
         match end {
-            Ok(()) => throttled!(self.server.throttle, Left, "client {} left", client.id),
+            Ok(()) => throttled!(self.server.throttle, Disconnected, "client {} disconnected", client.id),
             Err(error) => {
-                throttled!(self.server.throttle, Left, "client {} at {} is gone: {error}", client.id, client.peer);
+                throttled!(
+                    self.server.throttle,
+                    Disconnected,
+                    "client {} at {} disconnected: {error}",
+                    client.id,
+                    client.peer
+                );
             }
         }
         None
@@ -129,16 +136,16 @@ impl<T: Transport + 'static> Future for Task<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match &mut self.state {
-                State::Reads(connection) => {
+                TaskState::Reads(connection) => {
                     let halt = ready!(connection.serve(cx));
-                    if let State::Reads(connection) = std::mem::replace(&mut self.state, State::Ended) {
-                        self.state = State::Waits(Box::pin(connection.halt(halt)));
+                    if let TaskState::Reads(connection) = std::mem::replace(&mut self.state, TaskState::Ended) {
+                        self.state = TaskState::Waits(Box::pin(connection.halt(halt)));
                     }
                 }
-                State::Waits(halted) => {
-                    self.state = ready!(halted.as_mut().poll(cx)).map_or(State::Ended, State::Reads);
+                TaskState::Waits(halted) => {
+                    self.state = ready!(halted.as_mut().poll(cx)).map_or(TaskState::Ended, TaskState::Reads);
                 }
-                State::Ended => return Poll::Ready(()),
+                TaskState::Ended => return Poll::Ready(()),
             }
         }
     }
@@ -146,7 +153,7 @@ impl<T: Transport + 'static> Future for Task<T> {
 
 impl<T: Transport> Drop for Task<T> {
     fn drop(&mut self) {
-        if let State::Reads(connection) = &self.state {
+        if let TaskState::Reads(connection) = &self.state {
             // Other states watch themselves.
             drop(PanicWatch::new(&connection.server, connection.admission.client.id));
         }

@@ -9,32 +9,32 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::server::registry::{Client, Stop};
-use crate::server::transport::{Peer, Transport, peer_of};
+use crate::server::registry::{Client, StopMode};
+use crate::server::transport::{PeerState, Transport, peer_state};
 
 /// Time from the first check of a peer to the second. Each later interval is twice as long, since many clients may wait
-/// long, up to [`LOOK_EVERY_MAX`].
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// long, up to [`CHECK_INTERVAL_MAX`].
+const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Longest interval between two checks of a peer.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// A wait of a client's task.
 pub(in crate::server) struct Wait<'a> {
     client: &'a Client,
     /// The mildest stop that ends it.
-    ended_by: Stop,
+    ended_by: StopMode,
 }
 
 impl<'a> Wait<'a> {
     /// Makes a wait that ends when the client is cut off. A milder stop lets the awaited result come first.
     pub(in crate::server) fn unless_cut_off(client: &'a Client) -> Wait<'a> {
-        Wait { client, ended_by: Stop::Now }
+        Wait { client, ended_by: StopMode::Now }
     }
 
     /// Makes a wait that ends with any stop of the client.
     pub(super) fn unless_stopped(client: &'a Client) -> Wait<'a> {
-        Wait { client, ended_by: Stop::Drain }
+        Wait { client, ended_by: StopMode::Drain }
     }
 
     /// Waits for `ready`. An error ends the connection.
@@ -60,25 +60,25 @@ impl<'a> Wait<'a> {
         ends_half_closed: bool,
     ) -> io::Result<Option<F::Output>> {
         let mut ready = pin!(ready);
-        let (mut look, mut every) = (Box::pin(tokio::time::sleep(Duration::ZERO)), LOOK_EVERY);
+        let (mut next_check, mut interval) = (Box::pin(tokio::time::sleep(Duration::ZERO)), CHECK_INTERVAL_MIN);
         loop {
             let next = pin!(async {
                 tokio::select! {
                     biased;
                     output = &mut ready => Some(output),
-                    () = &mut look => None,
+                    () = &mut next_check => None,
                 }
             });
             if let Some(output) = self.until(next).await? {
                 return Ok(Some(output));
             }
-            match peer_of(io).await {
-                Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
-                Peer::HalfClosed if ends_half_closed => return Ok(None),
-                Peer::HalfClosed | Peer::There => {
+            match peer_state(io).await {
+                PeerState::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
+                PeerState::HalfClosed if ends_half_closed => return Ok(None),
+                PeerState::HalfClosed | PeerState::Open => {
                     // From now on, not from when it was due: a late thread must not catch up on checks.
-                    look.as_mut().reset(Instant::now() + every);
-                    every = (2 * every).min(LOOK_EVERY_MAX);
+                    next_check.as_mut().reset(Instant::now() + interval);
+                    interval = (2 * interval).min(CHECK_INTERVAL_MAX);
                 }
             }
         }

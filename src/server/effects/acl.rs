@@ -7,15 +7,15 @@ use std::sync::{Arc, PoisonError};
 use nix::errno::Errno;
 use rand::RngExt as _;
 
-use super::Answer;
-use super::pieces::Items;
+use super::EffectReply;
+use super::chunks::Items;
 use crate::acl::{SetUserError, User, Users};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::acl_file::{AclFileError, load_users, save_users};
-use crate::server::audit::{Act, Actor};
-use crate::server::registry::{Client, Stop};
+use crate::server::audit::{Actor, AuditAction};
+use crate::server::registry::{Client, StopMode};
 use crate::session::{AclEffect, Settings};
 use crate::system::clock::Clock as _;
 
@@ -25,12 +25,12 @@ const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL f
 const NOT_SAVED: &str =
     "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
 
-pub(super) async fn perform(server: &Arc<Server>, effect: AclEffect, client: &Client) -> Answer {
+pub(super) async fn perform(server: &Arc<Server>, effect: AclEffect, client: &Client) -> EffectReply {
     match effect {
         AclEffect::SetUser { name, rules } => set_user(server, &name, &rules, client).into(),
         AclEffect::DelUser(names) => {
             let deleted = del_user(server, &names, client);
-            server.cut_off_ended(client).await;
+            server.wait_for_cut_off(client).await;
             deleted.into()
         }
         AclEffect::List { shows_secrets } => list(server, shows_secrets),
@@ -38,10 +38,10 @@ pub(super) async fn perform(server: &Arc<Server>, effect: AclEffect, client: &Cl
         AclEffect::Log(count) => log(server, count),
         AclEffect::LogReset => log_reset(server, client).into(),
         AclEffect::GenPass(digits) => gen_pass(digits).into(),
-        AclEffect::Save => at_disk(server, "ACL SAVE", save, client).await.into(),
+        AclEffect::Save => run_change(server, "ACL SAVE", save, client).await.into(),
         AclEffect::Load => {
-            let loaded = at_disk(server, "ACL LOAD", load, client).await;
-            server.cut_off_ended(client).await;
+            let loaded = run_change(server, "ACL LOAD", load, client).await;
+            server.wait_for_cut_off(client).await;
             loaded.into()
         }
     }
@@ -54,7 +54,7 @@ fn set_user(server: &Server, name: &[u8], rules: &[Vec<u8>], client: &Client) ->
     });
     match set {
         Ok(()) => {
-            server.audit(Act::AclSetUser { name: &String::from_utf8_lossy(name) }, client);
+            server.audit(AuditAction::AclSetUser { name: &String::from_utf8_lossy(name) }, client);
             Value::OK
         }
         Err(error) => Value::error(error.reply(rules)),
@@ -70,39 +70,39 @@ fn del_user(server: &Server, names: &[Vec<u8>], client: &Client) -> Value {
     });
     if !gone.is_empty() {
         let names: Vec<&str> = gone.iter().map(|name| &**name).collect();
-        server.audit(Act::AclDelUser { names: &names }, client);
+        server.audit(AuditAction::AclDelUser { names: &names }, client);
     }
     end_lost_clients(server, client.id);
     Value::Integer(i64::try_from(gone.len()).unwrap_or(i64::MAX))
 }
 
 /// Lists the users. Clients that may set users also see digests of passwords.
-fn list(server: &Server, shows_secrets: bool) -> Answer {
+fn list(server: &Server, shows_secrets: bool) -> EffectReply {
     each_user(server, move |user| {
         let rules = if shows_secrets { user.describe() } else { user.describe_redacted() };
         Value::bulk(format!("user {} {rules}", user.name()))
     })
 }
 
-fn users(server: &Server) -> Answer {
+fn users(server: &Server) -> EffectReply {
     each_user(server, |user| Value::from(&**user.name()))
 }
 
-fn each_user(server: &Server, describe: impl Fn(&User) -> Value + Send + 'static) -> Answer {
+fn each_user(server: &Server, describe: impl Fn(&User) -> Value + Send + 'static) -> EffectReply {
     let users: Vec<_> = server.settings.get().users.iter().cloned().collect();
     let held = size_of_val(&*users);
-    Answer::Pieces(Box::new(Items::new(users.into_iter().map(move |user| describe(&user)), held)))
+    EffectReply::Chunks(Box::new(Items::new(users.into_iter().map(move |user| describe(&user)), held)))
 }
 
-fn log(server: &Server, count: usize) -> Answer {
+fn log(server: &Server, count: usize) -> EffectReply {
     let now_ms = server.issuer().clock().wall_unix_ms();
     let entries = server.acl_log.lock().unwrap_or_else(PoisonError::into_inner).latest(count);
     let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
-    Answer::Pieces(Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms)), held)))
+    EffectReply::Chunks(Box::new(Items::new(entries.into_iter().map(move |entry| entry.to_value(now_ms)), held)))
 }
 
 fn log_reset(server: &Server, client: &Client) -> Value {
-    server.audit(Act::AclLogReset, client);
+    server.audit(AuditAction::AclLogReset, client);
     server.acl_log.lock().unwrap_or_else(PoisonError::into_inner).reset();
     Value::OK
 }
@@ -115,21 +115,21 @@ fn gen_pass(digits: usize) -> Value {
 }
 
 /// Runs `ACL SAVE` or `ACL LOAD` on a thread that may wait for the disk.
-async fn at_disk(
+async fn run_change(
     server: &Arc<Server>,
     what: &'static str,
     work: fn(&Server, &Path, Actor) -> Value,
     client: &Client,
 ) -> Value {
     let Some(path) = server.config.get().aclfile.clone() else { return Value::error(NO_FILE) };
-    let who = Actor::from(client);
-    server.at_disk(what, move |server| work(server, &path, who)).await
+    let actor = Actor::from(client);
+    server.run_change(what, move |server| work(server, &path, actor)).await
 }
 
-fn save(server: &Server, path: &Path, who: Actor) -> Value {
+fn save(server: &Server, path: &Path, actor: Actor) -> Value {
     match save_users(path, &server.settings.get().users) {
         Ok(()) => {
-            server.audit(Act::AclSave, who);
+            server.audit(AuditAction::AclSave, actor);
             Value::OK
         }
         Err(error) => {
@@ -139,12 +139,12 @@ fn save(server: &Server, path: &Path, who: Actor) -> Value {
     }
 }
 
-fn load(server: &Server, path: &Path, who: Actor) -> Value {
+fn load(server: &Server, path: &Path, actor: Actor) -> Value {
     let shown = path.display().to_string();
     match load_users(path) {
         Ok(users) => {
-            let own = who.id();
-            server.audit(Act::AclLoad, who);
+            let own = actor.id();
+            server.audit(AuditAction::AclLoad, actor);
             update_users(server, |old| users.in_place_of(old));
             end_lost_clients(server, own);
             Value::OK
@@ -175,7 +175,7 @@ fn end_lost_clients(server: &Server, own: u64) {
     for client in server.clients.all() {
         let (name, incarnation) = client.user();
         if users.get(name.as_bytes()).is_none_or(|user| user.incarnation() != incarnation) {
-            client.stop(if client.id == own { Stop::AfterReply } else { Stop::Now });
+            client.stop(if client.id == own { StopMode::AfterReply } else { StopMode::Now });
         }
     }
 }

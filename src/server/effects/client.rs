@@ -3,18 +3,18 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::Answer;
-use super::pieces::ClientLines;
+use super::EffectReply;
+use super::chunks::ClientLines;
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
-use crate::server::registry::{Client, Stop};
+use crate::server::audit::AuditAction;
+use crate::server::registry::{Client, StopMode};
 use crate::session::{ClientEffect, ClientFilter, ClientKill, ClientKind, Pause, Unblock};
 
-pub(super) async fn perform(server: &Server, effect: ClientEffect, own: &Client) -> Answer {
-    Answer::Value(match effect {
+pub(super) async fn perform(server: &Server, effect: ClientEffect, own: &Client) -> EffectReply {
+    EffectReply::Value(match effect {
         ClientEffect::Info => Value::text(own.line(server.metrics.uptime_s.load(Relaxed)) + "\n"),
-        ClientEffect::List(filter) => return Answer::Pieces(Box::new(list(server, &filter))),
+        ClientEffect::List(filter) => return EffectReply::Chunks(Box::new(list(server, &filter))),
         ClientEffect::Kill(options) => kill(server, &options, own).await,
         ClientEffect::Pause { timeout_ms, holds } => pause(server, holds, timeout_ms, own),
         ClientEffect::Unpause => unpause(server, own),
@@ -44,15 +44,15 @@ async fn kill(server: &Server, options: &ClientKill, own: &Client) -> Value {
     let mut killed = 0;
     for client in server.clients.alive() {
         let is_own = client.id == own.id;
-        if (is_own && options.skips_own) || !is_meant(options, &client) {
+        if (is_own && options.skips_own) || !is_selected(options, &client) {
             continue;
         }
         killed += 1;
         // Its own reply is still to be written.
-        client.stop(if is_own { Stop::AfterReply } else { Stop::Now });
+        client.stop(if is_own { StopMode::AfterReply } else { StopMode::Now });
     }
-    server.cut_off_ended(own).await;
-    server.audit(Act::ClientKill { count: killed }, own);
+    server.wait_for_cut_off(own).await;
+    server.audit(AuditAction::ClientKill { count: killed }, own);
     match (options.is_old_form, killed) {
         (true, 0) => Value::error("ERR No such client"),
         (true, _) => Value::OK,
@@ -62,14 +62,14 @@ async fn kill(server: &Server, options: &ClientKill, own: &Client) -> Value {
 
 fn pause(server: &Server, holds: Pause, timeout_ms: u64, own: &Client) -> Value {
     let what = if holds == Pause::All { "requests" } else { "requests for ids" };
-    server.audit(Act::ClientPause { what, timeout_ms }, own);
+    server.audit(AuditAction::ClientPause { what, timeout_ms }, own);
     server.pauses.begin(holds, timeout_ms);
     Value::OK
 }
 
 fn unpause(server: &Server, own: &Client) -> Value {
     if server.pauses.remaining().is_some() {
-        server.audit(Act::ClientUnpause, own);
+        server.audit(AuditAction::ClientUnpause, own);
     }
     server.pauses.end();
     Value::OK
@@ -88,9 +88,9 @@ fn is_of_kind(client: &Client, kind: ClientKind) -> bool {
     }
 }
 
-fn is_meant(options: &ClientKill, client: &Client) -> bool {
-    let is_at = |wanted: &Option<Vec<u8>>, end: &dyn ToString| {
-        wanted.as_ref().is_none_or(|wanted| *wanted == end.to_string().into_bytes())
+fn is_selected(options: &ClientKill, client: &Client) -> bool {
+    let is_at = |expected: &Option<Vec<u8>>, end: &dyn ToString| {
+        expected.as_ref().is_none_or(|expected| *expected == end.to_string().into_bytes())
     };
     options.id.is_none_or(|id| id == client.id)
         && options.kind.is_none_or(|kind| is_of_kind(client, kind))

@@ -8,7 +8,7 @@ use crate::config::{Config, FilesFrom, Pair, UserLine, secrets};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::{Act, Actor};
+use crate::server::audit::{Actor, AuditAction};
 use crate::server::registry::Client;
 use crate::server::settings::users_of;
 use crate::session::ConfigEffect;
@@ -25,13 +25,13 @@ const GET_BYTES_MAX: usize = 16 << 10;
 const GET_PATTERNS_MAX: usize = 32;
 
 pub(super) async fn perform(server: &Arc<Server>, effect: ConfigEffect, client: &Client) -> Value {
-    let who = Actor::from(client);
+    let actor = Actor::from(client);
     match effect {
         ConfigEffect::Get { patterns, shows_secrets } => get(server, &patterns, shows_secrets),
         // It may read certificates, or follow a change that does.
-        ConfigEffect::Set(pairs) => server.at_disk("CONFIG SET", move |server| set(server, &pairs, who)).await,
-        ConfigEffect::Rewrite => server.at_disk("CONFIG REWRITE", move |server| rewrite(server, who)).await,
-        ConfigEffect::ResetStat => reset_stat(server, who),
+        ConfigEffect::Set(pairs) => server.run_change("CONFIG SET", move |server| set(server, &pairs, actor)).await,
+        ConfigEffect::Rewrite => server.run_change("CONFIG REWRITE", move |server| rewrite(server, actor)).await,
+        ConfigEffect::ResetStat => reset_stat(server, actor),
     }
 }
 
@@ -58,27 +58,27 @@ fn get(server: &Server, names: &[Vec<u8>], shows_secrets: bool) -> Value {
     Value::Map(pairs.map(|(name, value)| (Value::bulk(name), Value::bulk(shown(name, value)))).collect())
 }
 
-fn set(server: &Server, pairs: &[Pair], who: Actor) -> Value {
-    match server.change_config(pairs, who) {
+fn set(server: &Server, pairs: &[Pair], actor: Actor) -> Value {
+    match server.change_config(pairs, actor) {
         Ok(()) => Value::OK,
         Err(error) => Value::error(error.to_string()),
     }
 }
 
-fn rewrite(server: &Server, who: Actor) -> Value {
+fn rewrite(server: &Server, actor: Actor) -> Value {
     let file = &server.process.config_file;
     if file.is_empty() {
         return Value::error("ERR The server is running without a config file");
     }
     match rewrite_file(server, Path::new(file)) {
         Ok(overridden) => {
-            server.audit(Act::ConfigRewrite, who);
+            server.audit(AuditAction::ConfigRewrite, actor);
             if !overridden.is_empty() {
                 throttled!(
                     server.throttle,
                     Settings,
-                    "CONFIG REWRITE: environment or command line give other values to {}, and win over the file at the next \
-                     start",
+                    "CONFIG REWRITE: the environment or the command line sets other values for {}, which override the file at \
+                     the next start",
                     overridden.join(", ")
                 );
             }
@@ -131,8 +131,8 @@ fn config_with_users(server: &Server) -> Config {
 }
 
 /// Resets the counters of INFO's section Stats.
-fn reset_stat(server: &Server, who: Actor) -> Value {
-    server.audit(Act::ConfigResetStat, who);
+fn reset_stat(server: &Server, actor: Actor) -> Value {
+    server.audit(AuditAction::ConfigResetStat, actor);
     server.metrics.reset();
     if let Some(tls) = &server.tls {
         tls.reset_counters();

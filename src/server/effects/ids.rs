@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, CounterKind, NamedCounters, Refusal};
 
-use super::Answer;
-use super::pieces::Items;
+use super::EffectReply;
+use super::chunks::Items;
 use crate::command;
 use crate::generators::NamedStatus;
 use crate::resp::Value;
@@ -14,10 +14,10 @@ use crate::session::IdsEffect;
 use crate::system::clock::Clock as _;
 use crate::text::timestamp;
 
-pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
+pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
     let layout = server.issuer().identity().layout;
     let now_ms = || server.issuer().clock().wall_unix_ms();
-    Answer::Value(match effect {
+    EffectReply::Value(match effect {
         IdsEffect::Decode(id) => command::describe_id(layout, id, now_ms()),
         IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
@@ -29,21 +29,21 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> Answer {
 }
 
 /// A generator in the answer of `GENERATORS`.
-enum Told {
+enum ListedGenerator {
     Named(NamedStatus),
     Counter(Arc<CounterDeclaration>),
 }
 
 /// Answers a map for each; fields that a kind without time lacks are null.
-fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> Answer {
-    let counters = counters.iter().cloned().map(Told::Counter);
-    let all: Vec<_> = named.into_iter().map(Told::Named).chain(counters).collect();
-    let held_bytes = all.len() * size_of::<Told>();
-    let describe = |told| match told {
-        Told::Named(own) => describe(&own),
-        Told::Counter(own) => describe_counter(&own),
+fn generators(named: Vec<NamedStatus>, counters: &NamedCounters) -> EffectReply {
+    let counters = counters.iter().cloned().map(ListedGenerator::Counter);
+    let all: Vec<_> = named.into_iter().map(ListedGenerator::Named).chain(counters).collect();
+    let held_bytes = all.len() * size_of::<ListedGenerator>();
+    let describe = |listed| match listed {
+        ListedGenerator::Named(own) => describe(&own),
+        ListedGenerator::Counter(own) => describe_counter(&own),
     };
-    Answer::Pieces(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
+    EffectReply::Chunks(Box::new(Items::new(all.into_iter().map(describe), held_bytes)))
 }
 
 /// Returns a counter with the keys of other generators; fields of clocks are null. `SEQUENCE INFO` has the state of its
@@ -100,17 +100,17 @@ fn describe(own: &NamedStatus) -> Value {
 
 /// Answers whether IDs are given. At the borrow limit they are, though not to all clients at once: a load balancer that
 /// removed such a server would remove one after the other.
-fn ready(server: &Server, tells_why: bool) -> Value {
+fn ready(server: &Server, shows_reason: bool) -> Value {
     match server.generators.standby_refusal() {
-        Some(text) if tells_why => return Value::error(text),
-        Some(_) => return Value::error("LOADING this server is a standby; who logs in is told why"),
+        Some(text) if shows_reason => return Value::error(text),
+        Some(_) => return Value::error("LOADING this server is a standby; log in to see the reason"),
         None => {}
     }
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => Value::Simple("READY".into()),
-        Some(refusal) if tells_why => Value::error(refusal.to_string()),
+        Some(refusal) if shows_reason => Value::error(refusal.to_string()),
         Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
-        Some(_) => Value::error("MISCONF no ids are given now; who logs in is told why"),
+        Some(_) => Value::error("MISCONF no ids are given now; log in to see the reason"),
     }
 }
 
@@ -137,9 +137,9 @@ mod tests {
             own("tweets twitter format base62", Some(1_700_000_000_000), Some(Refusal::SaveTimeout)),
             own("trace uuid4", None, None),
         ];
-        let Answer::Pieces(mut pieces) = generators(all, &NamedCounters::default()) else { panic!("a value") };
+        let EffectReply::Chunks(mut chunks) = generators(all, &NamedCounters::default()) else { panic!("a value") };
         let mut output = Vec::new();
-        while pieces.write_next(Protocol::Resp3, &mut output) {}
+        while chunks.write_next(Protocol::Resp3, &mut output) {}
         let expected = Value::Array(vec![
             Value::map([
                 ("name", Value::from("tweets")),

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use getid_core::Key;
 
-use super::Answer;
-use super::pieces::Items;
+use super::EffectReply;
+use super::chunks::Items;
 use crate::generators::sequence::{CreateHow, SequenceError, SequenceView, Sequences};
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
+use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::{HashFields, HashLook, KeysEffect, Only, SEQUENCES_OFF, Scan, SetSequence};
 use crate::system::noise;
@@ -29,9 +29,9 @@ const PAGE_ROWS: u32 = 1000;
 const LOOKUPS_MAX: usize = 256;
 
 /// Answer of an effect, or the error's text.
-type Outcome = Result<Answer, String>;
+type KeysResult = Result<EffectReply, String>;
 
-pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> Answer {
+pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> EffectReply {
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
     let outcome = match effect {
         KeysEffect::Look { key, look } => {
@@ -44,7 +44,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &C
         KeysEffect::GetDelete(key) => get_delete(server, sequences, key, client).await,
         KeysEffect::Hash { key, look } => hash(sequences, &key, &look).await,
         KeysEffect::Names(pattern) => names(server, sequences, &pattern).await,
-        KeysEffect::Scan(wanted) => scan(server, sequences, wanted).await,
+        KeysEffect::Scan(request) => scan(server, sequences, request).await,
         KeysEffect::Size => size(sequences).await,
         KeysEffect::Random => random(sequences).await,
     };
@@ -55,7 +55,7 @@ async fn find(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<SequenceVi
     sequences.find(key).await.map_err(|error| error.of(key.as_str()))
 }
 
-async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> Outcome {
+async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> KeysResult {
     check_lookups(sequences, "MGET", keys.iter().flatten())?;
     let mut values = Vec::with_capacity(keys.len());
     for key in keys {
@@ -68,13 +68,13 @@ async fn values(sequences: &Arc<Sequences>, keys: Vec<Option<Key>>) -> Outcome {
     Ok(Value::Array(values).into())
 }
 
-async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> Outcome {
+async fn count(sequences: &Arc<Sequences>, keys: &[Key]) -> KeysResult {
     check_lookups(sequences, "EXISTS", keys.iter())?;
-    let mut there = 0;
+    let mut count = 0;
     for key in keys {
-        there += i64::from(find(sequences, key).await?.is_some());
+        count += i64::from(find(sequences, key).await?.is_some());
     }
-    Ok(Value::Integer(there).into())
+    Ok(Value::Integer(count).into())
 }
 
 /// Checks the number of names that need a look-up in the store.
@@ -88,37 +88,37 @@ fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<I
         return Ok(());
     }
     Err(format!(
-        "ERR {command} would look for {lookups} sequences in the store, which is too much for one request: it may look for \
-         {LOOKUPS_MAX}"
+        "ERR {command} needs {lookups} look-ups in the store, and one request may need at most {LOOKUPS_MAX}: name fewer \
+         sequences"
     ))
 }
 
-async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> Outcome {
+async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
     let SetSequence { key, last, only, reply } = set;
-    let said = |error: SequenceError| error.of(key.as_str());
+    let in_reply = |error: SequenceError| error.of(key.as_str());
     let mut found = find(sequences, &key).await?;
     if found.is_none() && only != Only::Old {
         let created =
             sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateHow::default()).await;
         match created {
             Ok(_) => {
-                server.audit(Act::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
+                server.audit(AuditAction::Sequence { what: "SET of a new sequence", name: key.as_str() }, client);
                 return Ok(reply.answer(true, None).into());
             }
             // Another client was faster.
             Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(in_reply(error)),
         }
     }
     let Some(view) = found.filter(|_| only != Only::New) else {
         return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
     };
     if last < view.last {
-        return Err(said(SequenceError::Lower { last: view.last }));
+        return Err(in_reply(SequenceError::Lower { last: view.last }));
     }
     if last > view.last {
-        sequences.raise(&key, last, false).await.map_err(said)?;
-        server.audit(Act::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
+        sequences.raise(&key, last, false).await.map_err(in_reply)?;
+        server.audit(AuditAction::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
     }
     Ok(reply.answer(true, Some(view.last)).into())
 }
@@ -127,7 +127,7 @@ async fn found_value(sequences: &Arc<Sequences>, key: &Key) -> Result<Option<i64
     Ok(find(sequences, key).await?.map(|view| view.last))
 }
 
-async fn delete(server: &Server, sequences: &Arc<Sequences>, keys: Vec<Key>, client: &Client) -> Outcome {
+async fn delete(server: &Server, sequences: &Arc<Sequences>, keys: Vec<Key>, client: &Client) -> KeysResult {
     check_lookups(sequences, "DEL", keys.iter())?;
     let mut dropped = 0;
     for key in keys {
@@ -136,7 +136,7 @@ async fn delete(server: &Server, sequences: &Arc<Sequences>, keys: Vec<Key>, cli
     Ok(Value::Integer(dropped).into())
 }
 
-async fn get_delete(server: &Server, sequences: &Arc<Sequences>, key: Key, client: &Client) -> Outcome {
+async fn get_delete(server: &Server, sequences: &Arc<Sequences>, key: Key, client: &Client) -> KeysResult {
     let dropped = drop_one(server, sequences, &key, client).await?;
     Ok(dropped.map_or(Value::Null, |last| Value::bulk(last.to_string())).into())
 }
@@ -151,16 +151,16 @@ async fn drop_one(
     let Some(view) = find(sequences, key).await? else { return Ok(None) };
     if !server.config.get().sequences.may_delete {
         return Err(format!(
-            "ERR sequence '{key}' is not deleted, for a counter that begins again gives its values twice. 'sequence-delete \
-             yes' allows it, and SEQUENCE DROP {key} does it: its last value is remembered"
+            "ERR sequence '{key}' is not deleted: a counter that begins again repeats its values. 'sequence-delete yes' \
+             allows it, and SEQUENCE DROP {key} deletes it but keeps its last value"
         ));
     }
     sequences.drop_sequence(key).await.map_err(|error| error.of(key.as_str()))?;
-    server.audit(Act::Sequence { what: "DEL of a sequence", name: key.as_str() }, client);
+    server.audit(AuditAction::Sequence { what: "DEL of a sequence", name: key.as_str() }, client);
     Ok(Some(view.last))
 }
 
-async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> Outcome {
+async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> KeysResult {
     let view = if look.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
     let view = view.map_err(|error| error.of(key.as_str()))?;
     let fields = view.map(|view| {
@@ -185,15 +185,15 @@ pub(super) fn pattern_of(pattern: &[u8]) -> Result<Pattern, String> {
     Pattern::new(pattern, false).map_err(|error| format!("ERR {error}"))
 }
 
-async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> Outcome {
+async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> KeysResult {
     let pattern = pattern_of(pattern)?;
     // The collected names do not count in any client's memory yet.
     let _one_at_a_time = server.listing.lock().await;
-    let there = sequences.count().await.map_err(|error| error.of("*"))?;
-    if there > KEYS_MAX as u64 {
+    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    if count > KEYS_MAX as u64 {
         return Err(format!(
-            "ERR there are {there} sequences, and KEYS looks at {KEYS_MAX} at most: SCAN and SEQUENCE LIST tell them some \
-             at a time"
+            "ERR there are {count} sequences, and KEYS lists at most {KEYS_MAX}: use SCAN or SEQUENCE LIST, which return \
+             them in pages"
         ));
     }
     let (mut found, mut after, mut bytes) = (Vec::new(), String::new(), 0);
@@ -207,17 +207,15 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> O
         let Some(next) = page.next else { break };
         after = next;
     }
-    Ok(Answer::Pieces(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
+    Ok(EffectReply::Chunks(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
 }
 
-async fn scan(server: &Server, sequences: &Arc<Sequences>, wanted: Scan) -> Outcome {
-    let pattern = wanted.pattern.as_deref().map(pattern_of).transpose()?;
-    let Some(mut after) = server.cursors.name_of(wanted.cursor) else {
-        return Err(
-            "ERR invalid cursor: it was not given, or so long ago that it is forgotten. Begin again with 0".into()
-        );
+async fn scan(server: &Server, sequences: &Arc<Sequences>, request: Scan) -> KeysResult {
+    let pattern = request.pattern.as_deref().map(pattern_of).transpose()?;
+    let Some(mut after) = server.cursors.name_of(request.cursor) else {
+        return Err("ERR invalid cursor: it is unknown or too old. Begin again with 0".into());
     };
-    let (mut found, mut left) = (Vec::new(), if wanted.is_of_type { wanted.count } else { 0 });
+    let (mut found, mut left) = (Vec::new(), if request.is_of_type { request.count } else { 0 });
     let mut cursor = 0;
     while left > 0 {
         let rows = left.min(PAGE_ROWS);
@@ -232,13 +230,13 @@ async fn scan(server: &Server, sequences: &Arc<Sequences>, wanted: Scan) -> Outc
     Ok(Value::Array(vec![Value::bulk(cursor.to_string()), Value::Array(found)]).into())
 }
 
-async fn size(sequences: &Arc<Sequences>) -> Outcome {
-    let there = sequences.count().await.map_err(|error| error.of("*"))?;
-    Ok(Value::Integer(i64::try_from(there).unwrap_or(i64::MAX)).into())
+async fn size(sequences: &Arc<Sequences>) -> KeysResult {
+    let count = sequences.count().await.map_err(|error| error.of("*"))?;
+    Ok(Value::Integer(i64::try_from(count).unwrap_or(i64::MAX)).into())
 }
 
 /// Answers the first name after a random word, or the first of all.
-async fn random(sequences: &Arc<Sequences>) -> Outcome {
+async fn random(sequences: &Arc<Sequences>) -> KeysResult {
     const LETTERS: &[u8] = b"#-.0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz{}";
     let bits = noise::bits();
     let letters =

@@ -2,12 +2,12 @@
 //! `session/commands`, with one function for each effect.
 
 mod acl;
+mod chunks;
 mod client;
 mod config;
 mod ids;
 mod introspect;
 mod keys;
-mod pieces;
 mod scripts;
 mod sequence;
 mod shutdown;
@@ -15,7 +15,7 @@ mod workers;
 
 use std::sync::Arc;
 
-pub(super) use pieces::Pieces;
+pub(super) use chunks::ReplyChunks;
 
 use super::Server;
 use crate::resp::Value;
@@ -23,24 +23,24 @@ use crate::server::registry::Client;
 use crate::session::Effect;
 
 /// Result of an [`Effect`].
-pub enum Answer {
+pub enum EffectReply {
     /// The effect is done; this is the reply.
     Value(Value),
     /// The reply is written piece by piece.
-    Pieces(Box<dyn Pieces>),
+    Chunks(Box<dyn ReplyChunks>),
     /// The effect is done, there is no reply, and the connection ends.
-    End,
+    Close,
 }
 
-impl From<Value> for Answer {
-    fn from(value: Value) -> Answer {
-        Answer::Value(value)
+impl From<Value> for EffectReply {
+    fn from(value: Value) -> EffectReply {
+        EffectReply::Value(value)
     }
 }
 
 impl Server {
     /// Performs an effect. Waits if it needs the disk or other connections.
-    pub async fn perform(self: &Arc<Self>, effect: Effect, client: &Client) -> Answer {
+    pub async fn perform(self: &Arc<Self>, effect: Effect, client: &Client) -> EffectReply {
         match effect {
             Effect::Ids(effect) => ids::perform(self, effect),
             Effect::Client(effect) => client::perform(self, effect, client).await,

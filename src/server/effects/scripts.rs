@@ -6,11 +6,11 @@ use std::time::Duration;
 use getid_core::{Ask, Key, Run, Spec};
 use tokio::time::Instant;
 
-use super::Answer;
+use super::EffectReply;
 use crate::generators::sequence::{CreateHow, SequenceError, Sequences};
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
+use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::{SEQUENCES_OFF, ScriptEffect};
 use crate::text::name_hash::hash_of;
@@ -18,9 +18,9 @@ use crate::text::name_hash::hash_of;
 /// Default number of values that Redisson takes at a time.
 const REDISSON_ALLOCATION: u32 = 5000;
 
-type Outcome = Result<Value, String>;
+type ScriptResult = Result<Value, String>;
 
-pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: &Client) -> Answer {
+pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: &Client) -> EffectReply {
     if let Some(text) = server.generators.standby_refusal() {
         return Value::error(text).into();
     }
@@ -30,7 +30,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
         ScriptEffect::Init { key, first, allocation } => {
             let made = init(sequences, &key, first, allocation).await;
             if made == Ok(Value::Integer(1)) {
-                server.audit(Act::Sequence { what: "EVAL that makes a sequence", name: key.as_str() }, client);
+                server.audit(AuditAction::Sequence { what: "EVAL that makes a sequence", name: key.as_str() }, client);
             }
             made
         }
@@ -54,7 +54,7 @@ pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> 
     runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
 }
 
-async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_there: bool) -> Outcome {
+async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_there: bool) -> ScriptResult {
     if only_if_there {
         let found = sequences.find(key).await.map_err(|error| error.of(key.as_str()))?;
         if found.is_none() {
@@ -64,7 +64,7 @@ async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_there
     Ok(Value::Integer(take(sequences, key, values).await?.last_of(0)))
 }
 
-async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32) -> Outcome {
+async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32) -> ScriptResult {
     let spec = Spec { start: first, cache: allocation, ..Spec::default() };
     match sequences.create(key.clone(), spec, None, CreateHow::default()).await {
         Ok(_) => Ok(Value::Integer(1)),
@@ -74,13 +74,13 @@ async fn init(sequences: &Arc<Sequences>, key: &Key, first: i64, allocation: u32
 }
 
 /// Implements Redisson's allocation. Redisson keeps its size in a key of its own; here it is the sequence's `cache`.
-async fn allocate(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+async fn allocate(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> ScriptResult {
     let view = sequences.inspect(key).await.map_err(|error| error.of(key.as_str()))?;
     let spec = view.and_then(|view| view.rows.first().map(|(_, row)| row.spec));
     if let Some(Spec { increment: increment @ 2.., .. }) = spec {
         return Err(format!(
-            "ERR sequence '{key}' has increment {increment}, and Redisson counts by 1 inside of what it takes: INCR counts \
-             by it"
+            "ERR sequence '{key}' has increment {increment}, and Redisson counts by 1 within its allocation: use INCR, \
+             which adds the increment"
         ));
     }
     let cache = spec.map(|spec| spec.cache).filter(|&cache| cache > 0);

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use getid_core::beat::Awaited;
 use getid_core::{Key, Run, SequenceRefusal, SequenceStatus, Spec, WaitPolicy};
 
-use super::Answer;
+use super::EffectReply;
 use super::keys::pattern_of;
 use crate::generators::sequence::{CreateHow, Opens, Raised, SequenceError, SequenceView, Sequences, StoreStatus};
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
+use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::{SEQUENCES_OFF, SequenceEffect};
 use crate::sql::{Row, RowState, Table};
 use crate::text::timestamp;
 
-type Outcome = Result<Value, String>;
+type SequenceResult = Result<Value, String>;
 
 /// Number of rows in a page of a store.
 const PAGE_ROWS: u32 = 1000;
 
-pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> Answer {
+pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client: &Client) -> EffectReply {
     // A standby describes sequences, and changes them for operators; it gives no values.
     if matches!(effect, SequenceEffect::Next { .. })
         && let Some(text) = server.generators.standby_refusal()
@@ -29,7 +29,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         return Value::error(text).into();
     }
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
-    let act = |what: &'static str, key: &Key| server.audit(Act::Sequence { what, name: key.as_str() }, client);
+    let act = |what: &'static str, key: &Key| server.audit(AuditAction::Sequence { what, name: key.as_str() }, client);
     let outcome = match effect {
         SequenceEffect::Create { key, spec, is_fresh } => {
             let made = create(sequences, &key, spec, is_fresh).await;
@@ -60,9 +60,9 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
         SequenceEffect::Next { key, values } => next(sequences, &key, values).await,
         SequenceEffect::Release { nonce, margin } => {
             let released = sequences.release(&nonce, margin).await.map(|()| Value::OK);
-            released
-                .map_err(|error| error.of_store())
-                .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client))
+            released.map_err(|error| error.of_store()).inspect(|_| {
+                server.audit(AuditAction::Sequence { what: "SEQUENCE STORES CONFIRM", name: &nonce }, client)
+            })
         }
         SequenceEffect::Backup(name) => {
             let folder = server.config.get().state_dir.clone();
@@ -70,14 +70,14 @@ pub(super) async fn perform(server: &Arc<Server>, effect: SequenceEffect, client
             copied
                 .map(|bytes| Value::Simple(format!("OK {bytes} bytes in {name}").into()))
                 .map_err(|error| error.of_store())
-                .inspect(|_| server.audit(Act::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
+                .inspect(|_| server.audit(AuditAction::Sequence { what: "SEQUENCE BACKUP", name: &name }, client))
         }
         SequenceEffect::Stores => Ok(Value::Array(sequences.stores().iter().map(store).collect())),
     };
     outcome.unwrap_or_else(Value::error).into()
 }
 
-async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> Outcome {
+async fn create(sequences: &Arc<Sequences>, key: &Key, spec: Spec, is_fresh: bool) -> SequenceResult {
     let how = CreateHow { above_dropped: !is_fresh, is_fresh };
     match sequences.create(key.clone(), spec, None, how).await {
         Ok(_) => Ok(Value::OK),
@@ -102,12 +102,12 @@ fn counter_of(server: &Server, key: &Key) -> Result<Option<(Key, Opens)>, String
 
 /// Replaces the declaration of a counter. Its period may be older than the newest one in the store: then the
 /// declaration is made there.
-async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     for _ in 0..2 {
         let Some((counted, opens)) = counter_of(server, key)? else {
             return Err(format!(
-                "ERR '{key}' is no generator that counts: 'generator {key} sequence' or 'generator {key} serial TEMPLATE' in \
-                 the configuration declares one"
+                "ERR '{key}' is not a generator of counted numbers: 'generator {key} sequence' or 'generator {key} serial \
+                 TEMPLATE' in the configuration declares one"
             ));
         };
         let begins = opens.spec;
@@ -121,10 +121,10 @@ async fn declare(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
             }
         }
     }
-    Err(SequenceError::Not("its periods changed meanwhile: repeat this".to_owned()).of(key.as_str()))
+    Err(SequenceError::Not("its periods changed meanwhile: repeat the command".to_owned()).of(key.as_str()))
 }
 
-async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> Outcome {
+async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64) -> SequenceResult {
     let (counted, begins) = counted_by(server, key)?;
     let outcome = match (sequences.raise(&counted, last, true).await, begins) {
         // A counter's row is begun automatically, unless this server has had values of it: then its store was lost, and
@@ -138,7 +138,7 @@ async fn raise(server: &Server, sequences: &Arc<Sequences>, key: &Key, last: i64
     outcome.map_err(|error| text_of(&error, key, begins))
 }
 
-async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     let (counted, begins) = counted_by(server, key)?;
     let confirmed = sequences.confirm(&counted).await.map(|_| changed(sequences));
     confirmed.map_err(|error| text_of(&error, key, begins))
@@ -148,8 +148,8 @@ async fn confirm(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outc
 fn text_of(error: &SequenceError, key: &Key, begins: Option<Spec>) -> String {
     match (error, begins) {
         (SequenceError::Refused(SequenceRefusal::NoSuch), Some(_)) => format!(
-            "ERR generator '{key}' has no row in its store now: a first GETID begins it, unless this server has had \
-             values of it; 'SEQUENCE RAISE {key} N' begins it above N"
+            "ERR generator '{key}' has no row in its store now: the first GETID begins it, unless this server already \
+             reserved values of it; 'SEQUENCE RAISE {key} N' begins it above N"
         ),
         _ => error.of(key.as_str()),
     }
@@ -173,29 +173,30 @@ fn holds_in_s(sequences: &Sequences) -> u64 {
     if is_shared { sequences.settings().ride_out_s } else { 0 }
 }
 
-async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> Outcome {
+async fn info(server: &Server, sequences: &Arc<Sequences>, key: &Key) -> SequenceResult {
     let (counted, begins) = counted_by(server, key)?;
     let view = sequences.inspect(&counted).await;
     let view = view.and_then(|view| view.ok_or(SequenceError::Refused(SequenceRefusal::NoSuch)));
     let view = view.map_err(|error| text_of(&error, key, begins))?;
-    let mut told = describe(&view, &sequences.stores(), sequences.clock_ms());
-    told.push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
-    Ok(Value::map(told))
+    let mut fields = describe(&view, &sequences.stores(), sequences.clock_ms());
+    fields
+        .push(("a_raise_holds_everywhere_in_s", Value::Integer(holds_in_s(sequences).try_into().unwrap_or(i64::MAX))));
+    Ok(Value::map(fields))
 }
 
 /// Returns all fields of a sequence.
 fn describe(view: &SequenceView, stores: &[StoreStatus], clock_ms: u64) -> Vec<(&'static str, Value)> {
-    let mut told = vec![("name", Value::from(view.key.as_str())), ("last", Value::Integer(view.last))];
+    let mut fields = vec![("name", Value::from(view.key.as_str())), ("last", Value::Integer(view.last))];
     if let Some((_, row)) = view.rows.first() {
-        told.extend(options(&row.spec));
+        fields.extend(options(&row.spec));
     }
-    told.extend(held(view.status.as_ref(), clock_ms));
+    fields.extend(held(view.status.as_ref(), clock_ms));
     let rows = view.rows.iter().map(|(index, row)| {
         let shown = stores.get(usize::from(*index)).map_or("", |store| store.shown.as_str());
         of_row(row, shown)
     });
-    told.push(("rows", Value::Array(rows.collect())));
-    told
+    fields.push(("rows", Value::Array(rows.collect())));
+    fields
 }
 
 fn options(spec: &Spec) -> [(&'static str, Value); 6] {
@@ -270,7 +271,7 @@ fn of_row(row: &Row, store: &str) -> Value {
 
 /// Answers a page of names and rows, after the cursor that continues it. Faults of unreadable rows come last, if there
 /// are any.
-async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> Outcome {
+async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: String, count: u32) -> SequenceResult {
     let pattern = pattern.as_deref().map(pattern_of).transpose()?;
     let (mut found, mut unreadable, mut left) = (Vec::new(), Vec::new(), count);
     while left > 0 {
@@ -284,36 +285,36 @@ async fn list(sequences: &Arc<Sequences>, pattern: Option<Vec<u8>>, mut after: S
             break;
         }
     }
-    let mut told = vec![Value::from(after.as_str()), Value::Array(found)];
+    let mut fields = vec![Value::from(after.as_str()), Value::Array(found)];
     if !unreadable.is_empty() {
-        told.push(Value::Array(unreadable));
+        fields.push(Value::Array(unreadable));
     }
-    Ok(Value::Array(told))
+    Ok(Value::Array(fields))
 }
 
 fn listed(row: &Row) -> Value {
-    let mut told = vec![("name", Value::from(row.key.as_str())), ("next", Value::Integer(row.next))];
-    told.extend(options(&row.spec));
-    Value::map(told)
+    let mut fields = vec![("name", Value::from(row.key.as_str())), ("next", Value::Integer(row.next))];
+    fields.extend(options(&row.spec));
+    Value::map(fields)
 }
 
 /// Creates a sequence that continues above the maximum in a row of `id_generator`.
-async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> Outcome {
-    let said = |error: SequenceError| error.of(key.as_str());
-    let max = sequences.maximum_of(table, id).await.map_err(said)?;
+async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> SequenceResult {
+    let in_reply = |error: SequenceError| error.of(key.as_str());
+    let max = sequences.maximum_of(table, id).await.map_err(in_reply)?;
     let how = CreateHow { above_dropped: true, ..CreateHow::default() };
-    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(said)?;
+    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(in_reply)?;
     let first = made.rows.iter().map(|(_, row)| row.next).min().unwrap_or(max.saturating_add(1));
     Ok(Value::Simple(
         format!(
-            "OK {key} begins at {first}. The job that raised the maximum, and the Redis that counted below it, must be stopped: \
-             what they give from now on is given twice"
+            "OK {key} begins at {first}. Stop the job that raised the maximum and the Redis that counted below it: \
+             from now on their values are duplicates"
         )
         .into(),
     ))
 }
 
-async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> Outcome {
+async fn next(sequences: &Arc<Sequences>, key: &Key, values: u32) -> SequenceResult {
     let run = super::scripts::take(sequences, key, values).await?;
     let Run { first, increment, .. } = run;
     Ok(Value::Array([first, run.last_of(0), increment.into()].map(Value::Integer).to_vec()))

@@ -1,26 +1,26 @@
 //! The command `SHUTDOWN`.
 
-use super::Answer;
+use super::EffectReply;
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
-use crate::server::registry::{Client, Stop};
+use crate::server::audit::AuditAction;
+use crate::server::registry::{Client, StopMode};
 use crate::session::Shutdown;
 
-pub(super) fn shutdown(server: &Server, how: Shutdown, client: &Client) -> Answer {
+pub(super) fn shutdown(server: &Server, how: Shutdown, client: &Client) -> EffectReply {
     // A stop closes the issuer permanently, so there is never a shutdown to abort.
     if how.abort {
         return Value::error("ERR No shutdown in progress.").into();
     }
     // As Redis, refuses to lose unsaved state. A save that failed a moment ago would fail now.
     if !how.force && !how.nosave && !server.issuer().status().last_save_ok {
-        server.audit(Act::ShutdownRefused, client);
+        server.audit(AuditAction::ShutdownRefused, client);
         return Value::error("ERR Errors trying to SHUTDOWN. Check logs.").into();
     }
-    server.audit(Act::Shutdown, client);
+    server.audit(AuditAction::Shutdown, client);
     if how.now {
-        server.clients.stop_all(Stop::Now);
+        server.clients.stop_all(StopMode::Now);
     }
     server.request_stop();
-    Answer::End
+    EffectReply::Close
 }

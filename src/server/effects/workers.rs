@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Answer;
+use super::EffectReply;
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
+use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::WorkerEffect;
 use crate::workers::{LeaseView, PoolView, Token, WorkerError, Workers};
@@ -14,15 +14,17 @@ use crate::workers::{LeaseView, PoolView, Token, WorkerError, Workers};
 const NO_POOLS: &str = "ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s' in the configuration, \
                         and a restart, make one";
 
-pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: &Client) -> Answer {
+pub(super) async fn perform(server: &Arc<Server>, effect: WorkerEffect, client: &Client) -> EffectReply {
     let Some(workers) = server.workers() else { return Value::error(NO_POOLS).into() };
     if let Some(refusal) = server.generators.standby_refusal() {
         return Value::error(refusal).into();
     }
     let outcome = answer(workers, &effect).await;
     match (&outcome, &effect) {
-        (Ok(_), WorkerEffect::Init { pool }) => server.audit(Act::WorkerIdInit { pool }, client),
-        (Ok(_), WorkerEffect::Revoke { pool, id }) => server.audit(Act::WorkerIdRevoke { pool, id: *id }, client),
+        (Ok(_), WorkerEffect::Init { pool }) => server.audit(AuditAction::WorkerIdInit { pool }, client),
+        (Ok(_), WorkerEffect::Revoke { pool, id }) => {
+            server.audit(AuditAction::WorkerIdRevoke { pool, id: *id }, client)
+        }
         _ => {}
     }
     outcome.unwrap_or_else(|error| Value::error(error.to_string())).into()

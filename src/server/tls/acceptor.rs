@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio_rustls::rustls::ServerConfig;
 
 use super::certificates::{TlsError, end_warning};
-use super::settings::Settings;
+use super::settings::TlsSettings;
 use crate::config::TlsAuthClientsUser;
 use crate::system::daily::Daily;
 
 /// Makes encrypted streams from sockets.
 #[derive(Debug)]
 pub struct Acceptor {
-    loaded: RwLock<Loaded>,
+    loaded: RwLock<TlsConfigs>,
     pub(super) handshakes: AtomicU64,
     pub(super) failures: AtomicU64,
     /// Number of handshakes that resumed an earlier session.
@@ -24,8 +24,8 @@ pub struct Acceptor {
 
 /// Settings, and the configurations made from their files.
 #[derive(Debug)]
-pub struct Loaded {
-    settings: Settings,
+pub struct TlsConfigs {
+    settings: TlsSettings,
     config: Arc<ServerConfig>,
     /// Configuration for clients of the HTTP port, some of which negotiate the protocol (ALPN).
     http_config: Arc<ServerConfig>,
@@ -34,7 +34,7 @@ pub struct Loaded {
     ends_s: Option<i64>,
 }
 
-impl Loaded {
+impl TlsConfigs {
     /// Returns a note that is not worth an error, and was not logged yet.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
@@ -49,7 +49,7 @@ impl Loaded {
         end_warning(self.ends_s?, now_s, &self.settings.cert_file)
     }
 
-    fn logged(self) -> Loaded {
+    fn logged(self) -> TlsConfigs {
         if let Some(note) = &self.note {
             tracing::warn!("{note}");
         }
@@ -61,12 +61,12 @@ impl Loaded {
     /// # Errors
     ///
     /// [`TlsError`] for the first fault of one of them.
-    pub fn new(settings: Settings) -> Result<Loaded, TlsError> {
+    pub fn new(settings: TlsSettings) -> Result<TlsConfigs, TlsError> {
         let mut note = None;
         let (config, ends_s) = settings.load(&mut note)?;
         let mut http_config = config.clone();
         http_config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Loaded { settings, config: Arc::new(config), http_config: Arc::new(http_config), note, ends_s })
+        Ok(TlsConfigs { settings, config: Arc::new(config), http_config: Arc::new(http_config), note, ends_s })
     }
 }
 
@@ -76,8 +76,8 @@ impl Acceptor {
     /// # Errors
     ///
     /// [`TlsError`] for the first fault of one of them.
-    pub fn load(settings: Settings) -> Result<Acceptor, TlsError> {
-        let loaded = RwLock::new(Loaded::new(settings)?.logged());
+    pub fn load(settings: TlsSettings) -> Result<Acceptor, TlsError> {
+        let loaded = RwLock::new(TlsConfigs::new(settings)?.logged());
         Ok(Acceptor {
             loaded,
             handshakes: AtomicU64::new(0),
@@ -101,13 +101,13 @@ impl Acceptor {
     /// # Errors
     ///
     /// [`TlsError`] as for [`Acceptor::load`]; then the previous settings stay.
-    pub fn replace(&self, settings: Settings) -> Result<(), TlsError> {
-        self.install(Loaded::new(settings)?.logged());
+    pub fn replace(&self, settings: TlsSettings) -> Result<(), TlsError> {
+        self.install(TlsConfigs::new(settings)?.logged());
         Ok(())
     }
 
     /// Uses loaded certificates from now on, for new connections.
-    pub fn install(&self, loaded: Loaded) {
+    pub fn install(&self, loaded: TlsConfigs) {
         // The value is only replaced as a whole, so it is valid after a panic.
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         self.end.reset();
@@ -131,7 +131,7 @@ impl Acceptor {
         self.resumed.store(0, Relaxed);
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> TlsSettings {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).settings.clone()
     }
 

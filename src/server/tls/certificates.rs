@@ -25,27 +25,29 @@ const ENDS_SOON_S: i64 = 30 * DAY_S;
 
 pub(super) const DAY_S: i64 = 24 * 3600;
 
-pub(super) fn certificates(what: What, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(what: PemFile, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let bytes = read(what, path)?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
         .collect::<Result<_, _>>()
         .map_err(|error| TlsError::Pem { what, path: path.to_owned(), error })?;
     if found.is_empty() {
-        return Err(TlsError::Nothing { what, path: path.to_owned(), instead: Instead::of(&bytes) });
+        return Err(TlsError::Nothing { what, path: path.to_owned(), instead: UnexpectedContent::of(&bytes) });
     }
     Ok(found)
 }
 
 pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let what = What::Key;
+    let what = PemFile::Key;
     let bytes = read(what, path)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
-        pem::Error::NoItemsFound => TlsError::Nothing { what, path: path.to_owned(), instead: Instead::of(&bytes) },
+        pem::Error::NoItemsFound => {
+            TlsError::Nothing { what, path: path.to_owned(), instead: UnexpectedContent::of(&bytes) }
+        }
         error => TlsError::Pem { what, path: path.to_owned(), error },
     })
 }
 
-fn read(what: What, path: &Path) -> Result<Vec<u8>, TlsError> {
+fn read(what: PemFile, path: &Path) -> Result<Vec<u8>, TlsError> {
     let fail = |error| TlsError::Read { what, path: path.to_owned(), error };
     let bytes = files::read(path, FILE_BYTES_MAX).map_err(fail)?;
     if bytes.len() > FILE_BYTES_MAX {
@@ -58,9 +60,9 @@ fn read(what: What, path: &Path) -> Result<Vec<u8>, TlsError> {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{what} {}: cannot be read: {error}. Give a PEM file that getid's user may read", .path.display())]
-    Read { what: What, path: PathBuf, error: io::Error },
+    Read { what: PemFile, path: PathBuf, error: io::Error },
     #[error("{what} {}: is larger than {FILE_BYTES_MAX} bytes. Give a PEM file", .path.display())]
-    TooLarge { what: What, path: PathBuf },
+    TooLarge { what: PemFile, path: PathBuf },
     #[error("tls-ca-cert-dir {}: cannot be read: {error}. Give a folder of PEM files that getid's user may read", .path.display())]
     Folder { path: PathBuf, error: io::Error },
     #[error("tls-ca-cert-dir {}: no certificate in any of its files. Give a folder of authorities' certificates, PEM", .path.display())]
@@ -70,10 +72,10 @@ pub enum TlsError {
          folder that has authorities' certificates only", .path.display()
     )]
     TooMany { path: PathBuf },
-    #[error("{what} {}: is damaged: {}. Copy the file again, or export it anew", .path.display(), PemFault(.error))]
-    Pem { what: What, path: PathBuf, error: pem::Error },
+    #[error("{what} {}: is damaged: {}. Copy the file again, or export it again", .path.display(), PemFault(.error))]
+    Pem { what: PemFile, path: PathBuf, error: pem::Error },
     #[error("{what} {}: no {} in it, but {instead}", .path.display(), .what.thing())]
-    Nothing { what: What, path: PathBuf, instead: Instead },
+    Nothing { what: PemFile, path: PathBuf, instead: UnexpectedContent },
     #[error(
         "tls-key-file {}: the key cannot be used: {error}. getid takes RSA keys of 2048 bits and more, ECDSA keys on P-256 \
          and P-384, and Ed25519 keys", .path.display()
@@ -82,54 +84,54 @@ pub enum TlsError {
     #[error("tls-cert-file {}: the certificate cannot be used: {error}. It must be X.509 version 3", .path.display())]
     Certificate { path: PathBuf, error: rustls::Error },
     #[error(
-        "the key in tls-key-file {} is not that of the first certificate in tls-cert-file {}. Give the files that were made \
-         together; the server's own certificate stands first in its file, those of authorities behind it",
+        "the key in tls-key-file {} does not match the first certificate in tls-cert-file {}. Give the files that were made \
+         together; the server's own certificate comes first in its file, followed by those of the authorities",
         .key.display(), .cert.display()
     )]
     Mismatch { cert: PathBuf, key: PathBuf },
     #[error(
-        "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by. \
+        "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to verify clients' certificates. \
          Set one, or set tls-auth-clients no", .auth_clients.word()
     )]
     NoAuthority { auth_clients: TlsAuthClients },
     #[error("{what} {}: no certificate in it can be used: {error}. Each must be X.509 version 3", .path.display())]
-    Authority { what: What, path: PathBuf, error: rustls::Error },
+    Authority { what: PemFile, path: PathBuf, error: rustls::Error },
     #[error("TLS: {0}")]
     Other(rustls::Error),
 }
 
 /// Kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum PemFile {
     Certificate,
     Key,
     Authority,
     AuthorityDir,
 }
 
-impl What {
+impl PemFile {
     fn thing(self) -> &'static str {
         match self {
-            What::Certificate | What::Authority | What::AuthorityDir => "certificate",
-            What::Key => "private key",
+            PemFile::Certificate | PemFile::Authority | PemFile::AuthorityDir => "certificate",
+            PemFile::Key => "private key",
         }
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for PemFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            What::Certificate => "tls-cert-file",
-            What::Key => "tls-key-file",
-            What::Authority => "tls-ca-cert-file",
-            What::AuthorityDir => "tls-ca-cert-dir",
+            PemFile::Certificate => "tls-cert-file",
+            PemFile::Key => "tls-key-file",
+            PemFile::Authority => "tls-ca-cert-file",
+            PemFile::AuthorityDir => "tls-ca-cert-dir",
         })
     }
 }
 
 /// Content that a file has instead of the expected one, with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Instead {
+pub enum UnexpectedContent {
     Empty,
     Encrypted,
     /// The first line of some other section of PEM.
@@ -141,35 +143,37 @@ pub enum Instead {
 /// Maximum number of characters shown of a file's line.
 const LINE_CHARS_MAX: usize = 60;
 
-impl Instead {
-    fn of(bytes: &[u8]) -> Instead {
+impl UnexpectedContent {
+    fn of(bytes: &[u8]) -> UnexpectedContent {
         let text = String::from_utf8_lossy(bytes);
         let mut sections = text.lines().filter(|line| line.starts_with("-----BEGIN "));
         // In the old format the word is inside the section.
         if text.contains("-----BEGIN ENCRYPTED") || text.contains("Proc-Type: 4,ENCRYPTED") {
-            return Instead::Encrypted;
+            return UnexpectedContent::Encrypted;
         }
         match (sections.next(), bytes) {
-            (Some(line), _) => Instead::Section(line.chars().take(LINE_CHARS_MAX).collect()),
-            (None, []) => Instead::Empty,
-            (None, [0x30, ..]) => Instead::Der,
-            (None, _) => Instead::Other,
+            (Some(line), _) => UnexpectedContent::Section(line.chars().take(LINE_CHARS_MAX).collect()),
+            (None, []) => UnexpectedContent::Empty,
+            (None, [0x30, ..]) => UnexpectedContent::Der,
+            (None, _) => UnexpectedContent::Other,
         }
     }
 }
 
-impl fmt::Display for Instead {
+impl fmt::Display for UnexpectedContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Instead::Empty => f.write_str("nothing: the file is empty. Give a PEM file"),
-            Instead::Encrypted => f.write_str(
-                "a key with a password, which getid cannot ask for. Decrypt it: openssl pkey -in FILE -out NEW",
+            UnexpectedContent::Empty => f.write_str("nothing: the file is empty. Give a PEM file"),
+            UnexpectedContent::Encrypted => f.write_str(
+                "a key with a password, which getid does not support. Decrypt it: openssl pkey -in FILE -out NEW",
             ),
-            Instead::Section(line) => write!(f, "{line:?}. Give the file that has it"),
-            Instead::Der => {
+            UnexpectedContent::Section(line) => write!(f, "{line:?}. Give the file that has it"),
+            UnexpectedContent::Der => {
                 f.write_str("DER, it seems. Convert it to PEM with openssl x509 or openssl pkey, -inform der")
             }
-            Instead::Other => f.write_str("no PEM at all. Expected is text with '-----BEGIN ' at the start of a line"),
+            UnexpectedContent::Other => {
+                f.write_str("text that is not PEM. A line that starts with '-----BEGIN ' is expected")
+            }
         }
     }
 }

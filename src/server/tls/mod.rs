@@ -17,7 +17,7 @@ mod sessions;
 mod settings;
 mod stream;
 
-pub use acceptor::{Acceptor, Loaded};
-pub use certificates::{Instead, TlsError, What};
-pub use settings::Settings;
-pub use stream::{HANDSHAKE_TIMEOUT, Stream};
+pub use acceptor::{Acceptor, TlsConfigs};
+pub use certificates::{PemFile, TlsError, UnexpectedContent};
+pub use settings::TlsSettings;
+pub use stream::{ClientStream, HANDSHAKE_TIMEOUT};

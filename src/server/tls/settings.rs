@@ -13,13 +13,13 @@ use tokio_rustls::rustls::{
     self, CipherSuite, InconsistentKeys, RootCertStore, ServerConfig, SupportedCipherSuite, SupportedProtocolVersion,
 };
 
-use super::certificates::{AUTHORITY_BYTES_MAX, AUTHORITY_FILES_MAX, TlsError, What, certificates, end_of, key};
+use super::certificates::{AUTHORITY_BYTES_MAX, AUTHORITY_FILES_MAX, PemFile, TlsError, certificates, end_of, key};
 use super::sessions::Sessions;
 use crate::config::{Config, TlsAuthClients, TlsAuthClientsUser};
 
 /// Files to load, and requirements for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct TlsSettings {
     /// The server's certificate, and those between it and its authority (`tls-cert-file`).
     pub cert_file: PathBuf,
     /// The server's key (`tls-key-file`).
@@ -44,12 +44,12 @@ pub struct Settings {
     pub sessions: Option<(usize, Duration)>,
 }
 
-impl Settings {
+impl TlsSettings {
     /// Returns the settings of a configuration; `None` without TLS.
-    pub fn of(config: &Config) -> Option<Settings> {
+    pub fn of(config: &Config) -> Option<TlsSettings> {
         // A configuration with TLS and without these two does not load.
         let (cert_file, key_file) = config.tls_cert_file.clone().zip(config.tls_key_file.clone())?;
-        config.has_tls().then(|| Settings {
+        config.has_tls().then(|| TlsSettings {
             cert_file,
             key_file,
             ca_cert_file: config.tls_ca_cert_file.clone(),
@@ -83,7 +83,7 @@ impl Settings {
     pub(super) fn load(&self, note: &mut Option<String>) -> Result<(ServerConfig, Option<i64>), TlsError> {
         let provider = Arc::new(self.provider());
         let verifier = self.client_verifier(&provider, note)?;
-        let certificates = certificates(What::Certificate, &self.cert_file)?;
+        let certificates = certificates(PemFile::Certificate, &self.cert_file)?;
         let ends_s = certificates.first().and_then(end_of);
         let key = key(&self.key_file)?;
         // The key separately first, so that its fault is not mistaken for one of the certificate.
@@ -114,13 +114,13 @@ impl Settings {
     }
 
     /// Returns the certificates of the authorities for clients', each with its directive and file.
-    fn authorities(&self) -> Result<Vec<(What, PathBuf, Vec<CertificateDer<'static>>)>, TlsError> {
+    fn authorities(&self) -> Result<Vec<(PemFile, PathBuf, Vec<CertificateDer<'static>>)>, TlsError> {
         let mut all = Vec::new();
         if let Some(path) = &self.ca_cert_file {
-            all.push((What::Authority, path.clone(), certificates(What::Authority, path)?));
+            all.push((PemFile::Authority, path.clone(), certificates(PemFile::Authority, path)?));
         }
         let Some(folder) = &self.ca_cert_dir else { return Ok(all) };
-        let what = What::AuthorityDir;
+        let what = PemFile::AuthorityDir;
         let fail = |error| TlsError::Folder { path: folder.clone(), error };
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(fail)? {
@@ -169,11 +169,11 @@ impl Settings {
         }
         let mut roots = RootCertStore::empty();
         let mut last_error = None;
-        let mut passed_over = 0;
+        let mut ignored = 0;
         for (what, path, found) in self.authorities()? {
             for certificate in found {
                 if let Err(error) = roots.add(certificate) {
-                    passed_over += 1;
+                    ignored += 1;
                     last_error = Some((what, path.clone(), error));
                 }
             }
@@ -182,7 +182,7 @@ impl Settings {
             // A file with all the authorities of a distribution may have an unusable one.
             Some((what, path, error)) if !roots.is_empty() => {
                 *note = Some(format!(
-                    "{what} {}: {passed_over} certificates cannot be used and are passed over: {error}",
+                    "{what} {}: {ignored} certificates cannot be used and are ignored: {error}",
                     path.display()
                 ));
             }
@@ -220,8 +220,8 @@ fn chosen(all: &[SupportedCipherSuite], is_13: bool, names: &[&str]) -> Vec<Supp
     if names.is_empty() {
         return of_version.collect();
     }
-    let wanted = names.iter().filter_map(|name| suite(name));
-    wanted.filter_map(|name| of_version.clone().find(|suite| suite.suite() == name)).collect()
+    let suites = names.iter().filter_map(|name| suite(name));
+    suites.filter_map(|name| of_version.clone().find(|suite| suite.suite() == name)).collect()
 }
 
 #[cfg(test)]

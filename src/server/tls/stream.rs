@@ -24,19 +24,19 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client's encrypted stream. Its handshake begins with the first read or write, on the thread that does it.
 #[derive(Debug)]
-pub struct Stream {
+pub struct ClientStream {
     acceptor: Arc<Acceptor>,
     is_http: bool,
     /// Deadline of the first byte on the HTTP port, from the first poll for it.
     first_byte: Option<Pin<Box<Sleep>>>,
-    state: State,
+    state: StreamState,
     /// User that the client's certificate names, from the end of the handshake until it is taken.
     user: Option<String>,
 }
 
 /// Boxed, so that the stream is small: nothing moves when a handshake ends.
 #[derive(Debug)]
-enum State {
+enum StreamState {
     Fresh(TcpStream),
     Handshake(Handshake),
     Open(Box<TlsStream<TcpStream>>),
@@ -57,22 +57,22 @@ impl fmt::Debug for Handshake {
     }
 }
 
-impl Stream {
+impl ClientStream {
     /// Makes a stream on a socket that nothing was read from yet.
-    pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
-        Stream { acceptor, is_http: false, first_byte: None, state: State::Fresh(socket), user: None }
+    pub fn new(socket: TcpStream, acceptor: Arc<Acceptor>) -> ClientStream {
+        ClientStream { acceptor, is_http: false, first_byte: None, state: StreamState::Fresh(socket), user: None }
     }
 
     /// Makes a stream of the HTTP port.
     #[cfg(feature = "http")]
-    pub fn for_http(socket: TcpStream, acceptor: Arc<Acceptor>) -> Stream {
-        Stream { is_http: true, ..Stream::new(socket, acceptor) }
+    pub fn for_http(socket: TcpStream, acceptor: Arc<Acceptor>) -> ClientStream {
+        ClientStream { is_http: true, ..ClientStream::new(socket, acceptor) }
     }
 
     /// Returns the socket and the acceptor, if nothing was read or written yet.
     pub fn into_fresh(self) -> Option<(TcpStream, Arc<Acceptor>)> {
         match self.state {
-            State::Fresh(socket) => Some((socket, self.acceptor)),
+            StreamState::Fresh(socket) => Some((socket, self.acceptor)),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ impl Stream {
     #[cfg(feature = "http")]
     pub fn into_plain(self) -> Option<TcpStream> {
         match self.state {
-            State::Plain(socket) => Some(socket),
+            StreamState::Plain(socket) => Some(socket),
             _ => None,
         }
     }
@@ -90,10 +90,10 @@ impl Stream {
     /// Returns the socket below; `None` once a handshake failed.
     pub fn tcp(&self) -> Option<&TcpStream> {
         match &self.state {
-            State::Fresh(socket) | State::Plain(socket) => Some(socket),
-            State::Handshake(handshake) => handshake.accept.get_ref().get_ref(),
-            State::Open(stream) => Some(stream.get_ref().0),
-            State::Failed => None,
+            StreamState::Fresh(socket) | StreamState::Plain(socket) => Some(socket),
+            StreamState::Handshake(handshake) => handshake.accept.get_ref().get_ref(),
+            StreamState::Open(stream) => Some(stream.get_ref().0),
+            StreamState::Failed => None,
         }
     }
 
@@ -113,19 +113,19 @@ impl Stream {
 
     /// Returns the stream once its handshake is done.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut TlsStream<TcpStream>>>> {
-        if !matches!(self.state, State::Open(_)) {
+        if !matches!(self.state, StreamState::Open(_)) {
             ready!(self.poll_handshake(cx))?;
         }
         match &mut self.state {
-            State::Open(stream) => Poll::Ready(Ok(Pin::new(&mut **stream))),
+            StreamState::Open(stream) => Poll::Ready(Ok(Pin::new(&mut **stream))),
             _ => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     }
 
     #[cold]
     fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut handshake = match std::mem::replace(&mut self.state, State::Failed) {
-            State::Fresh(socket) => {
+        let mut handshake = match std::mem::replace(&mut self.state, StreamState::Failed) {
+            StreamState::Fresh(socket) => {
                 let mut deadline = Instant::now() + HANDSHAKE_TIMEOUT;
                 if self.is_http {
                     // rustls answers plain text with an alert, before which no other answer can be sent.
@@ -135,12 +135,12 @@ impl Stream {
                     let mut first = ReadBuf::new(&mut byte);
                     match socket.poll_peek(cx, &mut first) {
                         Poll::Pending if limit.as_mut().poll(cx).is_pending() => {
-                            self.state = State::Fresh(socket);
+                            self.state = StreamState::Fresh(socket);
                             return Poll::Pending;
                         }
                         Poll::Pending => return self.failed(late()),
                         Poll::Ready(Ok(_)) if first.filled().iter().any(u8::is_ascii_alphabetic) => {
-                            self.state = State::Plain(socket);
+                            self.state = StreamState::Plain(socket);
                             return self.failed(io::Error::new(io::ErrorKind::InvalidData, PLAIN_TEXT));
                         }
                         // The handshake detects a fault of the socket too.
@@ -151,14 +151,14 @@ impl Stream {
                 let accept = TlsAcceptor::from(config).accept(socket);
                 Handshake { accept: Box::pin(timeout_at(deadline, accept)), names_user }
             }
-            State::Handshake(handshake) => handshake,
-            State::Open(_) | State::Plain(_) | State::Failed => {
+            StreamState::Handshake(handshake) => handshake,
+            StreamState::Open(_) | StreamState::Plain(_) | StreamState::Failed => {
                 return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
             }
         };
         let error = match handshake.accept.as_mut().poll(cx) {
             Poll::Pending => {
-                self.state = State::Handshake(handshake);
+                self.state = StreamState::Handshake(handshake);
                 return Poll::Pending;
             }
             Poll::Ready(Ok(Ok(stream))) => {
@@ -174,11 +174,14 @@ impl Stream {
                 // In TLS 1.3 the client sends last. One that leaves Nagle's algorithm on holds its first request back
                 // until that is acknowledged, which the kernel would delay by 40 ms. A failure here only makes it slow.
                 let _ = SockRef::from(stream.get_ref().0).set_tcp_quickack(true);
-                self.state = State::Open(Box::new(stream));
+                self.state = StreamState::Open(Box::new(stream));
                 return Poll::Ready(Ok(()));
             }
             Poll::Ready(Ok(Err(error))) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                return Poll::Ready(Err(io::Error::new(error.kind(), "it left before the end of the TLS handshake")));
+                return Poll::Ready(Err(io::Error::new(
+                    error.kind(),
+                    "the client left before the end of the TLS handshake",
+                )));
             }
             Poll::Ready(Ok(Err(error))) => described(&error),
             Poll::Ready(Err(_)) => late(),
@@ -197,7 +200,7 @@ fn late() -> io::Error {
 }
 
 /// Error of a client that sends no TLS.
-const PLAIN_TEXT: &str = "TLS handshake failed: it sent plain text, and this port takes TLS only";
+const PLAIN_TEXT: &str = "TLS handshake failed: the client sent plain text, and this port accepts only TLS";
 
 /// Returns a handshake's error, in terms of a server's operator.
 fn described(error: &io::Error) -> io::Error {
@@ -205,14 +208,14 @@ fn described(error: &io::Error) -> io::Error {
     let text = match cause {
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => PLAIN_TEXT.to_owned(),
         Some(rustls::Error::NoCertificatesPresented) => {
-            "TLS handshake failed: it sent no certificate, and tls-auth-clients is yes".to_owned()
+            "TLS handshake failed: the client sent no certificate, and tls-auth-clients is yes".to_owned()
         }
         _ => format!("TLS handshake failed: {error}"),
     };
     io::Error::new(error.kind(), text)
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let stream = ready!(self.get_mut().poll_open(cx))?;
         match ready!(stream.poll_read(cx, buf)) {
@@ -224,23 +227,27 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.get_mut().poll_open(cx))?.poll_write(cx, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().state {
-            State::Open(stream) => Pin::new(&mut **stream).poll_flush(cx),
-            State::Fresh(_) | State::Handshake(_) | State::Plain(_) | State::Failed => Poll::Ready(Ok(())),
+            StreamState::Open(stream) => Pin::new(&mut **stream).poll_flush(cx),
+            StreamState::Fresh(_) | StreamState::Handshake(_) | StreamState::Plain(_) | StreamState::Failed => {
+                Poll::Ready(Ok(()))
+            }
         }
     }
 
     /// Sends `close_notify`. A client that is still in its handshake has nothing to wait for.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.get_mut().state {
-            State::Open(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
-            State::Fresh(_) | State::Handshake(_) | State::Plain(_) | State::Failed => Poll::Ready(Ok(())),
+            StreamState::Open(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
+            StreamState::Fresh(_) | StreamState::Handshake(_) | StreamState::Plain(_) | StreamState::Failed => {
+                Poll::Ready(Ok(()))
+            }
         }
     }
 }
@@ -250,7 +257,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    use super::super::Settings;
+    use super::super::TlsSettings;
     use super::*;
     use crate::config::{Config, TlsAuthClients};
 
@@ -269,13 +276,13 @@ mod tests {
             tls_auth_clients: TlsAuthClients::No,
             ..Config::default()
         };
-        let settings = Settings::of(&config).unwrap();
+        let settings = TlsSettings::of(&config).unwrap();
         let acceptor = Arc::new(Acceptor::load(settings).unwrap());
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _silent = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (socket, _) = listener.accept().await.unwrap();
-        let mut stream = Stream::new(socket, Arc::clone(&acceptor));
+        let mut stream = ClientStream::new(socket, Arc::clone(&acceptor));
         let started = Instant::now();
         let error = stream.read(&mut [0]).await.unwrap_err();
         assert_eq!(error.to_string(), "no TLS handshake within 10 s");

@@ -89,7 +89,7 @@ impl Postgres {
         let (verifies, ca_file) = (self.address.tls == StoreTls::Verify, self.address.ca_file.clone());
         let made = tokio::task::spawn_blocking(move || {
             let trust = match &ca_file {
-                _ if !verifies => Trust::Anybody,
+                _ if !verifies => Trust::AnyServer,
                 Some(path) => Trust::Authorities(path),
                 None => Trust::System,
             };

@@ -58,7 +58,7 @@ impl From<TrustError> for TlsFileError {
 impl Tls {
     pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsFileError> {
         let trust = match &files.authorities {
-            _ if files.insecure => Trust::Anybody,
+            _ if files.insecure => Trust::AnyServer,
             Some(path) => Trust::Authorities(path),
             None => Trust::System,
         };

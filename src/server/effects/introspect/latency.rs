@@ -13,11 +13,11 @@ use crate::generators::time::IssuerStatus;
 use crate::resp::Value;
 use crate::server::Server;
 use crate::server::slow::{DRAW_WAIT, WATERMARK_SAVE};
-use crate::stats::{Event, Sample};
+use crate::stats::{LatencyEvent, LatencySample};
 use crate::text::plural::listed;
 
 pub(super) fn latest(server: &Server) -> Value {
-    let of = |(name, event): (&str, &Event)| {
+    let of = |(name, event): (&str, &LatencyEvent)| {
         let latest = event.latest()?;
         let unix_s = Value::Integer(latest.unix_s);
         Some(Value::Array(vec![Value::from(name), unix_s, integer(latest.ms), integer(event.max_ms())]))
@@ -28,7 +28,7 @@ pub(super) fn latest(server: &Server) -> Value {
 pub(super) fn history(server: &Server, name: &[u8]) -> Value {
     let events = server.events();
     let samples = events.get(name).into_iter().flat_map(|(_, event)| event.samples());
-    let pair = |sample: Sample| Value::Array(vec![Value::Integer(sample.unix_s), integer(sample.ms)]);
+    let pair = |sample: LatencySample| Value::Array(vec![Value::Integer(sample.unix_s), integer(sample.ms)]);
     Value::Array(samples.map(pair).collect())
 }
 
@@ -46,19 +46,19 @@ pub(super) fn graph(server: &Server, name: &[u8]) -> Value {
 
 /// Answers histograms of the named commands, a container's with its subcommands; of all without names.
 pub(super) fn histogram(server: &Server, names: &[Vec<u8>]) -> Value {
-    let mut wanted: Vec<&'static Command> = Vec::new();
+    let mut commands: Vec<&'static Command> = Vec::new();
     if names.is_empty() {
-        wanted.extend(command::rows());
+        commands.extend(command::rows());
     } else {
         let settings = server.settings.get();
         let found = names.iter().filter_map(|name| settings.vocabulary.find_full(name));
         for command in found.flat_map(|command| std::iter::once(command).chain(command.subcommands)) {
-            if !wanted.iter().any(|known| known.verb == command.verb) {
-                wanted.push(command);
+            if !commands.iter().any(|known| known.verb == command.verb) {
+                commands.push(command);
             }
         }
     }
-    Value::map(wanted.into_iter().filter_map(|command| {
+    Value::map(commands.into_iter().filter_map(|command| {
         let totals = server.metrics.command(command.verb).filter(|totals| totals.calls > 0)?;
         let bounds = totals.histogram.cumulative_us();
         let bounds = bounds.into_iter().map(|(us, count)| (integer(us), integer(count))).collect();
@@ -82,7 +82,7 @@ pub(super) fn doctor(server: &Server) -> Value {
     let out = &mut text;
     if config.latency_monitor_threshold_ms == 0 {
         out.push_str(
-            "Events are not kept: latency-monitor-threshold is 0. Set it to the milliseconds that a client must not wait, in \
+            "Events are not kept: latency-monitor-threshold is 0. Set it to the milliseconds that a client may wait, in \
              the configuration or by CONFIG SET latency-monitor-threshold <ms>.\n",
         );
     } else if events.all().len() == 0 {
@@ -124,15 +124,15 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
     }
     if status.saving_ms > SAVE_HANGS_MS {
         advice.push(format!(
-            "A save of the watermark has been under way for {} ms: the disk of dir '{dir}' hangs. IDs go on for {lead_ms} ms \
-             at most (id-watermark-lead-ms) from the last save.",
+            "A save of the watermark has been under way for {} ms: the disk of dir '{dir}' hangs. IDs are given for at \
+             most {lead_ms} ms (id-watermark-lead-ms) after the last save.",
             status.saving_ms
         ));
     }
     if has(WATERMARK_SAVE) {
         advice.push(format!(
-            "The disk of dir '{dir}' is slow to sync; the last save took {} us. Nobody waits for it as long as a save ends \
-             within id-watermark-lead-ms ({lead_ms}). Look for other writers on that disk, or move dir to a faster one.",
+            "The disk of dir '{dir}' is slow to sync; the last save took {} us. No client waits while saves end within \
+             id-watermark-lead-ms ({lead_ms}). Find other writers on that disk, or move dir to a faster one.",
             status.last_save_us
         ));
     }
@@ -142,20 +142,20 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
     if has_waited && is_at_limit {
         advice.push(format!(
             "Clients waited at the borrow limit: IDs were {} ms ahead of the clock, id-max-borrow-ms is {}. The layout holds \
-             {} IDs a second, {} are asked for now. Give shard-range more bits, spread the load over more servers, or raise \
-             id-max-borrow-ms if it is short bursts only.",
+             {} IDs a second, and clients request {} now. Give shard-range more bits, spread the load over more servers, or \
+             raise id-max-borrow-ms if the bursts are short.",
             mint.highest_borrow_ms, config.id_max_borrow_ms, mint.capacity_per_s, status.demanded_per_s
         ));
     } else if has_waited {
         advice.push(format!(
             "Clients waited for the watermark: a save did not end before IDs had used up their lead. Raise \
-             id-watermark-lead-ms ({lead_ms}), and see to the disk of dir '{dir}'."
+             id-watermark-lead-ms ({lead_ms}), and check the disk of dir '{dir}'."
         ));
     }
     if has("command") || has("fast-command") {
         advice.push(
-            "Commands were slow: SLOWLOG GET tells which. Ones that take no time by themselves are slow when the machine has \
-             no CPU or memory to spare: look at its load and at swapping."
+            "Commands were slow: SLOWLOG GET lists them. Short commands are slow when the machine lacks CPU or memory: check \
+             its load and swapping."
                 .to_owned(),
         );
     }
@@ -164,21 +164,21 @@ fn advice(config: &Config, status: &IssuerStatus, has: impl Fn(&str) -> bool) ->
 
 /// Returns advice on the named generators.
 fn advice_on_named(generators: &[NamedStatus]) -> Vec<String> {
-    let told = |text: &dyn Fn(&NamedStatus) -> Option<String>| {
+    let describe = |text: &dyn Fn(&NamedStatus) -> Option<String>| {
         let name = |own: &NamedStatus| Some(format!("'{}' ({})", own.generator.declaration().name(), text(own)?));
         let names: Vec<_> = generators.iter().filter_map(name).collect();
         (!names.is_empty()).then(|| listed(&names))
     };
-    let refusing = told(&|own| own.refusing.as_ref().map(ToString::to_string));
-    let waited = told(&|own| {
+    let refusing = describe(&|own| own.refusing.as_ref().map(ToString::to_string));
+    let waited = describe(&|own| {
         let holds = own.generator.capacity_per_s().filter(|_| own.waited > 0)?;
-        Some(format!("{holds} IDs a second, {} are asked for now", own.asked_per_s))
+        Some(format!("{holds} IDs a second, and clients request {} now", own.asked_per_s))
     });
     let refusing = refusing.map(|names| format!("Generators give no IDs now: {names}."));
     let waited = waited.map(|names| {
         format!(
             "Clients waited for IDs of generators: {names}. Spread the load over more servers, declare one of another name \
-             whose counter has more bits, or raise id-max-borrow-ms if it is short bursts only."
+             whose counter has more bits, or raise id-max-borrow-ms if the bursts are short."
         )
     });
     refusing.into_iter().chain(waited).collect()

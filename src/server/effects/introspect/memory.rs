@@ -17,8 +17,8 @@ pub(super) fn doctor(server: &Server) -> Value {
         ));
     }
     Value::text(format!(
-        "{resident} bytes are resident, {peak} were at the peak, with {clients}. getid keeps no data; what takes \
-             memory is clients: large requests that are not complete yet and queues behind MULTI. CLIENT LIST shows \
+        "{resident} bytes are resident, {peak} were at the peak, with {clients}. getid keeps no data; clients \
+             take the memory: large incomplete requests and queues of MULTI. CLIENT LIST shows \
              them (qbuf, multi). Lower client-query-buffer-limit and proto-max-bulk-len, or maxclients.\n"
     ))
 }

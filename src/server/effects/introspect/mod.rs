@@ -5,17 +5,17 @@ mod latency;
 mod memory;
 mod slowlog;
 
-use super::Answer;
+use super::EffectReply;
 use crate::metrics::info;
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::audit::Act;
+use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
 use crate::session::IntrospectEffect;
 use crate::system::clock::Clock as _;
 
-pub(super) fn perform(server: &Server, effect: IntrospectEffect, client: &Client) -> Answer {
-    Answer::Value(match effect {
+pub(super) fn perform(server: &Server, effect: IntrospectEffect, client: &Client) -> EffectReply {
+    EffectReply::Value(match effect {
         IntrospectEffect::Info(sections) => Value::text(info::text(&server.facts(), &sections)),
         IntrospectEffect::Time => time(server),
         IntrospectEffect::Monitor => monitor(server, client),
@@ -42,6 +42,6 @@ fn time(server: &Server) -> Value {
 
 /// Logs the start of a monitor, which the connection has already registered.
 fn monitor(server: &Server, client: &Client) -> Value {
-    server.audit(Act::Monitor, client);
+    server.audit(AuditAction::Monitor, client);
     Value::OK
 }

@@ -2,14 +2,14 @@
 
 use crate::resp::Value;
 use crate::server::Server;
-use crate::server::effects::Answer;
-use crate::server::effects::pieces::Items;
-use crate::stats::Entry;
+use crate::server::effects::EffectReply;
+use crate::server::effects::chunks::Items;
+use crate::stats::SlowLogEntry;
 
-pub(super) fn get(server: &Server, count_max: Option<usize>) -> Answer {
+pub(super) fn get(server: &Server, count_max: Option<usize>) -> EffectReply {
     let entries: Vec<_> = server.slow_log().entries().take(count_max.unwrap_or(usize::MAX)).cloned().collect();
     let held = entries.iter().map(|entry| entry.memory_bytes()).sum();
-    Answer::Pieces(Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry)), held)))
+    EffectReply::Chunks(Box::new(Items::new(entries.into_iter().map(|entry| value_of(&entry)), held)))
 }
 
 pub(super) fn len(server: &Server) -> Value {
@@ -21,7 +21,7 @@ pub(super) fn reset(server: &Server) -> Value {
     Value::OK
 }
 
-fn value_of(entry: &Entry) -> Value {
+fn value_of(entry: &SlowLogEntry) -> Value {
     let integer = |number: u64| Value::Integer(number.try_into().unwrap_or(i64::MAX));
     Value::Array(vec![
         integer(entry.id),

@@ -11,7 +11,7 @@ use crate::resp::{self, Protocol, Value};
 use crate::server::registry::{Client, ListEntry};
 
 /// An answer that is written piece by piece.
-pub trait Pieces: Send {
+pub trait ReplyChunks: Send {
     /// Appends the next piece, which may be empty. Returns false if that was the last. Takes some 100 us at most.
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool;
 
@@ -20,10 +20,10 @@ pub trait Pieces: Send {
 }
 
 /// Approximate size of a piece, bytes.
-const PIECE_BYTES: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Number of clients read for one piece.
-const CLIENTS_A_PIECE: usize = 100;
+const CLIENTS_PER_CHUNK: usize = 100;
 
 /// An array of values that are made one after the other.
 pub(super) struct Items<I> {
@@ -41,12 +41,12 @@ impl<I: ExactSizeIterator<Item = Value> + Send> Items<I> {
     }
 }
 
-impl<I: ExactSizeIterator<Item = Value> + Send> Pieces for Items<I> {
+impl<I: ExactSizeIterator<Item = Value> + Send> ReplyChunks for Items<I> {
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
         if let Some(len) = self.len.take() {
             resp::write_array_header(len, output);
         }
-        let end = output.len() + PIECE_BYTES;
+        let end = output.len() + CHUNK_BYTES;
         while output.len() < end {
             match self.values.next() {
                 Some(item) => resp::encode(&item, protocol, output),
@@ -79,12 +79,12 @@ impl ClientLines {
     }
 }
 
-impl Pieces for ClientLines {
+impl ReplyChunks for ClientLines {
     fn write_next(&mut self, protocol: Protocol, output: &mut Vec<u8>) -> bool {
         let Some(next) = self.next else {
-            for client in self.clients.by_ref().take(CLIENTS_A_PIECE) {
+            for client in self.clients.by_ref().take(CLIENTS_PER_CHUNK) {
                 let seen = client.list_entry(self.uptime_s);
-                let mut counted = Counted(0);
+                let mut counted = ByteCounter(0);
                 // Counting cannot fail.
                 let _ = writeln!(counted, "{}", seen.line(&client));
                 self.bytes += counted.0;
@@ -96,7 +96,7 @@ impl Pieces for ClientLines {
             }
             return true;
         };
-        let end = self.seen.len().min(next + CLIENTS_A_PIECE);
+        let end = self.seen.len().min(next + CLIENTS_PER_CHUNK);
         for (client, seen) in &self.seen[next..end] {
             // A write to a Vec cannot fail.
             let _ = std::io::Write::write_fmt(output, format_args!("{}\n", seen.line(client)));
@@ -116,9 +116,9 @@ impl Pieces for ClientLines {
     }
 }
 
-struct Counted(usize);
+struct ByteCounter(usize);
 
-impl fmt::Write for Counted {
+impl fmt::Write for ByteCounter {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0 += text.len();
         Ok(())
@@ -135,18 +135,18 @@ mod tests {
         for protocol in [Protocol::Resp2, Protocol::Resp3] {
             let mut whole = Vec::new();
             resp::encode(&Value::Array(items.clone()), protocol, &mut whole);
-            let mut pieces = Items::new(items.clone().into_iter(), 0);
+            let mut chunks = Items::new(items.clone().into_iter(), 0);
             let (mut output, mut count) = (Vec::new(), 0);
             loop {
                 let before = output.len();
-                let has_more = pieces.write_next(protocol, &mut output);
-                assert!(output.len() - before < PIECE_BYTES + 200);
+                let has_more = chunks.write_next(protocol, &mut output);
+                assert!(output.len() - before < CHUNK_BYTES + 200);
                 count += 1;
                 if !has_more {
                     break;
                 }
             }
-            assert!(output == whole && count > 5, "{count} pieces");
+            assert!(output == whole && count > 5, "{count} chunks");
         }
         let mut none = Vec::new();
         assert!(!Items::new(Vec::new().into_iter(), 0).write_next(Protocol::Resp2, &mut none));
