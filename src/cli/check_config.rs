@@ -57,7 +57,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
 
 fn load(words: Vec<String>) -> Result<Startup, Report> {
     let mut startup = Startup::load(words, Purpose::Check)?;
-    let own_files = listen::files_of_a_start(&startup.config);
+    let own_files = listen::files_at_start(&startup.config);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
     startup.warnings.extend(fitted.unwrap_or_else(|too_few| vec![too_few.to_string()]));
     startup.warnings.extend(memory::warning(&startup.config, usage::memory_limit_bytes()));
@@ -65,7 +65,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     let soon = startup.makes_dir.then_some(config.state_dir.as_path());
     if let Some(path) = &config.logfile {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        files::can_append(&path, soon)
+        files::check_append(&path, soon)
             .map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))?;
     }
     if let Some(settings) = tls::TlsSettings::of(config) {

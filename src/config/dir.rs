@@ -117,7 +117,7 @@ impl Dir {
     /// Returns a report with the folder's name, the operating system's reason, the folder's owner, and this process's
     /// user.
     pub fn can_write(&self) -> Result<(), Report> {
-        ownership::may_write_in(&self.path).map_err(|error| self.report("written", &error))
+        ownership::check_writable(&self.path).map_err(|error| self.report("written", &error))
     }
 
     fn report(&self, what: &str, error: &io::Error) -> Report {

@@ -22,5 +22,5 @@ pub enum LogError {
     },
     /// The process already has a log.
     #[error("the process already has a log")]
-    Twice,
+    AlreadyStarted,
 }

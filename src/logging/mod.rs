@@ -77,7 +77,7 @@ impl Log {
     /// syslog is not an error: it is reported on standard error, and the log works without it.
     pub fn start(options: LogOptions) -> Result<Log, LogError> {
         let (subscriber, log) = Log::build(options)?;
-        tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::Twice)?;
+        tracing::subscriber::set_global_default(subscriber).map_err(|_| LogError::AlreadyStarted)?;
         Ok(log)
     }
 
@@ -120,8 +120,8 @@ impl Log {
 
     /// Returns the number of lines that were dropped for lack of room or could not be written.
     pub fn dropped(&self) -> u64 {
-        let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_ever());
-        self.sink.queue.dropped_ever() + syslog
+        let syslog = self.sink.syslog.as_ref().map_or(0, |output| output.queue.dropped_total());
+        self.sink.queue.dropped_total() + syslog
     }
 
     /// Returns the newest lines of level `notice` and above, the oldest first, without audit lines.

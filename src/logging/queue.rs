@@ -44,7 +44,7 @@ struct QueueState {
     bytes: usize,
     /// Lines dropped since the last one that had room.
     dropped: u64,
-    dropped_ever: u64,
+    dropped_total: u64,
     /// Whether a request to reopen the file is queued.
     is_reopening: bool,
     /// Whether the writer is processing an entry.
@@ -58,7 +58,7 @@ impl LogQueue {
         let mut state = self.lock();
         if state.lines >= LINES_MAX || state.bytes + text.len() > BYTES_MAX {
             state.dropped += 1;
-            state.dropped_ever += 1;
+            state.dropped_total += 1;
             return;
         }
         state.report_dropped();
@@ -132,12 +132,12 @@ impl LogQueue {
 
     /// Counts a line that the writer could not write.
     pub(super) fn count_unwritten(&self) {
-        self.lock().dropped_ever += 1;
+        self.lock().dropped_total += 1;
     }
 
     /// Returns the number of lines that were dropped or could not be written since the start.
-    pub(super) fn dropped_ever(&self) -> u64 {
-        self.lock().dropped_ever
+    pub(super) fn dropped_total(&self) -> u64 {
+        self.lock().dropped_total
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(line(&queue), at.to_string());
         }
         assert_eq!([line(&queue), line(&queue), line(&queue)], ["3 dropped", "later", "reopen"]);
-        assert_eq!(queue.dropped_ever(), 3);
+        assert_eq!(queue.dropped_total(), 3);
         queue.close();
         assert_eq!(line(&queue), "end");
     }

@@ -52,7 +52,7 @@ pub(super) fn save_users(path: &Path, users: &Users) -> io::Result<()> {
     }
     let holds_secret = users.iter().any(|user| user.has_passwords());
     let readers = if holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-    files::replace(&files::behind_links(path)?, text.as_bytes(), readers)
+    files::replace(&files::resolve_links(path)?, text.as_bytes(), readers)
 }
 
 #[cfg(test)]

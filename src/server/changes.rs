@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout};
 use crate::system::threads;
 
 /// Maximum wait of a change for the previous one, and then for its own end. A healthy disk takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of waiting changes.
 const WAITING_MAX: usize = 64;
@@ -94,7 +94,7 @@ impl ChangeQueue {
             || self.lock().map_or((what, 0), |running| (running.what, running.since.elapsed().as_secs()));
         let waiting =
             ChangeSlot::new(&self.waiting).ok_or_else(|| ChangeError::TooMany { what: running_change().0 })?;
-        let turn = timeout(PATIENCE, Arc::clone(&self.turn).acquire_owned()).await;
+        let turn = timeout(CHANGE_TIMEOUT, Arc::clone(&self.turn).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             let (what, for_s) = running_change();
             return Err(ChangeError::Behind { what, for_s });
@@ -114,10 +114,10 @@ impl ChangeQueue {
         });
         // The thread ends only with `jobs`.
         let _ = jobs.send(job);
-        match timeout(PATIENCE, end).await {
+        match timeout(CHANGE_TIMEOUT, end).await {
             Ok(Ok(made)) => Ok(made),
             Ok(Err(_)) => Err(ChangeError::Panicked { what }),
-            Err(_) => Err(ChangeError::Slow { what, for_s: PATIENCE.as_secs() }),
+            Err(_) => Err(ChangeError::Slow { what, for_s: CHANGE_TIMEOUT.as_secs() }),
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         tokio::task::yield_now().await;
         let begun = Instant::now();
         let error = changes.make("CONFIG SET", || ()).await.unwrap_err();
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), CHANGE_TIMEOUT);
         assert_eq!(
             error.to_string(),
             "BUSY CONFIG REWRITE has waited 5 s for its file, and changes run one at a time. Try again when the disk answers"

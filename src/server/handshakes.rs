@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_address_that_has_the_most_goes_and_only_after_its_time() {
+    fn the_oldest_of_the_address_with_the_most_ends_after_its_grace_period() {
         let begun = Instant::now();
         // They have just come.
         let late = begun + GRACE_IN_RUSH;
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_for_the_server_is_not_ended() {
+    fn a_handshake_that_waits_for_the_server_is_not_ended() {
         let begun = Instant::now();
         let mut all = HandshakeTable::default();
         let (_, first) = all.add(source(1), begun - GRACE_IN_RUSH);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_whose_handshakes_complete_has_more_time() {
+    fn an_address_with_completed_handshakes_has_a_longer_grace_period() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1, 2], begun);
         assert_eq!(ended(&all, 3, begun + GRACE), None, "all have just come");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_is_ended_and_its_place_is_given_back() {
+    fn handshakes_end_one_at_a_time_and_free_their_slots() {
         let begun = Instant::now();
         let mut all = under_way(&[1, 1], begun);
         let AdmissionStep::End(chosen) = all.step(2, begun + GRACE_IN_RUSH) else { panic!("none was ended") };

@@ -14,7 +14,7 @@ use crate::metrics::Counter;
 use crate::server::registry::StopMode;
 use crate::server::{Server, slow};
 use crate::system::clock::Clock as _;
-use crate::system::daily::Daily;
+use crate::system::daily::DailySchedule;
 
 /// Runs this work for as long as it is polled.
 pub(super) async fn run(server: Arc<Server>) {
@@ -25,7 +25,8 @@ pub(super) async fn run(server: Arc<Server>) {
     let mut tick = interval(hz);
     // The start has logged the first warning.
     let now_s = server.issuer().clock().wall_unix_ms().div_euclid(1000);
-    let mut ends = EndOfLifeSchedule { next: Daily::checked_at(now_s), named: server.config.get().generators.clone() };
+    let mut ends =
+        EndOfLifeSchedule { next: DailySchedule::checked_at(now_s), named: server.config.get().generators.clone() };
     loop {
         tick.tick().await;
         if server.config.get().hz != hz {
@@ -59,7 +60,7 @@ fn interval(hz: u32) -> Interval {
 
 /// Schedule of the warning about generators near their end.
 struct EndOfLifeSchedule {
-    next: Daily,
+    next: DailySchedule,
     /// The named generators at the last warning.
     named: Vec<Arc<Declaration>>,
 }
@@ -123,7 +124,11 @@ pub fn close_idle(server: &Server, uptime_s: u64) {
         return;
     }
     for client in server.clients.all() {
-        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() && !client.listens() {
+        if client.idle_s(uptime_s) > timeout_s
+            && !client.is_waiting()
+            && !client.is_monitor()
+            && !client.has_subscriptions()
+        {
             server.metrics.count(Counter::IdleClosed);
             throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
             client.stop(StopMode::Now);

@@ -130,9 +130,9 @@ fn listen_on(
     }
     for bind in bind {
         let address = SocketAddr::new(bind.ip, port);
-        match listen_patiently(address, backlog) {
+        match listen_with_retries(address, backlog) {
             Ok(listener) => listeners.push(listener),
-            Err(source) if may_be_missing(*bind, &source) => {
+            Err(source) if is_optional_and_missing(*bind, &source) => {
                 tracing::debug!("not listening on {address}, which is optional in bind: {source}");
             }
             Err(source) => return Err(ListenError::Tcp { address, directive, source }),
@@ -141,7 +141,7 @@ fn listen_on(
     Ok(listeners)
 }
 
-fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
+fn is_optional_and_missing(bind: BindAddr, error: &io::Error) -> bool {
     let no_such_family = nix::errno::Errno::EAFNOSUPPORT as i32;
     let no_protocol = nix::errno::Errno::EPROTONOSUPPORT as i32;
     bind.optional
@@ -151,7 +151,7 @@ fn may_be_missing(bind: BindAddr, error: &io::Error) -> bool {
 
 /// Opens a socket as [`listen_tcp`] does, but retries a port in use for a while: a server that was just killed is still
 /// ending.
-fn listen_patiently(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+fn listen_with_retries(address: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     let mut tries = 0;
     loop {
         match listen_tcp(address, backlog) {
@@ -184,12 +184,13 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// Checks in advance whether [`listen`] could open the sockets of the configuration. A port or socket in use by another
-/// server is no error, since that server may be the one to restart. `soon` is a folder that the start will make.
+/// server is no error, since that server may be the one to restart. `planned_folder` is a folder that
+/// the start will make.
 ///
 /// # Errors
 ///
 /// [`ListenError`] as in [`listen`].
-pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), ListenError> {
+pub fn check_listening(config: &Config, planned_folder: Option<&Path>) -> Result<(), ListenError> {
     let mut has_any = config.unixsocket.is_some();
     for (port, directive) in [(config.port, "port"), (config.tls_port, "tls-port")] {
         has_any |= check_port(&config.bind, port, directive)?;
@@ -203,7 +204,9 @@ pub fn check_listening(config: &Config, soon: Option<&Path>) -> Result<(), Liste
         match std::fs::symlink_metadata(path) {
             Ok(there) if there.file_type().is_socket() => {}
             Ok(_) => return Err(ListenError::NotASocket { path: path.clone() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => files::can_make(path, soon).map_err(fail)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                files::check_create(path, planned_folder).map_err(fail)?
+            }
             Err(error) => return Err(fail(error)),
         }
     }
@@ -217,7 +220,7 @@ fn check_port(bind: &[BindAddr], port: u16, directive: &'static str) -> Result<b
         let address = SocketAddr::new(bind.ip, port);
         // It does not listen, and its address can be reused, so it causes no conflict.
         match bind_tcp(address) {
-            Err(source) if may_be_missing(*bind, &source) => {}
+            Err(source) if is_optional_and_missing(*bind, &source) => {}
             Err(source) if source.kind() != io::ErrorKind::AddrInUse => {
                 return Err(ListenError::Tcp { address, directive, source });
             }
@@ -337,11 +340,11 @@ pub const REFUSALS_MAX: usize = 8;
 const SPARE_FILES: u64 = 8 + REFUSALS_MAX as u64;
 
 /// Number of descriptors of a thread with a runtime.
-const FILES_A_THREAD: u64 = 4;
+const FILES_PER_THREAD: u64 = 4;
 /// Number of descriptors that the sockets, the state and the log may still open.
-const FILES_OF_A_START: u64 = 8;
+const FILES_AT_START: u64 = 8;
 /// Number of descriptors of a store.
-const FILES_A_STORE: u64 = 6;
+const FILES_PER_STORE: u64 = 6;
 
 /// Error of a limit of open files that is too low for even one client. `Display` has the limit and the number needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -420,24 +423,24 @@ impl ClientLimits {
 }
 
 /// Estimates the number of descriptors that a start with this configuration has open in the end, before that start.
-pub fn files_of_a_start(config: &Config) -> u64 {
-    open_files() + FILES_A_THREAD * config.io_threads as u64 + FILES_OF_A_START + files_to_come(config)
+pub fn files_at_start(config: &Config) -> u64 {
+    open_files() + FILES_PER_THREAD * config.io_threads as u64 + FILES_AT_START + files_still_to_open(config)
 }
 
 /// Returns how many of these descriptors are opened last. The stores of sequences have a thread, and each of them its
 /// connections or its file with its log, and this server's notes; so have pools of worker ids. The HTTP port has a
 /// thread, refused connections, and handshakes.
-pub fn files_to_come(config: &Config) -> u64 {
+pub fn files_still_to_open(config: &Config) -> u64 {
     let stores = config.sequence_stores().len() as u64;
-    let of_stores = if stores == 0 { 0 } else { FILES_A_THREAD + FILES_A_STORE * stores };
-    let of_workers = if config.worker_pools.is_empty() { 0 } else { FILES_A_THREAD + FILES_A_STORE };
-    let of_http = if config.http.port == 0 { 0 } else { FILES_A_THREAD + spare_of_http(config) };
+    let of_stores = if stores == 0 { 0 } else { FILES_PER_THREAD + FILES_PER_STORE * stores };
+    let of_workers = if config.worker_pools.is_empty() { 0 } else { FILES_PER_THREAD + FILES_PER_STORE };
+    let of_http = if config.http.port == 0 { 0 } else { FILES_PER_THREAD + http_spare_files(config) };
     of_stores + of_workers + of_http
 }
 
 /// Returns the number of descriptors kept free for the HTTP port beside its places: for refused connections, and for
 /// handshakes.
-pub(super) fn spare_of_http(config: &Config) -> u64 {
+pub(super) fn http_spare_files(config: &Config) -> u64 {
     let handshakes = if config.http.tls { u64::from(handshakes_max(config.http.clients_max)) } else { 0 };
     if config.http.port == 0 { 0 } else { REFUSALS_MAX as u64 + handshakes }
 }

@@ -174,25 +174,25 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_in_order_and_in_pieces() {
+    fn lines_arrive_in_order_and_in_chunks() {
         let (monitors, all) = monitors(1);
         let lines: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
-        let (mut taken, mut rounds) = (Vec::new(), 0);
+        let (mut received, mut rounds) = (Vec::new(), 0);
         for piece in lines.chunks(100_000) {
             assert!(monitors.feed(piece).is_empty());
-            let before = taken.len();
-            assert!(all[0].take(&mut taken));
-            assert!(taken.len() - before <= DRAIN_BYTES_MAX);
+            let before = received.len();
+            assert!(all[0].take(&mut received));
+            assert!(received.len() - before <= DRAIN_BYTES_MAX);
         }
-        while all[0].take(&mut taken) {
+        while all[0].take(&mut received) {
             rounds += 1;
         }
-        assert!(taken == lines && rounds > 10);
+        assert!(received == lines && rounds > 10);
         assert!(all[0].queue.lock().capacity() <= DRAIN_BYTES_MAX);
     }
 
     #[test]
-    fn all_together_have_a_bound_and_the_furthest_goes_first() {
+    fn all_queues_together_are_bounded_and_the_longest_is_dropped_first() {
         let (monitors, all) = monitors(20);
         let (lines, mut output) = (vec![b'x'; 50_000], Vec::new());
         for round in 0..39 {

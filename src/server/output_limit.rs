@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_is_a_minute_without_a_byte() {
+    fn the_default_timeout_is_a_minute_without_a_byte() {
         let reason = CutOffReason::Timeout { seconds: 60 };
         assert_eq!(cut_off(&Config::default(), |_| 1, 0), Some((60_000, reason)));
         assert_eq!(cut_off(&Config::default(), |_| 1 << 20, 59_000), None);

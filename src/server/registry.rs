@@ -137,7 +137,7 @@ impl Client {
 
     /// Notes that the client is not idle, in seconds of uptime.
     pub fn note_active(&self, uptime_s: u64) {
-        self.active_s.store(whole(uptime_s), Ordering::Relaxed);
+        self.active_s.store(saturated_s(uptime_s), Ordering::Relaxed);
     }
 
     /// Returns the seconds without a request or a byte written.
@@ -194,12 +194,12 @@ impl Client {
     }
 
     /// Returns true if the client runs `MONITOR`: then it is not idle either.
-    pub fn monitors(&self) -> bool {
+    pub fn is_monitor(&self) -> bool {
         self.lock_view().monitors
     }
 
     /// Returns true if it has subscriptions: then it is not idle, and of another kind.
-    pub fn listens(&self) -> bool {
+    pub fn has_subscriptions(&self) -> bool {
         self.lock_view().listens()
     }
 
@@ -252,14 +252,14 @@ impl Client {
 
     /// Returns its current state for CLIENT LIST and CLIENT INFO.
     pub fn list_entry(&self, uptime_s: u64) -> ListEntry {
-        let small = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let saturated = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         ListEntry {
             view: self.lock_view().clone(),
             uptime_s,
             idle_s: u32::try_from(self.idle_s(uptime_s)).unwrap_or(u32::MAX),
-            input_bytes: small(self.input_bytes()),
-            output_bytes: small(self.output_bytes()),
-            held_bytes: small(self.held_bytes()),
+            input_bytes: saturated(self.input_bytes()),
+            output_bytes: saturated(self.output_bytes()),
+            held_bytes: saturated(self.held_bytes()),
             is_waiting: self.is_waiting(),
             is_stopping: self.stopping() != StopMode::No,
         }
@@ -392,7 +392,7 @@ impl Drop for ClientWaitGuard<'_> {
 const AUTHENTICATED: u32 = u32::MAX;
 
 /// Converts seconds of uptime to their stored form: 136 years are enough.
-fn whole(uptime_s: u64) -> u32 {
+fn saturated_s(uptime_s: u64) -> u32 {
     u32::try_from(uptime_s).unwrap_or(AUTHENTICATED - 1)
 }
 
@@ -473,7 +473,7 @@ impl Clients {
         let to_stay: Vec<MemoryHolder> = clients.filter(|holder| !holder.is_leaving()).collect();
         let held: Vec<usize> = to_stay.iter().map(MemoryHolder::held_bytes).collect();
         let is_evictable = |at: usize| to_stay[at].is_evictable();
-        let chosen = evicted(&held, self.memory.bytes_max.load(Ordering::Relaxed), is_evictable);
+        let chosen = choose_largest(&held, self.memory.bytes_max.load(Ordering::Relaxed), is_evictable);
         self.memory.choices.fetch_add(1, Ordering::Relaxed);
         let leave = |at: usize| {
             self.memory.leave(to_stay[at].held(), held[at]);
@@ -540,13 +540,17 @@ impl Clients {
             peer,
             local,
             fd,
-            since_s: whole(uptime_s),
+            since_s: saturated_s(uptime_s),
             is_http,
-            active_s: AtomicU32::new(whole(uptime_s)),
+            active_s: AtomicU32::new(saturated_s(uptime_s)),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             held: HeldMemory::default(),
-            unauthenticated_since_s: AtomicU32::new(if view.authenticated { AUTHENTICATED } else { whole(uptime_s) }),
+            unauthenticated_since_s: AtomicU32::new(if view.authenticated {
+                AUTHENTICATED
+            } else {
+                saturated_s(uptime_s)
+            }),
             view: Mutex::new(Arc::new(view)),
             wait: AtomicU8::new(wait::NONE),
             stop: AtomicU8::new(0),
@@ -624,7 +628,7 @@ impl Clients {
 
 /// Returns the indices of the holders to evict for the sum to be within the bound. The sum is a little below it, so
 /// that the next byte does not start another eviction.
-fn evicted(held: &[usize], bytes_max: usize, is_evictable: impl Fn(usize) -> bool) -> Vec<usize> {
+fn choose_largest(held: &[usize], bytes_max: usize, is_evictable: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut sum: usize = held.iter().sum();
     if sum <= bytes_max {
         return Vec::new();
@@ -882,9 +886,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_go_until_the_rest_have_room() {
+    fn the_largest_are_evicted_until_the_rest_fits() {
         let check = |held: &[usize], bytes_max, spared: &[usize], expected: &[usize]| {
-            assert_eq!(evicted(held, bytes_max, |at| !spared.contains(&at)), expected, "{held:?} of {bytes_max}");
+            assert_eq!(
+                choose_largest(held, bytes_max, |at| !spared.contains(&at)),
+                expected,
+                "{held:?} of {bytes_max}"
+            );
         };
         check(&[], 100, &[], &[]);
         check(&[50, 50], 100, &[], &[]);

@@ -11,7 +11,7 @@ use getid_core::{Limits, NamedCounters, NamedGenerators, Scheme, WaitPolicy};
 
 use super::Server;
 use super::audit::{Actor, AuditAction};
-use super::listen::{ClientLimits, open_files, room_for_clients, spare_of_http};
+use super::listen::{ClientLimits, http_spare_files, open_files, room_for_clients};
 use super::slow::timing;
 use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
@@ -192,7 +192,7 @@ impl Server {
             // The places of the HTTP port are reserved, taken or not.
             let over_http = self.clients.over_http() as u64;
             let of_http = u64::from(ClientLimits::of(old).http).saturating_sub(over_http);
-            let own_files = open_files().saturating_sub(of_clients as u64) + of_http + spare_of_http(old);
+            let own_files = open_files().saturating_sub(of_clients as u64) + of_http + http_spare_files(old);
             let room = room_for_clients(new.maxclients, own_files, old.tls_port != 0);
             if !matches!(room, Ok(room) if room == new.maxclients) {
                 let reason = format!(

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_keeps_its_worst() {
+    fn a_second_keeps_its_longest_event() {
         let events = events(&[(10, 5), (10, 7), (10, 6), (11, 1)]);
         assert_eq!(samples(&events), [(10, 7), (11, 1)]);
         assert_eq!(events.get(b"draw-wait").unwrap().1.max_ms(), 7);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_160_are_kept_and_the_worst_of_all() {
+    fn the_last_160_samples_and_the_maximum_are_kept() {
         let many: Vec<(i64, u64)> = (0..200_i64).map(|at| (at, 1000 - at.unsigned_abs())).collect();
         let events = events(&many);
         assert_eq!(samples(&events), many[40..]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_as_redis_draws_it() {
+    fn the_graph_is_that_of_redis() {
         let events = events(&[(0, 100), (86_000, 205), (86_390, 150), (86_400, 310)]);
         let graph = events.get(b"draw-wait").unwrap().1.graph("draw-wait", 86_400);
         let mut expected = String::from("draw-wait - high 310 ms, low 100 ms (all time high 310 ms)\n");

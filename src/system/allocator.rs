@@ -16,7 +16,7 @@ const LARGE_BYTES: i32 = 128 * 1024;
 
 /// Makes the C library return large buffers to the system as soon as they are freed. Must be called before any thread
 /// starts.
-pub(crate) fn give_large_buffers_back() {
+pub(crate) fn return_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         #[expect(unsafe_code, reason = "a process has no other way to set it")]

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_move_forward_and_know_the_century() {
+    fn clocks_advance_and_are_past_2023() {
         let clock = SystemClock::new();
         let first = clock.boot_ns();
         let reading = clock.reading();

@@ -6,20 +6,20 @@ const DAY_S: i64 = 24 * 3600;
 
 /// When a check is due next: at once, and then a day after each time.
 #[derive(Debug)]
-pub struct Daily {
+pub struct DailySchedule {
     next_unix_s: AtomicI64,
 }
 
-impl Default for Daily {
-    fn default() -> Daily {
-        Daily { next_unix_s: AtomicI64::new(i64::MIN) }
+impl Default for DailySchedule {
+    fn default() -> DailySchedule {
+        DailySchedule { next_unix_s: AtomicI64::new(i64::MIN) }
     }
 }
 
-impl Daily {
+impl DailySchedule {
     /// Returns a check that ran at this time.
-    pub fn checked_at(now_unix_s: i64) -> Daily {
-        Daily { next_unix_s: AtomicI64::new(now_unix_s.saturating_add(DAY_S)) }
+    pub fn checked_at(now_unix_s: i64) -> DailySchedule {
+        DailySchedule { next_unix_s: AtomicI64::new(now_unix_s.saturating_add(DAY_S)) }
     }
 
     /// Whether the check is due now. `true` counts as running it.
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn due_at_once_and_then_once_a_day() {
-        let daily = Daily::default();
+        let daily = DailySchedule::default();
         let mut is_due_at = |now_s: i64| daily.is_due(now_s);
         assert_eq!([0, 1, DAY_S - 1, DAY_S, DAY_S + 1].map(&mut is_due_at), [true, false, false, true, false]);
         // The clock is set back to before the last check.
         assert_eq!([DAY_S - 1, DAY_S].map(&mut is_due_at), [true, false]);
-        assert!(!Daily::checked_at(5).is_due(6));
+        assert!(!DailySchedule::checked_at(5).is_due(6));
         daily.reset();
         assert_eq!([0, 1].map(is_due_at), [true, false]);
     }

@@ -85,32 +85,32 @@ fn is_systems(path: &Path) -> bool {
 }
 
 /// Fails if [`open_to_append`] could not open the file, as far as is known without creating or opening anything: the
-/// reader of a pipe would see its end. `soon` is a folder that will be created.
+/// reader of a pipe would see its end. `planned_folder` is a folder that will be created.
 ///
 /// # Errors
 ///
 /// Those of [`open_to_append`].
-pub fn can_append(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+pub fn check_append(path: &Path, planned_folder: Option<&Path>) -> io::Result<()> {
     let found = if is_systems(path) { fs::metadata(path) } else { fs::symlink_metadata(path) };
     match found {
         Ok(found) if found.is_symlink() => Err(io::Error::other(IS_LINK)),
         Ok(found) if found.is_dir() => Err(Errno::EISDIR.into()),
         Ok(found) if found.file_type().is_socket() => Err(io::Error::other(HAS_NO_READER)),
         Ok(_) => Ok(eaccess(path, AccessFlags::W_OK)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => can_make(path, soon),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => check_create(path, planned_folder),
         Err(error) => Err(error),
     }
 }
 
-/// Fails if this process could not create a file of this name in its folder. The file does not exist. `soon` is a
-/// folder that will be created.
+/// Fails if this process could not create a file of this name in its folder. The file does not exist.
+/// `planned_folder` is a folder that will be created.
 ///
 /// # Errors
 ///
 /// The operating system's error.
-pub fn can_make(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+pub fn check_create(path: &Path, planned_folder: Option<&Path>) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if soon == Some(folder) {
+    if planned_folder == Some(folder) {
         return Ok(());
     }
     if !fs::metadata(folder)?.is_dir() {
@@ -187,14 +187,14 @@ fn replaceable(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-/// Fails if [`replace`] could not replace the file; creates nothing. `soon` is a folder that will be created.
+/// Fails if [`replace`] could not replace the file; creates nothing. `planned_folder` is a folder that will be created.
 ///
 /// # Errors
 ///
 /// Those of [`replace`].
-pub fn can_replace(path: &Path, soon: Option<&Path>) -> io::Result<()> {
+pub fn check_replace(path: &Path, planned_folder: Option<&Path>) -> io::Result<()> {
     replaceable(path)?;
-    can_make(path, soon)
+    check_create(path, planned_folder)
 }
 
 /// Overwrites an existing file in place, for a folder in which no file may be created. The file must be regular and not
@@ -219,7 +219,7 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// Those of [`overwrite`].
-pub fn can_overwrite(path: &Path) -> io::Result<()> {
+pub fn check_overwrite(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_file() { Ok(eaccess(path, AccessFlags::W_OK)?) } else { Err(not_regular(&found)) }
 }
@@ -234,7 +234,7 @@ const LINKS_MAX: usize = 40;
 /// # Errors
 ///
 /// The operating system's error, or a sentence for a link of another user. A missing file is not an error.
-pub fn behind_links(path: &Path) -> io::Result<PathBuf> {
+pub fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let own = nix::unistd::geteuid().as_raw();
     let mut path = std::path::absolute(path)?;
     for _ in 0..LINKS_MAX {
@@ -371,13 +371,13 @@ mod tests {
         assert!(fs::symlink_metadata(at("link")).unwrap().is_file());
         symlink("link2", at("link3")).unwrap();
         symlink("victim", at("link2")).unwrap();
-        assert_eq!(behind_links(&at("link3")).unwrap(), at("victim"));
-        assert_eq!(behind_links(&at("absent")).unwrap(), at("absent"));
+        assert_eq!(resolve_links(&at("link3")).unwrap(), at("victim"));
+        assert_eq!(resolve_links(&at("absent")).unwrap(), at("absent"));
         symlink("loop", at("loop")).unwrap();
-        assert!(behind_links(&at("loop")).is_err());
+        assert!(resolve_links(&at("loop")).is_err());
         if nix::unistd::geteuid().is_root() {
             std::os::unix::fs::lchown(at("link2"), Some(12_345), None).unwrap();
-            let error = behind_links(&at("link3")).unwrap_err().to_string();
+            let error = resolve_links(&at("link3")).unwrap_err().to_string();
             assert!(error.contains("a symbolic link of the user 12345, which is not followed"), "{error}");
         }
         overwrite(&at("victim"), b"ours").unwrap();

@@ -24,7 +24,7 @@ struct UnixOwner {
 /// # Errors
 ///
 /// The operating system's error.
-pub fn may_write_in(folder: &Path) -> io::Result<()> {
+pub fn check_writable(folder: &Path) -> io::Result<()> {
     Ok(eaccess(folder, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)?)
 }
 

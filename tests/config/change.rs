@@ -12,7 +12,7 @@ use getid::config::FilesFrom;
 use getid::config::directive::{Change, Directive, Secrecy};
 use getid::config::ignored::IGNORED_DIRECTIVES;
 use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
-use getid::system::files::{Readers, behind_links, replace};
+use getid::system::files::{Readers, replace, resolve_links};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use proptest::prelude::*;
 
@@ -594,7 +594,7 @@ fn a_file_is_replaced_whole_and_keeps_its_mode_and_its_links() {
     std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
     let replace_file =
-        |path: &Path, bytes: &[u8]| behind_links(path).and_then(|path| replace(&path, bytes, Readers::AsBefore));
+        |path: &Path, bytes: &[u8]| resolve_links(path).and_then(|path| replace(&path, bytes, Readers::AsBefore));
     replace_file(&link, b"new").unwrap();
     assert_eq!(std::fs::read(&real).unwrap(), b"new");
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());

@@ -96,7 +96,7 @@ impl Prepared {
             tracing::info!("the folder {} was not there and has been made", config.state_dir.display());
         }
         // Before anything is opened. Otherwise the first failure for lack of descriptors would hide the cause.
-        ClientLimits::of(config).fitting(listen::files_of_a_start(config), config.tls_port != 0)?;
+        ClientLimits::of(config).fitting(listen::files_at_start(config), config.tls_port != 0)?;
         let runtime = runtime_of(config)()?;
         let io_threads = IoThreads::start(config.io_threads)
             .map_err(|error| format!("the {} of io-threads cannot be started: {error}", config.io_threads))?;
@@ -142,7 +142,7 @@ impl Prepared {
         let found = claim.point;
         let mut signals = Signals::listen();
         // Everything is open except the stores and the HTTP port's thread: the remaining descriptors are for clients.
-        let own_files = listen::open_files() + listen::files_to_come(&self.startup.config);
+        let own_files = listen::open_files() + listen::files_still_to_open(&self.startup.config);
         let fitted = startup::fit_clients(&mut self.startup.config, own_files)?;
         for warning in fitted.into_iter().chain(memory::warning(&self.startup.config, usage::memory_limit_bytes())) {
             tracing::warn!("{warning}");

@@ -27,7 +27,7 @@ use crate::system::allocator;
 
 /// Runs a server until it is stopped. `words` are the words after `serve`.
 pub fn run(words: Vec<String>) -> ExitCode {
-    allocator::give_large_buffers_back();
+    allocator::return_large_buffers();
     match lifecycle::prepare(words).and_then(lifecycle::Prepared::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(text)) => {

@@ -45,9 +45,9 @@ impl PidFile {
     /// Checks whether the file could be written, without writing it. A file of a running getid is no error, because
     /// that getid may be about to be restarted. `soon` is a folder that the start will make.
     pub(in crate::cli) fn check(path: &Path, soon: Option<&Path>) -> Result<(), PidFileError> {
-        let checked = match files::can_replace(path, soon) {
+        let checked = match files::check_replace(path, soon) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                files::can_overwrite(path).map_err(|_| error)
+                files::check_overwrite(path).map_err(|_| error)
             }
             checked => checked,
         };

@@ -142,12 +142,12 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Returns true if there is more to do after a turn than to count it.
     #[inline]
-    pub(super) fn has_more_to_do(&self, turn: &Turn) -> bool {
+    pub(super) fn has_after_turn_work(&self, turn: &Turn) -> bool {
         turn.has_access_news || turn.effect.is_some() || turn.broken.is_some() || self.monitoring.is_some()
     }
 
     /// Does all steps after a turn except the counting. An error ends the connection.
-    pub(super) async fn do_more(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+    pub(super) async fn finish_turn(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         if buffers.turn.has_access_news {
             self.take_access_news(&mut buffers.turn).await?;
         }
@@ -236,7 +236,7 @@ impl<T: Transport> ClientConnection<T> {
                 buffers.answer_bytes = chunks.memory_bytes();
                 self.flush(buffers).await?;
             }
-            pace::give_way(&mut busy_since_ns, SLICE_NS).await;
+            pace::yield_if_over(&mut busy_since_ns, SLICE_NS).await;
             self.check_cut_off()?;
         }
     }

@@ -175,8 +175,8 @@ impl Buffers {
     /// Returns the memory held, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let drawn = self.drawn.capacity() * size_of::<Reservation>();
-        let beside = self.named.memory_bytes() + self.sequences.memory_bytes();
+        let extra = self.named.memory_bytes() + self.sequences.memory_bytes();
         let bytes = self.input.capacity() + self.output.capacity() + self.turn.memory_bytes();
-        size_of::<Buffers>() + bytes + drawn + beside + self.answer_bytes
+        size_of::<Buffers>() + bytes + drawn + extra + self.answer_bytes
     }
 }

@@ -142,7 +142,7 @@ impl<T: Transport> ClientConnection<T> {
         if missing.is_empty() {
             return Ok(Draw::default());
         }
-        let began_ns = self.begins_measured_draw();
+        let began_ns = self.measured_draw_start();
         if let Some(how) = buffers.unblocked {
             return Ok(refuse_all(how, buffers));
         }
@@ -203,7 +203,7 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Returns the start of a turn's draw, if it is measured.
     #[inline]
-    fn begins_measured_draw(&self) -> Option<u64> {
+    fn measured_draw_start(&self) -> Option<u64> {
         let own = self.server.metrics.own_commands()?;
         let is_measured = own.is_measured_next() || self.session.settings().timing.noted_ns < MEASURE_ALL_BELOW_NS;
         is_measured.then(clock::stopwatch_ns)

@@ -56,9 +56,9 @@ enum TurnStep {
     /// Reads requests into a turn, and writes its replies.
     Read,
     /// Performs the turn's effect and other work after the replies.
-    Do,
+    AfterTurn,
     Flush,
-    GiveWay,
+    Yield,
     /// Checks whether there is a next turn.
     Next,
 }
@@ -67,17 +67,17 @@ enum TurnStep {
 #[derive(Debug)]
 enum BlockedStep {
     Draw(PartialDraw),
-    Do,
+    AfterTurn,
     Flush,
-    GiveWay,
+    Yield,
     Hold,
 }
 
 /// Progress of answering an input.
 #[derive(Debug)]
 enum InputProgress {
-    /// Answered to its end. The client may have had its thread for so long that it `gives_way` to others.
-    Done { gives_way: bool },
+    /// Answered to its end. The client may have had its thread for so long that it `is_yield_due` to others.
+    Done { is_yield_due: bool },
     /// Answered to its end, and the connection ends.
     DoneAndClose,
     /// Answered up to a turn that has to wait.
@@ -145,27 +145,27 @@ impl<T: Transport> ClientConnection<T> {
                     Err(unfinished) => return Ok(InputProgress::Blocked(BlockedStep::Draw(unfinished))),
                 }
             }
-            if from <= TurnStep::Do && self.has_more_to_do(&buffers.turn) {
-                return Ok(InputProgress::Blocked(BlockedStep::Do));
+            if from <= TurnStep::AfterTurn && self.has_after_turn_work(&buffers.turn) {
+                return Ok(InputProgress::Blocked(BlockedStep::AfterTurn));
             }
             let is_last = buffers.turn.close || !buffers.turn.more;
-            if from <= TurnStep::Flush && (is_last || self.is_to_flush(buffers)) {
+            if from <= TurnStep::Flush && (is_last || self.is_flush_due(buffers)) {
                 self.touch(buffers);
                 if self.flush_now(buffers, cx)?.is_pending() {
                     return Ok(InputProgress::Blocked(BlockedStep::Flush));
                 }
             }
-            let gives_way = from <= TurnStep::GiveWay && self.gives_way(is_last, buffers);
+            let is_yield_due = from <= TurnStep::Yield && self.is_yield_due(is_last, buffers);
             if is_last {
                 self.suspend(buffers);
                 return Ok(if buffers.turn.close {
                     InputProgress::DoneAndClose
                 } else {
-                    InputProgress::Done { gives_way }
+                    InputProgress::Done { is_yield_due }
                 });
             }
-            if gives_way {
-                return Ok(InputProgress::Blocked(BlockedStep::GiveWay));
+            if is_yield_due {
+                return Ok(InputProgress::Blocked(BlockedStep::Yield));
             }
             self.check_cut_off()?;
             if buffers.turn.held {
@@ -179,8 +179,8 @@ impl<T: Transport> ClientConnection<T> {
     async fn answer(&mut self, mut from: TurnStep, buffers: &mut Buffers) -> io::Result<bool> {
         loop {
             match poll_fn(|cx| Poll::Ready(self.answer_now(from, buffers, cx))).await? {
-                InputProgress::Done { gives_way } => {
-                    if gives_way {
+                InputProgress::Done { is_yield_due } => {
+                    if is_yield_due {
                         tokio::task::yield_now().await;
                     }
                     return Ok(true);
@@ -204,17 +204,17 @@ impl<T: Transport> ClientConnection<T> {
             BlockedStep::Draw(unfinished) => {
                 let draw = Box::pin(self.draw_later(unfinished, buffers)).await?;
                 self.write_turn(&draw, buffers);
-                Ok(TurnStep::Do)
+                Ok(TurnStep::AfterTurn)
             }
-            BlockedStep::Do => {
-                Box::pin(self.do_more(buffers)).await?;
+            BlockedStep::AfterTurn => {
+                Box::pin(self.finish_turn(buffers)).await?;
                 Ok(TurnStep::Flush)
             }
             BlockedStep::Flush => {
                 self.flush_slowly(buffers).await?;
-                Ok(TurnStep::GiveWay)
+                Ok(TurnStep::Yield)
             }
-            BlockedStep::GiveWay => {
+            BlockedStep::Yield => {
                 // Hundreds may be here with a pipeline in which each step takes long.
                 self.note_held(buffers.memory_bytes());
                 tokio::task::yield_now().await;
@@ -272,7 +272,7 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Returns true if replies are sent although more will follow.
     #[inline]
-    fn is_to_flush(&self, buffers: &Buffers) -> bool {
+    fn is_flush_due(&self, buffers: &Buffers) -> bool {
         let bytes = buffers.output.len();
         bytes >= FLUSH_BYTES || (bytes >= UNAUTHENTICATED_FLUSH_BYTES && !self.session.is_authenticated())
     }
@@ -281,7 +281,7 @@ impl<T: Transport> ClientConnection<T> {
     /// was refused. A refusal costs its client nothing and comes at once, so that a hundred of them could hold the
     /// thread.
     #[inline]
-    fn gives_way(&mut self, is_last: bool, buffers: &mut Buffers) -> bool {
+    fn is_yield_due(&mut self, is_last: bool, buffers: &mut Buffers) -> bool {
         let Buffers { busy_since_ns, turn, is_refused, .. } = buffers;
         let spent_ns = turn.tally.spent_ns();
         let was_long = if !is_last {

@@ -20,7 +20,7 @@ pub(super) fn is_over(since_ns: Option<u64>, slice_ns: u64) -> bool {
 
 /// Yields to other clients if this one had the thread for `slice_ns`. The runtime then polls its sockets before it
 /// returns here, so requests that arrived meanwhile are next.
-pub(super) async fn give_way(since_ns: &mut Option<u64>, slice_ns: u64) {
+pub(super) async fn yield_if_over(since_ns: &mut Option<u64>, slice_ns: u64) {
     if is_over(*since_ns, slice_ns) {
         tokio::task::yield_now().await;
         *since_ns = Some(clock::stopwatch_ns());

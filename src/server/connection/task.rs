@@ -72,8 +72,8 @@ impl<T: Transport + 'static> ClientConnection<T> {
                 }
             }
             match self.answer_now(TurnStep::Read, &mut buffers, cx) {
-                Ok(InputProgress::Done { gives_way: false }) => buffers.clear(),
-                Ok(InputProgress::Done { gives_way: true }) => {
+                Ok(InputProgress::Done { is_yield_due: false }) => buffers.clear(),
+                Ok(InputProgress::Done { is_yield_due: true }) => {
                     buffers.give_back();
                     // Its first poll lets other tasks run first, and has this one polled again after them.
                     let _ = std::pin::pin!(tokio::task::yield_now()).poll(cx);

@@ -72,7 +72,7 @@ fn del_user(server: &Server, names: &[Vec<u8>], client: &Client) -> Value {
         let names: Vec<&str> = gone.iter().map(|name| &**name).collect();
         server.audit(AuditAction::AclDelUser { names: &names }, client);
     }
-    end_lost_clients(server, client.id);
+    close_orphaned_clients(server, client.id);
     Value::Integer(i64::try_from(gone.len()).unwrap_or(i64::MAX))
 }
 
@@ -146,7 +146,7 @@ fn load(server: &Server, path: &Path, actor: Actor) -> Value {
             let own = actor.id();
             server.audit(AuditAction::AclLoad, actor);
             update_users(server, |old| users.in_place_of(old));
-            end_lost_clients(server, own);
+            close_orphaned_clients(server, own);
             Value::OK
         }
         Err(AclFileError::Io(error)) => {
@@ -170,7 +170,7 @@ fn update_users(server: &Server, make: impl FnOnce(&Users) -> Users) {
 }
 
 /// Ends the connections of deleted users, even if there are new ones of the same names; `own` ends after its answer.
-fn end_lost_clients(server: &Server, own: u64) {
+fn close_orphaned_clients(server: &Server, own: u64) {
     let users = Arc::clone(&server.settings.get().users);
     for client in server.clients.all() {
         let (name, incarnation) = client.user();

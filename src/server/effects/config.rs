@@ -99,7 +99,7 @@ fn rewrite_file(server: &Server, path: &Path) -> Result<Vec<&'static str>, Strin
     users_of(&config)?;
     let rewritten = config.rewritten(path, &server.process.sources, &files)?;
     let readers = if rewritten.holds_secret { Readers::OwnerOnly } else { Readers::AsBefore };
-    files::behind_links(path)
+    files::resolve_links(path)
         .and_then(|path| files::replace(&path, &rewritten.text, readers))
         .map_err(|error| error.to_string())?;
     Ok(rewritten.overridden)

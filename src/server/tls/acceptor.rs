@@ -8,7 +8,7 @@ use tokio_rustls::rustls::ServerConfig;
 use super::certificates::{TlsError, end_warning};
 use super::settings::TlsSettings;
 use crate::config::TlsAuthClientsUser;
-use crate::system::daily::Daily;
+use crate::system::daily::DailySchedule;
 
 /// Makes encrypted streams from sockets.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Acceptor {
     /// Number of handshakes that resumed an earlier session.
     pub(super) resumed: AtomicU64,
     /// Schedule of the warning about the certificate's end.
-    end: Daily,
+    end: DailySchedule,
 }
 
 /// Settings, and the configurations made from their files.
@@ -83,7 +83,7 @@ impl Acceptor {
             handshakes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
-            end: Daily::default(),
+            end: DailySchedule::default(),
         })
     }
 

@@ -74,7 +74,7 @@ pub enum TlsError {
     TooMany { path: PathBuf },
     #[error("{what} {}: is damaged: {}. Copy the file again, or export it again", .path.display(), PemFault(.error))]
     Pem { what: PemFile, path: PathBuf, error: pem::Error },
-    #[error("{what} {}: no {} in it, but {instead}", .path.display(), .what.thing())]
+    #[error("{what} {}: no {} in it, but {instead}", .path.display(), .what.item_name())]
     Nothing { what: PemFile, path: PathBuf, instead: UnexpectedContent },
     #[error(
         "tls-key-file {}: the key cannot be used: {error}. getid takes RSA keys of 2048 bits and more, ECDSA keys on P-256 \
@@ -110,7 +110,7 @@ pub enum PemFile {
 }
 
 impl PemFile {
-    fn thing(self) -> &'static str {
+    fn item_name(self) -> &'static str {
         match self {
             PemFile::Certificate | PemFile::Authority | PemFile::AuthorityDir => "certificate",
             PemFile::Key => "private key",
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_warned_of_a_month_before_its_end() {
+    fn a_warning_comes_a_month_before_a_certificate_ends() {
         let at = |days: i64| end_warning(1_000_000_000, 1_000_000_000 - days * DAY_S - 10, Path::new("c"));
         assert_eq!([at(400), at(30)], [None, None]);
         assert!(at(29).unwrap().contains("ends in 29 days"));

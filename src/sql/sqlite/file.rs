@@ -83,7 +83,7 @@ fn can_make(path: &Path) -> Result<(), StoreError> {
             log.display()
         )));
     }
-    files::can_make(path, None).map_err(|error| cannot(path, "made", &error))
+    files::check_create(path, None).map_err(|error| cannot(path, "made", &error))
 }
 
 /// Creates a file for this user alone, unless it exists by now.
@@ -98,7 +98,7 @@ pub(super) fn make_empty(path: &Path) -> Result<(), StoreError> {
 impl File {
     /// Opens the file if it exists.
     pub(super) fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<(File, About), StoreError> {
-        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let path = files::resolve_links(path).map_err(|error| cannot(path, "opened", &error))?;
         let mut file = File { path, seen, open: None };
         let product = format!("SQLite {}", rusqlite::version());
         let mut about = About { product, unix_ms: wall_unix_ms(), ..About::default() };

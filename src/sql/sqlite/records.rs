@@ -151,7 +151,7 @@ struct File {
 
 impl File {
     fn open(path: &Path, seen: Arc<OnceLock<FileId>>) -> Result<File, StoreError> {
-        let path = files::behind_links(path).map_err(|error| cannot(path, "opened", &error))?;
+        let path = files::resolve_links(path).map_err(|error| cannot(path, "opened", &error))?;
         let mut file = File { path, seen, open: None };
         file.find()?;
         Ok(file)
