@@ -76,7 +76,7 @@ enum BlockedStep {
 /// Progress of answering an input.
 #[derive(Debug)]
 enum InputProgress {
-    /// Answered to its end. The client may have had its thread for so long that it `is_yield_due` to others.
+    /// Answered to its end. The client may have had its thread for so long that it must yield to others.
     Done { is_yield_due: bool },
     /// Answered to its end, and the connection ends.
     DoneAndClose,

@@ -95,7 +95,7 @@ fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<I
 
 async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
     let SetSequence { key, last, only, reply } = set;
-    let in_reply = |error: SequenceError| error.of(key.as_str());
+    let error_text = |error: SequenceError| error.of(key.as_str());
     let mut found = find(sequences, &key).await?;
     if found.is_none() && only != Only::Old {
         let created =
@@ -107,17 +107,17 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
             }
             // Another client was faster.
             Err(SequenceError::Exists(_)) => found = find(sequences, &key).await?,
-            Err(error) => return Err(in_reply(error)),
+            Err(error) => return Err(error_text(error)),
         }
     }
     let Some(view) = found.filter(|_| only != Only::New) else {
         return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
     };
     if last < view.last {
-        return Err(in_reply(SequenceError::Lower { last: view.last }));
+        return Err(error_text(SequenceError::Lower { last: view.last }));
     }
     if last > view.last {
-        sequences.raise(&key, last, false).await.map_err(in_reply)?;
+        sequences.raise(&key, last, false).await.map_err(error_text)?;
         server.audit(AuditAction::Sequence { what: "SET that raises a sequence", name: key.as_str() }, client);
     }
     Ok(reply.answer(true, Some(view.last)).into())

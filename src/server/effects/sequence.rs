@@ -300,10 +300,10 @@ fn listed(row: &Row) -> Value {
 
 /// Creates a sequence that continues above the maximum in a row of `id_generator`.
 async fn adopt(sequences: &Arc<Sequences>, key: &Key, table: String, id: i64) -> SequenceResult {
-    let in_reply = |error: SequenceError| error.of(key.as_str());
-    let max = sequences.maximum_of(table, id).await.map_err(in_reply)?;
+    let error_text = |error: SequenceError| error.of(key.as_str());
+    let max = sequences.maximum_of(table, id).await.map_err(error_text)?;
     let how = CreateHow { above_dropped: true, ..CreateHow::default() };
-    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(in_reply)?;
+    let made = sequences.create(key.clone(), Spec::default(), Some(max), how).await.map_err(error_text)?;
     let first = made.rows.iter().map(|(_, row)| row.next).min().unwrap_or(max.saturating_add(1));
     Ok(Value::Simple(
         format!(
