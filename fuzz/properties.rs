@@ -13,7 +13,9 @@ use getid::claim::record::{MarkedRecord, Record};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
-use getid::session::{Beside, NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Turn};
+use getid::session::{
+    ExtraDraws, NamedDrawn, SequenceCommandSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Turn,
+};
 use getid::text::glob::Pattern;
 use getid_core::{
     Ask, Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, Slot, no_dates,
@@ -48,7 +50,7 @@ fn settings(needs_password: bool) -> Settings {
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
-        sequences: Some(SequenceSettings::default()),
+        sequences: Some(SequenceCommandSettings::default()),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid::acl::Protection::Commands,
@@ -109,8 +111,8 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
                     noise += 1;
                     noise
                 };
-                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
-                session.write_beside(&turn, drawn, &mut beside, &mut output);
+                let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+                session.write_with_extra(&turn, drawn, &mut extra, &mut output);
             }
             next.first.0 += u64::from(turn.draws.unnamed);
             next.count += u64::from(turn.draws.unnamed);

@@ -73,7 +73,7 @@ impl Protection {
     }
 
     /// Whether a client is refused when it connects; `is_open` is whether the default user needs no password.
-    pub fn turns_away(self, origin: Origin, is_open: bool) -> bool {
+    pub fn refuses_connection(self, origin: Origin, is_open: bool) -> bool {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 

@@ -135,15 +135,15 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
 ///
 /// Returns the reply's text for an unknown command, for one without keys, or for too few arguments.
 pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
-    let asked = args.behind(2);
-    let command = vocabulary.resolve(asked).map_err(|_| "ERR Invalid command specified")?;
+    let request = args.behind(2);
+    let command = vocabulary.resolve(request).map_err(|_| "ERR Invalid command specified")?;
     if command.keys.is_empty() {
         return Err("ERR The command has no key arguments");
     }
-    if !command.accepts(asked.len()) {
+    if !command.accepts(request.len()) {
         return Err("ERR Invalid number of arguments specified for command");
     }
-    Ok(keys::keys_value(command, asked, flags))
+    Ok(keys::keys_value(command, request, flags))
 }
 
 /// Replies to the `HELP` of a container, in lines as Redis formats them.

@@ -3,7 +3,7 @@
 //! [`StoreUrl`] defines the syntax of an address.
 
 use super::enums::StateKind;
-use super::report::Mistake;
+use super::report::DirectiveConflict;
 use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::store_url::{StoreKind, StoreUrl};
@@ -61,20 +61,20 @@ pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueE
 }
 
 /// Returns conflicts of the claim directives with the rest of a configuration.
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     let Some(store) = &config.claim.store else {
         return config.server_id_auto().then(auto_without_store).into_iter().collect();
     };
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["claim-store"],
             sentence: format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
             help: "set claim-store file, or build getid with the features that it has by default".to_owned(),
         });
     }
     if config.id_state == StateKind::None {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["id-state", "claim-store"],
             sentence: format!(
                 "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
@@ -86,8 +86,8 @@ pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     found
 }
 
-fn auto_without_store() -> Mistake {
-    Mistake {
+fn auto_without_store() -> DirectiveConflict {
+    DirectiveConflict {
         directives: &["server-id", "claim-store"],
         sentence: "server-id is auto, but claim-store is file: only a store that servers share tells which server-ids are free"
             .to_owned(),
@@ -98,17 +98,17 @@ fn auto_without_store() -> Mistake {
 }
 
 /// Returns warnings about settings that may not be intended, each with its directive.
-pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
+pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
     let claim = &config.claim;
     let Some(store) = &claim.store else {
         let built_in = Config::default().claim;
-        let said = [
+        let settings = [
             ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
             ("claim-takeover", claim.takes_any),
             ("claim-max-clock-ahead-ms", claim.max_clock_ahead_ms != built_in.max_clock_ahead_ms),
             ("instance-name", claim.instance_name.is_some()),
         ];
-        let idle = said.into_iter().filter(|(_, is_said)| *is_said);
+        let idle = settings.into_iter().filter(|(_, is_set)| *is_set);
         return idle.map(|(name, _)| (name, "has no effect: claim-store is file".to_owned())).collect();
     };
     let mut found = Vec::new();

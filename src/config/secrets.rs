@@ -89,7 +89,7 @@ fn is_of_name(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Shape;
+    use super::super::row::ValueShape;
     use super::*;
 
     /// Words in names of possible secrets.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn every_directive_that_may_be_a_secret_was_thought_of() {
         for row in Directive::ALL {
-            let is_text = matches!(row.shape, Shape::Text { .. });
+            let is_text = matches!(row.shape, ValueShape::Text { .. });
             let may_be = is_text || SUSPICIOUS.iter().any(|word| row.name.contains(word));
             assert!(
                 !may_be || row.secrecy != Secrecy::Open || SHOWN.contains(&row.name),

@@ -4,7 +4,7 @@
 use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
 use getid_core::{RESERVED_NAME, is_reserved_name};
 
-use super::report::Mistake;
+use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::ValueError;
 use super::values::Config;
@@ -120,20 +120,20 @@ impl Config {
 }
 
 /// Returns conflicts of pools with the rest of a configuration.
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     if config.worker_pools.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["worker-pool"],
             sentence: "there are pools of worker ids, but this getid was built without the feature 'fleet'".to_owned(),
             help: "take the worker-pool lines out, or build getid with the features that it has by default".to_owned(),
         });
     }
     if config.worker_store().is_none() {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["worker-pool", "sequence-store", "id-state"],
             sentence: "there are pools of worker ids, but no store to keep their leases in".to_owned(),
             help: "name one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'"

@@ -123,7 +123,8 @@ pub fn close_idle(server: &Server, uptime_s: u64) {
         return;
     }
     for client in server.clients.all() {
-        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() && !client.listens() {
+        if client.idle_s(uptime_s) > timeout_s && !client.is_waiting() && !client.monitors() && !client.is_subscribed()
+        {
             server.metrics.count(Counter::IdleClosed);
             throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);
             client.stop(Stop::Now);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Server;
 use crate::acl::DEFAULT_USER;
-use crate::config::directive::{Change, Directive};
+use crate::config::directive::{ChangeMode, Directive};
 use crate::config::{self, Config, FilesFrom, Reloaded};
 use crate::session::Settings;
 
@@ -99,7 +99,7 @@ const NAMES_TOLD_MAX: usize = 10;
 /// Returns the directives whose values in the files differ, and how they can be changed; `None` without any.
 fn kept_values(kept: &[&Directive]) -> Option<String> {
     let names = |at_start| {
-        let rows = kept.iter().filter(move |row| (row.change == Change::AtStart) == at_start);
+        let rows = kept.iter().filter(move |row| (row.change == ChangeMode::AtStart) == at_start);
         rows.map(|row| row.name).collect::<Vec<_>>()
     };
     said(&[("changed by CONFIG SET", names(false)), ("changed by a restart", names(true))])

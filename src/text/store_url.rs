@@ -140,8 +140,8 @@ impl StoreUrl {
     }
 
     /// Parses an address; errors name the forms of `expected`.
-    fn parse_as(text: &str, expected: Expected) -> Result<StoreUrl, StoreUrlError> {
-        let Expected { schemes, forms } = expected;
+    fn parse_as(text: &str, expected: AddressForms) -> Result<StoreUrl, StoreUrlError> {
+        let AddressForms { schemes, forms } = expected;
         let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
         if text.is_empty() {
             return Err(fail(format!("is empty, must be {forms}")));
@@ -255,17 +255,17 @@ impl fmt::Debug for StoreUrl {
 
 /// The forms that an error lists as expected.
 #[derive(Clone, Copy)]
-struct Expected {
+struct AddressForms {
     schemes: &'static str,
     forms: &'static str,
 }
 
-const ALL: Expected = Expected {
+const ALL: AddressForms = AddressForms {
     schemes: "sqlite, mysql, postgres and etcd",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE or etcd://HOST,HOST/PREFIX",
 };
 
-const OF_SEQUENCES: Expected = Expected {
+const OF_SEQUENCES: AddressForms = AddressForms {
     schemes: "sqlite, mysql and postgres",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
 };
@@ -392,7 +392,7 @@ fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
 /// Parses a server's address after its scheme.
 fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
     let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
-    let Divided { authority, path: database, options } = divided(rest, &form)?;
+    let AddressParts { authority, path: database, options } = split_address(rest, &form)?;
     let Some((login, place)) = authority.rsplit_once('@') else {
         return Err(format!("names no user, {form}"));
     };
@@ -461,13 +461,13 @@ fn uuid_of(text: &str) -> Result<String, String> {
 }
 
 /// The undecoded parts of a server's address after its scheme.
-struct Divided<'a> {
+struct AddressParts<'a> {
     authority: &'a str,
     path: &'a str,
     options: &'a str,
 }
 
-fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
+fn split_address<'a>(rest: &'a str, form: &str) -> Result<AddressParts<'a>, String> {
     let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
     let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
@@ -480,7 +480,7 @@ fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
     if rest.contains('#') {
         return Err("has a '#' in it, which is written %23".to_owned());
     }
-    Ok(Divided { authority, path, options })
+    Ok(AddressParts { authority, path, options })
 }
 
 /// Parses `NAME=VALUE`, where the name is one of `names`.
@@ -705,11 +705,11 @@ mod tests {
             ("mysql://a:hunter2%@h/b", "mysql://a:***@h/b"),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
-            let told = match StoreUrl::parse(text) {
+            let printed = match StoreUrl::parse(text) {
                 Ok(url) => format!("{url:?} {}", url.shown()),
                 Err(error) => format!("{error} {error:?}"),
             };
-            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+            assert!(!printed.contains("hun") && !printed.contains("ter2"), "{text}: {printed}");
         }
         let mut url = StoreUrl::parse("mysql://a@h/b?password-file=p").unwrap();
         url.set_password("hunter2".to_owned());

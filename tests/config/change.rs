@@ -9,9 +9,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use getid::config::FilesFrom;
-use getid::config::directive::{Change, Directive, Secrecy};
+use getid::config::directive::{ChangeMode, Directive, Secrecy};
 use getid::config::ignored::IGNORED_DIRECTIVES;
-use getid::config::{Config, Files, Pair, Rewritten, Sources, UserLine};
+use getid::config::{Config, Files, Rewritten, SettingPair, Sources, UserLine};
 use getid::system::files::{Readers, behind_links, replace};
 use getid::text::store_url::{StoreKind, StoreUrl};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ pub(crate) fn sources(path: &str, environment: &[(&str, &str)], words: &[&str]) 
     }
 }
 
-pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<Pair> {
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Vec<SettingPair> {
     pairs.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
 }
 
@@ -111,7 +111,7 @@ fn the_documented_file_shows_for_each_directive_whether_it_can_change() {
         }
     }
     for row in Directive::ALL.iter().filter(|row| !["user", "aclfile"].contains(&row.name)) {
-        assert_eq!(found.get(row.name), Some(&(row.change == Change::AtStart)), "{}", row.name);
+        assert_eq!(found.get(row.name), Some(&(row.change == ChangeMode::AtStart)), "{}", row.name);
     }
 }
 
@@ -653,7 +653,7 @@ fn change_of(row: &'static Directive) -> BoxedStrategy<(String, String)> {
 
 fn changes() -> impl Strategy<Value = Vec<(String, String)>> {
     let rows: Vec<_> =
-        Directive::ALL.iter().filter(|row| ![Change::AtStart, Change::Reload].contains(&row.change)).collect();
+        Directive::ALL.iter().filter(|row| ![ChangeMode::AtStart, ChangeMode::Reload].contains(&row.change)).collect();
     let some = prop::sample::subsequence(rows.clone(), 0..=rows.len()).prop_shuffle();
     some.prop_flat_map(|rows| rows.into_iter().map(change_of).collect::<Vec<_>>())
 }
@@ -811,7 +811,7 @@ proptest! {
         any in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..30), prop::collection::vec(any::<u8>(), 0..30)), 0..2),
     ) {
         let known = known.into_iter().map(|(row, value)| (Directive::ALL[row].name.as_bytes().to_vec(), value));
-        let change: Vec<Pair> = known.chain(any).collect();
+        let change: Vec<SettingPair> = known.chain(any).collect();
         if let Ok(changed) = Config::default().set(&change) {
             prop_assert_eq!(changed.config.set(&change).unwrap().config, changed.config);
         }

@@ -1,7 +1,7 @@
 //! The directives of claims. Single mistakes are in `mistakes/claim-*.conf`.
 
 use getid::config::directive::Directive;
-use getid::config::{ClaimConfig, Config, ServerIdFrom, Sources};
+use getid::config::{ClaimConfig, Config, ServerIdSource, Sources};
 use getid::text::store_url::{StoreKind, StoreUrl};
 
 use crate::change::{files, sources};
@@ -127,7 +127,7 @@ fn a_server_id_may_be_the_number_of_its_pod() {
     let (auto, line) = ("server-id auto-ordinal\n", "id-generator server-id AUTO-ORDINAL id-range 2\n");
     for text in [auto.to_owned(), line.to_owned(), format!("{STORE}{auto}")] {
         let config = on_host("getid-3", &text, &[]).unwrap();
-        assert_eq!((config.server_id, config.server_id_from), (3, ServerIdFrom::HostName));
+        assert_eq!((config.server_id, config.server_id_from), (3, ServerIdSource::HostName));
         assert_eq!(shown(&config, "server-id"), "3");
         assert!(shown(&config, "id-generator").starts_with("server-id 3 id-range "));
         // A stronger source has precedence, in both directions.

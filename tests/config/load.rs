@@ -12,14 +12,14 @@ use getid::acl::Protection;
 use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::{
-    BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX, LogLevel,
-    Report, ServerIdFrom, Sources, StateKind, Warning, quote,
+    BindAddr, BorrowPolicy, Config, ConfigReport, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX,
+    LogLevel, ServerIdSource, Sources, StateKind, Warning, quote,
 };
 use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
 use proptest::prelude::*;
 
-type Loaded = Result<(Config, Vec<Warning>), Report>;
+type Loaded = Result<(Config, Vec<Warning>), ConfigReport>;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/mistakes");
 
@@ -215,7 +215,7 @@ fn the_built_in_text_of_a_row_is_the_built_in_value() {
     for row in Directive::ALL.iter().filter(|row| !row.default.is_empty()) {
         let (mut config, _) = conf(&format!("{} {}", row.name, row.default)).unwrap();
         config.bind_given = false;
-        config.server_id_from = ServerIdFrom::Nobody;
+        config.server_id_from = ServerIdSource::Default;
         assert_eq!(config, Config::default(), "{}", row.name);
     }
 }
@@ -289,7 +289,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_h
         tcp_keepalive_s: 0,
         pidfile: Some(PathBuf::from("/var/run/redis.pid")),
         dir: Some(PathBuf::from("/home/redis/")),
-        server_id_from: ServerIdFrom::Number,
+        server_id_from: ServerIdSource::Number,
         ..Config::default()
     };
     assert_eq!(config, expected);
@@ -311,7 +311,7 @@ fn what_the_fork_has_commented_out_loads_too() {
 fn every_redis_directive_is_accepted_once_with_any_value() {
     let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
-    let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.because.reason()).collect();
+    let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.reason.text()).collect();
     reasons.dedup();
     assert_eq!(warnings.len(), reasons.len());
     assert!(warnings.iter().all(|warning| warning.to_string().len() < 500), "{warnings:?}");

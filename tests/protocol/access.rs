@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use getid::acl::{Origin, Users};
-use getid::command::Flags;
+use getid::command::CommandFlags;
 use getid::config::{Config, RealFiles, Sources};
 use getid::session::{Session, Settings, Turn};
 
@@ -163,7 +163,7 @@ fn a_user_runs_what_its_rules_allow_and_nothing_else() {
         |lines: &str| String::from_utf8(shell.talk(format!("{lines}\r\n").as_bytes(), usize::MAX)).expect("text");
     assert_eq!(ask("ACL SETUSER app on >pw -@all +getid +mgetid +ping"), "+OK\r\n");
     let mut tried = 0;
-    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+    for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
         tried += 1;
         assert_eq!(ask("AUTH app pw"), "+OK\r\n");

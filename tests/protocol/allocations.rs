@@ -6,7 +6,7 @@ use crate::shell::{GENERATORS, Options, settings};
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid::session::{ExtraDraws, NamedDrawn, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::system::clock::SystemClock;
 use getid_core::{Ask, Layout, RandomCycle, Reservation, Run, Scheme, Slot};
 
@@ -93,8 +93,8 @@ fn named_allocations(input: &[u8]) -> u64 {
                 noise = noise.wrapping_add(u128::MAX / 7);
                 noise
             };
-            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
-            session.write_beside(&turn, Ok(&unnamed), &mut beside, &mut output);
+            let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+            session.write_with_extra(&turn, Ok(&unnamed), &mut extra, &mut output);
             if !turn.more {
                 break;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::shell::{GENERATORS, Options, Shell, as_arrays, generators, settings, show};
 use getid::command::Verb;
 use getid::session::{
-    Beside, NamedDrawn, SequencesDrawn, Session, Settings, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
+    DrawSource, ExtraDraws, NamedDrawn, SequencesDrawn, Session, Settings, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
 };
 use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
 use proptest::prelude::*;
@@ -108,8 +108,8 @@ fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
         let mut output = Vec::new();
         let unnamed = Reservation { first: Slot(1 << 40), count: 0, len: turn.draws.unnamed };
         let sequences = &mut SequencesDrawn::default();
-        let mut beside = Beside { named: &mut named, sequences, noise: &mut || u128::MAX };
-        session.write_beside(&turn, Ok(&[unnamed]), &mut beside, &mut output);
+        let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut || u128::MAX };
+        session.write_with_extra(&turn, Ok(&[unnamed]), &mut extra, &mut output);
         bytes_max = bytes_max.max(output.len());
         turns += 1;
         if !turn.more {
@@ -182,29 +182,29 @@ fn replies_in_parts_are_those_of_the_whole() {
         let mut output = Vec::new();
         while let Some((source, wanted)) = turn.next_ids(most) {
             let left = match source {
-                Source::Unnamed => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
-                Source::Named(at) => named.part(at).unwrap().left(),
-                Source::Sequence(_) => unreachable!("no sequence is asked"),
+                DrawSource::Unnamed => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
+                DrawSource::Named(at) => named.part(at).unwrap().left(),
+                DrawSource::Sequence(_) => unreachable!("no sequence is asked"),
             };
             for _ in left..wanted {
                 match source {
-                    Source::Unnamed => drawn.extend(first.draw(1)),
-                    Source::Sequence(_) => {}
-                    Source::Named(at) => {
+                    DrawSource::Unnamed => drawn.extend(first.draw(1)),
+                    DrawSource::Sequence(_) => {}
+                    DrawSource::Named(at) => {
                         let generator = turn.named_draws()[at].generator;
                         named.part(at).unwrap().reservations.extend(first.draw_of(generator, 1));
                     }
                 }
             }
             let sequences = &mut SequencesDrawn::default();
-            let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
-            session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
+            let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut noise };
+            session.write_next(&mut turn, &mut drawn, &mut extra, &mut output);
         }
         let left: u32 = turn.named_draws().iter().map(|draw| draw.ids).sum();
         assert_eq!((left, turn.draws.unnamed), (0, 0), "nothing is left to draw");
         let sequences = &mut SequencesDrawn::default();
-        let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
-        session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
+        let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut noise };
+        session.write_with_extra(&turn, Ok(&drawn), &mut extra, &mut output);
         assert_eq!(show(&output), show(&expected), "at most {most} at a time");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::shell::{Options, Shell, as_arrays, settings, show};
 use getid::command::Verb;
-use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+use getid::session::{DrawSource, ExtraDraws, NamedDrawn, SequencesDrawn, Session, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
 use getid_core::{Ask, Run};
 use proptest::prelude::*;
 
@@ -175,7 +175,7 @@ fn replies_in_parts_are_those_of_the_whole() {
             }
             let (mut output, mut next) = (Vec::new(), vec![1; turn.sequence_draws().len()]);
             while let Some((source, wanted)) = turn.next_ids(most) {
-                let Source::Sequence(at) = source else { panic!("{source:?}") };
+                let DrawSource::Sequence(at) = source else { panic!("{source:?}") };
                 let part = sequences.part(at).unwrap();
                 let missing = wanted - part.available();
                 for Ask { values, times } in part.left_of(missing) {
@@ -183,12 +183,12 @@ fn replies_in_parts_are_those_of_the_whole() {
                     next[at] += i64::from(values) * i64::from(times);
                 }
                 getid::session::drop_front(&mut part.left, missing);
-                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
-                session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
+                let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+                session.write_next(&mut turn, &mut drawn, &mut extra, &mut output);
             }
             assert!(sequences.parts().iter().all(|part| part.left.is_empty() && part.available() == 0));
-            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
-            session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
+            let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+            session.write_with_extra(&turn, Ok(&drawn), &mut extra, &mut output);
             assert_eq!(show(&output), show(&expected), "at most {most} at a time");
         }
     }
@@ -202,9 +202,9 @@ fn runs_may_be_cut_anywhere() {
     sequences.begin(1);
     let run = |first, values, times| Run { first, increment: 2, values, times };
     sequences.part(0).unwrap().runs.extend([run(1, 3, 2), run(101, 3, 1), run(107, 1, 1), run(109, 3, 1)]);
-    let mut beside = Beside { named: &mut NamedDrawn::default(), sequences: &mut sequences, noise: &mut || 0 };
+    let mut extra = ExtraDraws { named: &mut NamedDrawn::default(), sequences: &mut sequences, noise: &mut || 0 };
     let mut output = Vec::new();
-    session.write_beside(&turn, Ok(&[]), &mut beside, &mut output);
+    session.write_with_extra(&turn, Ok(&[]), &mut extra, &mut output);
     assert_eq!(show(&output), ":5\n:11\n:105\n:107\n:113\n");
 }
 

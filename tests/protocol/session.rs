@@ -20,7 +20,7 @@ use getid::acl::Users;
 use getid::command::{Command, TABLE, Verb};
 use getid::resp::{Value, encode};
 use getid::session::{
-    Reply, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
+    ReplyPiece, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
 };
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode as decode_resp2;
@@ -187,7 +187,7 @@ fn a_hundred_thousand_commands_come_in_bounded_turns() {
             let turn = &shell.turn;
             assert!(turn.draws.unnamed <= IDS_A_TURN, "{} ids in a turn", turn.draws.unnamed);
             assert_eq!(turn.more, !rest.is_empty());
-            let integers = turn.replies().iter().filter(|reply| matches!(reply, Reply::Integers { .. })).count();
+            let integers = turn.replies().iter().filter(|reply| matches!(reply, ReplyPiece::Integers { .. })).count();
             assert!(integers < 50, "runs of GETID were not put together");
             (turns, drawn, ran) = (turns + 1, drawn + u64::from(turn.draws.unnamed), ran + turn.commands);
             let mut output = Vec::new();

@@ -11,8 +11,8 @@ use getid::command::{Vocabulary, describe_any_id, describe_id, describe_named_id
 use getid::config::Config;
 use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
 use getid::session::{
-    AclEffect, Beside, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
-    NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
+    NamedDrawn, SequenceCommandSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
 use getid_core::{
     Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRefusal, Slot,
@@ -66,7 +66,9 @@ pub(crate) fn settings(options: &Options) -> Settings {
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
-        sequences: options.sequences.then(|| SequenceSettings { incrby_max: 1000, ..SequenceSettings::default() }),
+        sequences: options
+            .sequences
+            .then(|| SequenceCommandSettings { incrby_max: 1000, ..SequenceCommandSettings::default() }),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,
@@ -200,8 +202,8 @@ impl Shell {
                 self.noise = self.noise.wrapping_add(NOISE_STEP);
                 self.noise
             };
-            let mut beside = Beside { named: &mut self.named, sequences: &mut self.sequences, noise: &mut noise };
-            self.session.write_beside(&self.turn, drawn, &mut beside, output);
+            let mut extra = ExtraDraws { named: &mut self.named, sequences: &mut self.sequences, noise: &mut noise };
+            self.session.write_with_extra(&self.turn, drawn, &mut extra, output);
         }
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
@@ -338,8 +340,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::Ids(IdsEffect::SpanNamed { generator, times }) => {
             describe_named_span(generator, *times, 1_488_793_021_000)
         }
-        Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
-        Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
+        Effect::Ids(IdsEffect::Ready { shows_reasons: true }) => Value::Simple("READY".into()),
+        Effect::Ids(IdsEffect::Ready { shows_reasons: false }) => {
             Value::error("MISCONF no ids are given now; who logs in is told why")
         }
         Effect::Ids(IdsEffect::Span(times)) => describe_span(Layout::default(), *times, 1_488_793_021_000),

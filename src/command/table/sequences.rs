@@ -1,18 +1,18 @@
 //! `SEQUENCE`: commands for operators of sequences, and ranges of values for caches in clients.
 
 use super::{
-    Access, Argument, Categories, Command, Flags, NONE, READ, READ_UPDATE, SLOW, Verb, argument, help_row, one, row,
-    token,
+    Argument, Categories, Command, CommandFlags, KeyAccess, NONE, READ, READ_UPDATE, SLOW, Verb, argument, help_row,
+    one, row, token,
 };
 
 const SINCE: &str = "0.2.0";
 const GROUP: &str = "generic";
 
-const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
+const GROW: CommandFlags = CommandFlags::WRITE.and(CommandFlags::DENY_OOM);
 const DANGEROUS: Categories = Categories::DANGEROUS;
 
-const UPDATE: Access = Access::RW.and(Access::UPDATE);
-const INSERT: Access = Access::RW.and(Access::INSERT);
+const UPDATE: KeyAccess = KeyAccess::RW.and(KeyAccess::UPDATE);
+const INSERT: KeyAccess = KeyAccess::RW.and(KeyAccess::INSERT);
 
 const KEY: Argument = argument("key", "key");
 const OPTIONS: &[Argument] = &[
@@ -24,7 +24,7 @@ const OPTIONS: &[Argument] = &[
     Argument { parts: &[token("WAIT"), token("ERROR")], ..argument("policy", "oneof").after("POLICY").optional() },
 ];
 
-pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::NONE, NONE)
+pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, CommandFlags::NONE, NONE)
     .docs(SINCE, GROUP, "A container for commands about sequences")
     .with(&[
         row(Verb::SequenceCreate, "sequence|create", -3, GROW, NONE)
@@ -41,12 +41,12 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
                 "       [POLICY WAIT|ERROR] [FRESH]",
                 "    Create a sequence. One that was dropped goes on above its last value, unless FRESH is said.",
             ]),
-        row(Verb::SequenceInfo, "sequence|info", 3, Flags::READONLY, NONE)
+        row(Verb::SequenceInfo, "sequence|info", 3, CommandFlags::READONLY, NONE)
             .keys(&[one(2, READ)])
             .docs(SINCE, GROUP, "Tell where a sequence is, and how fast it goes")
             .takes(&[KEY])
             .help(&["INFO <name>", "    Tell its options, its last value, what is held of it, and its rates."]),
-        row(Verb::SequenceList, "sequence|list", -2, Flags::READONLY, Categories::KEYSPACE)
+        row(Verb::SequenceList, "sequence|list", -2, CommandFlags::READONLY, Categories::KEYSPACE)
             .docs(SINCE, GROUP, "List sequences")
             .costs("O(N) where N is the number of sequences that are looked at, COUNT at most.")
             .takes(&[
@@ -92,8 +92,8 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
                 "DECLARE <name>",
                 "    Make this server's declaration of a sequence or serial generator the one of all servers.",
             ]),
-        row(Verb::SequenceDrop, "sequence|drop", 3, Flags::WRITE, DANGEROUS)
-            .keys(&[one(2, Access::RM.and(Access::DELETE))])
+        row(Verb::SequenceDrop, "sequence|drop", 3, CommandFlags::WRITE, DANGEROUS)
+            .keys(&[one(2, KeyAccess::RM.and(KeyAccess::DELETE))])
             .guarded()
             .docs(SINCE, GROUP, "Drop a sequence; its last value is remembered")
             .takes(&[KEY])
@@ -111,12 +111,12 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
                 "ADOPT <name> [TABLE <table>] [ID <n>]",
                 "    Create a sequence from the maximum of a row of id_generator, whose job is stopped.",
             ]),
-        row(Verb::SequenceNext, "sequence|next", -3, GROW.and(Flags::FAST), NONE)
+        row(Verb::SequenceNext, "sequence|next", -3, GROW.and(CommandFlags::FAST), NONE)
             .keys(&[one(2, READ_UPDATE)])
             .docs(SINCE, GROUP, "Get a range of values for a cache of one's own")
             .takes(&[KEY, argument("count", "integer").after("COUNT").optional()])
             .help(&["NEXT <name> [COUNT <n>]", "    Get <n> values (default: 1): the first, the last, the increment."]),
-        row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(Flags::ADMIN), NONE)
+        row(Verb::SequenceStores, "sequence|stores", -2, SLOW.and(CommandFlags::ADMIN), NONE)
             .docs(SINCE, GROUP, "Show where sequences are kept, or let go of a server that a store waits for")
             .takes(&[
                 argument("nonce", "string").after("CONFIRM").optional(),
@@ -127,7 +127,7 @@ pub(super) const SEQUENCE: Command = row(Verb::Sequence, "sequence", -2, Flags::
                 "    Show of each store its address, whether it is up, and its statements. With CONFIRM, let go of a",
                 "    server that has stopped for good; RAISE-ALL moves all sequences up by <n> values first.",
             ]),
-        row(Verb::SequenceBackup, "sequence|backup", 3, SLOW.and(Flags::ADMIN), NONE)
+        row(Verb::SequenceBackup, "sequence|backup", 3, SLOW.and(CommandFlags::ADMIN), NONE)
             .guarded()
             .docs(SINCE, GROUP, "Write a copy of the file that sequences are kept in")
             .costs("O(N) where N is the number of sequences")

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
     Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
@@ -12,25 +12,25 @@ use crate::command::{
 use crate::resp::{Args, parse_integer};
 use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
-use crate::session::named::{Form, NamedReply};
+use crate::session::named::{NamedReply, ReplyForm};
 use crate::session::turn::named_cost;
 use crate::text::suggest::is_near;
 
 /// `GETID [name [field value ...]]` outside the fast path.
 #[inline]
-pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
+pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::GetId)?;
     if call.args.len() > 1 {
         return named(call, 1, 1);
     }
     call.turn.tally.ids(Verb::GetId, 1, 0);
     call.turn.push_each_id(1);
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Implements `MGETID count [name [field value ...]]`.
 #[inline]
-pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
+pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::MGetId)?;
     let counted = parse_integer(call.arg(1));
     match counted.map(u32::try_from) {
@@ -40,7 +40,7 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
             }
             call.turn.tally.ids(Verb::MGetId, 1, 0);
             call.turn.push_ids(count);
-            return Ok(Answer::Pushed);
+            return Ok(CommandReply::Pushed);
         }
         _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
     }
@@ -62,7 +62,7 @@ const NO_SERVER_ID: &str = "LOADING standby: no server-id has come free for this
 
 /// Draws from the generator that the argument at `at` names. Values of its fields follow.
 #[inline(never)]
-fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
+fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     let verb = call.command.verb;
     let Call { args, client, turn, transaction, command, .. } = call;
     let settings = &client.settings;
@@ -87,12 +87,12 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
         }
     };
     turn.tally.ids(verb, 1, 0);
-    let form = if verb == Verb::GetId { Form::Each } else { Form::Array };
+    let form = if verb == Verb::GetId { ReplyForm::Each } else { ReplyForm::Array };
     turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
         named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms)
     });
-    turn.is_repeatable = form == Form::Each && !transaction.is_open();
-    Ok(Answer::Pushed)
+    turn.is_repeatable = form == ReplyForm::Each && !transaction.is_open();
+    Ok(CommandReply::Pushed)
 }
 
 /// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
@@ -160,7 +160,8 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
     let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
     let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
     let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
-    let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
+    let near =
+        near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
     let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
     no_generator(name, &near)
 }
@@ -183,7 +184,7 @@ pub fn no_generator(name: &[u8], near: &[String]) -> String {
 }
 
 /// Implements `DECODEID id [name]`.
-pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
+pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
     let text = call.arg(1);
     if call.args.len() > 2 {
         let id = if let Some(counter) = counter_at(call, 2) {
@@ -193,12 +194,12 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
             let number = parse_named_id(&generator, text)?;
             NamedId::Number(generator, number)
         };
-        return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
     let id = parse_id(text).map_err(|error| error.to_string());
     let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
     if generators.is_empty() && counters.is_empty() {
-        return Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id?))));
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(id?))));
     }
     // At most as many as there are generators. The shell, which has the clock, knows which of them to omit.
     let text = str::from_utf8(text).unwrap_or_default();
@@ -211,7 +212,7 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     if named.is_empty() {
         id.as_ref().map_err(Clone::clone)?;
     }
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
 }
 
 /// Returns the counter that the last argument, at `at`, names, if any.
@@ -235,13 +236,13 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
 }
 
 /// Implements `IDREADY`.
-pub(super) fn ready(call: &mut Call<'_>) -> Outcome {
-    let tells_why = call.client.is_authenticated();
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::Ready { tells_why })))
+pub(super) fn ready(call: &mut Call<'_>) -> CommandResult {
+    let shows_reasons = call.client.is_authenticated();
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Ready { shows_reasons })))
 }
 
 /// Implements `IDSPAN from to [name]`.
-pub(super) fn span(call: &mut Call<'_>) -> Outcome {
+pub(super) fn span(call: &mut Call<'_>) -> CommandResult {
     if let Some(counter) = counter_at(call, 3) {
         let (name, kind) = (counter.name(), counter.word());
         return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
@@ -255,5 +256,5 @@ pub(super) fn span(call: &mut Call<'_>) -> Outcome {
             IdsEffect::SpanNamed { generator, times }
         }
     };
-    Ok(Answer::Effect(Effect::Ids(effect)))
+    Ok(CommandReply::Effect(Effect::Ids(effect)))
 }

@@ -1,6 +1,6 @@
 //! `WORKERID`: worker ids for programs that make IDs themselves.
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
 use crate::command::quoted;
 use crate::resp::parse_integer;
 use crate::session::effect::Effect;
@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = getid_core::worker::HOLDER_NAME_BYTES_MAX;
 const POOL_BYTES_MAX: usize = 64;
 
 /// Implements `WORKERID LEASE pool [NAME instance] [TTL seconds]`.
-pub(super) fn lease(call: &mut Call<'_>) -> Outcome {
+pub(super) fn lease(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     let (mut name, mut ttl_ms) = (None, None);
     let mut words = call.args.iter().skip(3);
@@ -59,13 +59,13 @@ fn ttl(text: &[u8]) -> Result<u64, ErrorText> {
 }
 
 /// Implements `WORKERID RENEW pool id token [LAST unix-ms]`.
-pub(super) fn renew(call: &mut Call<'_>) -> Outcome {
+pub(super) fn renew(call: &mut Call<'_>) -> CommandResult {
     let (pool, id, token, last_ms) = held(call)?;
     Ok(effect(WorkerEffect::Renew { pool, id, token, last_ms }))
 }
 
 /// Implements `WORKERID RELEASE pool id token [LAST unix-ms]`.
-pub(super) fn release(call: &mut Call<'_>) -> Outcome {
+pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
     let (pool, id, token, last_ms) = held(call)?;
     Ok(effect(WorkerEffect::Release { pool, id, token, last_ms }))
 }
@@ -94,7 +94,7 @@ fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), Error
 }
 
 /// Implements `WORKERID LIST pool [CURSOR id] [COUNT n]`.
-pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     let (mut from, mut count) = (0, LIST_COUNT);
     let mut words = call.args.iter().skip(3);
@@ -113,12 +113,12 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `WORKERID INFO pool`.
-pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Info { pool: pool(call)? }))
 }
 
 /// Implements `WORKERID INIT pool NEW`.
-pub(super) fn init(call: &mut Call<'_>) -> Outcome {
+pub(super) fn init(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     if !call.arg(3).eq_ignore_ascii_case(b"new") {
         return Err(SYNTAX.into());
@@ -127,7 +127,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `WORKERID REVOKE pool id`.
-pub(super) fn revoke(call: &mut Call<'_>) -> Outcome {
+pub(super) fn revoke(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Revoke { pool: pool(call)?, id: worker_id(call)? }))
 }
 
@@ -150,6 +150,6 @@ fn worker_id(call: &Call<'_>) -> Result<u32, ErrorText> {
     known.ok_or_else(|| format!("ERR {id} is no worker id: it is 0 to {max}").into())
 }
 
-fn effect(effect: WorkerEffect) -> Answer {
-    Answer::Effect(Effect::Worker(effect))
+fn effect(effect: WorkerEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Worker(effect))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::printable::printable_up_to;
-use super::{Divided, StoreTls, decoded, divided, host_and_port, is_loopback, option, set_once, tls_of};
+use super::{AddressParts, StoreTls, decoded, host_and_port, is_loopback, option, set_once, split_address, tls_of};
 
 /// The most members that one address names.
 const ENDPOINTS_MAX: usize = 16;
@@ -64,7 +64,7 @@ impl EtcdAddress {
 /// Parses an address after `etcd:`.
 pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
     const FORM: &str = "must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
-    let Divided { authority, path, options } = divided(rest, FORM)?;
+    let AddressParts { authority, path, options } = split_address(rest, FORM)?;
     let (login, places) = authority.rsplit_once('@').map_or((None, authority), |(login, rest)| (Some(login), rest));
     let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
         None => (None, None),
@@ -265,11 +265,11 @@ mod tests {
             ("etcd://h/p?password=hunter2&key-file=k", "etcd://h/p?password=***&key-file=k"),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
-            let told = match StoreUrl::parse(text) {
+            let printed = match StoreUrl::parse(text) {
                 Ok(url) => format!("{url:?} {}", url.shown()),
                 Err(error) => format!("{error} {error:?}"),
             };
-            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+            assert!(!printed.contains("hun") && !printed.contains("ter2"), "{text}: {printed}");
         }
         let mut url = StoreUrl::parse("etcd://a@h/b?password-file=p&ca-file=c").unwrap();
         url.set_password("hunter2".to_owned());
