@@ -78,7 +78,7 @@ impl AclFileReader<'_> {
         }
         let rules: Vec<&[u8]> = words.map(|word| trim(word, b"\t\r\n")).collect();
         if !self.defined.insert(name.to_vec()) {
-            let sentence = format!("the user '{}' stands in a line before", printable_word(name));
+            let sentence = format!("the user '{}' is defined in an earlier line", printable_word(name));
             let name = lossy_word(name);
             return self.fault(line, sentence, format!("WARNING: Duplicate user '{name}' found on line {line}. "));
         }

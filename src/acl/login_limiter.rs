@@ -81,7 +81,7 @@ impl fmt::Display for LoginSource {
             LoginSource::Unix => f.write_str("the Unix socket"),
             LoginSource::V4(ip) => ip.fmt(f),
             LoginSource::V6(prefix) => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(*prefix) << 64)),
-            LoginSource::Others => write!(f, "addresses beyond the {SOURCES_MAX} that are told apart"),
+            LoginSource::Others => write!(f, "addresses beyond the {SOURCES_MAX} that are counted separately"),
         }
     }
 }

@@ -303,7 +303,7 @@ pub enum SetUserError {
         error: RuleError,
     },
     /// The server already has [`USERS_MAX`] users.
-    #[error("there are {USERS_MAX} users already")]
+    #[error("there are already {USERS_MAX} users")]
     TooMany,
     /// The rules exceed [`RULES_BYTES_MAX`] bytes.
     #[error("the rules of one user take more than {RULES_BYTES_MAX} bytes")]

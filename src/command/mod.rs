@@ -490,7 +490,7 @@ impl Vocabulary {
 
 /// A `rename-command` whose new name is in use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("rename-command {from} {to}: there is a command '{to}' already")]
+#[error("rename-command {from} {to}: '{to}' is already a command")]
 pub struct RenameError {
     /// The command to rename.
     pub from: String,

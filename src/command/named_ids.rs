@@ -134,10 +134,10 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     let note = match (counter.kind(), begins_unix_ms) {
         (CounterKind::Sequence(_), _) => "a sequence holds no time",
         (CounterKind::Serial(serial), None) if serial.template.finest() > Reset::Never => {
-            "the period that it shows begins after the last time that can be told"
+            "the period that it shows begins after the last time that can be shown"
         }
         (CounterKind::Serial(_), None) => "a serial without a year holds no time",
-        (CounterKind::Serial(_), Some(_)) => "the time is when the period that it shows begins",
+        (CounterKind::Serial(_), Some(_)) => "the time is the begin of the period that it shows",
     };
     let mut fields = vec![
         ("generator", Value::from(counter.name())),

@@ -40,25 +40,25 @@ pub static TABLE: &[Command] =
         MGETID,
         row(Verb::Incr, "incr", 2, COUNTING, Categories::STRING)
             .keys(&[one(1, READ_UPDATE)])
-            .docs("1.0.0", "string", "Get the next value of a sequence, which never goes back")
+            .docs("1.0.0", "string", "Get the next value of a sequence, which never decreases")
             .takes(&[KEY]),
         row(Verb::IncrBy, "incrby", 3, COUNTING, Categories::STRING)
             .keys(&[one(1, READ_UPDATE)])
-            .docs("1.0.0", "string", "Take the next values of a sequence, and get the last of them")
+            .docs("1.0.0", "string", "Draw the next values of a sequence, and get the last of them")
             .takes(&[KEY, argument("increment", "integer")]),
         row(Verb::HIncrBy, "hincrby", 4, COUNTING, Categories::HASH)
             .keys(&[one(1, READ_UPDATE)])
-            .docs("2.0.0", "hash", "Take the next values of a sequence, whose field is cur, and get the last of them")
+            .docs("2.0.0", "hash", "Draw the next values of a sequence, whose field is cur, and get the last of them")
             .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
         DECODEID,
         row(Verb::Generators, "generators", 1, SLOW.and(CommandFlags::READONLY), NONE)
-            .docs("0.2.0", "generic", "Tell the named generators: kinds, layouts, capacities, ends, and where each is")
+            .docs("0.2.0", "generic", "List the named generators: kinds, layouts, capacities, ends and positions")
             .costs("O(N) where N is the number of generators"),
         // Also before a login: health checks have no password, and the reply reveals nothing else.
         row(Verb::IdReady, "idready", 1, FAST.and(CommandFlags::READONLY).and(CommandFlags::NO_AUTH), NONE).docs(
             "0.1.0",
             "generic",
-            "Tell whether ids are given now, without taking one",
+            "Return whether ids are available, without drawing one",
         ),
         IDSPAN,
         keys::GET,
@@ -252,7 +252,7 @@ const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(CommandFlags::RE
     .costs("O(N) where N is the number of ids")
     .takes(&[COUNT]);
 const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFlags::READONLY), NONE)
-    .docs("0.1.0", "generic", "Tell an id's time, server-id, shard and random part")
+    .docs("0.1.0", "generic", "Return an id's time, server-id, shard and random part")
     .takes(&[argument("id", "integer")]);
 const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
@@ -470,7 +470,7 @@ const CLIENT: &[Command] = &[
         ])
         .help(&[
             "PAUSE <timeout> [WRITE|ALL]",
-            "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
+            "    Suspend all, or just those that request ids, clients for <timeout> milliseconds.",
         ]),
     client_row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
         .docs("3.2.0", "connection", "Instruct the server whether to reply to commands")
@@ -496,10 +496,10 @@ const CLIENT: &[Command] = &[
         .docs(
             "6.0.0",
             "connection",
-            "Enable or disable server assisted client side caching support, of which there is none here",
+            "Enable or disable server assisted client side caching support, which getid does not have",
         )
         .takes(&[ON_OFF])
-        .help(&["TRACKING OFF", "    There are no keys to track, so this is how it is."]),
+        .help(&["TRACKING OFF", "    Turn tracking off. It is always off, since there are no keys to track."]),
     client_row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
         .docs(
             "6.2.0",
@@ -585,7 +585,8 @@ const LATENCY: &[Command] = &[
     row(Verb::LatencyLatest, "latency|latest", 2, ADMIN, NONE)
         .docs("2.8.13", "server", "Return the latest latency samples for all events")
         .help(&["LATEST", "    Return the latest latency samples for all events."]),
-    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE).guarded()
+    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE)
+        .guarded()
         .docs("2.8.13", "server", "Reset latency data for one or more events")
         .takes(&[argument("event", "string").optional().multiple()])
         .help(&[
@@ -595,11 +596,12 @@ const LATENCY: &[Command] = &[
         ]),
     row(Verb::LatencyHistogram, "latency|histogram", -2, ADMIN, NONE)
         .docs("7.0.0", "server", "Return the cumulative distribution of latencies of a subset of commands or all")
-.costs("O(N) where N is the number of commands with latency information being retrieved")
+        .costs("O(N) where N is the number of commands with latency information being retrieved")
         .takes(&[argument("command", "string").optional().multiple()])
         .help(&[
             "HISTOGRAM [COMMAND ...]",
-            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command \
+             names.",
             "    If no commands are specified then all histograms are replied.",
         ]),
     help_row(Verb::LatencyHelp, "latency|help", NONE, "2.8.13", "server"),
@@ -610,16 +612,16 @@ const MEMORY: &[Command] = &[
         .docs("4.0.0", "server", "Outputs memory problems report")
         .help(&["DOCTOR", "    Return memory problems reports."]),
     row(Verb::MemoryMallocStats, "memory|malloc-stats", 2, CommandFlags::NONE, NONE)
-        .docs("4.0.0", "server", "Show allocator internal stats, of which this one has none")
+        .docs("4.0.0", "server", "Show allocator internal stats, which this allocator does not have")
         .help(&["MALLOC-STATS", "    Return internal statistics report from the memory allocator."]),
     row(Verb::MemoryPurge, "memory|purge", 2, CommandFlags::NONE, NONE)
-        .docs("4.0.0", "server", "Ask the allocator to release memory, which this one does by itself")
+        .docs("4.0.0", "server", "Ask the allocator to release memory, which it does automatically")
         .help(&["PURGE", "    Attempt to purge dirty pages for reclamation by the allocator."]),
     row(Verb::MemoryStats, "memory|stats", 2, CommandFlags::NONE, NONE)
         .docs("4.0.0", "server", "Show memory usage details")
         .help(&["STATS", "    Return information about the memory usage of the server."]),
     row(Verb::MemoryUsage, "memory|usage", -3, CommandFlags::READONLY, NONE)
-        .docs("4.0.0", "server", "Estimate the memory usage of a key, of which there are none")
+        .docs("4.0.0", "server", "Estimate the memory usage of a key; there are no keys")
         .takes(&[argument("key", "key"), argument("count", "integer").after("SAMPLES").optional()])
         .help(&[
             "USAGE <key> [SAMPLES <count>]",

@@ -281,7 +281,7 @@ impl Builder {
             }
             Entry::Occupied(entry) => {
                 let places = vec![place.clone(), entry.get().clone()];
-                let sentence = format!("'{name}' stands in two lines, must be in one");
+                let sentence = format!("'{name}' appears in two lines, must be in one");
                 self.problems.push(ConfigProblem::new(places, directive.name, sentence));
                 true
             }
@@ -506,20 +506,21 @@ impl Builder {
             && !self.any_refused(&["tls-auth-clients"])
         {
             let sentence = format!(
-                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by",
+                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' \
+                 certificates by",
                 auth_clients.word()
             );
-            let help = "add it, or the line 'tls-auth-clients no' to let clients in without a certificate".to_owned();
+            let help = "add it, or the line 'tls-auth-clients no' to accept clients without a certificate".to_owned();
             let places = self.places(&[asks, "tls-auth-clients", "tls-ca-cert-file"]);
             self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
         }
         let by = self.values.config.tls_auth_clients_user;
         if auth_clients == TlsAuthClients::No && by != TlsAuthClientsUser::Off {
             let sentence = format!(
-                "tls-auth-clients-user is {}, but tls-auth-clients is no: nobody shows a certificate",
+                "tls-auth-clients-user is {}, but tls-auth-clients is no: clients present no certificate",
                 by.word()
             );
-            let help = "set tls-auth-clients yes or optional, or take tls-auth-clients-user away".to_owned();
+            let help = "set tls-auth-clients yes or optional, or remove tls-auth-clients-user".to_owned();
             let places = self.places(&["tls-auth-clients", "tls-auth-clients-user"]);
             self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
         }
@@ -531,7 +532,7 @@ impl Builder {
             return;
         }
         let sentence = "users are defined both by lines and by aclfile, must be in one place";
-        let help = "move the user lines into the ACL file, or take aclfile out".to_owned();
+        let help = "move the user lines into the ACL file, or remove aclfile".to_owned();
         self.problems.push(ConfigProblem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
     }
 
@@ -571,7 +572,7 @@ impl Builder {
         warnings.truncate(GENERATOR_WARNINGS_MAX);
         if let Some(last) = warnings.last_mut().filter(|_| others > 0) {
             last.sentence =
-                format!("{}; and so it is with {}", last.sentence, counted(others as u64, "other generator"));
+                format!("{}; and the same applies to {}", last.sentence, counted(others as u64, "other generator"));
         }
         self.warnings.extend(warnings);
     }
@@ -715,8 +716,8 @@ fn exposure_warning(directive: &str) -> String {
         _ => ("requirepass-file", variable_of("requirepass")),
     };
     format!(
-        "everybody on this machine sees the command line, with ps: a password belongs into {file}, into {variable} or into a \
-         configuration file of mode 600"
+        "every user of this machine can see the command line, with ps: put the password into {file}, into {variable} \
+         or into a configuration file of mode 600"
     )
 }
 
@@ -757,11 +758,11 @@ fn unknown(setting: &Setting) -> ConfigProblem {
         let value: Vec<_> = [value].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
         let value = if is_secret(before) { "...".to_owned() } else { value.join(" ") };
         let help = format!("write '{}'", format!("{before} {value}").trim_end());
-        return ConfigProblem::new(place, before, "a blank must part the directive from its value")
+        return ConfigProblem::new(place, before, "a blank must separate the directive from its value")
             .with_help(Some(help));
     }
     if name.starts_with('[') && setting.place.is_in_file() {
-        let help = "take the line out; a TOML file has a name that ends in .toml, and no sections either".to_owned();
+        let help = "remove the line; a TOML file has a name that ends in .toml, and no sections either".to_owned();
         return ConfigProblem::new(place, "", "this syntax has no sections").with_help(Some(help));
     }
     let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));

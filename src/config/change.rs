@@ -59,7 +59,7 @@ impl SetError {
     }
 }
 
-const RELOADED: &str = "is changed in the configuration file; SIGHUP has the server read it again";
+const RELOADED: &str = "is changed in the configuration file; send SIGHUP to reload it";
 
 const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
 

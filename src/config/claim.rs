@@ -80,7 +80,7 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
                 "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
                 store.shown()
             ),
-            help: "take the line id-state none out, or set claim-store file".to_owned(),
+            help: "remove the line id-state none, or set claim-store file".to_owned(),
         });
     }
     found
@@ -89,7 +89,8 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
 fn auto_without_store() -> DirectiveConflict {
     DirectiveConflict {
         directives: &["server-id", "claim-store"],
-        sentence: "server-id is auto, but claim-store is file: only a store that servers share tells which server-ids are free"
+        sentence: "server-id is auto, but claim-store is file: only a store that servers share records which \
+                   server-ids are free"
             .to_owned(),
         help: "name that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
                its own"
@@ -121,7 +122,8 @@ pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
         found.push((
             "claim-timeout-ms",
             format!(
-                "is {}, so that IDs could go on for {hold_ms} ms while the store is away, but id-watermark-lead-ms is \
+                "is {}, so IDs could continue for {hold_ms} ms while the store is unreachable, but \
+                 id-watermark-lead-ms is \
                  {lead_ms}: they end then; set it, and id-max-borrow-ms, to {hold_ms} or more",
                 claim.timeout_ms
             ),
@@ -144,8 +146,8 @@ pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
 /// Returns the warning about an unencrypted connection to another machine.
 pub(super) fn in_clear(url: &StoreUrl) -> String {
     format!(
-        "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; \
-         leave tls=no out",
+        "{} is on another machine and has tls=no: others on the network can read the password and change the traffic; \
+         remove tls=no",
         url.shown()
     )
 }

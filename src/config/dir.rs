@@ -42,8 +42,8 @@ impl Dir {
             None if config.id_state == StateKind::None => return Ok(found(started_in.to_owned())),
             None => default_dir(nix::unistd::geteuid().is_root(), environment).ok_or_else(|| {
                 ConfigReport::from_sentence(
-                    "dir: nobody names the folder of the state, and without XDG_STATE_HOME and HOME there is no default \
-                     one; name it, as with --dir /var/lib/getid or GETID_DIR",
+                    "dir: the folder of the state is not configured, and without XDG_STATE_HOME and HOME there is no \
+                     default; set it, as with --dir /var/lib/getid or GETID_DIR",
                 )
             })?,
         };
@@ -122,9 +122,9 @@ impl Dir {
 
     fn report(&self, what: &str, error: &io::Error) -> ConfigReport {
         let path = self.path.display();
-        let remedy = ownership::remedy(&self.path, error).unwrap_or_else(|| "see to its owner".to_owned());
+        let remedy = ownership::remedy(&self.path, error).unwrap_or_else(|| "check its owner".to_owned());
         ConfigReport::from_sentence(format!(
-            "dir: '{path}' cannot be {what}: {error}; {remedy}; or name another with dir"
+            "dir: '{path}' cannot be {what}: {error}; {remedy}; or set another folder with dir"
         ))
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn generator_conflicts(config: &Config, id_range: u32) -> Vec<Generat
         if has_time && config.id_state == StateKind::None {
             conflict(
                 "id-state",
-                "has a time, but id-state is none: without a record nobody knows how it was declared before".to_owned(),
+                "has a time, but id-state is none: without a record its earlier declaration is unknown".to_owned(),
                 "set id-state file, or choose a kind without a time, such as uuid4".to_owned(),
             );
         }
@@ -201,7 +201,7 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
     let is_servers = |role| role == Role::Server;
     let fields = declaration.layout().fields();
     let field = fields.iter().find(|field| is_servers(field.role)).map(|field| field.name.as_str());
-    let alone = format!("say 'one-server {server_id}' if only this server is to give them");
+    let alone = format!("add 'one-server {server_id}' if only this server gives its IDs");
     match field {
         Some(name) => format!("make it wider, such as {name}:{bits}, or {alone}"),
         None if declaration.kind().fields.is_empty() => format!("add the field server-id:{bits}, or {alone}"),
@@ -214,8 +214,8 @@ pub(super) fn counter_warning(counter: &CounterDeclaration) -> Option<String> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
     if let Some(shown) = serial.template.finest_in_part().filter(|shown| *shown > serial.reset) {
         let begins = match serial.reset {
-            Reset::Never => "never begins again".to_owned(),
-            reset => format!("begins again {}", reset.each()),
+            Reset::Never => "never restarts".to_owned(),
+            reset => format!("restarts {}", reset.each()),
         };
         let whole = shown.shown();
         return Some(format!(
@@ -224,7 +224,7 @@ pub(super) fn counter_warning(counter: &CounterDeclaration) -> Option<String> {
         ));
     }
     let repeats = serial.template.has_short_years() && serial.reset > Reset::Never;
-    repeats.then(|| "shows years by two digits: its texts come again after a hundred years".to_owned())
+    repeats.then(|| "shows years by two digits: its texts repeat after a hundred years".to_owned())
 }
 
 /// Returns a warning about a declaration that may not be intended.
@@ -234,6 +234,6 @@ pub(super) fn declaration_warning(declaration: &Declaration) -> Option<String> {
     let is_shared = declaration.one_server().is_none() && !given.is_empty();
     is_shared.then(|| {
         let (are, s) = if given.len() == 1 { ("is", "") } else { ("are", "s") };
-        format!("{} {are} given by hand: servers with the same value{s} give the same IDs", given.join(" and "))
+        format!("{} {are} set by hand: servers with the same value{s} give the same IDs", given.join(" and "))
     })
 }

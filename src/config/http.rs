@@ -202,7 +202,7 @@ fn ready_conflict(config: &Config, name: &str) -> Option<DirectiveConflict> {
     let is_counter = config.counters.iter().any(|counter| counter.name() == name);
     let (sentence, help) = if is_counter {
         let why = "a database that is down must not take this server out of service";
-        (format!("http-ready names '{name}', which is a counter: {why}"), "take it out of http-ready".to_owned())
+        (format!("http-ready names '{name}', which is a counter: {why}"), "remove it from http-ready".to_owned())
     } else if name == "-" {
         // Paths use `-` for the unnamed generator; the directive has no word for it.
         let help = "write 'http-ready \"\"' for the unnamed generator".to_owned();
@@ -210,7 +210,7 @@ fn ready_conflict(config: &Config, name: &str) -> Option<DirectiveConflict> {
     } else {
         let help = did_you_mean(name, names).map(|meant| format!("did you mean '{meant}'?"));
         let help =
-            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or take it out of http-ready"));
+            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or remove it from http-ready"));
         (format!("http-ready names '{name}', which no generator line declares"), help)
     };
     Some(DirectiveConflict { directives: &["http-ready"], sentence, help })

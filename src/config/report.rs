@@ -83,7 +83,7 @@ impl ConfigReport {
         let shown = shown.collect::<Vec<_>>().join("; ");
         match self.problems.len().saturating_sub(max) {
             0 => shown,
-            more => format!("{shown}; and {more} more, which getid check-config tells"),
+            more => format!("{shown}; and {more} more; getid check-config lists all"),
         }
     }
 

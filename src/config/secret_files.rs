@@ -184,7 +184,7 @@ pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
     if let Some(mode) = files.mode(&config.state_dir).filter(|mode| mode & 0o002 != 0) {
         let shown = config.state_dir.display();
         warnings.push(format!(
-            "dir: everybody on this machine can write to {shown} (mode {mode:o}), and take the state file away: chmod o-w \
+            "dir: every user of this machine can write to {shown} (mode {mode:o}), and remove the state file: chmod o-w \
              {shown}"
         ));
     }
@@ -194,5 +194,5 @@ pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
 fn is_open(path: &Path, what: &str, files: &dyn Files) -> Option<String> {
     let mode = files.mode(path).filter(|mode| mode & 0o004 != 0)?;
     let shown = path.display();
-    Some(format!("everybody on this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
+    Some(format!("every user of this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
 }

@@ -64,8 +64,8 @@ pub(super) fn read(text: &str) -> Vec<TomlItem> {
             let at = lines.at(key.span().start, false);
             if matches!(value.get_ref(), DeValue::Table(_)) && !known_names().any(|known| known == name) {
                 let found = Err(format!(
-                    "neither getid nor Redis knows this directive, and there are no other sections: take the line [{name}] \
-                     out, so that the keys behind it count"
+                    "neither getid nor Redis knows this directive, and there are no other sections: remove the line \
+                     [{name}], so that the keys after it count"
                 ));
                 items.push(TomlItem::new(at, name, found));
                 continue;

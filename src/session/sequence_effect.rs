@@ -8,8 +8,8 @@ use getid_core::{Key, Spec};
 use crate::resp::Value;
 
 /// Remedy for a key with a date in its name that was to expire.
-pub(super) const BEGINS_AGAIN: &str = "For numbers that begin again each day or month declare \
-                                       'generator NAME serial \"{yyyyMMdd}{n:6}\"', and ask GETID NAME";
+pub(super) const BEGINS_AGAIN: &str = "For numbers that restart each day or month, declare \
+                                       'generator NAME serial \"{yyyyMMdd}{n:6}\"', and send GETID NAME";
 
 /// Effects of commands about keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl KeyProperty {
             KeyProperty::Idle | KeyProperty::Expire { only_new: true } => Value::Integer(0),
             KeyProperty::Freq => Value::error(NO_FREQ),
             KeyProperty::Expire { only_new: false } => Value::error(format!(
-                "ERR a sequence never expires, for a counter that begins again gives its values twice: '{name}' stays. \
-                 Leave the expiry away, or send EXPIRE with NX, which is answered 0. {BEGINS_AGAIN}"
+                "ERR a sequence never expires, because a counter that restarts gives its values twice: '{name}' stays. \
+                 Omit the expiry, or send EXPIRE with NX, which returns 0. {BEGINS_AGAIN}"
             )),
         }
     }

@@ -28,7 +28,7 @@ pub(super) enum SubscriptionKind {
 
 /// Error of a subscription above the limits. `Display` is the text of an error reply.
 #[derive(Debug, thiserror::Error)]
-#[error("ERR a client may listen to at most {NAMES_MAX} channels and patterns of {BYTES_MAX} bytes in all")]
+#[error("ERR a client may subscribe to at most {NAMES_MAX} channels and patterns of {BYTES_MAX} bytes in all")]
 pub(super) struct SubscriptionLimit;
 
 impl Subscriptions {

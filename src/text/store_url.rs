@@ -436,7 +436,7 @@ fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, f
     let default = if is_here || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
     address.tls = tls.unwrap_or(default);
     if address.ca_file.is_some() && address.tls != StoreTls::Verify {
-        return Err("has a ca-file, which only tls=verify looks at".to_owned());
+        return Err("has a ca-file, which only tls=verify uses".to_owned());
     }
     Ok(())
 }
@@ -468,7 +468,7 @@ struct AddressParts<'a> {
 }
 
 fn split_address<'a>(rest: &'a str, form: &str) -> Result<AddressParts<'a>, String> {
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
+    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // after the scheme, {form}"))?;
     let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
     if path.contains('@') || options.contains('@') && !authority.contains('@') {
@@ -494,7 +494,7 @@ fn option(pair: &str, names: &[&'static str]) -> Result<(&'static str, String), 
     };
     let value = decoded(value, name)?;
     if value.is_empty() || value.contains('\0') {
-        return Err(format!("has no value behind '{name}='"));
+        return Err(format!("has no value after '{name}='"));
     }
     Ok((*name, value))
 }
@@ -517,12 +517,12 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
     let host = match host.strip_prefix('[') {
         Some(rest) => {
             let address = rest.strip_suffix(']').filter(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-            address.ok_or("has brackets around what is no IPv6 address, such as [::1]")?.to_owned()
+            address.ok_or("has brackets around something other than an IPv6 address, such as [::1]")?.to_owned()
         }
         None => decoded(host, "host")?,
     };
     if host.contains(['/', '\0']) {
-        return Err("has a path where the host stands; a socket is named behind the '?': socket=PATH".to_owned());
+        return Err("has a path in place of the host; a socket is named after the '?': socket=PATH".to_owned());
     }
     let port = match port {
         None | Some("") => default_port,
@@ -531,7 +531,7 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
             .parse()
             .ok()
             .filter(|port| *port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .ok_or("has no port behind the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
+            .ok_or("has no port after the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
     };
     Ok((host, port))
 }
@@ -631,29 +631,29 @@ mod tests {
             ("mysq://a@h/b", "'mysq://a@h/b' has none of the schemes"),
             ("sqlite://host/b", "names a host, and SQLite is a file: write sqlite:host/b or sqlite:/host/b"),
             ("sqlite:a?b=c", "has options"),
-            ("mysql:a@h/b", "has no // behind the scheme, must be mysql://USER:PASSWORD@HOST:PORT/DATABASE"),
+            ("mysql:a@h/b", "has no // after the scheme, must be mysql://USER:PASSWORD@HOST:PORT/DATABASE"),
             ("mysql://h/b", "names no user"),
             ("mysql://:x@h/b", "names no user"),
             ("mysql://a@/b", "names no host"),
             ("mysql://a@h", "names no database"),
             ("mysql://a@h/", "names no database"),
             ("mysql://a@h/b/c", "names no database"),
-            ("mysql://a@h:0/b", "has no port behind the ':', must be 1 to 65535"),
-            ("mysql://a@h:99999/b", "has no port behind the ':'"),
+            ("mysql://a@h:0/b", "has no port after the ':', must be 1 to 65535"),
+            ("mysql://a@h:99999/b", "has no port after the ':'"),
             ("mysql://a@::1/b", "an IPv6 address is in brackets"),
-            ("mysql://a@[h]/b", "no IPv6 address"),
+            ("mysql://a@[h]/b", "other than an IPv6 address"),
             (
                 "mysql://a@h/b?tsl=no",
                 "has the option 'tsl', must be one of password-file, tls, ca-file, socket, uuid; did you mean 'tls'?",
             ),
             ("mysql://a@h/b?tls=perhaps", "has tls=perhaps, must be tls=no"),
             ("mysql://a@h/b?tls=no&tls=no", "has the option 'tls' twice"),
-            ("mysql://a@h/b?socket=", "has no value behind 'socket='"),
+            ("mysql://a@h/b?socket=", "has no value after 'socket='"),
             ("mysql://a@h/b?uuid=12", "has uuid=12, must be the store's own, 32 hexadecimal digits"),
             ("mysql://a@h/b?uuid=0123456789abcdef0123456789abcdeg", "has uuid=0123456789abcdef0123456789abcdeg, must"),
             ("mysql://a@h/b?socket=/s", "has a socket, which is on this machine, and another host"),
             ("mysql://a:x@h/b?password-file=/p", "has a password and a password-file"),
-            ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify looks at"),
+            ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify uses"),
             ("mysql://a@h/b%2", "has a '%' in its database"),
             ("mysql://a@h/b%ff", "has a database that is not UTF-8"),
             ("mysql://a@h/b#c", "has a '#' in it"),

@@ -211,7 +211,7 @@ impl fmt::Display for TimeError {
                 let now = if *takes_now { "now, " } else { "" };
                 write!(
                     f,
-                    "'{text}' is no time: write Unix milliseconds, {now}2017-03-06, '2017-03-06 09:37:01' (UTC) or \
+                    "'{text}' is not a time: write Unix milliseconds, {now}2017-03-06, '2017-03-06 09:37:01' (UTC) or \
                      2017-03-06T09:37:01.966+08:00"
                 )
             }

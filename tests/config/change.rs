@@ -237,7 +237,7 @@ fn users_are_written_where_they_stand_and_only_if_they_changed() {
     changed.users.retain(|user| user.name != "zoe");
     assert!(!rewritten(&changed).unwrap().contains("zoe"));
     changed.users.retain(|user| user.name != "amy");
-    assert_eq!(rewritten(&changed).unwrap_err(), "user stands in an included file too, and that is not rewritten");
+    assert_eq!(rewritten(&changed).unwrap_err(), "user is also set in an included file, which is not rewritten");
 }
 
 /// The file was edited before a SIGHUP: the rewrite restores the declarations in force, and equal ones stay as they
@@ -404,7 +404,7 @@ fn stores_are_those_of_the_strongest_source() {
             if words.is_empty() {
                 assert_eq!(String::from_utf8(rewritten.unwrap().text).unwrap(), text);
             } else {
-                let text = "sequence-store stands in an included file too, and that is not rewritten";
+                let text = "sequence-store is also set in an included file, which is not rewritten";
                 assert_eq!(rewritten.unwrap_err(), text);
             }
         }

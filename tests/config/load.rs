@@ -596,7 +596,7 @@ fn every_source_declares_sequences_and_serials() {
     assert_eq!(shown, [("generator", said.to_owned())]);
     let (_, warnings) = conf("generator i serial {yy}{n:6} zone UTC").unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    let said = "t.conf:1: generator i: shows years by two digits: its texts come again after a hundred years";
+    let said = "t.conf:1: generator i: shows years by two digits: its texts repeat after a hundred years";
     assert_eq!(warnings, [said]);
 }
 
@@ -628,8 +628,8 @@ fn doubtful_declarations_of_generators_are_warned_of() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: datacenter and worker are given by hand: servers with the same values give the same IDs",
-        "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
+        "t.conf:1: generator a: datacenter and worker are set by hand: servers with the same values give the same IDs",
+        "t.conf:3: generator c: node is set by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
     let text = "generator a serial SO{MMdd}-{n:6} zone UTC\ngenerator b serial SO{yyyydd}-{n:6} zone UTC\n\
@@ -637,17 +637,16 @@ fn doubtful_declarations_of_generators_are_warned_of() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: shows a day without all of its date, and its counter never begins again: did you mean \
+        "t.conf:1: generator a: shows a day without all of its date, and its counter never restarts: did you mean \
          {yyyy}{MM}{dd}?",
-        "t.conf:2: generator b: shows a day without all of its date, and its counter begins again each year: did you mean \
+        "t.conf:2: generator b: shows a day without all of its date, and its counter restarts each year: did you mean \
          {yyyy}{MM}{dd}?",
     ];
     assert_eq!(warnings, expected);
     let many: Vec<_> = (0..15).map(|at| format!("generator g{at} leaf worker 3")).collect();
     let (_, warnings) = conf(&many.join("\n")).unwrap();
     assert_eq!(warnings.len(), 10);
-    let expected =
-        "worker is given by hand: servers with the same value give the same IDs; and so it is with 5 other generators";
+    let expected = "worker is set by hand: servers with the same value give the same IDs; and the same applies to 5 other generators";
     assert_eq!(warnings[9].sentence, expected);
 }
 

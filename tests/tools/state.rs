@@ -505,7 +505,10 @@ fn advance_refuses_impossible_values() {
         "id-range + shard-range + random-range is 22, must be 21",
     );
     assert!(
-        folder.run("advance DIR --server-id 0 --to tomorrow").unwrap_err().starts_with("--to: 'tomorrow' is no time")
+        folder
+            .run("advance DIR --server-id 0 --to tomorrow")
+            .unwrap_err()
+            .starts_with("--to: 'tomorrow' is not a time")
     );
     assert!(folder.run("advance DIR --server-id 0").unwrap_err().contains("required"));
     assert!(folder.run("advance DIR --server-id 0 --to 1 --past-id 1").unwrap_err().contains("cannot be used with"));

@@ -105,11 +105,11 @@ impl Rewrite<'_> {
             self.environment.gives(row, &self.in_force) || row.adds_up_over_sources() && is_outside
         };
         if let Some(row) = self.differing(&next.values).into_iter().find(|row| !comes_again(row)) {
-            return Err(format!("{} stands in an included file too, and that is not rewritten", row.name));
+            return Err(format!("{} is also set in an included file, which is not rewritten", row.name));
         }
         read_all(over, self.file.files, &mut next);
         match next.problems().first() {
-            Some(problem) => Err(format!("the next start would not take it: {}", problem.one_line())),
+            Some(problem) => Err(format!("the next start would refuse it: {}", problem.one_line())),
             None => Ok(self.differing(&next.values).into_iter().map(|row| row.name).collect()),
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn tracking(call: &mut Call<'_>) -> CommandResult {
         }
     }
     if on_or_off(call.arg(2))? {
-        return Err("ERR CLIENT TRACKING cannot be ON: there are no keys here whose changes could be told".into());
+        return Err("ERR CLIENT TRACKING cannot be ON: there are no keys whose changes could be tracked".into());
     }
     Ok(OK)
 }

@@ -58,7 +58,7 @@ fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
 }
 
 /// Error of a server for which no server-id is free.
-const NO_SERVER_ID: &str = "LOADING standby: no server-id has come free for this server (server-id auto)";
+const NO_SERVER_ID: &str = "LOADING standby: no server-id is free for this server (server-id auto)";
 
 /// Draws from the generator that the argument at `at` names. Values of its fields follow.
 #[inline(never)]
@@ -129,7 +129,8 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
     let missing = fields.iter().enumerate().find(|(place, _)| given >> place & 1 == 0);
     missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
         Err(format!(
-            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} {field} 0"
+            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \
+             {field} 0"
         ))
     })
 }
@@ -178,8 +179,8 @@ pub fn no_generator(name: &[u8], near: &[String]) -> String {
     let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
     let dot = if near.is_empty() { "." } else { "" };
     format!(
-        "ERR no generator '{typed}'{meant}{dot} A line 'generator {typed} <kind>' in the configuration declares it, and \
-         SIGHUP has the server read that"
+        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
+         configuration, and send SIGHUP to the server"
     )
 }
 

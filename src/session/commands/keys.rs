@@ -211,7 +211,7 @@ pub(super) fn decrease(call: &mut Call<'_>) -> CommandResult {
             Some(_) => {}
         }
     }
-    refuse(call, "it never goes back", "INCR and INCRBY take values; what goes up and down is not for a sequence")
+    refuse(call, "it never goes back", "INCR and INCRBY take values; a sequence cannot be decremented")
 }
 
 /// Implements `INCRBYFLOAT key n`.
@@ -245,7 +245,7 @@ pub(super) fn set_many(call: &mut Call<'_>) -> CommandResult {
 pub(super) fn rename(call: &mut Call<'_>) -> CommandResult {
     refuse(
         call,
-        "it keeps its name, for under another it could give its values again",
+        "it keeps its name, because under another name it could give its values again",
         "SEQUENCE CREATE newname START n, with n above its last value, and SEQUENCE DROP name",
     )
 }
@@ -257,7 +257,7 @@ pub(super) fn hash_set(call: &mut Call<'_>) -> CommandResult {
     }
     refuse(
         call,
-        "its fields are told, not set",
+        "its fields are read-only",
         "HINCRBY name cur n takes values, SET name n raises it, SEQUENCE ALTER name MAX n sets its max",
     )
 }
@@ -379,7 +379,8 @@ fn key_of(name: &[u8]) -> Option<Key> {
 pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
     parse_integer(text).filter(|last| (0..=VALUE_MAX).contains(last)).ok_or_else(|| {
         format!(
-            "ERR '{}' is no value of a sequence, which is an integer of 0 to {VALUE_MAX}. Nothing but sequences is kept here",
+            "ERR '{}' is not a value of a sequence: expected an integer of 0 to {VALUE_MAX}. This server stores only \
+             sequences",
             quoted(text)
         )
         .into()
@@ -389,8 +390,8 @@ pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
 #[cold]
 fn never_expires(name: &[u8]) -> ErrorText {
     format!(
-        "ERR a sequence never expires, for a counter that begins again gives its values twice: leave the expiry of '{}' \
-         away. {BEGINS_AGAIN}",
+        "ERR a sequence never expires, because a counter that restarts gives its values twice: omit the expiry of \
+         '{}'. {BEGINS_AGAIN}",
         quoted(name)
     )
     .into()

@@ -12,8 +12,8 @@ const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 /// Number of hex digits of a SHA-1.
 const SHA1_DIGITS: usize = 40;
 
-const UNKNOWN: &str = "ERR scripts are not run here, but for those by which django-redis (incr, decr) and Redisson \
-                       (RIdGenerator) count: INCR, INCRBY and SEQUENCE NEXT do what others may want";
+const UNKNOWN: &str = "ERR only the counting scripts of django-redis (incr, decr) and Redisson (RIdGenerator) are \
+                       supported: use INCR, INCRBY or SEQUENCE NEXT instead";
 
 /// Implements `EVAL script numkeys key ... arg ...`.
 pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {

@@ -48,7 +48,7 @@ pub(super) fn alter(call: &mut Call<'_>) -> CommandResult {
     let words = words_from(call, 3)?;
     if words.iter().step_by(2).any(|word| word.eq_ignore_ascii_case("start")) {
         return Err(format!(
-            "ERR sequence '{key}' has begun, and start is for one that has not: SEQUENCE RAISE {key} n lets it go on above n"
+            "ERR sequence '{key}' has begun, so its start cannot change: SEQUENCE RAISE {key} n continues it above n"
         )
         .into());
     }
@@ -64,7 +64,9 @@ fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText>
     }
     let words = call.args.iter().skip(at);
     words
-        .map(|word| str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is no option", quoted(word)))))
+        .map(|word| {
+            str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is not an option", quoted(word))))
+        })
         .collect()
 }
 
@@ -223,8 +225,11 @@ impl Call<'_> {
     pub(super) fn requested_values(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {
         let max = self.client.settings.sequences.map_or(0, |settings| settings.incrby_max);
         u32::try_from(count).ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
-            format!("ERR {count} values are asked of sequence '{key}', which gives 1 to {max} at a time (sequence-incrby-max)")
-                .into()
+            format!(
+                "ERR {count} values are requested from sequence '{key}', which gives 1 to {max} at a time \
+                     (sequence-incrby-max)"
+            )
+            .into()
         })
     }
 }

@@ -14,8 +14,8 @@ use crate::text::name_hash::hash_of;
 pub(in crate::session) const HASH_FIELD: &str = "cur";
 
 /// Error of a server that has no store for sequences.
-pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store' in \
-                                 its configuration, and a restart, turn them on";
+pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its \
+                                 configuration, and restart it";
 
 /// Implements `INCR name`.
 #[inline]
@@ -53,16 +53,16 @@ fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
         let name = quoted(call.arg(1));
         let text = match count {
             0 => format!(
-                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} tells where \
-                 it is"
+                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} returns \
+                 its position"
             ),
             ..0 => format!(
-                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {count}. SEQUENCE CREATE makes \
-                 another one that begins again"
+                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {count}. SEQUENCE CREATE \
+                 makes another one"
             ),
-            _ => format!(
-                "ERR {count} values of '{name}' are too many for one request: sequence-incrby-max allows {max}"
-            ),
+            _ => {
+                format!("ERR {count} values of '{name}' are too many for one request: sequence-incrby-max allows {max}")
+            }
         };
         refused(call, text)
     })
@@ -141,7 +141,7 @@ pub(super) fn not_a_name(name: &[u8]) -> String {
 #[cold]
 pub(super) fn is_a_generator(name: &str) -> String {
     format!(
-        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator, and GETID {name} \
-         asks it"
+        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator; use GETID \
+         {name}"
     )
 }

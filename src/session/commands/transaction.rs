@@ -44,7 +44,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> CommandResult {
     }
     let name = quoted(call.arg(1));
     Err(format!(
-        "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot tell whether other clients and servers have \
+        "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot detect whether other clients and servers have \
          taken values since. Instead: INCR {name} takes the next value, INCRBY {name} n takes n, without MULTI"
     )
     .into())

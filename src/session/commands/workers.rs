@@ -41,7 +41,8 @@ fn holder(name: &[u8]) -> Result<String, ErrorText> {
     let text = str::from_utf8(name).ok().filter(|_| is_plain);
     text.map(str::to_owned).ok_or_else(|| {
         format!(
-            "ERR '{}' cannot be the NAME: it has 1 to {NAME_BYTES_MAX} bytes of printable ASCII without a blank, and is not '-'",
+            "ERR '{}' cannot be the NAME: it has 1 to {NAME_BYTES_MAX} bytes of printable ASCII without a blank, and \
+             is not '-'",
             quoted(name)
         )
         .into()
@@ -76,7 +77,7 @@ fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), Error
     if token.len() != WorkerWord::BYTES {
         return Err(format!(
             "WRONGTOKEN worker id {id} of pool '{pool}': the token has {} bytes, must be the {} hex digits that \
-             WORKERID LEASE has answered",
+             WORKERID LEASE returned",
             token.len(),
             WorkerWord::BYTES
         )
@@ -147,7 +148,7 @@ fn worker_id(call: &Call<'_>) -> Result<u32, ErrorText> {
     let id = parse_integer(call.arg(3)).ok_or(NOT_AN_INTEGER)?;
     let max = getid_core::worker::POOL_SIZE_MAX - 1;
     let known = u32::try_from(id).ok().filter(|id| *id <= max);
-    known.ok_or_else(|| format!("ERR {id} is no worker id: it is 0 to {max}").into())
+    known.ok_or_else(|| format!("ERR {id} is not a worker id: expected 0 to {max}").into())
 }
 
 fn effect(effect: WorkerEffect) -> CommandReply {
