@@ -14,7 +14,7 @@ use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
 use getid::session::{
-    ExtraDraws, NamedDrawn, SequenceCommandSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Turn,
+    ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Turn,
 };
 use getid::text::glob::Pattern;
 use getid_core::{
@@ -78,8 +78,8 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
     let mut session = Session::new(7, Arc::clone(settings));
     let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
     let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
-    let (mut named, mut slots, mut noise) = (NamedDrawn::default(), [1 << 40; 6], 0);
-    let (mut sequences, mut value) = (SequencesDrawn::default(), 1);
+    let (mut named, mut slots, mut noise) = (NamedDrawResults::default(), [1 << 40; 6], 0);
+    let (mut sequences, mut value) = (SequenceDrawResults::default(), 1);
     for piece in input.chunks(cut.min(input.len()).max(1)) {
         pending.extend_from_slice(piece);
         loop {

@@ -105,14 +105,14 @@ fn argument_docs(argument: &'static Argument, command: &'static Command) -> Valu
 pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     let admits: Box<dyn Fn(&Command) -> bool> = match (args.len(), args.get(2), args.get(3), args.get(4)) {
         (2, ..) => Box::new(|_| true),
-        (5, Some(filterby), Some(kind), Some(wanted)) if filterby.eq_ignore_ascii_case(b"filterby") => {
+        (5, Some(filterby), Some(kind), Some(filter)) if filterby.eq_ignore_ascii_case(b"filterby") => {
             if kind.eq_ignore_ascii_case(b"module") {
                 Box::new(|_| false)
             } else if kind.eq_ignore_ascii_case(b"aclcat") {
-                let category = Categories::named(wanted);
+                let category = Categories::named(filter);
                 Box::new(move |command| category.is_some_and(|category| command.categories.has(category)))
             } else if kind.eq_ignore_ascii_case(b"pattern") {
-                match Pattern::new(wanted, true) {
+                match Pattern::new(filter, true) {
                     Ok(pattern) => Box::new(move |command| pattern.matches(command.full_name.as_bytes())),
                     Err(error) => return Value::error(format!("ERR {error}")),
                 }

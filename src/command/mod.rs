@@ -339,8 +339,8 @@ impl Command {
     /// Whether the command accepts `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { len >= wanted } else { len == wanted }
+        let count = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= count } else { len == count }
     }
 
     /// Returns the subcommand of this name, in any letter case.
@@ -768,9 +768,9 @@ mod tests {
 
     #[test]
     fn renamed_commands_go_by_their_new_names_only() {
-        let renamed = vocabulary(&[("CONFIG", "a-very-long-name-that-nobody-guesses"), ("shutdown", "")]).unwrap();
+        let renamed = vocabulary(&[("CONFIG", "a-very-long-name-that-is-hard-to-guess"), ("shutdown", "")]).unwrap();
         check(&renamed, "config", None);
-        check(&renamed, "A-very-long-name-that-nobody-guesses", Some(Verb::Config));
+        check(&renamed, "A-very-long-name-that-is-hard-to-guess", Some(Verb::Config));
         check(&renamed, "shutdown", None);
         check(&renamed, "getid", Some(Verb::GetId));
         assert_eq!(renamed.commands().len(), TABLE.len() - 1);

@@ -313,7 +313,7 @@ impl Builder {
             }
             return;
         }
-        let mut seen = HashSet::new();
+        let mut used = HashSet::new();
         for pair in setting.words.chunks(2) {
             let word = pair[0].to_ascii_lowercase();
             let Some(name) = parts.iter().copied().find(|name| *name == word) else {
@@ -328,7 +328,7 @@ impl Builder {
             };
             let error = match pair.get(1) {
                 None => Some(ValueError::PartValue { name }),
-                Some(_) if !seen.insert(name) => Some(ValueError::PartTwice { name }),
+                Some(_) if !used.insert(name) => Some(ValueError::PartTwice { name }),
                 Some(_) => None,
             };
             match (error, Directive::find(name)) {
@@ -431,7 +431,7 @@ impl Builder {
             }
         };
         if widths.iter().any(|place| place.is_on_command_line()) {
-            return format!("write on all servers, behind the other arguments, '--id-generator {words}'");
+            return format!("write on all servers, after the other arguments, '--id-generator {words}'");
         }
         if let Some(place) = widths.iter().find(|place| !place.is_in_file()) {
             let (words, own) = kept(&|other| other.is_of_same_source(place));
@@ -442,7 +442,7 @@ impl Builder {
         let is_toml = |place: &SettingPlace| place.file().is_some_and(files::is_toml);
         if widths.iter().chain(&server_id).any(|place| is_toml(place)) {
             let (words, own) = kept(&is_toml);
-            return format!("write on all servers{own}, in place of what is there, 'id-generator = \"{words}\"'");
+            return format!("write on all servers{own}, in place of the present lines, 'id-generator = \"{words}\"'");
         }
         format!("write on all servers, below the other lines, 'id-generator {words}'")
     }
@@ -587,7 +587,7 @@ impl Builder {
                 table.word(),
                 file.shown()
             );
-            let help = "name that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
+            let help = "set that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
             let places = self.places(&["sequence-table", "sequence-store"]);
             if !self.any_refused(&["sequence-table", "sequence-store"]) {
                 self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));

@@ -92,7 +92,7 @@ fn auto_without_store() -> DirectiveConflict {
         sentence: "server-id is auto, but claim-store is file: only a store that servers share records which \
                    server-ids are free"
             .to_owned(),
-        help: "name that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
+        help: "set that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
                its own"
             .to_owned(),
     }
@@ -134,8 +134,8 @@ pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
         found.push((
             "sequence-store",
             format!(
-                "{} is a file of this machine: a server on another one that takes the claim over does not have it, and \
-                 counts its sequences from their start; name a store that both reach",
+                "{} is a file of this machine: a server on another machine that takes the claim over does not have it, \
+                 and counts its sequences from their start; set a store that both can reach",
                 file.shown()
             ),
         ));

@@ -56,7 +56,7 @@ impl Dir {
                 let parent = path.parent().unwrap_or(Path::new("/"));
                 if config.dir.is_some() && !parent.is_dir() {
                     return Err(ConfigReport::from_sentence(format!(
-                        "dir: '{shown}' cannot be used: {error}, and neither is '{}', to make it in",
+                        "dir: '{shown}' cannot be used: {error}, and its parent folder '{}' does not exist",
                         parent.display()
                     )));
                 }

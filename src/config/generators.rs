@@ -150,7 +150,7 @@ pub(super) fn generator_conflicts(config: &Config, id_range: u32) -> Vec<Generat
             Some(server_id) if u64::from(server_id) >> id_range != 0 => conflict(
                 "id-range",
                 format!("has one-server {server_id}, must be 0 to {}: id-range is {id_range}", last(id_range)),
-                "name the server whose server-id it is".to_owned(),
+                "set the server-id of an existing server".to_owned(),
             ),
             Some(server_id) if server_bits > 0 && u64::from(server_id).checked_shr(server_bits).unwrap_or(0) != 0 => {
                 conflict(

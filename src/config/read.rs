@@ -79,7 +79,7 @@ impl SourceReader<'_> {
             }
             Err(error) => {
                 let help = (included_from.is_some() && path.is_relative())
-                    .then(|| "the path of an include is relative to the folder getid was started in".to_owned());
+                    .then(|| "the path of an include is relative to the folder in which getid was started".to_owned());
                 let problem = ConfigProblem::new(vec![whole], "", format!("cannot be read: {error}"));
                 self.builder.problem(problem.with_help(help));
                 return;
@@ -104,7 +104,7 @@ impl SourceReader<'_> {
             return Some(format!("is included {INCLUDE_DEPTH_MAX} files deep; do the files include each other?"));
         }
         if self.files_read > FILES_MAX {
-            return Some(format!("is one file too many; a configuration has at most {FILES_MAX}"));
+            return Some(format!("is one file too many: a configuration has at most {FILES_MAX}"));
         }
         None
     }
@@ -183,9 +183,9 @@ impl SourceReader<'_> {
             let meant = did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
             let help = match meant {
                 Some(meant) => format!("did you mean {}?", variable_of(meant)),
-                None => {
-                    "variables that start with GETID_ set directives; unset this one if it is not for getid".to_owned()
-                }
+                None => "variables that start with GETID_ set directives; unset this one if it is not meant for \
+                     getid"
+                    .to_owned(),
             };
             self.builder.problem(ConfigProblem::new(vec![place], variable, sentence).with_help(Some(help)));
             return;
@@ -217,7 +217,7 @@ impl SourceReader<'_> {
             };
             if option.split(['=', ' ']).next() == Some("config") {
                 // The first one was taken as the file.
-                let sentence = "names the configuration file, and needs one that is named once";
+                let sentence = "names the configuration file, which may be named once";
                 let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
                 let place = SettingPlace::on_command_line(&quote(first.as_bytes()));
                 self.builder.problem(ConfigProblem::new(vec![place], "config", sentence).with_help(Some(help)));

@@ -12,7 +12,7 @@ use super::values::{Config, ConfigValues};
 
 /// A reloaded configuration.
 #[derive(Clone, Debug)]
-pub struct Reloaded {
+pub struct ReloadResult {
     /// The whole configuration, as valid as a loaded one.
     pub config: Config,
     /// Warnings about settings that may not be intended.
@@ -28,7 +28,7 @@ impl Config {
     /// # Errors
     ///
     /// Returns a [`ConfigReport`] of all errors in the sources, and of conflicts with the configuration in force.
-    pub fn reloaded(&self, sources: &Sources, files: &dyn Files) -> Result<Reloaded, ConfigReport> {
+    pub fn reloaded(&self, sources: &Sources, files: &dyn Files) -> Result<ReloadResult, ConfigReport> {
         let mut read = Builder::new();
         read_all(sources, files, &mut read);
         let mut next = Builder::of(self);
@@ -41,6 +41,6 @@ impl Config {
             let is_elsewhere = row.change == ChangeMode::Password && self.password_file.is_some();
             row.change != ChangeMode::Reload && !is_elsewhere && row.lines(&in_force) != row.lines(&read)
         };
-        Ok(Reloaded { config, warnings, kept: Directive::ALL.iter().filter(is_kept).collect() })
+        Ok(ReloadResult { config, warnings, kept: Directive::ALL.iter().filter(is_kept).collect() })
     }
 }

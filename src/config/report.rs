@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_shown_tame_and_short() {
+    fn shown_lines_are_printable_and_short() {
         assert_eq!(shown("  port \u{1b}[2J\t1\r\n"), "port \\u{1b}[2J\\t1");
         assert_eq!(shown(&"é".repeat(500)).chars().count(), LINE_CHARS_MAX + 3);
     }

@@ -87,7 +87,8 @@ pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
         "server-id is auto-ordinal, but the host name is '{}'; must end in a dash and a number, as in getid-3",
         printable_up_to(host_name, HOST_NAME_CHARS_MAX)
     );
-    let help = "run it in a StatefulSet without hostNetwork, whose pods are NAME-0, NAME-1 and so on; or give this server a \
+    let help = "run it in a StatefulSet without hostNetwork, whose pods are NAME-0, NAME-1 and so on; or give this \
+                server a \
                 number of its own, as with GETID_SERVER_ID=3";
     (sentence, help)
 }
@@ -95,7 +96,8 @@ pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
 /// Returns the error about a number that does not fit the layout, and the remedy.
 pub(super) fn range_error(host_name: &str, id_range: u32) -> (String, &'static str) {
     let sentence = format!(
-        "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is {id_range}",
+        "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is \
+         {id_range}",
         printable_up_to(host_name, HOST_NAME_CHARS_MAX),
         (1_u64 << id_range) - 1
     );
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_one() {
+    fn names_without_an_ordinal() {
         for name in
             ["", "-", ".", "getid", "getid3", "getid-", "getid-x3", "getid--", "3", "getid.a-3", "getid-+3", "getid-³"]
         {

@@ -24,7 +24,8 @@ pub(super) enum ValueError {
     #[error("'{found}' is out of range; must be {} or more", size(*.min))]
     MemoryRange { found: String, min: u64 },
     #[error(
-        "'{found}' is neither auto, a memory size nor a percentage; must be auto, a number of bytes such as 256mb, 0 for no \
+        "'{found}' is neither auto, a memory size nor a percentage; must be auto, a number of bytes such as 256mb, 0 \
+         for no \
          bound, or 1% to 100% of the machine's memory"
     )]
     ClientMemory { found: String },
@@ -162,9 +163,9 @@ const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
 pub fn kind_meant(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase();
     let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
-    let called =
+    let synonyms =
         KIND_SYNONYMS.iter().find(|(words, _)| words.contains(&bare.as_str())).map(|(_, kinds)| kinds.to_vec());
-    let kinds = called.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
+    let kinds = synonyms.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
     let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     Some(format!("did you mean {}?", kinds.join(" or ")))
 }
@@ -230,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_meant_by_what_people_call_them() {
+    fn common_names_suggest_kinds() {
         for (word, expected) in [
             ("snowflake", Some("did you mean 'twitter' or 'leaf'?")),
             ("Snow-Flake", Some("did you mean 'twitter' or 'leaf'?")),

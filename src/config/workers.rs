@@ -135,9 +135,8 @@ pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     if config.worker_store().is_none() {
         found.push(DirectiveConflict {
             directives: &["worker-pool", "sequence-store", "id-state"],
-            sentence: "there are pools of worker ids, but no store to keep their leases in".to_owned(),
-            help: "name one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'"
-                .to_owned(),
+            sentence: "there are pools of worker ids, but no store for their leases".to_owned(),
+            help: "set one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'".to_owned(),
         });
     }
     found

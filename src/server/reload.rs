@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Server;
 use crate::acl::DEFAULT_USER;
 use crate::config::directive::{ChangeMode, Directive};
-use crate::config::{self, Config, FilesFrom, Reloaded};
+use crate::config::{self, Config, FilesFrom, ReloadResult};
 use crate::session::Settings;
 
 impl Server {
@@ -41,7 +41,7 @@ impl Server {
         let mut sources = self.process.sources.clone();
         sources.file = Some(&self.process.config_file).filter(|file| !file.is_empty()).map(PathBuf::from);
         let reloaded = old.reloaded(&sources, &FilesFrom(self.process.started_in.clone()));
-        let Reloaded { config, warnings, kept } = match reloaded {
+        let ReloadResult { config, warnings, kept } = match reloaded {
             Ok(reloaded) => reloaded,
             Err(report) => {
                 let mistakes = report.in_a_line(MISTAKES_TOLD_MAX);

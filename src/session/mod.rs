@@ -42,14 +42,14 @@ pub use effect::{
     Pause, Shutdown, Unblock,
 };
 use getid_core::{CounterDeclaration, Reservation};
-pub use named::{NamedDraw, NamedDrawn, NamedPart, NamedReply, ReplyForm};
+pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
 use request::Rejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
     HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
     SetSequence,
 };
-pub use sequences::{CounterPeriod, SequenceDraw, SequencePart, SequenceReply, SequencesDrawn, drop_front};
+pub use sequences::{CounterPeriod, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front};
 pub use settings::{SequenceCommandSettings, Settings};
 pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
@@ -61,14 +61,14 @@ pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::{Origin, Proof};
 use crate::command::Verb;
-use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
+use crate::resp::{self, DecodeStep, Decoder, IdWriter, Protocol, ProtocolError, Value};
 
 /// Draws of a turn beside the IDs of the unnamed generator.
 pub struct ExtraDraws<'a> {
     /// Draws from named generators, one for each named draw.
-    pub named: &'a mut NamedDrawn,
+    pub named: &'a mut NamedDrawResults,
     /// Draws from sequences, one for each sequence draw.
-    pub sequences: &'a mut SequencesDrawn,
+    pub sequences: &'a mut SequenceDrawResults,
     /// Source of random bits that cannot be guessed.
     pub noise: &'a mut dyn FnMut() -> u128,
 }
@@ -276,7 +276,7 @@ impl Session {
     fn decode_request(&mut self, decoder: &mut Decoder, input: &[u8], turn: &mut Turn) -> Option<usize> {
         let Session { transaction, client, refused, .. } = self;
         match decoder.decode(input, &client.limits()) {
-            Ok(Decoded::Request { used }) => {
+            Ok(DecodeStep::Request { used }) => {
                 request::take(transaction, client, decoder.args(input), turn);
                 if turn.held {
                     turn.more = true;
@@ -287,11 +287,11 @@ impl Session {
                 }
                 Some(used)
             }
-            Ok(Decoded::Skip { used }) => {
+            Ok(DecodeStep::Skip { used }) => {
                 turn.count_skipped();
                 Some(used)
             }
-            Ok(Decoded::Large { bytes }) => {
+            Ok(DecodeStep::Large { bytes }) => {
                 let len = decoder.args_declared();
                 if let Err(why) = request::check_large(transaction, client, decoder.args(input), len, bytes) {
                     *refused = Some(Box::new(why));
@@ -299,14 +299,14 @@ impl Session {
                 }
                 Some(0)
             }
-            Ok(Decoded::Dropped { used }) => Some(used),
-            Ok(Decoded::Skipped { used }) => {
+            Ok(DecodeStep::Dropped { used }) => Some(used),
+            Ok(DecodeStep::Skipped { used }) => {
                 if let Some(why) = refused.take() {
                     why.answer(transaction, client, turn);
                 }
                 Some(used)
             }
-            Ok(Decoded::Incomplete { wanted }) => {
+            Ok(DecodeStep::Incomplete { wanted }) => {
                 turn.wanted = wanted;
                 None
             }
@@ -368,7 +368,7 @@ impl Session {
     /// If `drawn` has another number of IDs, or the turn has draws from named generators or sequences. Both are errors
     /// of the caller.
     pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
-        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that has draws beside the unnamed one"));
+        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn with extra draws"));
     }
 
     /// Appends the replies of a turn that draws from named generators or sequences: `extra` has the values or a
@@ -405,7 +405,7 @@ impl Session {
 
     /// Appends the reply to a command that draws from a sequence.
     #[inline]
-    fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequencesDrawn, output: &mut Vec<u8>) {
+    fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequenceDrawResults, output: &mut Vec<u8>) {
         let draw = turn.sequence_draws().get(reply.draw as usize);
         match draw.and_then(|draw| self.client.settings.counters.get(draw.counter?)) {
             None => values.write(reply, output),
@@ -425,7 +425,7 @@ impl Session {
         &self,
         reply: NamedReply,
         place: usize,
-        named: &mut NamedDrawn,
+        named: &mut NamedDrawResults,
         noise: &mut dyn FnMut() -> u128,
         output: &mut Vec<u8>,
     ) {
@@ -466,7 +466,7 @@ impl Session {
                 // Made only when first needed: its eight lines would cost more than a GETID.
                 let (mut integers, mut bulks) = (None, None);
                 output.reserve(turn.encoded().len() + turn.draws.unnamed as usize * resp::ID_BYTES_MAX);
-                assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it asked for");
+                assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it requested");
                 for &reply in turn.replies() {
                     match reply {
                         // A single ID gains nothing from a writer of runs.

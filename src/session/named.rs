@@ -85,7 +85,7 @@ impl NamedTurn {
 
 /// Slots drawn for the named draws of a turn, in their order. Made once and reused.
 #[derive(Debug, Default)]
-pub struct NamedDrawn {
+pub struct NamedDrawResults {
     parts: Vec<NamedPart>,
     /// Number of parts of this turn; the others keep their memory.
     used: usize,
@@ -105,7 +105,7 @@ pub struct NamedPart {
     taken: u32,
 }
 
-impl NamedDrawn {
+impl NamedDrawResults {
     /// Clears it for this many draws.
     pub fn begin(&mut self, draws: usize) {
         if self.parts.len() < draws {
@@ -169,7 +169,7 @@ impl NamedPart {
     fn each(&mut self, mut count: u32, mut write: impl FnMut(u64, u64) -> bool) {
         let mut has_room = true;
         while count > 0 {
-            let drawn = self.reservations.get(self.at).expect("a turn is written with the IDs it asked for");
+            let drawn = self.reservations.get(self.at).expect("a turn is written with the IDs it requested");
             let taken = count.min(drawn.len - self.taken);
             let mut ids = (0..taken).map(|id| u64::from(self.taken + id));
             has_room = has_room && ids.all(|id| write(drawn.first.0 + id, drawn.count.wrapping_add(id)));

@@ -35,8 +35,8 @@ impl ReplyMode {
     }
 
     /// Applies `CLIENT REPLY`. Only `ON` is answered itself.
-    pub(super) fn set(&mut self, wanted: ReplyOption) {
-        match wanted {
+    pub(super) fn set(&mut self, option: ReplyOption) {
+        match option {
             ReplyOption::On => *self = ReplyMode { skip_next: self.skip_next, ..ReplyMode::default() },
             ReplyOption::Off => self.off = true,
             ReplyOption::Skip => self.skip_next = !self.off,

@@ -30,7 +30,7 @@ pub(super) struct KnownScript {
     pub(super) sha1: &'static str,
     /// Number of keys, and number of other arguments.
     pub(super) takes: [usize; 2],
-    #[cfg_attr(not(test), expect(dead_code, reason = "what the SHA-1 is of; a test compares"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "source of the SHA-1, which a test compares"))]
     text: &'static str,
 }
 

@@ -124,7 +124,7 @@ impl Element {
     fn takes(&self, byte: u8) -> bool {
         match self {
             Element::Star | Element::Any => true,
-            Element::Byte(wanted) => *wanted == byte,
+            Element::Byte(literal) => *literal == byte,
             Element::Set(set) => set.has(byte),
         }
     }

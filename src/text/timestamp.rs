@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_named() {
+    fn invalid_times_are_quoted_in_errors() {
         for text in [
             "",
             "-",

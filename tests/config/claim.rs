@@ -57,7 +57,7 @@ fn a_password_of_a_claim_store_is_hidden() {
 }
 
 #[test]
-fn claim_directives_without_a_store_are_warned_of() {
+fn claim_directives_without_a_store_cause_warnings() {
     let (_, warnings) =
         load("claim-timeout-ms 5000\nclaim-takeover any\nclaim-max-clock-ahead-ms 0\ninstance-name a\n", &[]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
@@ -65,7 +65,7 @@ fn claim_directives_without_a_store_are_warned_of() {
 }
 
 #[test]
-fn a_server_id_may_be_any_that_is_free() {
+fn server_id_auto_is_a_free_number() {
     for text in ["server-id auto\n", "server-id AUTO\n", "id-generator server-id auto id-range 10 shard-range 1\n"] {
         let (config, warnings) = load(&format!("{STORE}{text}"), &[]);
         assert_eq!(warnings, [""; 0]);

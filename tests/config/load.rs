@@ -297,7 +297,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_h
 }
 
 #[test]
-fn what_the_fork_has_commented_out_loads_too() {
+fn commented_out_lines_of_the_fork_load_too() {
     let config = good(conf(
         "unixsocket /tmp/redis.sock\nunixsocketperm 755\nrequirepass foobared\nrename-command CONFIG \"\"\n\
          rename-command FLUSHALL b840fc02\nsyslog-enabled no\nsyslog-ident redis\nsyslog-facility local0",
@@ -318,9 +318,9 @@ fn every_redis_directive_is_accepted_once_with_any_value() {
     assert_eq!(config, Config::default());
     // Modules of Redis 8.
     let (_, warnings) = conf("search-timeout 500\nts-num-threads 3\nsearch-timeout 1").unwrap();
-    let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let shown_warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        shown_warnings,
         ["t.conf:1: search-timeout, ts-num-threads: accepted, but have no effect: getid loads no modules"]
     );
 }
@@ -433,14 +433,14 @@ fn the_layout_that_a_report_proposes_is_one() {
         good(conf(&format!("{text}\nid-generator id-range {line}")));
     }
     // The replaced line had the server's number: the proposal keeps it.
-    let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of what is there, '");
+    let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of the present lines, '");
     assert_eq!(good(toml(&format!("server-id = 9\n{line}"))).server_id, 9);
     for text in ["id-generator = \"server-id 4 id-range 2\"", "id-range = 2\nserver-id = 4"] {
-        let line = proposed(&bad(toml(text)), "each with its own server-id, in place of what is there, '");
+        let line = proposed(&bad(toml(text)), "each with its own server-id, in place of the present lines, '");
         assert_eq!(line, "id-generator = \"server-id 4 id-range 3 shard-range 8 random-range 10\"");
         assert_eq!(good(toml(&line)).server_id, 4);
     }
-    let line = proposed(&bad(toml("id-range = 1")), "write on all servers, in place of what is there, '");
+    let line = proposed(&bad(toml("id-range = 1")), "write on all servers, in place of the present lines, '");
     assert_eq!(line, "id-generator = \"id-range 1 shard-range 10 random-range 10\"");
 }
 
@@ -455,7 +455,7 @@ fn a_layout_is_proposed_for_the_source_that_wins() {
         assert_eq!(good(load(name, file, &[("GETID_ID_GENERATOR", &words)], &[])).server_id, 9);
 
         let report = bad(load(name, file, &[], &["--id-range", "2"]));
-        let line = proposed(&report, "write on all servers, behind the other arguments, '");
+        let line = proposed(&report, "write on all servers, after the other arguments, '");
         let words: Vec<_> = ["--id-range", "2"].into_iter().chain(line.split(' ')).collect();
         assert_eq!(good(load(name, file, &[], &words)).server_id, 9);
     }
@@ -506,12 +506,12 @@ fn mistakes_in_the_environment_are_reported() {
     check(
         ("GETID_COLOUR", "red"),
         "Reading the environment\n>>> 'GETID_COLOUR=(hidden)'\nenvironment: GETID_COLOUR: no directive has this name\n    help: \
-         variables that start with GETID_ set directives; unset this one if it is not for getid\n",
+         variables that start with GETID_ set directives; unset this one if it is not meant for getid\n",
     );
 }
 
 #[test]
-fn what_container_platforms_put_into_the_environment_is_passed_over() {
+fn variables_of_container_platforms_are_ignored() {
     let environment = [
         ("GETID_PORT", "tcp://10.0.0.7:7890"),
         ("GETID_SERVICE_HOST", "10.0.0.7"),
@@ -592,12 +592,12 @@ fn every_source_declares_sequences_and_serials() {
                   template = 'INV{yyyyMMdd}-{n:6}'\nkind = 'serial'\n";
     assert_eq!(good(toml(tables)), expected);
     let shown = expected.get(&[pattern("generator")]);
-    let said = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
-    assert_eq!(shown, [("generator", said.to_owned())]);
+    let expected = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
+    assert_eq!(shown, [("generator", expected.to_owned())]);
     let (_, warnings) = conf("generator i serial {yy}{n:6} zone UTC").unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    let said = "t.conf:1: generator i: shows years by two digits: its texts repeat after a hundred years";
-    assert_eq!(warnings, [said]);
+    let expected = "t.conf:1: generator i: shows years by two digits: its texts repeat after a hundred years";
+    assert_eq!(warnings, [expected]);
 }
 
 #[test]
@@ -622,7 +622,7 @@ fn there_is_a_bound_on_generators() {
 }
 
 #[test]
-fn doubtful_declarations_of_generators_are_warned_of() {
+fn doubtful_declarations_of_generators_cause_warnings() {
     let text =
         "generator a twitter worker 3 datacenter 1\ngenerator b leaf worker 3 one-server 0\ngenerator c uuid1 node 5";
     let (_, warnings) = conf(text).unwrap();
@@ -707,7 +707,7 @@ fn pattern(text: &str) -> Pattern {
 }
 
 #[test]
-fn config_get_answers_what_benchmarks_and_exporters_ask() {
+fn config_get_answers_benchmarks_and_exporters() {
     let (config, _) = conf("save 900 1\nappendonly yes\nmaxmemory 1gb").unwrap();
     let check = |asked: &str, expected: &str| {
         let found = config.get(&[pattern(asked)]);
@@ -811,7 +811,7 @@ fn dir_is_a_folder_or_can_be_made_one() {
 }
 
 #[test]
-fn without_a_state_no_folder_is_wanted_and_a_state_left_behind_is_seen() {
+fn without_a_state_no_folder_is_needed_and_a_state_left_behind_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let environment = [("XDG_STATE_HOME".into(), home.clone().into_os_string())];
@@ -873,12 +873,12 @@ proptest! {
 }
 
 #[test]
-fn directives_of_a_missing_http_port_are_warned_of() {
+fn directives_of_a_missing_http_port_cause_warnings() {
     let lines = "http-timeout 60\nhttp-bind 127.0.0.1\nhttp-open metrics\nhttp-host a.b\n";
-    let said = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let warnings_of = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
     let names = ["t.conf:2: http-bind", "t.conf:3: http-open", "t.conf:4: http-host"];
-    assert_eq!(said(lines), names.map(|name| format!("{name}: has no effect: http-port is 0")));
-    assert_eq!(said(&format!("{lines}http-port 7880")), [""; 0]);
+    assert_eq!(warnings_of(lines), names.map(|name| format!("{name}: has no effect: http-port is 0")));
+    assert_eq!(warnings_of(&format!("{lines}http-port 7880")), [""; 0]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use getid::config::{Config, ConfigReport, Reloaded};
+use getid::config::{Config, ConfigReport, ReloadResult};
 
 use crate::change::{files, pairs, sources};
 
@@ -13,7 +13,7 @@ fn loaded(text: &str) -> Config {
     Config::load(&sources("t.conf", &[], &WORDS), &files(&[("t.conf", text)])).unwrap().0
 }
 
-fn reloaded(in_force: &Config, text: &str) -> Result<Reloaded, ConfigReport> {
+fn reloaded(in_force: &Config, text: &str) -> Result<ReloadResult, ConfigReport> {
     in_force.reloaded(&sources("t.conf", &[], &WORDS), &files(&[("t.conf", text)]))
 }
 

@@ -24,8 +24,8 @@ fn user(rules: &str) -> User {
 
 /// Returns the full names of all rows that a user may run, except those that no rule can deny.
 fn allowed(user: &User) -> Vec<&'static str> {
-    let told = rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH));
-    told.filter(|command| user.may(command)).map(|command| command.full_name).collect()
+    let checked = rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH));
+    checked.filter(|command| user.may(command)).map(|command| command.full_name).collect()
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn nothing_is_allowed_at_first_and_all_by_all() {
 }
 
 #[test]
-fn every_row_is_allowed_and_taken_away_by_its_name_only() {
+fn every_row_is_allowed_and_denied_by_its_name_only() {
     for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         // A container brings its subcommands.
         let own: Vec<_> =
@@ -154,7 +154,7 @@ fn a_password_is_one_of_those_set() {
     assert!(!logs_in("on >a <a", "a") && !logs_in("on >a resetpass", "a") && !logs_in("on", ""));
     assert!(logs_in("on nopass", "anything") && !logs_in("off nopass", "anything") && !logs_in("on nopass >a", "b"));
     assert!(Users::default().log_in(b"default", b"").is_some());
-    assert!(Users::default().log_in(b"nobody", b"").is_none());
+    assert!(Users::default().log_in(b"noname", b"").is_none());
     // Any bytes.
     let users = Users::default().with_user(b"u", &[&b"on"[..], b">\xff\0 "]).unwrap();
     assert!(users.log_in(b"u", b"\xff\0 ").is_some() && users.log_in(b"u", b"\xff\0").is_none());
@@ -244,9 +244,9 @@ fn rules_are_counted() {
 }
 
 #[test]
-fn the_default_user_cannot_go() {
+fn the_default_user_cannot_be_removed() {
     let users = Users::default().with_user(b"a", &["on"]).unwrap().with_user(b"z", &["on"]).unwrap();
-    let (users, removed) = users.without(&["z", "default", "nobody", "z"]);
+    let (users, removed) = users.without(&["z", "default", "noname", "z"]);
     assert_eq!(removed.iter().map(|name| &**name).collect::<Vec<_>>(), ["z"]);
     assert_eq!(users.iter().map(|user| &**user.name()).collect::<Vec<_>>(), ["a", "default"]);
 }
@@ -515,7 +515,7 @@ const S: u64 = 1_000_000_000;
 
 /// In no second are there more guesses than permitted, however many clients guess and whether or not they read replies.
 #[test]
-fn an_address_guesses_so_fast_and_no_faster() {
+fn guesses_from_an_address_are_limited() {
     let mut limiter = LoginLimiter::default();
     let mut tried: Vec<u64> = Vec::new();
     // A thousand at once, and again each 100 ms; a third of them leaves while it waits.
@@ -548,7 +548,7 @@ fn an_address_guesses_so_fast_and_no_faster() {
 }
 
 #[test]
-fn the_answer_to_a_wrong_login_is_late() {
+fn the_reply_to_a_wrong_login_is_delayed() {
     let mut limiter = LoginLimiter::default();
     let mut delay = |source, before, now| limiter.record_failures(source, 1, before, now);
     let delays: Vec<u64> = (0..9).map(|before| delay(address(1), before, S)).collect();
@@ -575,13 +575,13 @@ fn addresses_that_guess_are_reported_with_their_counts_and_forgotten() {
     let attackers = u32::try_from(SOURCES_MAX).unwrap() + 100;
     (0..attackers).for_each(|at| _ = limiter.record_failures(address(1000 + at), 2, 0, 300 * S));
     assert_eq!(limiter.addresses(), SOURCES_MAX);
-    let mut told = 0;
+    let mut reported = 0;
     for second in 360..1000 {
         let lines = limiter.unreported(second * S);
         assert!(lines.len() <= 8);
-        told += lines.iter().map(|(_, count)| count).sum::<u64>();
+        reported += lines.iter().map(|(_, count)| count).sum::<u64>();
     }
-    assert_eq!(told, 2 * u64::from(attackers));
+    assert_eq!(reported, 2 * u64::from(attackers));
     // A new address finds room: the earlier ones are forgotten.
     limiter.acquire(address(7), 1, 2000 * S);
     assert_eq!(limiter.addresses(), 1);

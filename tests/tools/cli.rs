@@ -357,7 +357,7 @@ fn check_config_looks_at_the_folder_and_makes_nothing() {
         &format!("{shown}/users.acl' cannot be read"),
     );
     assert!(!new.exists());
-    run(&["check-config", "--dir", "/nonexistent/getid"], 1, "", "neither is '/nonexistent'");
+    run(&["check-config", "--dir", "/nonexistent/getid"], 1, "", "its parent folder '/nonexistent' does not exist");
     run(&["check-config", "--id-state", "none"], 0, "no state is kept", "");
 }
 

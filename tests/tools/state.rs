@@ -598,8 +598,8 @@ fn advance_needs_a_folder() {
     let folder = Folder::new();
     folder.check_refusal(
         "advance /nonexistent/folder --server-id 0 --to 2026-11-21T00:00:00Z",
-        "dir: '/nonexistent/folder' cannot be used: No such file or directory (os error 2), and neither is '/nonexistent', \
-         to make it in",
+        "dir: '/nonexistent/folder' cannot be used: No such file or directory (os error 2), and its parent \
+         folder '/nonexistent' does not exist",
     );
     // One level of folders is created, as at a start.
     folder.run(&format!("advance DIR/new --server-id 0 --to {NOW}")).unwrap();

@@ -28,7 +28,7 @@ use super::values::{Config, ConfigValues};
 
 /// The new text of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct RewriteResult {
     /// The whole text.
     pub text: Vec<u8>,
     /// Directives that the environment or the command line set to another value than the one in force, which wins at
@@ -44,7 +44,7 @@ impl Config {
     /// # Errors
     ///
     /// Returns a sentence if the file cannot be read, or if no start would accept it. Then its owner must correct it.
-    pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<Rewritten, String> {
+    pub fn rewritten(&self, path: &Path, sources: &Sources, files: &dyn Files) -> Result<RewriteResult, String> {
         let old = match files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -63,7 +63,7 @@ impl Config {
         let text = rewrite.edit(&mut *open(&old)?, old)?;
         let overridden = rewrite.check(text.clone(), &Sources { file: None, ..sources.clone() })?;
         let holds_secret = holds_secret(&*open(&text)?);
-        Ok(Rewritten { text, overridden, holds_secret })
+        Ok(RewriteResult { text, overridden, holds_secret })
     }
 }
 
@@ -100,11 +100,11 @@ impl Rewrite<'_> {
     /// sources, override.
     fn check(&self, text: Vec<u8>, over: &Sources) -> Result<Vec<&'static str>, String> {
         let mut next = self.file.builder(text)?;
-        let comes_again = |row: &Directive| {
+        let is_reread = |row: &Directive| {
             let is_outside = self.environment.has(row) || row.canonical().is_some() && self.command_line.has(row);
             self.environment.gives(row, &self.in_force) || row.adds_up_over_sources() && is_outside
         };
-        if let Some(row) = self.differing(&next.values).into_iter().find(|row| !comes_again(row)) {
+        if let Some(row) = self.differing(&next.values).into_iter().find(|row| !is_reread(row)) {
             return Err(format!("{} is also set in an included file, which is not rewritten", row.name));
         }
         read_all(over, self.file.files, &mut next);

@@ -19,7 +19,7 @@ use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::Stop;
 use crate::server::transport::Transport;
 use crate::session::{
-    Calls, Effect, ErrorCode, IntrospectEffect, NamedDrawn, ReplyForm, ReplyPiece, SequencesDrawn, Turn,
+    Calls, Effect, ErrorCode, IntrospectEffect, NamedDrawResults, ReplyForm, ReplyPiece, SequenceDrawResults, Turn,
 };
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
@@ -77,7 +77,7 @@ impl<T: Transport> Connection<T> {
 
     /// Counts commands that got an error instead of values of sequences.
     #[cold]
-    pub(super) fn count_refused_values(&self, sequences: &SequencesDrawn) {
+    pub(super) fn count_refused_values(&self, sequences: &SequenceDrawResults) {
         let Some(own) = self.server.metrics.own_commands() else { return };
         for part in sequences.parts() {
             let code = part.refused.as_ref().map(|text| ErrorCode::of(text.as_bytes()));
@@ -89,7 +89,7 @@ impl<T: Transport> Connection<T> {
 
     /// Counts commands that got an error instead of IDs of named generators, or for a number that is too wide.
     #[cold]
-    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
+    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawResults) {
         let Some(own) = self.server.metrics.own_commands() else { return };
         for [getids, mgetids] in named.parts().iter().map(|part| part.too_wide).filter(|errors| *errors != [0; 2]) {
             own.refuse(Verb::GetId, getids, ErrorCode::of(b"ERR "));

@@ -19,7 +19,7 @@ use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
 use crate::server::registry::Client;
 use crate::server::transport::Transport;
-use crate::session::{DrawSource, Draws, ExtraDraws, NamedDrawn, NamedPart, SequencesDrawn, Turn, Unblock};
+use crate::session::{DrawSource, Draws, ExtraDraws, NamedDrawResults, NamedPart, SequenceDrawResults, Turn, Unblock};
 use crate::system::{clock, noise};
 
 /// Index of the unnamed generator.
@@ -112,7 +112,7 @@ pub(super) enum Waited {
 impl Draw {
     /// Returns true if a generator or a sequence refused.
     #[inline]
-    pub(super) fn is_refused(&self, named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
+    pub(super) fn is_refused(&self, named: &NamedDrawResults, sequences: &SequenceDrawResults) -> bool {
         match &self.outcome {
             Outcome::Drawn => false,
             Outcome::Refused(_) | Outcome::Beside(Some(_)) => true,
@@ -180,7 +180,7 @@ impl<T: Transport> Connection<T> {
 
     /// Draws from the named generators. Returns true if all have given their IDs or refused. They are drawn from only
     /// if no earlier draw has to wait.
-    fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawn, is_whole: bool) -> bool {
+    fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawResults, is_whole: bool) -> bool {
         let draws = turn.named_draws();
         named.begin(draws.len());
         for (at, draw) in draws.iter().enumerate() {
@@ -390,7 +390,7 @@ fn next_missing(buffers: &Buffers, is_refused: bool) -> Option<(DrawSource, u32)
         .or_else(|| waiting().map(|(at, part)| (DrawSource::Sequence(at), part.left.iter().map(|ask| ask.times).sum())))
 }
 
-fn is_any_refused(named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
+fn is_any_refused(named: &NamedDrawResults, sequences: &SequenceDrawResults) -> bool {
     let of_sequences = || sequences.parts().iter().any(|part| part.refused.is_some());
     named.parts().iter().any(|part| part.refused.is_some()) || of_sequences()
 }

@@ -60,9 +60,9 @@ pub(super) fn no_touch(call: &mut Call<'_>) -> CommandResult {
 /// Implements `CLIENT REPLY ON|OFF|SKIP`.
 pub(super) fn reply(call: &mut Call<'_>) -> CommandResult {
     let words = [("on", ReplyOption::On), ("off", ReplyOption::Off), ("skip", ReplyOption::Skip)];
-    let wanted = named(&words, call.arg(2)).ok_or(SYNTAX)?;
-    call.client.reply_mode.set(wanted);
-    if wanted != ReplyOption::On {
+    let option = named(&words, call.arg(2)).ok_or(SYNTAX)?;
+    call.client.reply_mode.set(option);
+    if option != ReplyOption::On {
         return Ok(CommandReply::Pushed);
     }
     call.turn.unmute_unless(false);

@@ -72,25 +72,25 @@ fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText>
 
 /// Implements `SEQUENCE INFO name`.
 pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
-    about(call, call.counter_at(2)?, SequenceEffect::Info)
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Info)
 }
 
 /// Implements `SEQUENCE CONFIRM name`.
 pub(super) fn confirm(call: &mut Call<'_>) -> CommandResult {
-    about(call, call.counter_at(2)?, SequenceEffect::Confirm)
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Confirm)
 }
 
 /// Implements `SEQUENCE DECLARE name`.
 pub(super) fn declare(call: &mut Call<'_>) -> CommandResult {
-    about(call, call.counter_at(2)?, SequenceEffect::Declare)
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Declare)
 }
 
 /// Implements `SEQUENCE DROP name`.
 pub(super) fn drop_sequence(call: &mut Call<'_>) -> CommandResult {
-    about(call, call.sequence_at(2)?, SequenceEffect::Drop)
+    key_effect(call, call.sequence_at(2)?, SequenceEffect::Drop)
 }
 
-fn about(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> CommandResult {
+fn key_effect(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> CommandResult {
     call.check_store()?;
     Ok(effect(of(key)))
 }
@@ -137,7 +137,8 @@ pub(super) fn backup(call: &mut Call<'_>) -> CommandResult {
     };
     let name = str::from_utf8(call.arg(2)).ok().filter(is_plain).ok_or_else(|| {
         format!(
-            "ERR '{}' cannot be the name of a backup: it has up to {BACKUP_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -, begins \
+            "ERR '{}' cannot be the name of a backup: it has up to {BACKUP_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -, \
+             begins \
              with a letter or a digit, ends in {BACKUP_ENDING}, and is written into dir",
             quoted(call.arg(2))
         )

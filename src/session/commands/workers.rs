@@ -61,17 +61,17 @@ fn ttl(text: &[u8]) -> Result<u64, ErrorText> {
 
 /// Implements `WORKERID RENEW pool id token [LAST unix-ms]`.
 pub(super) fn renew(call: &mut Call<'_>) -> CommandResult {
-    let (pool, id, token, last_ms) = held(call)?;
+    let (pool, id, token, last_ms) = lease_args(call)?;
     Ok(effect(WorkerEffect::Renew { pool, id, token, last_ms }))
 }
 
 /// Implements `WORKERID RELEASE pool id token [LAST unix-ms]`.
 pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
-    let (pool, id, token, last_ms) = held(call)?;
+    let (pool, id, token, last_ms) = lease_args(call)?;
     Ok(effect(WorkerEffect::Release { pool, id, token, last_ms }))
 }
 
-fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorText> {
+fn lease_args(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorText> {
     let (pool, id) = (pool(call)?, worker_id(call)?);
     let token = call.arg(4);
     if token.len() != WorkerWord::BYTES {
