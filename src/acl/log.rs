@@ -94,7 +94,7 @@ pub struct AclLog {
 const ALIKE_MS: i64 = 60_000;
 
 /// Number of the latest entries that are compared with a new one. It is the default length of the log.
-const LOOKED_AT: usize = 128;
+const COMPARED_ENTRIES: usize = 128;
 
 impl AclLog {
     /// Adds a refusal: `client` is the client's line as in `CLIENT LIST`, `now_ms` is Unix time, and at most `len_max`
@@ -111,7 +111,7 @@ impl AclLog {
             };
             is_same && (now_ms - entry.updated_ms).abs() <= ALIKE_MS
         };
-        let known = self.entries.iter().take(LOOKED_AT).position(is_like);
+        let known = self.entries.iter().take(COMPARED_ENTRIES).position(is_like);
         let known = known.and_then(|index| self.entries.remove(index)).map(Arc::unwrap_or_clone);
         let entry = if let Some(mut entry) = known {
             // Of like refusals, the entry shows the latest.

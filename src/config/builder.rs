@@ -184,7 +184,7 @@ impl Builder {
     }
 
     /// Whether there are so many errors that further ones are no help, as in a log file given by mistake.
-    pub(super) fn is_hopeless(&self) -> bool {
+    pub(super) fn has_too_many_problems(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
 

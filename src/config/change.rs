@@ -111,7 +111,7 @@ impl Config {
                     builder.note_place(row.name, &SettingPlace::in_config_set(index));
                     names.push(row.name);
                 }
-                SetTarget::Ignored(row) => keeps(row, value)?,
+                SetTarget::Ignored(row) => check_unchanged(row, value)?,
             }
         }
         match builder.finish() {
@@ -168,7 +168,7 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
 
 /// Checks that an ignored directive keeps its only value. A tool that sets that value (`appendonly no`) gets `OK`, and
 /// one that sets another gets an error.
-fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
+fn check_unchanged(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);
     let size = |word: &str| memory(word, 0).ok();

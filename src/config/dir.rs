@@ -130,14 +130,14 @@ impl Dir {
 }
 
 /// The default folder of root.
-const OF_ROOT: &str = "/var/lib/getid";
+const ROOT_DIR: &str = "/var/lib/getid";
 
 /// Returns the default folder of the user with this environment; `None` if it names no home.
 ///
 /// As the specification requires, a relative path in `XDG_STATE_HOME` is ignored.
 fn default_dir(is_root: bool, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     if is_root {
-        return Some(PathBuf::from(OF_ROOT));
+        return Some(PathBuf::from(ROOT_DIR));
     }
     let absolute = |name: &str| {
         let value = environment.iter().find(|(key, _)| key == OsStr::new(name)).map(|(_, value)| Path::new(value));

@@ -111,7 +111,7 @@ impl SourceReader<'_> {
 
     fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<SettingPlace>>) {
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            if self.builder.is_hopeless() {
+            if self.builder.has_too_many_problems() {
                 return;
             }
             let line = line.trim_ascii();
@@ -138,7 +138,7 @@ impl SourceReader<'_> {
             }
         };
         for item in toml::read(text) {
-            if self.builder.is_hopeless() {
+            if self.builder.has_too_many_problems() {
                 return;
             }
             let place = SettingPlace::in_file(path, item.line, &item.text, included_from.cloned());

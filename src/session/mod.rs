@@ -43,7 +43,7 @@ pub use effect::{
 };
 use getid_core::{CounterDeclaration, Reservation};
 pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
-use request::Rejection;
+use request::RequestRejection;
 use reservations::TurnIds;
 pub use sequence_effect::{
     HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
@@ -97,7 +97,7 @@ pub struct Session {
     /// Whether the answer to the last turn's effect is suppressed.
     answer_muted: bool,
     /// Reason why the request in arrival is refused and skipped. Boxed, since it is rare.
-    refused: Option<Box<Rejection>>,
+    refused: Option<Box<RequestRejection>>,
 }
 
 impl Session {
@@ -349,7 +349,7 @@ impl Session {
     #[cold]
     fn end_request(&mut self, turn: &mut Turn) {
         if turn.muted {
-            turn.forget_replies();
+            turn.suppress_replies();
         }
         // The mode of EXEC applies to all commands that it runs.
         if !self.transaction.is_running() {

@@ -21,7 +21,7 @@ const UNAUTHENTICATED_BYTES_MAX: usize = 2 * 1024;
 
 /// Reason why a request gets an error before it is run or queued.
 #[derive(Debug)]
-pub(super) enum Rejection {
+pub(super) enum RequestRejection {
     /// The request is HTTP.
     Http,
     /// The request is invalid; `text` is the reply.
@@ -30,17 +30,17 @@ pub(super) enum Rejection {
     NotAllowed(Box<PermissionError>),
 }
 
-impl Rejection {
+impl RequestRejection {
     #[cold]
     pub(super) fn answer(self, transaction: &mut Transaction, client: &mut ClientState, turn: &mut Turn) {
         match self {
-            Rejection::Http => close_http(turn),
-            Rejection::Invalid { command, text } => {
+            RequestRejection::Http => close_http(turn),
+            RequestRejection::Invalid { command, text } => {
                 reject(transaction, client, command, &text, turn);
                 // A client that has not logged in gets few bytes per turn.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
-            Rejection::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
+            RequestRejection::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
         }
     }
 }
@@ -53,15 +53,17 @@ fn check(
     client: &ClientState,
     args: Args<'_>,
     len: usize,
-) -> Result<&'static Command, Rejection> {
+) -> Result<&'static Command, RequestRejection> {
     let command = match client.settings.vocabulary.resolve(args) {
-        Err(_) if is_http(args) => return Err(Rejection::Http),
+        Err(_) if is_http(args) => return Err(RequestRejection::Http),
         // HTTP whose method is also a command, such as TIME: only HTTP ends a first line like this.
-        Ok(_) if client.has_run_no_command() && args.len() == len && ends_as_http(args) => return Err(Rejection::Http),
+        Ok(_) if client.has_run_no_command() && args.len() == len && ends_as_http(args) => {
+            return Err(RequestRejection::Http);
+        }
         Ok(command) => command,
-        Err(text) => return Err(Rejection::Invalid { command: None, text }),
+        Err(text) => return Err(RequestRejection::Invalid { command: None, text }),
     };
-    let because = |text: &[u8]| Err(Rejection::Invalid { command: Some(command), text: text.to_vec() });
+    let because = |text: &[u8]| Err(RequestRejection::Invalid { command: Some(command), text: text.to_vec() });
     if !command.accepts(len) {
         return because(command.arity_error().as_bytes());
     }
@@ -71,7 +73,7 @@ fn check(
     if transaction.is_queueing() && command.flags.has(CommandFlags::NO_MULTI) {
         return because(b"ERR Command not allowed inside a transaction");
     }
-    client.check(command, args).map_err(Rejection::NotAllowed)?;
+    client.check(command, args).map_err(RequestRejection::NotAllowed)?;
     if client.is_limited_to_pubsub() && !is_allowed_to_subscribers(command) {
         return because(subscriber_error(command).as_bytes());
     }
@@ -109,7 +111,7 @@ pub(super) fn check_large(
     args: Args<'_>,
     len: usize,
     bytes: usize,
-) -> Result<(), Rejection> {
+) -> Result<(), RequestRejection> {
     let command = check(transaction, client, args, len)?;
     let text = if command.sends_back && len > 2 {
         command.arity_error()
@@ -121,7 +123,7 @@ pub(super) fn check_large(
     } else {
         return Ok(());
     };
-    Err(Rejection::Invalid { command: Some(command), text: text.into_bytes() })
+    Err(RequestRejection::Invalid { command: Some(command), text: text.into_bytes() })
 }
 
 /// Rejects, holds, queues or runs one request.

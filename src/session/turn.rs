@@ -90,7 +90,7 @@ const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 
 /// Minimum size that a suppressed reply counts, bytes: the request may have cost much with a short reply, as `AUTH`
 /// does.
-const FORGOTTEN_BYTES_LEAST: usize = 64;
+const SUPPRESSED_BYTES_MIN: usize = 64;
 
 /// Size that an empty request counts, bytes.
 const SKIPPED_BYTES: usize = 8;
@@ -194,7 +194,7 @@ pub struct Turn {
     replies: Vec<ReplyPiece>,
     encoded: Vec<u8>,
     /// Size of suppressed replies, bytes, which counts for the turn's bound.
-    forgotten_bytes: usize,
+    suppressed_bytes: usize,
     /// Named draws and replies. Stale, from another turn, unless `draws.named` is above 0.
     named: NamedTurn,
     /// Sequence draws and replies. Stale, from another turn, unless `draws.sequences` is above 0.
@@ -306,7 +306,7 @@ impl Turn {
         }
         self.replies.clear();
         self.encoded.clear();
-        self.forgotten_bytes = 0;
+        self.suppressed_bytes = 0;
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
         }
@@ -437,9 +437,9 @@ impl Turn {
     }
 
     /// Suppresses the replies. Their IDs are still drawn.
-    pub(super) fn forget_replies(&mut self) {
+    pub(super) fn suppress_replies(&mut self) {
         // They count, since they were made, and a turn that is never full delays other clients.
-        self.forgotten_bytes += self.encoded.len() + FORGOTTEN_BYTES_LEAST;
+        self.suppressed_bytes += self.encoded.len() + SUPPRESSED_BYTES_MIN;
         self.encoded.clear();
         self.replies.clear();
         if self.draws.unnamed > 0 {
@@ -459,13 +459,13 @@ impl Turn {
 
     /// Counts a request without a reply, such as an empty line, which takes time too.
     pub(super) fn count_skipped(&mut self) {
-        self.forgotten_bytes += SKIPPED_BYTES;
+        self.suppressed_bytes += SKIPPED_BYTES;
     }
 
     /// Ends the suppression of replies, unless `muted`.
     pub(super) fn unmute_unless(&mut self, muted: bool) {
         if self.muted && !muted {
-            self.forget_replies();
+            self.suppress_replies();
             self.muted = false;
         }
     }
@@ -489,7 +489,7 @@ impl Turn {
     /// Returns true if a bound is reached, with `bytes_max` for encoded replies.
     pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         self.draws.unnamed >= self.ids_max
-            || self.encoded.len() + self.forgotten_bytes >= bytes_max
+            || self.encoded.len() + self.suppressed_bytes >= bytes_max
             || self.tally.spent_ns() >= TURN_NS_MAX
             || self.tally.shown_bytes() >= TURN_BYTES_MAX
     }
@@ -617,7 +617,7 @@ impl Turn {
 
     /// Counts the work of a request with a small reply, in bytes of the turn's bound.
     pub(super) fn count_work(&mut self, bytes: usize) {
-        self.forgotten_bytes += bytes;
+        self.suppressed_bytes += bytes;
     }
 
     /// Adds the bytes that `encode` appends.

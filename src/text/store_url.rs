@@ -121,7 +121,7 @@ impl StoreUrl {
     ///
     /// [`StoreUrlError`], which contains no password.
     pub fn parse(text: &str) -> Result<StoreUrl, StoreUrlError> {
-        StoreUrl::parse_as(text, ALL)
+        StoreUrl::parse_as(text, ALL_FORMS)
     }
 
     /// Parses the address of a store of sequences. Refuses etcd, which keeps none.
@@ -130,9 +130,9 @@ impl StoreUrl {
     ///
     /// [`StoreUrlError`], which contains no password.
     pub fn parse_for_sequences(text: &str) -> Result<StoreUrl, StoreUrlError> {
-        let url = StoreUrl::parse_as(text, OF_SEQUENCES)?;
+        let url = StoreUrl::parse_as(text, SEQUENCE_FORMS)?;
         if matches!(url.kind, StoreKind::Etcd(_)) {
-            let forms = OF_SEQUENCES.forms;
+            let forms = SEQUENCE_FORMS.forms;
             let what = format!("is etcd, which keeps claims (claim-store) and no sequences; must be {forms}");
             return Err(StoreUrlError { shown: url.shown, what, help: None });
         }
@@ -202,7 +202,7 @@ impl StoreUrl {
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => {
                 server.tls == StoreTls::No && server.socket.is_none() && !is_loopback(&server.host)
             }
-            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_here(),
+            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_local(),
         }
     }
 
@@ -260,12 +260,12 @@ struct AddressForms {
     forms: &'static str,
 }
 
-const ALL: AddressForms = AddressForms {
+const ALL_FORMS: AddressForms = AddressForms {
     schemes: "sqlite, mysql, postgres and etcd",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE or etcd://HOST,HOST/PREFIX",
 };
 
-const OF_SEQUENCES: AddressForms = AddressForms {
+const SEQUENCE_FORMS: AddressForms = AddressForms {
     schemes: "sqlite, mysql and postgres",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
 };
@@ -292,18 +292,18 @@ const PASSWORD_FILE: &str = "PASSWORD_FILE";
 /// Returns a store's address for a printed command. `shown` is from [`StoreUrl::shown`]: a hidden password is replaced
 /// with `password-file=PASSWORD_FILE`.
 pub fn for_command(shown: &str) -> String {
-    let Some(mut text) = without_hidden(shown) else { return shown.to_owned() };
+    let Some(mut text) = without_hidden_password(shown) else { return shown.to_owned() };
     text.push(if text.contains('?') { '&' } else { '?' });
     text + "password-file=" + PASSWORD_FILE
 }
 
 /// Returns a store's address for a printed command that does not log in.
 pub fn for_schema_command(shown: &str) -> String {
-    without_hidden(shown).unwrap_or_else(|| shown.to_owned())
+    without_hidden_password(shown).unwrap_or_else(|| shown.to_owned())
 }
 
 /// Returns the address without its hidden password; `None` if it hides none.
-fn without_hidden(shown: &str) -> Option<String> {
+fn without_hidden_password(shown: &str) -> Option<String> {
     let (user, place) = shown.split_once(&format!(":{HIDDEN}@")).filter(|_| !shown.starts_with("sqlite:"))?;
     Some(format!("{user}@{place}"))
 }
@@ -407,7 +407,7 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     if database.is_empty() || database.contains('/') {
         return Err(format!("names no database, {form}"));
     }
-    let is_here = is_loopback(&host);
+    let is_local = is_loopback(&host);
     let tls = StoreTls::No;
     let (socket, password_file, ca_file, uuid) = (None, None, None, None);
     let mut address = ServerAddress { host, port, socket, user, password, password_file, database, tls, ca_file, uuid };
@@ -415,12 +415,12 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     for pair in options.split('&').filter(|pair| !pair.is_empty()) {
         set_option(&mut address, &mut tls, pair)?;
     }
-    complete(&mut address, tls, is_here, &form)?;
+    complete(&mut address, tls, is_local, &form)?;
     Ok(address)
 }
 
 /// Checks the parts against each other, and sets defaults.
-fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, form: &str) -> Result<(), String> {
+fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_local: bool, form: &str) -> Result<(), String> {
     if address.host.is_empty() && address.socket.is_none() {
         return Err(format!("names no host, {form}"));
     }
@@ -428,12 +428,12 @@ fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, f
         return Err("has a password and a password-file, must have one of them".to_owned());
     }
     if address.socket.is_some() {
-        if !address.host.is_empty() && !is_here {
+        if !address.host.is_empty() && !is_local {
             return Err("has a socket, which is on this machine, and another host; leave one of them out".to_owned());
         }
         "localhost".clone_into(&mut address.host);
     }
-    let default = if is_here || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
+    let default = if is_local || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
     address.tls = tls.unwrap_or(default);
     if address.ca_file.is_some() && address.tls != StoreTls::Verify {
         return Err("has a ca-file, which only tls=verify uses".to_owned());

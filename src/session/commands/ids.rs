@@ -66,11 +66,11 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     let verb = call.command.verb;
     let Call { args, client, turn, transaction, command, .. } = call;
     let settings = &client.settings;
-    let asked = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
+    let found = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
         let (index, generator) = settings.generators.get(place)?;
         Some((place, index, generator))
     });
-    let Some((place, index, generator)) = asked else {
+    let Some((place, index, generator)) = found else {
         if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
             let takes_more = args.len() > at + 1;
             return super::sequences::ids_of_counter(call, place, count, takes_more);
@@ -102,7 +102,7 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
         return Err(format!("ERR generator '{name}' belongs to server-id {server_id}"));
     }
     let fields = generator.request_fields();
-    let (mut request, mut given) = (0, 0_u128);
+    let (mut request, mut present) = (0, 0_u128);
     for at in (0..words.len()).step_by(2) {
         let word = words.get(at).unwrap_or_default();
         let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
@@ -112,10 +112,10 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
         let Some(value) = words.get(at + 1) else {
             return Err(format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}"));
         };
-        if given >> place & 1 == 1 {
+        if present >> place & 1 == 1 {
             return Err(format!("ERR field '{field}' of generator '{name}' is given twice"));
         }
-        given |= 1 << place;
+        present |= 1 << place;
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let number = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
         request |= match number {
@@ -126,7 +126,7 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
             }
         };
     }
-    let missing = fields.iter().enumerate().find(|(place, _)| given >> place & 1 == 0);
+    let missing = fields.iter().enumerate().find(|(place, _)| present >> place & 1 == 0);
     missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
         Err(format!(
             "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \
@@ -150,9 +150,9 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
 const UNKNOWN_NAME_BYTES: usize = 4096;
 
 /// Maximum number of names that are compared with an unknown one.
-const LOOKED_AT_MAX: usize = 100;
+const COMPARED_NAMES_MAX: usize = 100;
 /// Maximum length of an unknown name that is compared with others, bytes.
-const LOOKED_AT_BYTES_MAX: usize = 64;
+const COMPARED_NAME_BYTES_MAX: usize = 64;
 
 /// Returns the error for an unknown generator. It suggests only similar names that the user may request.
 #[cold]
@@ -160,9 +160,10 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
     let typed = str::from_utf8(name).unwrap_or_default();
     let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
     let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
-    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
-    let near =
-        near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
+    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= COMPARED_NAME_BYTES_MAX);
+    let near = near
+        .take(COMPARED_NAMES_MAX)
+        .filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
     let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
     no_generator(name, &near)
 }

@@ -181,16 +181,16 @@ pub(super) fn get_with_expiry(call: &mut Call<'_>) -> CommandResult {
 
 /// `EXPIRE key seconds [NX|XX|GT|LT]` and related commands.
 pub(super) fn expire(call: &mut Call<'_>) -> CommandResult {
-    let mut given = [false; CONDITIONS.len()];
+    let mut present = [false; CONDITIONS.len()];
     for word in call.args.iter().skip(3) {
         let at = CONDITIONS.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(word));
         let at = at.ok_or_else(|| {
             let word = String::from_utf8_lossy(word.get(..word.len().min(64)).unwrap_or_default()).into_owned();
             format!("ERR Unsupported option {word}")
         })?;
-        given[at] = true;
+        present[at] = true;
     }
-    let [nx, xx, gt, lt] = given;
+    let [nx, xx, gt, lt] = present;
     if nx && (xx || gt || lt) {
         return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
     }

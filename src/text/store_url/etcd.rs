@@ -56,7 +56,7 @@ pub struct EtcdAddress {
 
 impl EtcdAddress {
     /// Whether all members are on this machine.
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         self.endpoints.iter().all(|(host, _)| is_loopback(host))
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
             _ => set_once(&mut found.key_file, value.into(), name)?,
         }
     }
-    found.tls = tls.unwrap_or(if found.is_here() { StoreTls::No } else { StoreTls::Verify });
+    found.tls = tls.unwrap_or(if found.is_local() { StoreTls::No } else { StoreTls::Verify });
     found.compact_every_s = compact_every_s.unwrap_or(COMPACT_EVERY_S);
     check(&found)?;
     Ok(found)
