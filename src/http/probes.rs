@@ -155,8 +155,8 @@ impl Checks {
         Checks { standby, waits, refusing, names }
     }
 
-    /// Returns the line of the answer; `shows_reasons`: with reasons, else with names only. `takes_standby`: a standby is
-    /// ready.
+    /// Returns the line of the answer; `shows_reasons`: with reasons, else with names only. `takes_standby`: a standby
+    /// is ready.
     fn line(&self, shows_reasons: bool, takes_standby: bool) -> String {
         if let Some(why) = &self.standby {
             let ready = if takes_standby && self.waits { "ready" } else { "not ready" };

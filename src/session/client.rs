@@ -400,8 +400,8 @@ impl ClientState {
         times as usize * request.len()
     }
 
-    /// Returns true if [`ClientState::getids`] may be used: GETID has its own name, the user may run it, and its reply is
-    /// neither held nor suppressed.
+    /// Returns true if [`ClientState::getids`] may be used: GETID has its own name, the user may run it, and its reply
+    /// is neither held nor suppressed.
     #[inline]
     pub(super) fn takes_fast_path(&self) -> bool {
         self.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()

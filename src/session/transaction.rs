@@ -3,7 +3,8 @@
 //! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is
 //! ordinary. Commands are stored as one run of bytes (each argument after its length) and a row of the table each, 25
 //! bytes for a `GETID`; both buffers are reused. `EXEC` may take several turns: the session continues with
-//! [`TransactionQueue::next`] before it reads more input. Most clients never send `MULTI`: the queue is made for the first one.
+//! [`TransactionQueue::next`] before it reads more input. Most clients never send `MULTI`: the queue is made for the
+//! first one.
 //!
 //! Invariants: while it runs, there is a queue; `next <= commands.len()`, and command `next` begins at `read` in
 //! `bytes`.

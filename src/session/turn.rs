@@ -1,7 +1,7 @@
 //! The result of one read: replies to write, the number of IDs they need, and what the shell must do afterwards.
 //!
-//! Replies without IDs are encoded at once into the turn's own bytes; a [`ReplyPiece`] only gives the order of the pieces.
-//! So a turn is three flat buffers that are reused, and a run of `GETID` is one entry.
+//! Replies without IDs are encoded at once into the turn's own bytes; a [`ReplyPiece`] only gives the order of the
+//! pieces. So a turn is three flat buffers that are reused, and a run of `GETID` is one entry.
 //!
 //! Requests for named generators and sequences are separate (`named`, `sequences`), and cost nothing in a turn without
 //! them.
