@@ -15,7 +15,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use getid::claim::Identity;
 use getid::command::Vocabulary;
 use getid::generators::sequence::{CreateHow, Drawn, Notes, SequenceSettings, Sequences};
-use getid::resp::{DecodeLimits, Decoded, Decoder, IdWriter, write_id};
+use getid::resp::{DecodeLimits, DecodeStep, Decoder, IdWriter, write_id};
 use getid::session::{Session, Settings, TURN_IDS_MAX, Timing, Turn};
 use getid::sql::Table;
 use getid::system::clock::{Clock, SystemClock};
@@ -164,7 +164,7 @@ fn decode(c: &mut Criterion) {
     group.bench_function("100 GETID", |b| {
         b.iter(|| {
             let mut at = 0;
-            while let Ok(Decoded::Request { used }) = decoder.decode(black_box(&pipeline[at..]), &limits) {
+            while let Ok(DecodeStep::Request { used }) = decoder.decode(black_box(&pipeline[at..]), &limits) {
                 at += used;
             }
             assert_eq!(at, pipeline.len());

@@ -13,7 +13,9 @@ use getid::claim::record::{MarkedRecord, Record};
 use getid::command::Vocabulary;
 use getid::config::{Config, Files, Sources};
 use getid::resp::Value;
-use getid::session::{Beside, NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Turn};
+use getid::session::{
+    ExtraDraws, NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Turn,
+};
 use getid::text::glob::Pattern;
 use getid_core::{
     Ask, Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, Slot, no_dates,
@@ -48,7 +50,7 @@ fn settings(needs_password: bool) -> Settings {
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
-        sequences: Some(SequenceSettings::default()),
+        sequences: Some(SequenceCommandSettings::default()),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(needs_password.then_some("p"))),
         protection: getid::acl::Protection::Commands,
@@ -76,8 +78,8 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
     let mut session = Session::new(7, Arc::clone(settings));
     let (mut turn, mut output, mut pending) = (Turn::default(), Vec::new(), Vec::new());
     let mut next = Reservation { first: Slot(0), count: 0, len: 0 };
-    let (mut named, mut slots, mut noise) = (NamedDrawn::default(), [1 << 40; 6], 0);
-    let (mut sequences, mut value) = (SequencesDrawn::default(), 1);
+    let (mut named, mut slots, mut noise) = (NamedDrawResults::default(), [1 << 40; 6], 0);
+    let (mut sequences, mut value) = (SequenceDrawResults::default(), 1);
     for piece in input.chunks(cut.min(input.len()).max(1)) {
         pending.extend_from_slice(piece);
         loop {
@@ -109,8 +111,8 @@ fn replies(settings: &Arc<Settings>, input: &[u8], cut: usize) -> Vec<u8> {
                     noise += 1;
                     noise
                 };
-                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
-                session.write_beside(&turn, drawn, &mut beside, &mut output);
+                let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+                session.write_with_extra(&turn, drawn, &mut extra, &mut output);
             }
             next.first.0 += u64::from(turn.draws.unnamed);
             next.count += u64::from(turn.draws.unnamed);

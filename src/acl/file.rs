@@ -10,7 +10,7 @@ use crate::text::printable::printable;
 
 /// A mistake in an ACL file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineFault {
+pub struct AclLineError {
     /// The line's number, from 1.
     pub line: usize,
     /// The mistake as a sentence, without a password or a control character.
@@ -28,8 +28,8 @@ const FAULTS_MAX: usize = 100;
 /// # Errors
 ///
 /// Every mistake, by line; at most 100.
-pub fn parse_file(name: &str, text: &[u8]) -> Result<Users, Vec<LineFault>> {
-    let mut reader = Reader { name, users: Users::default(), defined: HashSet::new(), faults: Vec::new() };
+pub fn parse_file(name: &str, text: &[u8]) -> Result<Users, Vec<AclLineError>> {
+    let mut reader = AclFileReader { name, users: Users::default(), defined: HashSet::new(), faults: Vec::new() };
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = trim(line, b" \t\r\n");
         if !line.is_empty() {
@@ -42,16 +42,16 @@ pub fn parse_file(name: &str, text: &[u8]) -> Result<Users, Vec<LineFault>> {
     if reader.faults.is_empty() { Ok(reader.users) } else { Err(reader.faults) }
 }
 
-struct Reader<'a> {
+struct AclFileReader<'a> {
     name: &'a str,
     users: Users,
     defined: HashSet<Vec<u8>>,
-    faults: Vec<LineFault>,
+    faults: Vec<AclLineError>,
 }
 
-impl Reader<'_> {
+impl AclFileReader<'_> {
     fn fault(&mut self, line: usize, sentence: impl Into<String>, in_redis: impl Into<String>) {
-        self.faults.push(LineFault { line, sentence: sentence.into(), in_redis: in_redis.into() });
+        self.faults.push(AclLineError { line, sentence: sentence.into(), in_redis: in_redis.into() });
     }
 
     fn line(&mut self, line: usize, text: &[u8]) {
@@ -68,8 +68,8 @@ impl Reader<'_> {
             return self.fault(line, sentence, in_redis);
         };
         if !user::is_name(name) {
-            let sentence = format!("the name '{}' must be UTF-8 without blanks", tame(name));
-            let name = shown(name);
+            let sentence = format!("the name '{}' must be UTF-8 without blanks", printable_word(name));
+            let name = lossy_word(name);
             return self.fault(
                 line,
                 sentence,
@@ -78,8 +78,8 @@ impl Reader<'_> {
         }
         let rules: Vec<&[u8]> = words.map(|word| trim(word, b"\t\r\n")).collect();
         if !self.defined.insert(name.to_vec()) {
-            let sentence = format!("the user '{}' stands in a line before", tame(name));
-            let name = shown(name);
+            let sentence = format!("the user '{}' is defined in an earlier line", printable_word(name));
+            let name = lossy_word(name);
             return self.fault(line, sentence, format!("WARNING: Duplicate user '{name}' found on line {line}. "));
         }
         if let Err(error) = check_size(&rules) {
@@ -110,8 +110,8 @@ impl Reader<'_> {
             match tried.take_rule(&rule) {
                 Ok(()) => {}
                 Err(error @ RuleError::Unknown) => {
-                    let sentence = format!("'{}': {error}", tame(&rule));
-                    let rule = shown(&rule);
+                    let sentence = format!("'{}': {error}", printable_word(&rule));
+                    let rule = lossy_word(&rule);
                     self.fault(
                         line,
                         sentence,
@@ -138,11 +138,11 @@ fn trim<'a>(text: &'a [u8], away: &[u8]) -> &'a [u8] {
 /// The longest quoted word of an error, bytes.
 const SHOWN_BYTES_MAX: usize = 128;
 
-fn shown(word: &[u8]) -> String {
+fn lossy_word(word: &[u8]) -> String {
     String::from_utf8_lossy(&word[..word.len().min(SHOWN_BYTES_MAX)]).into_owned()
 }
 
 /// A word of a client or file, fit for a terminal.
-fn tame(word: &[u8]) -> String {
-    printable(&shown(word)).into_owned()
+fn printable_word(word: &[u8]) -> String {
+    printable(&lossy_word(word)).into_owned()
 }

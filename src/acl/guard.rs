@@ -73,7 +73,7 @@ impl Protection {
     }
 
     /// Whether a client is refused when it connects; `is_open` is whether the default user needs no password.
-    pub fn turns_away(self, origin: Origin, is_open: bool) -> bool {
+    pub fn refuses_connection(self, origin: Origin, is_open: bool) -> bool {
         self == Protection::Connections && origin == Origin::Elsewhere && is_open
     }
 
@@ -94,10 +94,10 @@ pub(super) fn unguarded(allowed: CommandSet) -> CommandSet {
 /// Returns the error for a guarded command in a guarded session.
 pub fn denied(command: &Command) -> String {
     format!(
-        "DENIED '{}' changes the server or reaches other clients, and is refused to other machines without a login, because \
-         protected-mode is not switched off. Log in with AUTH as a user with a password (requirepass or ACL SETUSER, set from \
-         the server's own machine or in its configuration), send it from the loopback interface, or write protected-mode no \
-         into the configuration once you are sure that nobody else can reach this port",
+        "DENIED '{}' changes the server or affects other clients, and requires a login from other machines \
+         unless protected-mode is no. Log in with AUTH as a user with a password (requirepass or ACL SETUSER, set from the \
+         server's own machine or in its configuration), send it from the loopback interface, or set protected-mode no in \
+         the configuration if no other client can reach this port",
         command.full_name.replace('|', " ")
     )
 }

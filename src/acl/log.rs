@@ -10,14 +10,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Source;
+use super::LoginSource;
 use crate::resp::Value;
 
 /// Why a request or a login was refused.
 ///
 /// The order is Redis's: of several selectors, the refusal that compares greatest is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum DenialReason {
     /// The user may not run the command.
     Command,
     /// The user may not access the generator or the sequence in this way.
@@ -41,7 +41,7 @@ pub enum Context {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
     /// The reason of the refusal.
-    pub reason: Reason,
+    pub reason: DenialReason,
     /// Whether it happened inside `MULTI`.
     pub context: Context,
     /// The full name of the command, or the name of the key or the channel. For a failed login, the word that requested
@@ -65,9 +65,9 @@ impl Denial {
 
 /// A refusal, or several like refusals.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct AclLogEntry {
     denial: Denial,
-    seen: Seen,
+    origin: DenialOrigin,
     client: String,
     id: u64,
     created_ms: i64,
@@ -76,9 +76,9 @@ pub struct Entry {
 
 /// What the server adds to a session's report of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct DenialOrigin {
     /// Where the client connects from.
-    pub source: Source,
+    pub source: LoginSource,
     /// Whether a user of that name exists.
     pub is_known_user: bool,
 }
@@ -86,7 +86,7 @@ pub struct Seen {
 /// The latest refusals, the newest first.
 #[derive(Debug, Default)]
 pub struct AclLog {
-    entries: VecDeque<Arc<Entry>>,
+    entries: VecDeque<Arc<AclLogEntry>>,
     next_id: u64,
 }
 
@@ -94,34 +94,34 @@ pub struct AclLog {
 const ALIKE_MS: i64 = 60_000;
 
 /// Number of the latest entries that are compared with a new one. It is the default length of the log.
-const LOOKED_AT: usize = 128;
+const COMPARED_ENTRIES: usize = 128;
 
 impl AclLog {
     /// Adds a refusal: `client` is the client's line as in `CLIENT LIST`, `now_ms` is Unix time, and at most `len_max`
     /// entries are kept.
-    pub fn note(&mut self, denial: Denial, seen: Seen, client: String, now_ms: i64, len_max: usize) {
-        let is_like = |entry: &Arc<Entry>| {
+    pub fn note(&mut self, denial: Denial, origin: DenialOrigin, client: String, now_ms: i64, len_max: usize) {
+        let is_like = |entry: &Arc<AclLogEntry>| {
             let is_same = match denial.reason {
-                Reason::Command | Reason::Key | Reason::Channel => entry.denial.is_like(&denial),
-                Reason::Auth => {
-                    entry.denial.reason == Reason::Auth
-                        && entry.seen == seen
-                        && (!seen.is_known_user || entry.denial.user == denial.user)
+                DenialReason::Command | DenialReason::Key | DenialReason::Channel => entry.denial.is_like(&denial),
+                DenialReason::Auth => {
+                    entry.denial.reason == DenialReason::Auth
+                        && entry.origin == origin
+                        && (!origin.is_known_user || entry.denial.user == denial.user)
                 }
             };
             is_same && (now_ms - entry.updated_ms).abs() <= ALIKE_MS
         };
-        let known = self.entries.iter().take(LOOKED_AT).position(is_like);
+        let known = self.entries.iter().take(COMPARED_ENTRIES).position(is_like);
         let known = known.and_then(|index| self.entries.remove(index)).map(Arc::unwrap_or_clone);
         let entry = if let Some(mut entry) = known {
             // Of like refusals, the entry shows the latest.
             let count = entry.denial.count + denial.count;
             entry.denial = Denial { count, ..denial };
-            Entry { client, updated_ms: now_ms, ..entry }
+            AclLogEntry { client, updated_ms: now_ms, ..entry }
         } else {
             let id = self.next_id;
             self.next_id += 1;
-            Entry { denial, seen, client, id, created_ms: now_ms, updated_ms: now_ms }
+            AclLogEntry { denial, origin, client, id, created_ms: now_ms, updated_ms: now_ms }
         };
         self.entries.push_front(Arc::new(entry));
         self.forget(len_max);
@@ -130,14 +130,14 @@ impl AclLog {
     /// Keeps at most `len_max` entries: the oldest of the kind that exceeds half of them are dropped first.
     fn forget(&mut self, len_max: usize) {
         let Some(excess) = self.entries.len().checked_sub(len_max).filter(|&excess| excess > 0) else { return };
-        let logins = self.entries.iter().filter(|entry| entry.denial.reason == Reason::Auth).count();
-        let logins_gone = excess.min(logins.saturating_sub(len_max.div_ceil(2)));
-        let mut logins_left = logins - logins_gone;
-        let mut commands_left = (self.entries.len() - logins).saturating_sub(excess - logins_gone);
+        let logins = self.entries.iter().filter(|entry| entry.denial.reason == DenialReason::Auth).count();
+        let logins_removed = excess.min(logins.saturating_sub(len_max.div_ceil(2)));
+        let mut logins_left = logins - logins_removed;
+        let mut commands_left = (self.entries.len() - logins).saturating_sub(excess - logins_removed);
         self.entries.retain(|entry| {
             let left = match entry.denial.reason {
-                Reason::Auth => &mut logins_left,
-                Reason::Command | Reason::Key | Reason::Channel => &mut commands_left,
+                DenialReason::Auth => &mut logins_left,
+                DenialReason::Command | DenialReason::Key | DenialReason::Channel => &mut commands_left,
             };
             let is_kept = *left > 0;
             *left -= usize::from(is_kept);
@@ -146,7 +146,7 @@ impl AclLog {
     }
 
     /// Returns at most `count` of the latest entries, for `ACL LOG count`.
-    pub fn latest(&self, count: usize) -> Vec<Arc<Entry>> {
+    pub fn latest(&self, count: usize) -> Vec<Arc<AclLogEntry>> {
         self.entries.iter().take(count).cloned().collect()
     }
 
@@ -156,19 +156,19 @@ impl AclLog {
     }
 }
 
-impl Entry {
+impl AclLogEntry {
     /// Memory that the entry takes, bytes.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Entry>() + self.denial.object.len() + self.denial.user.len() + self.client.len()
+        size_of::<AclLogEntry>() + self.denial.object.len() + self.denial.user.len() + self.client.len()
     }
 
     /// Returns the entry as `ACL LOG` shows it at `now_ms`.
     pub fn to_value(&self, now_ms: i64) -> Value {
         let reason = match self.denial.reason {
-            Reason::Command => "command",
-            Reason::Key => "key",
-            Reason::Channel => "channel",
-            Reason::Auth => "auth",
+            DenialReason::Command => "command",
+            DenialReason::Key => "key",
+            DenialReason::Channel => "channel",
+            DenialReason::Auth => "auth",
         };
         let context = match self.denial.context {
             Context::TopLevel => "toplevel",
@@ -199,11 +199,11 @@ mod tests {
     fn log_of(kinds: &str) -> AclLog {
         let mut log = AclLog::default();
         for (number, kind) in (0_u32..).zip(kinds.chars()) {
-            let reason = if kind == 'l' { Reason::Auth } else { Reason::Command };
+            let reason = if kind == 'l' { DenialReason::Auth } else { DenialReason::Command };
             let user: Arc<str> = number.to_string().into();
             let denial = Denial { reason, context: Context::TopLevel, object: kind.to_string(), user, count: 1 };
-            let seen = Seen { source: Source::Unix, is_known_user: true };
-            log.note(denial, seen, String::new(), 0, kinds.len());
+            let origin = DenialOrigin { source: LoginSource::Unix, is_known_user: true };
+            log.note(denial, origin, String::new(), 0, kinds.len());
         }
         log
     }

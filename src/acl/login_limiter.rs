@@ -50,7 +50,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// Where logins come from, as finely as they are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
+pub enum LoginSource {
     /// The server's Unix socket.
     Unix,
     /// An IPv4 address.
@@ -61,34 +61,34 @@ pub enum Source {
     Others,
 }
 
-impl Source {
+impl LoginSource {
     /// Returns the source of an address.
-    pub fn of(ip: IpAddr) -> Source {
+    pub fn of(ip: IpAddr) -> LoginSource {
         let v6 = match ip {
-            IpAddr::V4(ip) => return Source::V4(ip),
+            IpAddr::V4(ip) => return LoginSource::V4(ip),
             IpAddr::V6(ip) => ip,
         };
         match v6.to_ipv4_mapped() {
-            Some(ip) => Source::V4(ip),
-            None => Source::V6((v6.to_bits() >> 64) as u64),
+            Some(ip) => LoginSource::V4(ip),
+            None => LoginSource::V6((v6.to_bits() >> 64) as u64),
         }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for LoginSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Unix => f.write_str("the Unix socket"),
-            Source::V4(ip) => ip.fmt(f),
-            Source::V6(prefix) => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(*prefix) << 64)),
-            Source::Others => write!(f, "addresses beyond the {SOURCES_MAX} that are told apart"),
+            LoginSource::Unix => f.write_str("the Unix socket"),
+            LoginSource::V4(ip) => ip.fmt(f),
+            LoginSource::V6(prefix) => write!(f, "{}/64", Ipv6Addr::from_bits(u128::from(*prefix) << 64)),
+            LoginSource::Others => write!(f, "addresses beyond the {SOURCES_MAX} that are counted separately"),
         }
     }
 }
 
 /// Permits and wrong logins of one source. Times are in ns.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct LoginTally {
     /// When all permits given so far would be used up at the long-run rate. A permit is valid once this is at most a
     /// burst ahead.
     used_up_at: u64,
@@ -101,7 +101,7 @@ struct Tally {
     unreported_since: u64,
 }
 
-impl Tally {
+impl LoginTally {
     fn is_quiet(&self, now_ns: u64) -> bool {
         self.used_up_at <= now_ns && self.unreported == 0 && now_ns.saturating_sub(self.last_failure) >= REMEMBERED_NS
     }
@@ -110,8 +110,8 @@ impl Tally {
 /// Permits and wrong logins of all sources.
 #[derive(Debug, Default)]
 pub struct LoginLimiter {
-    sources: HashMap<Source, Tally>,
-    others: Tally,
+    sources: HashMap<LoginSource, LoginTally>,
+    others: LoginTally,
     swept_at: u64,
 }
 
@@ -120,14 +120,14 @@ impl LoginLimiter {
     /// clock of `now_ns`.
     ///
     /// The caller releases the permits with [`LoginLimiter::release`] if it tried nothing or the password was right.
-    pub fn acquire(&mut self, source: Source, count: u32, now_ns: u64) -> u64 {
+    pub fn acquire(&mut self, source: LoginSource, count: u32, now_ns: u64) -> u64 {
         let tally = self.tally(source, now_ns);
         tally.used_up_at = tally.used_up_at.max(now_ns) + u64::from(count) * EVERY_NS;
         tally.used_up_at.saturating_sub(BURST * EVERY_NS).max(now_ns)
     }
 
     /// Releases permits that were acquired.
-    pub fn release(&mut self, source: Source, count: u32, now_ns: u64) {
+    pub fn release(&mut self, source: LoginSource, count: u32, now_ns: u64) {
         let tally = self.known(source);
         tally.used_up_at = tally.used_up_at.saturating_sub(u64::from(count) * EVERY_NS);
         if tally.failures == 0 && tally.used_up_at <= now_ns {
@@ -137,7 +137,7 @@ impl LoginLimiter {
 
     /// Counts `count` wrong logins from `source`, after `before` on the same connection. Returns the delay of their
     /// reply, ms.
-    pub fn record_failures(&mut self, source: Source, count: u64, before: u64, now_ns: u64) -> u64 {
+    pub fn record_failures(&mut self, source: LoginSource, count: u64, before: u64, now_ns: u64) -> u64 {
         let tally = self.tally(source, now_ns);
         if now_ns.saturating_sub(tally.since) >= REMEMBERED_NS {
             tally.since = now_ns;
@@ -156,8 +156,8 @@ impl LoginLimiter {
 
     /// Returns up to `LINES_PER_S_MAX` sources whose first unreported wrong login is a minute old, with their counts.
     /// Called once a second.
-    pub fn unreported(&mut self, now_ns: u64) -> Vec<(Source, u64)> {
-        let others = std::iter::once((Source::Others, &mut self.others));
+    pub fn unreported(&mut self, now_ns: u64) -> Vec<(LoginSource, u64)> {
+        let others = std::iter::once((LoginSource::Others, &mut self.others));
         let all = others.chain(self.sources.iter_mut().map(|(source, tally)| (*source, tally)));
         let due = all.filter(|(_, tally)| {
             tally.unreported > 0 && now_ns.saturating_sub(tally.unreported_since) >= REMEMBERED_NS
@@ -178,19 +178,19 @@ impl LoginLimiter {
         self.sources.len()
     }
 
-    fn known(&mut self, source: Source) -> &mut Tally {
+    fn known(&mut self, source: LoginSource) -> &mut LoginTally {
         // The source may have had no tally of its own when it acquired the permits.
         self.sources.get_mut(&source).unwrap_or(&mut self.others)
     }
 
-    fn tally(&mut self, source: Source, now_ns: u64) -> &mut Tally {
-        let is_new = source != Source::Others && !self.sources.contains_key(&source);
+    fn tally(&mut self, source: LoginSource, now_ns: u64) -> &mut LoginTally {
+        let is_new = source != LoginSource::Others && !self.sources.contains_key(&source);
         if is_new && self.sources.len() >= SOURCES_MAX && now_ns.saturating_sub(self.swept_at) >= NS_PER_S {
             // At most once a second, however many sources are new.
             self.swept_at = now_ns;
             self.sources.retain(|_, tally| !tally.is_quiet(now_ns));
         }
-        if source == Source::Others || (is_new && self.sources.len() >= SOURCES_MAX) {
+        if source == LoginSource::Others || (is_new && self.sources.len() >= SOURCES_MAX) {
             return &mut self.others;
         }
         self.sources.entry(source).or_default()

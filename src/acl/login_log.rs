@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Source;
+use super::LoginSource;
 
 /// Pairs of user and address whose logins are counted: 128 KB and the names.
 const PAIRS_MAX: usize = 1024;
@@ -17,7 +17,7 @@ const COUNTED_NS: u64 = 3600 * 1_000_000_000;
 
 /// Logins of one user from one address since the last one that was logged.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct LoginCount {
     /// When that login was logged, ns.
     since_ns: u64,
     count: u64,
@@ -25,11 +25,11 @@ struct Pair {
 
 /// A number of repeated logins, for the line that reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repeated {
+pub struct RepeatedLogins {
     /// The user's name.
     pub user: Arc<str>,
     /// Where the logins came from.
-    pub source: Source,
+    pub source: LoginSource,
     /// Number of logins, at least 1.
     pub count: u64,
 }
@@ -37,40 +37,40 @@ pub struct Repeated {
 /// Logins within the last hour, by source and user.
 #[derive(Debug, Default)]
 pub struct LoginLog {
-    pairs: HashMap<(Source, Arc<str>), Pair>,
+    pairs: HashMap<(LoginSource, Arc<str>), LoginCount>,
 }
 
 impl LoginLog {
     /// Counts a login; returns whether it is logged itself.
-    pub fn has_line(&mut self, source: Source, user: &Arc<str>, now_ns: u64) -> bool {
+    pub fn has_line(&mut self, source: LoginSource, user: &Arc<str>, now_ns: u64) -> bool {
         let key = (source, Arc::clone(user));
         if let Some(pair) = self.pairs.get_mut(&key) {
             pair.count += 1;
             return false;
         }
         if self.pairs.len() < PAIRS_MAX {
-            self.pairs.insert(key, Pair { since_ns: now_ns, count: 0 });
+            self.pairs.insert(key, LoginCount { since_ns: now_ns, count: 0 });
         }
         true
     }
 
     /// Forgets pairs whose hour is over at `now_ns`; returns up to `lines_max` of them that have a count. The others
     /// stay for the next call.
-    pub fn end_hours(&mut self, now_ns: u64, lines_max: usize) -> Vec<Repeated> {
+    pub fn end_hours(&mut self, now_ns: u64, lines_max: usize) -> Vec<RepeatedLogins> {
         self.end(lines_max, |pair| now_ns.saturating_sub(pair.since_ns) >= COUNTED_NS)
     }
 
     /// Forgets all pairs; returns those with a count.
-    pub fn end_all(&mut self) -> Vec<Repeated> {
+    pub fn end_all(&mut self) -> Vec<RepeatedLogins> {
         self.end(PAIRS_MAX, |_| true)
     }
 
-    fn end(&mut self, lines_max: usize, is_over: impl Fn(&Pair) -> bool) -> Vec<Repeated> {
+    fn end(&mut self, lines_max: usize, is_over: impl Fn(&LoginCount) -> bool) -> Vec<RepeatedLogins> {
         let mut ended = Vec::new();
         self.pairs.retain(|(source, user), &mut pair| {
             let stays = !is_over(&pair) || (pair.count > 0 && ended.len() >= lines_max);
             if !stays && pair.count > 0 {
-                ended.push(Repeated { user: Arc::clone(user), source: *source, count: pair.count });
+                ended.push(RepeatedLogins { user: Arc::clone(user), source: *source, count: pair.count });
             }
             stays
         });
@@ -90,7 +90,7 @@ mod tests {
     fn the_first_login_of_an_hour_has_a_line_and_the_others_are_counted() {
         let mut logins = LoginLog::default();
         let [app, admin] = ["app", "admin"].map(user);
-        let [here, there] = [Source::Unix, Source::of([10, 0, 0, 7].into())];
+        let [here, there] = [LoginSource::Unix, LoginSource::of([10, 0, 0, 7].into())];
         let lines = (0..1000).filter(|ns| logins.has_line(here, &app, *ns)).count();
         assert_eq!(lines, 1);
         assert!(
@@ -98,10 +98,10 @@ mod tests {
             "another address and another user are pairs of their own"
         );
         assert_eq!(logins.end_hours(COUNTED_NS - 1, 8), []);
-        assert_eq!(logins.end_hours(COUNTED_NS, 8), [Repeated { user: user("app"), source: here, count: 999 }]);
+        assert_eq!(logins.end_hours(COUNTED_NS, 8), [RepeatedLogins { user: user("app"), source: here, count: 999 }]);
         assert!(!logins.has_line(there, &app, COUNTED_NS + 4), "its hour is not over");
         assert!(logins.has_line(here, &app, COUNTED_NS), "a new hour");
-        assert_eq!(logins.end_all(), [Repeated { user: user("app"), source: there, count: 1 }]);
+        assert_eq!(logins.end_all(), [RepeatedLogins { user: user("app"), source: there, count: 1 }]);
         assert_eq!(logins.end_all(), []);
     }
 
@@ -109,7 +109,7 @@ mod tests {
     fn pairs_and_lines_have_a_bound() {
         let mut logins = LoginLog::default();
         let users: Vec<_> = (0..PAIRS_MAX + 5).map(|number| user(&number.to_string())).collect();
-        let mut login = || users.iter().filter(|name| logins.has_line(Source::Unix, name, 0)).count();
+        let mut login = || users.iter().filter(|name| logins.has_line(LoginSource::Unix, name, 0)).count();
         assert_eq!((login(), login()), (users.len(), 5), "logins beyond the bound are logged each time");
         assert_eq!(logins.end_hours(COUNTED_NS, 8).len(), 8);
         assert_eq!(logins.pairs.len(), PAIRS_MAX - 8, "pairs that are not reported yet stay");

@@ -23,11 +23,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use file::{LineFault, parse_file};
+pub use file::{AclLineError, parse_file};
 pub use guard::{Origin, Protection, denied};
-pub use log::{AclLog, Context, Denial, Reason, Seen};
-pub use login_limiter::{GUESSES_PER_S_MAX, LOGINS_IN_TRANSACTION_MAX, LoginLimiter, SOURCES_MAX, Source};
-pub use login_log::{LoginLog, Repeated};
+pub use log::{AclLog, Context, Denial, DenialOrigin, DenialReason};
+pub use login_limiter::{GUESSES_PER_S_MAX, LOGINS_IN_TRANSACTION_MAX, LoginLimiter, LoginSource, SOURCES_MAX};
+pub use login_log::{LoginLog, RepeatedLogins};
 pub use password::Digest;
 pub use permissions::CommandSet;
 use permissions::has_blanks;
@@ -163,11 +163,11 @@ impl Users {
     /// `ACL DELUSER`: returns the users without these names, and the names that were removed. The default user stays.
     pub fn without(&self, names: &[impl AsRef<[u8]>]) -> (Users, Vec<Arc<str>>) {
         let mut users = self.clone();
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         for name in names.iter().filter_map(|name| str::from_utf8(name.as_ref()).ok()) {
-            gone.extend(users.others.remove(name).map(|user| Arc::clone(user.name())));
+            removed.extend(users.others.remove(name).map(|user| Arc::clone(user.name())));
         }
-        (users, gone)
+        (users, removed)
     }
 
     /// `requirepass`: gives the default user this password only; with `None` it needs none. All else stays.
@@ -303,7 +303,7 @@ pub enum SetUserError {
         error: RuleError,
     },
     /// The server already has [`USERS_MAX`] users.
-    #[error("there are {USERS_MAX} users already")]
+    #[error("there are already {USERS_MAX} users")]
     TooMany,
     /// The rules exceed [`RULES_BYTES_MAX`] bytes.
     #[error("the rules of one user take more than {RULES_BYTES_MAX} bytes")]

@@ -8,9 +8,9 @@
 //! Invariant: the rules, applied to `-@all` or `+@all` (`starts_with_all`), yield the bits.
 
 use super::RuleError;
-use super::log::Reason;
+use super::log::DenialReason;
 use super::redis_names;
-use crate::command::{Access, Categories, Channels, Command, Flags, NAMING, TABLE, Verb, rows};
+use crate::command::{Categories, Channels, Command, CommandFlags, KeyAccess, NAMING, TABLE, Verb, rows};
 use crate::resp::Args;
 use crate::text::glob::Pattern;
 
@@ -100,21 +100,21 @@ struct KeyPattern {
 }
 
 /// The meaning of a name in a rule.
-enum Named {
-    Here(&'static Command),
+enum RuleCommand {
+    Supported(&'static Command),
     /// A command of Redis that this server lacks.
-    Elsewhere,
+    RedisOnly,
 }
 
 /// Finds a command by its original name, whatever `rename-command` is: as in Redis.
-fn find(name: &str) -> Option<Named> {
+fn find(name: &str) -> Option<RuleCommand> {
     let (container, sub) = name.split_once('|').map_or((name, None), |(container, sub)| (container, Some(sub)));
     let here =
         TABLE.iter().find(|command| command.name.eq_ignore_ascii_case(container)).and_then(|command| match sub {
             None => Some(command),
             Some(sub) => command.subcommand(sub.as_bytes()),
         });
-    here.map(Named::Here).or_else(|| redis_names::is_command(name).then_some(Named::Elsewhere))
+    here.map(RuleCommand::Supported).or_else(|| redis_names::is_command(name).then_some(RuleCommand::RedisOnly))
 }
 
 impl Permissions {
@@ -216,8 +216,8 @@ impl Permissions {
             self.allow_behind_bar(name, command, behind)?;
         } else {
             match find(name).ok_or(RuleError::Unknown)? {
-                Named::Here(command) => self.set(with_subcommands(command), allow),
-                Named::Elsewhere => {}
+                RuleCommand::Supported(command) => self.set(with_subcommands(command), allow),
+                RuleCommand::RedisOnly => {}
             }
         }
         self.note(name, allow);
@@ -234,23 +234,23 @@ impl Permissions {
             return Err(RuleError::Syntax);
         }
         let has_subcommands = match found {
-            Named::Here(command) => !command.subcommands.is_empty(),
-            Named::Elsewhere => redis_names::is_container(command),
+            RuleCommand::Supported(command) => !command.subcommands.is_empty(),
+            RuleCommand::RedisOnly => redis_names::is_container(command),
         };
         match found {
             _ if has_subcommands => match find(name).ok_or(RuleError::Unknown)? {
-                Named::Here(command) => self.set(with_subcommands(command), true),
-                Named::Elsewhere => {}
+                RuleCommand::Supported(command) => self.set(with_subcommands(command), true),
+                RuleCommand::RedisOnly => {}
             },
             // Redis accepts blanks here, and then cannot load its own ACL file.
             _ if has_blanks(behind) => return Err(RuleError::Syntax),
-            Named::Here(command) => {
+            RuleCommand::Supported(command) => {
                 let allowed = (command.verb, behind.to_ascii_lowercase());
                 if !self.first_args.contains(&allowed) {
                     self.first_args.push(allowed);
                 }
             }
-            Named::Elsewhere => {}
+            RuleCommand::RedisOnly => {}
         }
         Ok(())
     }
@@ -292,21 +292,21 @@ impl Permissions {
     }
 
     /// Fails if the command is not allowed with these arguments, with the reason and the argument's index.
-    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
-        let is_for_all = command.flags.has(Flags::NO_AUTH);
+    pub(super) fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (DenialReason, usize)> {
+        let is_for_all = command.flags.has(CommandFlags::NO_AUTH);
         if !(is_for_all || self.commands.has(command.verb) || self.allows_first_arg(command.verb, args)) {
-            return Err((Reason::Command, 0));
+            return Err((DenialReason::Command, 0));
         }
         if !self.all_keys
             && let Some(key) = command.keys_in(args).find(|key| !self.may_touch(key.name, key.access))
         {
-            return Err((Reason::Key, key.at));
+            return Err((DenialReason::Key, key.at));
         }
         if !self.all_channels {
             let mut channels = command.channels_in(args);
             let is_pattern = command.channels == Channels::Patterns;
             if let Some((at, _)) = channels.find(|(_, channel)| !self.may_use(channel, is_pattern)) {
-                return Err((Reason::Channel, at));
+                return Err((DenialReason::Channel, at));
             }
         }
         Ok(())
@@ -319,7 +319,7 @@ impl Permissions {
     }
 
     /// Whether one pattern allows all of `access` to the key.
-    fn may_touch(&self, key: &[u8], access: Access) -> bool {
+    fn may_touch(&self, key: &[u8], access: KeyAccess) -> bool {
         let (reads, writes) = (access.reads(), access.writes());
         let allows = |known: &KeyPattern| (known.read || !reads) && (known.write || !writes);
         let is_for = |known: &KeyPattern| allows(known) && known.matcher.as_ref().is_some_and(|by| by.matches(key));

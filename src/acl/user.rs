@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::guard::unguarded;
-use super::log::Reason;
+use super::log::DenialReason;
 use super::password::Digest;
 use super::permissions::{CommandSet, Permissions};
 use super::{REDACTED, RuleError, has_blanks};
-use crate::command::{Command, Flags, TABLE};
+use crate::command::{Command, CommandFlags, TABLE};
 use crate::resp::{Args, Value};
 
 /// The proof by which a client acts as a user.
@@ -141,8 +141,8 @@ impl User {
     ///
     /// The reason and the index of the refused argument. Of several selectors, the greatest reason is returned, as in
     /// Redis.
-    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (Reason, usize)> {
-        let mut refused = (Reason::Command, 0);
+    pub fn check(&self, command: &Command, args: Args<'_>) -> Result<(), (DenialReason, usize)> {
+        let mut refused = (DenialReason::Command, 0);
         for permissions in std::iter::once(&self.root).chain(&self.selectors) {
             match permissions.check(command, args) {
                 Ok(()) => return Ok(()),
@@ -153,7 +153,7 @@ impl User {
     }
 
     /// Whether the user may draw from this generator with this command.
-    pub fn may_ask(&self, command: &Command, name: &[u8]) -> bool {
+    pub fn may_access_key(&self, command: &Command, name: &[u8]) -> bool {
         std::iter::once(&self.root).chain(&self.selectors).any(|permissions| permissions.allows_key(command, name))
     }
 
@@ -217,7 +217,7 @@ impl User {
     pub(super) fn sum_up(&mut self) {
         // As in Redis, every user may log in and leave.
         let mut for_all = CommandSet::default();
-        TABLE.iter().filter(|row| row.flags.has(Flags::NO_AUTH)).for_each(|row| for_all.set(row.verb, true));
+        TABLE.iter().filter(|row| row.flags.has(CommandFlags::NO_AUTH)).for_each(|row| for_all.set(row.verb, true));
         let all = || std::iter::once(&self.root).chain(&self.selectors);
         self.allowed = all().fold(for_all, |sum, permissions| sum.and(permissions.commands));
         self.allowed_with_any_args = [false, true].map(|names_generators| {

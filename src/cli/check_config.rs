@@ -12,7 +12,7 @@ use super::serve::memory;
 use super::serve::pid_file::PidFile;
 use super::serve::startup::{self, Purpose, Startup};
 use crate::claim::{Folder, Identity, check_record};
-use crate::config::{Config, Report, StateKind};
+use crate::config::{Config, ConfigReport, StateKind};
 use crate::generators::end_of_life;
 use crate::generators::sequence::no_token_table;
 use crate::server::listen;
@@ -55,7 +55,7 @@ pub(super) fn run(mut words: Vec<String>) -> ExitCode {
     }
 }
 
-fn load(words: Vec<String>) -> Result<Startup, Report> {
+fn load(words: Vec<String>) -> Result<Startup, ConfigReport> {
     let mut startup = Startup::load(words, Purpose::Check)?;
     let own_files = listen::files_at_start(&startup.config);
     let fitted = startup::fit_clients(&mut startup.config, own_files);
@@ -65,18 +65,19 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
     let soon = startup.makes_dir.then_some(config.state_dir.as_path());
     if let Some(path) = &config.logfile {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        files::check_append(&path, soon)
-            .map_err(|error| Report::from_sentence(format!("can't open the log file {}: {error}", path.display())))?;
+        files::check_append(&path, soon).map_err(|error| {
+            ConfigReport::from_sentence(format!("can't open the log file {}: {error}", path.display()))
+        })?;
     }
     if let Some(settings) = tls::TlsSettings::of(config) {
-        let loaded = tls::TlsConfigs::new(settings).map_err(|error| Report::from_sentence(error.to_string()))?;
+        let loaded = tls::TlsConfigs::new(settings).map_err(|error| ConfigReport::from_sentence(error.to_string()))?;
         startup.warnings.extend(loaded.warnings(wall_unix_ms().div_euclid(1000)));
     }
     if let Some(path) = &config.pidfile {
         // As at a start, a pid file that cannot be written is only a warning.
         startup.warnings.extend(PidFile::check(path, soon).err().map(|error| format!("pidfile: {error}")));
     }
-    listen::check_listening(config, soon).map_err(|error| Report::from_sentence(error.to_string()))?;
+    listen::check_listening(config, soon).map_err(|error| ConfigReport::from_sentence(error.to_string()))?;
     if config.id_state == StateKind::File && config.claim.store.is_none() && !startup.makes_dir {
         let dir = config.state_dir.clone();
         let identity = Identity { server_id: config.server_id, layout: config.layout };
@@ -86,7 +87,7 @@ fn load(words: Vec<String>) -> Result<Startup, Report> {
             max_borrow_ms: config.id_max_borrow_ms,
             generators: config.generators.clone(),
         })
-        .map_err(|error| Report::from_sentence(error.to_string()))?;
+        .map_err(|error| ConfigReport::from_sentence(error.to_string()))?;
     }
     Ok(startup)
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::layout_args::SubjectArgs;
 use super::output::{complain, finish, print};
 use crate::system::clock::wall_unix_ms;
-use crate::text::timestamp::{self, Time};
+use crate::text::timestamp::{self, TimeSpec};
 use crate::tools::decoded::text_of;
 use crate::tools::subject::Subject;
 
@@ -144,7 +144,7 @@ impl Bounds {
     }
 
     fn time(&self, name: &str, text: &str, now_unix_ms: i64) -> Result<i64, String> {
-        let time = Time::parse(text).map_err(|error| format!("{name}: {error}"))?;
+        let time = TimeSpec::parse(text).map_err(|error| format!("{name}: {error}"))?;
         let unix_ms = time.unix_ms(now_unix_ms);
         let is_inside = |unix_ms: i64| (self.first..=self.last).contains(&unix_ms);
         if is_inside(unix_ms) {

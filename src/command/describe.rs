@@ -105,14 +105,14 @@ fn argument_docs(argument: &'static Argument, command: &'static Command) -> Valu
 pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
     let admits: Box<dyn Fn(&Command) -> bool> = match (args.len(), args.get(2), args.get(3), args.get(4)) {
         (2, ..) => Box::new(|_| true),
-        (5, Some(filterby), Some(kind), Some(wanted)) if filterby.eq_ignore_ascii_case(b"filterby") => {
+        (5, Some(filterby), Some(kind), Some(filter)) if filterby.eq_ignore_ascii_case(b"filterby") => {
             if kind.eq_ignore_ascii_case(b"module") {
                 Box::new(|_| false)
             } else if kind.eq_ignore_ascii_case(b"aclcat") {
-                let category = Categories::named(wanted);
+                let category = Categories::named(filter);
                 Box::new(move |command| category.is_some_and(|category| command.categories.has(category)))
             } else if kind.eq_ignore_ascii_case(b"pattern") {
-                match Pattern::new(wanted, true) {
+                match Pattern::new(filter, true) {
                     Ok(pattern) => Box::new(move |command| pattern.matches(command.full_name.as_bytes())),
                     Err(error) => return Value::error(format!("ERR {error}")),
                 }
@@ -135,15 +135,15 @@ pub fn command_list(vocabulary: &Vocabulary, args: Args<'_>) -> Value {
 ///
 /// Returns the reply's text for an unknown command, for one without keys, or for too few arguments.
 pub fn command_get_keys(vocabulary: &Vocabulary, args: Args<'_>, flags: bool) -> Result<Value, &'static str> {
-    let asked = args.behind(2);
-    let command = vocabulary.resolve(asked).map_err(|_| "ERR Invalid command specified")?;
+    let request = args.behind(2);
+    let command = vocabulary.resolve(request).map_err(|_| "ERR Invalid command specified")?;
     if command.keys.is_empty() {
         return Err("ERR The command has no key arguments");
     }
-    if !command.accepts(asked.len()) {
+    if !command.accepts(request.len()) {
         return Err("ERR Invalid number of arguments specified for command");
     }
-    Ok(keys::keys_value(command, asked, flags))
+    Ok(keys::keys_value(command, request, flags))
 }
 
 /// Replies to the `HELP` of a container, in lines as Redis formats them.

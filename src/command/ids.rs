@@ -7,7 +7,7 @@ use getid_core::{Id, Layout};
 use super::quote;
 use crate::resp::{Value, parse_integer};
 use crate::text::printable::printable;
-use crate::text::timestamp::{Time, format_rfc3339};
+use crate::text::timestamp::{TimeSpec, format_rfc3339};
 
 /// Largest part of an argument that an error text quotes, bytes.
 const QUOTED_BYTES_MAX: usize = 64;
@@ -68,22 +68,22 @@ pub fn describe_id(layout: Layout, id: Id, now_unix_ms: i64) -> Value {
     ])
 }
 
-/// Parses the two times of `IDSPAN`, each as [`Time::parse`] does.
+/// Parses the two times of `IDSPAN`, each as [`TimeSpec::parse`] does.
 ///
 /// # Errors
 ///
 /// Returns [`SpanError`], whose `Display` is the reply's text.
-pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[Time; 2], SpanError> {
+pub fn parse_span(from: &[u8], to: &[u8]) -> Result<[TimeSpec; 2], SpanError> {
     let time = |text: &[u8]| {
         let text = String::from_utf8_lossy(quote(text, TIME_BYTES_MAX));
-        Time::parse(&text).map_err(|error| SpanError::Time(error.to_string()))
+        TimeSpec::parse(&text).map_err(|error| SpanError::Time(error.to_string()))
     };
     Ok([time(from)?, time(to)?])
 }
 
 /// Replies to `IDSPAN` with the lowest and the highest ID that can carry a time of `from` to `to`, both inclusive,
 /// where `now` is `now_unix_ms`. The reply is an error if there is none.
-pub fn describe_span(layout: Layout, times: [Time; 2], now_unix_ms: i64) -> Value {
+pub fn describe_span(layout: Layout, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
     match span(layout, times, now_unix_ms) {
         Ok((lowest, highest)) => {
             Value::Array([lowest, highest].map(|id| Value::Integer(id.get().cast_signed())).to_vec())
@@ -92,8 +92,8 @@ pub fn describe_span(layout: Layout, times: [Time; 2], now_unix_ms: i64) -> Valu
     }
 }
 
-fn span(layout: Layout, [from, to]: [Time; 2], now_unix_ms: i64) -> Result<(Id, Id), SpanError> {
-    let tick = |time: Time| {
+fn span(layout: Layout, [from, to]: [TimeSpec; 2], now_unix_ms: i64) -> Result<(Id, Id), SpanError> {
+    let tick = |time: TimeSpec| {
         let unix_ms = time.unix_ms(now_unix_ms);
         layout.epoch().tick_at(unix_ms).ok_or_else(|| {
             let (first, last) = (layout.first_unix_ms(), layout.last_unix_ms());

@@ -16,14 +16,14 @@ pub struct KeySpec {
     /// Index of the first key, or of the number of keys.
     pub first: u8,
     /// Which arguments from there on are keys.
-    pub places: Places,
+    pub range: KeyRange,
     /// How the command uses each key.
-    pub access: Access,
+    pub access: KeyAccess,
 }
 
 /// Which arguments are keys, from a first one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Places {
+pub enum KeyRange {
     /// The first argument, if it is present.
     One,
     /// The first argument and every `step`-th one after it.
@@ -37,49 +37,49 @@ pub enum Places {
 
 /// How a command uses a key: a set of the flags of Redis's key specifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access(u16);
+pub struct KeyAccess(u16);
 
-impl Access {
+impl KeyAccess {
     /// The key is not changed.
-    pub const RO: Access = Access(1);
+    pub const RO: KeyAccess = KeyAccess(1);
     /// A part of the key is changed.
-    pub const RW: Access = Access(1 << 1);
+    pub const RW: KeyAccess = KeyAccess(1 << 1);
     /// The key is replaced as a whole.
-    pub const OW: Access = Access(1 << 2);
+    pub const OW: KeyAccess = KeyAccess(1 << 2);
     /// The key is removed.
-    pub const RM: Access = Access(1 << 3);
+    pub const RM: KeyAccess = KeyAccess(1 << 3);
     /// The reply contains the key's value.
-    pub const ACCESS: Access = Access(1 << 4);
+    pub const ACCESS: KeyAccess = KeyAccess(1 << 4);
     /// The key's value is changed.
-    pub const UPDATE: Access = Access(1 << 5);
+    pub const UPDATE: KeyAccess = KeyAccess(1 << 5);
     /// The key gets a value regardless of the previous one.
-    pub const INSERT: Access = Access(1 << 6);
+    pub const INSERT: KeyAccess = KeyAccess(1 << 6);
     /// The key is removed, whatever its value.
-    pub const DELETE: Access = Access(1 << 7);
+    pub const DELETE: KeyAccess = KeyAccess(1 << 7);
     /// The other flags depend on the arguments: `SET` returns a value only with `GET`.
-    pub const VARIABLE_FLAGS: Access = Access(1 << 8);
+    pub const VARIABLE_FLAGS: KeyAccess = KeyAccess(1 << 8);
 
     const NAMES: [&'static str; 9] = ["RO", "RW", "OW", "RM", "access", "update", "insert", "delete", "variable_flags"];
 
     /// Returns the union of both sets.
     #[must_use]
-    pub const fn and(self, other: Access) -> Access {
-        Access(self.0 | other.0)
+    pub const fn and(self, other: KeyAccess) -> KeyAccess {
+        KeyAccess(self.0 | other.0)
     }
 
     /// Whether the set contains all of `other`.
-    pub const fn has(self, other: Access) -> bool {
+    pub const fn has(self, other: KeyAccess) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// Whether a user needs the right to read it (`%R~`).
     pub const fn reads(self) -> bool {
-        self.has(Access::ACCESS)
+        self.has(KeyAccess::ACCESS)
     }
 
     /// Whether a user needs the right to write it (`%W~`).
     pub const fn writes(self) -> bool {
-        self.0 & (Access::UPDATE.0 | Access::INSERT.0 | Access::DELETE.0) != 0
+        self.0 & (KeyAccess::UPDATE.0 | KeyAccess::INSERT.0 | KeyAccess::DELETE.0) != 0
     }
 
     /// Returns the set as `COMMAND` replies it.
@@ -98,7 +98,7 @@ pub struct KeyArg<'a> {
     /// how much of it has arrived.
     pub name: &'a [u8],
     /// How the command uses the key.
-    pub access: Access,
+    pub access: KeyAccess,
 }
 
 /// Channels among the arguments of a command.
@@ -119,7 +119,7 @@ impl Command {
     pub fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = KeyArg<'a>> {
         self.keys.iter().flat_map(move |spec| {
             let access = spec.access_in(args);
-            spec.places_in(args).filter_map(move |at| {
+            spec.indices_in(args).filter_map(move |at| {
                 let name = args.get(at)?;
                 Some(KeyArg { at, name: &name[..name.len().min(KEY_BYTES_MAX)], access })
             })
@@ -139,12 +139,12 @@ impl Command {
 
 impl KeySpec {
     /// Returns the indices of keys; some may be past the arguments.
-    fn places_in(self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+    fn indices_in(self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
         let first = usize::from(self.first);
-        let (first, end, step) = match self.places {
-            Places::One => (first, first + 1, 1),
-            Places::Rest { step } => (first, args.len(), usize::from(step)),
-            Places::Counted => {
+        let (first, end, step) = match self.range {
+            KeyRange::One => (first, first + 1, 1),
+            KeyRange::Rest { step } => (first, args.len(), usize::from(step)),
+            KeyRange::Counted => {
                 let count = args.get(first).and_then(parse_integer).and_then(|count| usize::try_from(count).ok());
                 // An impossible number is an error of the command itself.
                 let count = count.filter(|&count| count < args.len().saturating_sub(first)).unwrap_or(0);
@@ -155,24 +155,24 @@ impl KeySpec {
     }
 
     /// Returns how the command uses the keys with these arguments.
-    fn access_in(self, args: Args<'_>) -> Access {
-        if !self.access.has(Access::VARIABLE_FLAGS) {
+    fn access_in(self, args: Args<'_>) -> KeyAccess {
+        if !self.access.has(KeyAccess::VARIABLE_FLAGS) {
             return self.access;
         }
         if args.iter().skip(usize::from(self.first) + 2).any(|word| word.eq_ignore_ascii_case(b"get")) {
-            return Access::RW.and(Access::ACCESS).and(Access::UPDATE);
+            return KeyAccess::RW.and(KeyAccess::ACCESS).and(KeyAccess::UPDATE);
         }
-        Access::OW.and(Access::UPDATE)
+        KeyAccess::OW.and(KeyAccess::UPDATE)
     }
 
     /// Returns the specification as `COMMAND INFO` replies it.
     pub(super) fn to_value(self) -> Value {
         let kind = |name: &'static str, fields: Value| Value::map([("type", Value::from(name)), ("spec", fields)]);
         let range = |last, step| Value::map([("lastkey", last), ("keystep", step), ("limit", 0)].map(of_number));
-        let find = match self.places {
-            Places::One => kind("range", range(0, 1)),
-            Places::Rest { step } => kind("range", range(-1, i64::from(step))),
-            Places::Counted => {
+        let find = match self.range {
+            KeyRange::One => kind("range", range(0, 1)),
+            KeyRange::Rest { step } => kind("range", range(-1, i64::from(step))),
+            KeyRange::Counted => {
                 kind("keynum", Value::map([("keynumidx", 0), ("firstkey", 1), ("keystep", 1)].map(of_number)))
             }
         };
@@ -191,20 +191,20 @@ fn of_number((name, number): (&'static str, i64)) -> (&'static str, Value) {
 /// Returns first key, last key and step, as Redis's older clients read them: for all specifications together, as far as
 /// three numbers can express them.
 pub(super) fn range_of(keys: &[KeySpec]) -> [i64; 3] {
-    let ranges = keys.iter().filter_map(|spec| match spec.places {
-        Places::One => Some((i64::from(spec.first), i64::from(spec.first), 1)),
-        Places::Rest { step } => Some((i64::from(spec.first), -1, i64::from(step))),
-        Places::Counted => None,
+    let ranges = keys.iter().filter_map(|spec| match spec.range {
+        KeyRange::One => Some((i64::from(spec.first), i64::from(spec.first), 1)),
+        KeyRange::Rest { step } => Some((i64::from(spec.first), -1, i64::from(step))),
+        KeyRange::Counted => None,
     });
     let joined = ranges.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1), one.2));
     joined.map_or([0; 3], |(first, last, step)| [first, last, step])
 }
 
 /// Replies to `COMMAND GETKEYS` with the names, and to `COMMAND GETKEYSANDFLAGS` with each name and its access.
-pub(super) fn keys_value(command: &Command, asked: Args<'_>, flags: bool) -> Value {
-    let told = |key: KeyArg<'_>| {
+pub(super) fn keys_value(command: &Command, request: Args<'_>, flags: bool) -> Value {
+    let to_value = |key: KeyArg<'_>| {
         let name = Value::bulk(key.name.to_vec());
         if flags { Value::Array(vec![name, key.access.to_value()]) } else { name }
     };
-    Value::Array(command.keys_in(asked).map(told).collect())
+    Value::Array(command.keys_in(request).map(to_value).collect())
 }

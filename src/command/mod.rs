@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 pub use describe::{command_docs, command_get_keys, command_help, command_info, command_list};
 pub use ids::{IdArgumentError, SpanError, describe_id, describe_span, parse_id, parse_span, quoted};
-pub use keys::{Access, Channels, KEY_BYTES_MAX, KeyArg, KeySpec, Places};
+pub use keys::{Channels, KEY_BYTES_MAX, KeyAccess, KeyArg, KeyRange, KeySpec};
 pub use named_ids::{
     NamedId, check_named_span, describe_any_id, describe_named_id, describe_named_span, parse_counter_id,
     parse_named_id, too_wide,
@@ -43,7 +43,7 @@ pub struct Command {
     /// Number of arguments, names included; a negative one is a minimum.
     pub arity: i32,
     /// Conditions and effects of the command.
-    pub flags: Flags,
+    pub flags: CommandFlags,
     /// ACL categories of the command, including those that follow from its flags.
     pub categories: Categories,
     /// The first version of Redis, or of getid, with the command.
@@ -68,7 +68,7 @@ pub struct Command {
     /// (`protected-mode`). Commands that libraries and exporters send on their own are not guarded: INFO, CONFIG GET
     /// (without secrets), ROLE, CLIENT SETINFO.
     pub is_guarded: bool,
-    /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`Flags::NO_AUTH`] do.
+    /// Whether the command runs during `CLIENT PAUSE ALL`, as commands with [`CommandFlags::NO_AUTH`] do.
     pub is_unpaused: bool,
     /// Whether the command runs at once between `MULTI` and `EXEC`, where others are queued.
     pub runs_at_once: bool,
@@ -333,14 +333,14 @@ impl Command {
     /// Whether `CLIENT PAUSE WRITE` holds the command: it gives IDs, or changes a sequence.
     #[inline]
     pub const fn writes(&self) -> bool {
-        self.verb.draws_ids() || self.flags.has(Flags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
+        self.verb.draws_ids() || self.flags.has(CommandFlags::WRITE) || matches!(self.verb, Verb::Eval | Verb::EvalSha)
     }
 
     /// Whether the command accepts `len` arguments, names included.
     #[inline]
     pub fn accepts(&self, len: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { len >= wanted } else { len == wanted }
+        let count = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { len >= count } else { len == count }
     }
 
     /// Returns the subcommand of this name, in any letter case.
@@ -361,21 +361,23 @@ impl Command {
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     /// `by_len[n]` has the names of `n` bytes, in the table's order.
-    by_len: Vec<Vec<Word>>,
+    by_len: Vec<Vec<CommandName>>,
     /// Every command that has a name, in the table's order.
     commands: Vec<&'static Command>,
     names_generators: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Word {
+struct CommandName {
     name: Box<[u8]>,
     command: &'static Command,
 }
 
 impl Default for Vocabulary {
     fn default() -> Vocabulary {
-        Vocabulary::of(TABLE.iter().map(|command| Word { name: command.name.as_bytes().into(), command }).collect())
+        Vocabulary::of(
+            TABLE.iter().map(|command| CommandName { name: command.name.as_bytes().into(), command }).collect(),
+        )
     }
 }
 
@@ -390,8 +392,8 @@ impl Vocabulary {
     ///
     /// Returns [`RenameError`] if the new name is another command's.
     pub fn new(renames: &[(String, String)]) -> Result<Vocabulary, RenameError> {
-        let mut words: Vec<Word> =
-            TABLE.iter().map(|command| Word { name: command.name.as_bytes().into(), command }).collect();
+        let mut words: Vec<CommandName> =
+            TABLE.iter().map(|command| CommandName { name: command.name.as_bytes().into(), command }).collect();
         for (from, to) in renames {
             let Some(place) = words.iter().position(|word| word.name.eq_ignore_ascii_case(from.as_bytes())) else {
                 continue;
@@ -436,7 +438,7 @@ impl Vocabulary {
         TABLE.iter().any(|command| command.name.eq_ignore_ascii_case(name))
     }
 
-    fn of(words: Vec<Word>) -> Vocabulary {
+    fn of(words: Vec<CommandName>) -> Vocabulary {
         let commands = words.iter().map(|word| word.command).collect();
         let longest = words.iter().map(|word| word.name.len()).max().unwrap_or(0);
         let mut by_len = vec![Vec::new(); longest + 1];
@@ -488,7 +490,7 @@ impl Vocabulary {
 
 /// A `rename-command` whose new name is in use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("rename-command {from} {to}: there is a command '{to}' already")]
+#[error("rename-command {from} {to}: '{to}' is already a command")]
 pub struct RenameError {
     /// The command to rename.
     pub from: String,
@@ -528,43 +530,43 @@ pub(crate) fn quote(text: &[u8], bytes_max: usize) -> &[u8] {
 
 /// Flags of a command, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(u32);
+pub struct CommandFlags(u32);
 
-impl Flags {
+impl CommandFlags {
     /// The empty set.
-    pub const NONE: Flags = Flags(0);
+    pub const NONE: CommandFlags = CommandFlags(0);
     /// Changes data that a replica would have to replicate.
-    pub const WRITE: Flags = Flags(1);
+    pub const WRITE: CommandFlags = CommandFlags(1);
     /// Changes no data that a replica would have to replicate.
-    pub const READONLY: Flags = Flags(1 << 1);
+    pub const READONLY: CommandFlags = CommandFlags(1 << 1);
     /// Redis refuses it when its memory is full.
-    pub const DENY_OOM: Flags = Flags(1 << 2);
+    pub const DENY_OOM: CommandFlags = CommandFlags(1 << 2);
     /// Meant for operators.
-    pub const ADMIN: Flags = Flags(1 << 3);
+    pub const ADMIN: CommandFlags = CommandFlags(1 << 3);
     /// Concerns channels.
-    pub const PUBSUB: Flags = Flags(1 << 4);
+    pub const PUBSUB: CommandFlags = CommandFlags(1 << 4);
     /// Redis forbids it in scripts.
-    pub const NOSCRIPT: Flags = Flags(1 << 5);
+    pub const NOSCRIPT: CommandFlags = CommandFlags(1 << 5);
     /// Works while Redis loads its data.
-    pub const LOADING: Flags = Flags(1 << 6);
+    pub const LOADING: CommandFlags = CommandFlags(1 << 6);
     /// Works on a replica that lost its primary.
-    pub const STALE: Flags = Flags(1 << 7);
+    pub const STALE: CommandFlags = CommandFlags(1 << 7);
     /// Redis does not show it to monitors, because it shows the script's commands.
-    pub const SKIP_MONITOR: Flags = Flags(1 << 8);
+    pub const SKIP_MONITOR: CommandFlags = CommandFlags(1 << 8);
     /// Excluded from the slow log.
-    pub const SKIP_SLOWLOG: Flags = Flags(1 << 9);
+    pub const SKIP_SLOWLOG: CommandFlags = CommandFlags(1 << 9);
     /// Takes constant time.
-    pub const FAST: Flags = Flags(1 << 10);
+    pub const FAST: CommandFlags = CommandFlags(1 << 10);
     /// Works before authentication.
-    pub const NO_AUTH: Flags = Flags(1 << 11);
+    pub const NO_AUTH: CommandFlags = CommandFlags(1 << 11);
     /// May have no keys, although it accepts some.
-    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 12);
+    pub const NO_MANDATORY_KEYS: CommandFlags = CommandFlags(1 << 12);
     /// Is refused between `MULTI` and `EXEC`.
-    pub const NO_MULTI: Flags = Flags(1 << 13);
+    pub const NO_MULTI: CommandFlags = CommandFlags(1 << 13);
     /// The places of its keys depend on its arguments.
-    pub const MOVABLEKEYS: Flags = Flags(1 << 14);
+    pub const MOVABLEKEYS: CommandFlags = CommandFlags(1 << 14);
     /// Works while a script blocks Redis.
-    pub const ALLOW_BUSY: Flags = Flags(1 << 15);
+    pub const ALLOW_BUSY: CommandFlags = CommandFlags(1 << 15);
 
     /// Names as `COMMAND` replies them, in Redis's order.
     const NAMES: [&'static str; 16] = [
@@ -588,13 +590,13 @@ impl Flags {
 
     /// Returns the union of both sets.
     #[must_use]
-    pub const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
+    pub const fn and(self, other: CommandFlags) -> CommandFlags {
+        CommandFlags(self.0 | other.0)
     }
 
     /// Whether the set contains all of `other`.
     #[inline]
-    pub const fn has(self, other: Flags) -> bool {
+    pub const fn has(self, other: CommandFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
@@ -678,18 +680,18 @@ impl Categories {
     }
 
     /// Returns the categories that Redis derives from a command's flags.
-    const fn implied_by(flags: Flags) -> Categories {
-        let mut categories = if flags.has(Flags::FAST) { Categories::FAST } else { Categories::SLOW };
-        if flags.has(Flags::READONLY) {
+    const fn implied_by(flags: CommandFlags) -> Categories {
+        let mut categories = if flags.has(CommandFlags::FAST) { Categories::FAST } else { Categories::SLOW };
+        if flags.has(CommandFlags::READONLY) {
             categories = categories.and(Categories::READ);
         }
-        if flags.has(Flags::WRITE) {
+        if flags.has(CommandFlags::WRITE) {
             categories = categories.and(Categories::WRITE);
         }
-        if flags.has(Flags::PUBSUB) {
+        if flags.has(CommandFlags::PUBSUB) {
             categories = categories.and(Categories::PUBSUB);
         }
-        if flags.has(Flags::ADMIN) {
+        if flags.has(CommandFlags::ADMIN) {
             categories = categories.and(Categories::ADMIN).and(Categories::DANGEROUS);
         }
         categories
@@ -720,7 +722,7 @@ mod tests {
             assert_ne!(command.arity, 0);
             assert!(!command.summary.is_empty() && !command.summary.ends_with('.'), "{}", command.full_name);
             assert!(command.subcommands.iter().all(|sub| !sub.help.is_empty()), "{}", command.full_name);
-            assert_eq!(command.flags.has(Flags::FAST), command.categories.has(Categories::FAST));
+            assert_eq!(command.flags.has(CommandFlags::FAST), command.categories.has(Categories::FAST));
         }
     }
 
@@ -766,9 +768,9 @@ mod tests {
 
     #[test]
     fn renamed_commands_go_by_their_new_names_only() {
-        let renamed = vocabulary(&[("CONFIG", "a-very-long-name-that-nobody-guesses"), ("shutdown", "")]).unwrap();
+        let renamed = vocabulary(&[("CONFIG", "a-very-long-name-that-is-hard-to-guess"), ("shutdown", "")]).unwrap();
         check(&renamed, "config", None);
-        check(&renamed, "A-very-long-name-that-nobody-guesses", Some(Verb::Config));
+        check(&renamed, "A-very-long-name-that-is-hard-to-guess", Some(Verb::Config));
         check(&renamed, "shutdown", None);
         check(&renamed, "getid", Some(Verb::GetId));
         assert_eq!(renamed.commands().len(), TABLE.len() - 1);

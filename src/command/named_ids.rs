@@ -9,7 +9,7 @@ use getid_core::{
 
 use super::ids::{SpanError, describe_id, quoted};
 use crate::resp::Value;
-use crate::text::timestamp::{Time, format_rfc3339, plausibility};
+use crate::text::timestamp::{TimeSpec, format_rfc3339, plausibility};
 use crate::text::zone::shown_unix_ms;
 
 const NS_PER_MS: i128 = 1_000_000;
@@ -84,30 +84,30 @@ pub fn describe_named_id(id: &NamedId, now_unix_ms: i64) -> Value {
 
 fn describe_number(declaration: &Declaration, number: u128, now_unix_ms: i64) -> Value {
     let (layout, kind) = (declaration.layout(), declaration.kind().word);
-    let mut told =
+    let mut fields =
         vec![(Value::from("generator"), Value::from(declaration.name())), (Value::from("kind"), Value::from(kind))];
-    let mut tell = |name: &str, value| told.push((Value::from(name), value));
+    let mut push = |name: &str, value| fields.push((Value::from(name), value));
     let tick = layout.tick_of(number);
     let unix_ms = tick.map(|tick| layout.unix_ms(tick));
     if let (Some(tick), Some(unix_ms)) = (tick, unix_ms) {
-        tell("time", Value::from(format_rfc3339(unix_ms).as_str()));
-        tell("unix_ms", Value::Integer(unix_ms));
-        tell("tick", number_value(u128::from(tick)));
+        push("time", Value::from(format_rfc3339(unix_ms).as_str()));
+        push("unix_ms", Value::Integer(unix_ms));
+        push("tick", number_value(u128::from(tick)));
     } else {
-        tell("time", Value::Null);
-        tell("note", Value::bulk(format!("a {kind} holds no time")));
+        push("time", Value::Null);
+        push("note", Value::bulk(format!("a {kind} holds no time")));
     }
     for (field, shift) in layout.places().filter(|(field, _)| field.role != Role::Time) {
         let value = number_value(FieldLayout::value(field, shift, number));
         match field.name.as_str() {
-            name if OWN_NAMES.contains(&name) => tell(&format!("{name}_"), value),
-            name => tell(name, value),
+            name if OWN_NAMES.contains(&name) => push(&format!("{name}_"), value),
+            name => push(name, value),
         }
     }
     if let Some(unix_ms) = unix_ms {
-        tell("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms)));
+        push("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms)));
     }
-    Value::Map(told)
+    Value::Map(fields)
 }
 
 /// Parses an ID of a generator over a sequence, as a client writes it.
@@ -134,12 +134,12 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
     let note = match (counter.kind(), begins_unix_ms) {
         (CounterKind::Sequence(_), _) => "a sequence holds no time",
         (CounterKind::Serial(serial), None) if serial.template.finest() > Reset::Never => {
-            "the period that it shows begins after the last time that can be told"
+            "the period that it shows begins after the last time that can be shown"
         }
         (CounterKind::Serial(_), None) => "a serial without a year holds no time",
-        (CounterKind::Serial(_), Some(_)) => "the time is when the period that it shows begins",
+        (CounterKind::Serial(_), Some(_)) => "the time is the begin of the period that it shows",
     };
-    let mut told = vec![
+    let mut fields = vec![
         ("generator", Value::from(counter.name())),
         ("kind", Value::from(counter.word())),
         ("time", time),
@@ -147,17 +147,17 @@ fn describe_counter_id(counter: &CounterDeclaration, read: CounterReading, now_u
         ("value", Value::Integer(read.value)),
     ];
     if let Some(unix_ms) = begins_unix_ms {
-        told.push(("unix_ms", Value::Integer(unix_ms)));
-        told.push(("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))));
+        fields.push(("unix_ms", Value::Integer(unix_ms)));
+        fields.push(("ahead_ms", Value::Integer(unix_ms.saturating_sub(now_unix_ms))));
     }
-    Value::map(told)
+    Value::map(fields)
 }
 
 /// Replies to `DECODEID id` on a server with named generators. The reply has the fields under the unnamed generator's
 /// layout, if the ID is one of it, and readings in at most `READINGS_MAX` of the others. Readings with times nearest to
 /// now come first, then those in the future, then those without time.
 pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_unix_ms: i64) -> Value {
-    let mut told = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
+    let mut fields = match id.map(|id| describe_id(layout, id, now_unix_ms)) {
         Some(Value::Map(fields)) => fields,
         _ => Vec::new(),
     };
@@ -165,8 +165,8 @@ pub fn describe_any_id(layout: Layout, id: Option<Id>, named: &[NamedId], now_un
     named.sort_by_cached_key(|id| plausibility(id.unix_ms(now_unix_ms), now_unix_ms));
     let each = named.into_iter().take(READINGS_MAX);
     let each = each.map(|id| (Value::from(id.generator()), describe_named_id(id, now_unix_ms)));
-    told.push((Value::from("generators"), Value::Map(each.collect())));
-    Value::Map(told)
+    fields.push((Value::from("generators"), Value::Map(each.collect())));
+    Value::Map(fields)
 }
 
 /// Checks whether a generator has a span of IDs for a span of time.
@@ -190,7 +190,7 @@ pub fn check_named_span(generator: &NamedGenerator) -> Result<(), String> {
 
 /// Replies to `IDSPAN from to name` with the lowest and the highest ID that can carry a time of `from` to `to`, both
 /// inclusive, where `now` is `now_unix_ms`. The reply is an error if there is none.
-pub fn describe_named_span(generator: &NamedGenerator, times: [Time; 2], now_unix_ms: i64) -> Value {
+pub fn describe_named_span(generator: &NamedGenerator, times: [TimeSpec; 2], now_unix_ms: i64) -> Value {
     let ids = span(generator.declaration().layout(), times, now_unix_ms).map_err(|error| error.to_string());
     let shown = |number: u128| {
         if generator.is_integer() {
@@ -215,7 +215,7 @@ pub fn too_wide(generator: &NamedGenerator, number: u128) -> String {
     )
 }
 
-fn span(layout: &FieldLayout, times: [Time; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {
+fn span(layout: &FieldLayout, times: [TimeSpec; 2], now_unix_ms: i64) -> Result<(u128, u128), SpanError> {
     let [from, to] = times.map(|time| time.unix_ms(now_unix_ms));
     let tick = |unix_ms: i64, unix_ns: i128| {
         layout.tick_at(unix_ns).ok_or_else(|| {
@@ -257,7 +257,7 @@ mod tests {
         NamedId::Counted(Arc::new(counter), read)
     }
 
-    fn told(id: &NamedId, name: &str) -> Option<Value> {
+    fn field_of(id: &NamedId, name: &str) -> Option<Value> {
         let Value::Map(fields) = describe_named_id(id, NOW) else { panic!("a map") };
         fields.into_iter().find(|(own, _)| *own == Value::from(name)).map(|(_, value)| value)
     }
@@ -279,9 +279,9 @@ mod tests {
             ("s sequence", "42", None, 42),
         ] {
             let id = counted(words, id);
-            assert_eq!(told(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
-            assert_eq!(told(&id, "value"), Some(Value::Integer(value)), "{words}");
-            assert_eq!(told(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
+            assert_eq!(field_of(&id, "time"), Some(time.map_or(Value::Null, Value::from)), "{words}");
+            assert_eq!(field_of(&id, "value"), Some(Value::Integer(value)), "{words}");
+            assert_eq!(field_of(&id, "ahead_ms").is_some(), time.is_some(), "{words}");
         }
     }
 

@@ -12,255 +12,249 @@ mod scripts;
 mod sequences;
 mod workers;
 
-use super::{Access, Argument, Categories, Channels, Command, Flags, KeySpec, Places, Secrets, Verb};
+use super::{Argument, Categories, Channels, Command, CommandFlags, KeyAccess, KeyRange, KeySpec, Secrets, Verb};
 
-const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
-const SLOW: Flags = Flags::LOADING.and(Flags::STALE);
+const FAST: CommandFlags = CommandFlags::FAST.and(CommandFlags::LOADING).and(CommandFlags::STALE);
+const SLOW: CommandFlags = CommandFlags::LOADING.and(CommandFlags::STALE);
 /// Flags of commands that concern only the client's own connection.
-const OWN: Flags = SLOW.and(Flags::NOSCRIPT);
-const ADMIN: Flags = OWN.and(Flags::ADMIN);
-const LOGIN: Flags = FAST.and(Flags::NOSCRIPT).and(Flags::NO_AUTH).and(Flags::ALLOW_BUSY);
+const OWN: CommandFlags = SLOW.and(CommandFlags::NOSCRIPT);
+const ADMIN: CommandFlags = OWN.and(CommandFlags::ADMIN);
+const LOGIN: CommandFlags = FAST.and(CommandFlags::NOSCRIPT).and(CommandFlags::NO_AUTH).and(CommandFlags::ALLOW_BUSY);
 
 /// Flags of commands that count by a sequence, as in Redis.
-const COUNTING: Flags = Flags::WRITE.and(Flags::DENY_OOM).and(Flags::FAST);
+const COUNTING: CommandFlags = CommandFlags::WRITE.and(CommandFlags::DENY_OOM).and(CommandFlags::FAST);
 
 const NONE: Categories = Categories::NONE;
 const CONNECTION: Categories = Categories::CONNECTION;
 const TRANSACTION: Categories = Categories::TRANSACTION;
 
 /// Access to the name of a generator: an ID is returned, and nothing that can be read by that name changes.
-const READ: Access = Access::RO.and(Access::ACCESS);
-const READ_UPDATE: Access = Access::RW.and(Access::ACCESS).and(Access::UPDATE);
+const READ: KeyAccess = KeyAccess::RO.and(KeyAccess::ACCESS);
+const READ_UPDATE: KeyAccess = KeyAccess::RW.and(KeyAccess::ACCESS).and(KeyAccess::UPDATE);
 
 /// Every command. Commands that give IDs or values come first among names of their length, so a look-up finds them
 /// first.
-pub static TABLE: &[Command] = &[
-    GETID,
-    MGETID,
-    row(Verb::Incr, "incr", 2, COUNTING, Categories::STRING)
-        .keys(&[one(1, READ_UPDATE)])
-        .docs("1.0.0", "string", "Get the next value of a sequence, which never goes back")
-        .takes(&[KEY]),
-    row(Verb::IncrBy, "incrby", 3, COUNTING, Categories::STRING)
-        .keys(&[one(1, READ_UPDATE)])
-        .docs("1.0.0", "string", "Take the next values of a sequence, and get the last of them")
-        .takes(&[KEY, argument("increment", "integer")]),
-    row(Verb::HIncrBy, "hincrby", 4, COUNTING, Categories::HASH)
-        .keys(&[one(1, READ_UPDATE)])
-        .docs("2.0.0", "hash", "Take the next values of a sequence, whose field is cur, and get the last of them")
-        .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
-    DECODEID,
-    row(Verb::Generators, "generators", 1, SLOW.and(Flags::READONLY), NONE)
-        .docs("0.2.0", "generic", "Tell the named generators: kinds, layouts, capacities, ends, and where each is")
-        .costs("O(N) where N is the number of generators"),
-    // Also before a login: health checks have no password, and the reply reveals nothing else.
-    row(Verb::IdReady, "idready", 1, FAST.and(Flags::READONLY).and(Flags::NO_AUTH), NONE).docs(
-        "0.1.0",
-        "generic",
-        "Tell whether ids are given now, without taking one",
-    ),
-    IDSPAN,
-    keys::GET,
-    keys::MGET,
-    keys::EXISTS,
-    keys::TYPE,
-    keys::TTL,
-    keys::PTTL,
-    keys::EXPIRETIME,
-    keys::PEXPIRETIME,
-    keys::STRLEN,
-    keys::TOUCH,
-    keys::KEYS,
-    keys::SCAN,
-    keys::DBSIZE,
-    keys::RANDOMKEY,
-    keys::OBJECT,
-    keys::SET,
-    keys::SETNX,
-    keys::GETSET,
-    keys::GETDEL,
-    keys::DEL,
-    keys::UNLINK,
-    keys::PERSIST,
-    keys::EXPIRE,
-    keys::PEXPIRE,
-    keys::EXPIREAT,
-    keys::PEXPIREAT,
-    keys::DECR,
-    keys::DECRBY,
-    keys::INCRBYFLOAT,
-    keys::APPEND,
-    keys::SETRANGE,
-    keys::GETEX,
-    keys::SETEX,
-    keys::PSETEX,
-    keys::MSET,
-    keys::MSETNX,
-    keys::RENAME,
-    keys::RENAMENX,
-    hashes::HGET,
-    hashes::HMGET,
-    hashes::HGETALL,
-    hashes::HEXISTS,
-    hashes::HLEN,
-    hashes::HKEYS,
-    hashes::HVALS,
-    hashes::HSET,
-    sequences::SEQUENCE,
-    workers::WORKERID,
-    scripts::EVAL,
-    scripts::EVALSHA,
-    scripts::SCRIPT,
-    pubsub::SUBSCRIBE,
-    pubsub::UNSUBSCRIBE,
-    pubsub::PSUBSCRIBE,
-    pubsub::PUNSUBSCRIBE,
-    pubsub::PUBLISH,
-    cluster::CLUSTER,
-    row(Verb::Acl, "acl", -2, Flags::NONE, NONE)
-        .docs("6.0.0", "server", "A container for Access List Control commands")
-        .with(ACL),
-    row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
-        .secrets(Secrets::From(1))
-        .docs("1.0.0", "connection", "Authenticate to the server")
-        .takes(&[argument("username", "string").optional(), argument("password", "string")]),
-    row(Verb::Client, "client", -2, Flags::NONE, NONE)
-        .docs("2.4.0", "connection", "A container for client connection commands")
-        .with(CLIENT),
-    row(Verb::Command, "command", -1, SLOW, CONNECTION)
-        .docs("2.8.13", "server", "Get array of command details")
-        .with(COMMAND)
-        .costs("O(N) where N is the total number of commands"),
-    row(Verb::Config, "config", -2, Flags::NONE, NONE)
-        .docs("2.0.0", "server", "A container for server configuration commands")
-        .with(&[
-            row(Verb::ConfigGet, "config|get", -3, ADMIN, NONE)
-                .docs("2.0.0", "server", "Get the values of configuration parameters")
-                .costs("O(N) when N is the number of configuration parameters provided")
-                .takes(&[argument("parameter", "string").multiple()])
-                .help(&["GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."]),
-            row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
-                .secrets(Secrets::Directives)
-                .guarded()
-                .docs("2.0.0", "server", "Set configuration parameters to the given values")
-                .costs("O(N) when N is the number of configuration parameters provided")
-                .takes(&[Argument {
-                    parts: &[argument("parameter", "string"), argument("value", "string")],
-                    ..argument("parameter_value", "block").multiple()
-                }])
-                .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
-            row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
-                .guarded()
-                .docs("2.0.0", "server", "Reset the stats returned by INFO")
-                .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
-            row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
-                .guarded()
-                .docs("2.8.0", "server", "Rewrite the configuration file with the in memory configuration")
-                .help(&["REWRITE", "    Rewrite the configuration file."]),
-            help_row(Verb::ConfigHelp, "config|help", NONE, "5.0.0", "server"),
-        ]),
-    row(Verb::Discard, "discard", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
-        "2.0.0",
-        "transactions",
-        "Discard all commands issued after MULTI",
-    ),
-    row(Verb::Echo, "echo", 2, FAST, CONNECTION)
-        .sends_back()
-        .docs("1.0.0", "connection", "Echo the given string")
-        .takes(&[argument("message", "string")]),
-    row(Verb::Exec, "exec", 1, OWN.and(Flags::SKIP_SLOWLOG), TRANSACTION)
-        .at_once()
-        .docs("1.2.0", "transactions", "Execute all commands issued after MULTI")
-        .costs("Depends on commands in the transaction"),
-    row(Verb::Hello, "hello", -1, LOGIN, CONNECTION)
-        .secrets(Secrets::Login)
-        .docs("6.0.0", "connection", "Handshake with Redis")
-        .takes(&[Argument {
-            parts: &[
-                argument("protover", "integer"),
-                Argument {
-                    parts: &[argument("username", "string"), argument("password", "string")],
-                    ..argument("username_password", "block").after("AUTH").optional()
-                },
-                argument("clientname", "string").after("SETNAME").optional(),
-            ],
-            ..argument("arguments", "block").optional()
-        }]),
-    row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
-        .docs("1.0.0", "server", "Get information and statistics about the server")
-        .takes(&[argument("section", "string").optional().multiple()]),
-    row(Verb::Latency, "latency", -2, Flags::NONE, NONE)
-        .docs("2.8.13", "server", "A container for latency diagnostics commands")
-        .with(LATENCY),
-    row(Verb::LolWut, "lolwut", -1, Flags::READONLY.and(Flags::FAST), NONE)
-        .docs("5.0.0", "server", "Display the version")
-        .costs("")
-        .takes(&[argument("version", "integer").after("VERSION").optional()]),
-    row(Verb::Memory, "memory", -2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "A container for memory diagnostics commands")
-        .with(MEMORY),
-    row(Verb::Monitor, "monitor", 1, ADMIN, NONE)
-        .guarded()
-        .docs("1.0.0", "server", "Listen for all requests received by the server in real time")
-        .costs(""),
-    row(Verb::Multi, "multi", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).at_once().docs(
-        "1.2.0",
-        "transactions",
-        "Mark the start of a transaction block",
-    ),
-    // Redis 7.0 refuses PING while it loads; getid has nothing to load.
-    row(Verb::Ping, "ping", -1, Flags::FAST, CONNECTION)
-        .sends_back()
-        .docs("1.0.0", "connection", "Ping the server")
-        .takes(&[argument("message", "string").optional()]),
-    row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).at_once().docs("1.0.0", "connection", "Close the connection"),
-    row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).at_once().docs("6.2.0", "connection", "Reset the connection"),
-    row(Verb::Role, "role", 1, FAST.and(Flags::NOSCRIPT), Categories::ADMIN.and(Categories::DANGEROUS)).docs(
-        "2.8.12",
-        "server",
-        "Return the role of the instance in the context of replication",
-    ),
-    row(Verb::Select, "select", 2, FAST, CONNECTION)
-        .docs("1.0.0", "connection", "Change the selected database for the current connection")
-        .takes(&[argument("index", "integer")]),
-    row(Verb::Shutdown, "shutdown", -1, ADMIN.and(Flags::NO_MULTI).and(Flags::ALLOW_BUSY), NONE)
-        .unpaused()
-        .guarded()
-        .docs("1.0.0", "server", "Save the state and then shut down the server")
-        .takes(&[
-            Argument { parts: &[token("NOSAVE"), token("SAVE")], ..argument("nosave_save", "oneof").optional() },
-            token("NOW").optional(),
-            token("FORCE").optional(),
-            token("ABORT").optional(),
-        ]),
-    row(Verb::SlowLog, "slowlog", -2, Flags::NONE, NONE)
-        .docs("2.2.12", "server", "A container for slow log commands")
-        .with(SLOWLOG),
-    row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "Return the current server time"),
-    row(Verb::Unwatch, "unwatch", 1, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION).docs(
-        "2.2.0",
-        "transactions",
-        "Forget about all watched keys",
-    ),
-    row(Verb::Watch, "watch", -2, FAST.and(Flags::NOSCRIPT).and(Flags::ALLOW_BUSY), TRANSACTION)
-        .at_once()
-        .docs("2.2.0", "transactions", "Refused: INCR takes values of a sequence without a transaction")
-        .takes(&[argument("key", "string").multiple()]),
-];
+pub static TABLE: &[Command] =
+    &[
+        GETID,
+        MGETID,
+        row(Verb::Incr, "incr", 2, COUNTING, Categories::STRING)
+            .keys(&[one(1, READ_UPDATE)])
+            .docs("1.0.0", "string", "Get the next value of a sequence, which never decreases")
+            .takes(&[KEY]),
+        row(Verb::IncrBy, "incrby", 3, COUNTING, Categories::STRING)
+            .keys(&[one(1, READ_UPDATE)])
+            .docs("1.0.0", "string", "Draw the next values of a sequence, and get the last of them")
+            .takes(&[KEY, argument("increment", "integer")]),
+        row(Verb::HIncrBy, "hincrby", 4, COUNTING, Categories::HASH)
+            .keys(&[one(1, READ_UPDATE)])
+            .docs("2.0.0", "hash", "Draw the next values of a sequence, whose field is cur, and get the last of them")
+            .takes(&[KEY, argument("field", "string"), argument("increment", "integer")]),
+        DECODEID,
+        row(Verb::Generators, "generators", 1, SLOW.and(CommandFlags::READONLY), NONE)
+            .docs("0.2.0", "generic", "List the named generators: kinds, layouts, capacities, ends and positions")
+            .costs("O(N) where N is the number of generators"),
+        // Also before a login: health checks have no password, and the reply reveals nothing else.
+        row(Verb::IdReady, "idready", 1, FAST.and(CommandFlags::READONLY).and(CommandFlags::NO_AUTH), NONE).docs(
+            "0.1.0",
+            "generic",
+            "Return whether ids are available, without drawing one",
+        ),
+        IDSPAN,
+        keys::GET,
+        keys::MGET,
+        keys::EXISTS,
+        keys::TYPE,
+        keys::TTL,
+        keys::PTTL,
+        keys::EXPIRETIME,
+        keys::PEXPIRETIME,
+        keys::STRLEN,
+        keys::TOUCH,
+        keys::KEYS,
+        keys::SCAN,
+        keys::DBSIZE,
+        keys::RANDOMKEY,
+        keys::OBJECT,
+        keys::SET,
+        keys::SETNX,
+        keys::GETSET,
+        keys::GETDEL,
+        keys::DEL,
+        keys::UNLINK,
+        keys::PERSIST,
+        keys::EXPIRE,
+        keys::PEXPIRE,
+        keys::EXPIREAT,
+        keys::PEXPIREAT,
+        keys::DECR,
+        keys::DECRBY,
+        keys::INCRBYFLOAT,
+        keys::APPEND,
+        keys::SETRANGE,
+        keys::GETEX,
+        keys::SETEX,
+        keys::PSETEX,
+        keys::MSET,
+        keys::MSETNX,
+        keys::RENAME,
+        keys::RENAMENX,
+        hashes::HGET,
+        hashes::HMGET,
+        hashes::HGETALL,
+        hashes::HEXISTS,
+        hashes::HLEN,
+        hashes::HKEYS,
+        hashes::HVALS,
+        hashes::HSET,
+        sequences::SEQUENCE,
+        workers::WORKERID,
+        scripts::EVAL,
+        scripts::EVALSHA,
+        scripts::SCRIPT,
+        pubsub::SUBSCRIBE,
+        pubsub::UNSUBSCRIBE,
+        pubsub::PSUBSCRIBE,
+        pubsub::PUNSUBSCRIBE,
+        pubsub::PUBLISH,
+        cluster::CLUSTER,
+        row(Verb::Acl, "acl", -2, CommandFlags::NONE, NONE)
+            .docs("6.0.0", "server", "A container for Access List Control commands")
+            .with(ACL),
+        row(Verb::Auth, "auth", -2, LOGIN, CONNECTION)
+            .secrets(Secrets::From(1))
+            .docs("1.0.0", "connection", "Authenticate to the server")
+            .takes(&[argument("username", "string").optional(), argument("password", "string")]),
+        row(Verb::Client, "client", -2, CommandFlags::NONE, NONE)
+            .docs("2.4.0", "connection", "A container for client connection commands")
+            .with(CLIENT),
+        row(Verb::Command, "command", -1, SLOW, CONNECTION)
+            .docs("2.8.13", "server", "Get array of command details")
+            .with(COMMAND)
+            .costs("O(N) where N is the total number of commands"),
+        row(Verb::Config, "config", -2, CommandFlags::NONE, NONE)
+            .docs("2.0.0", "server", "A container for server configuration commands")
+            .with(&[
+                row(Verb::ConfigGet, "config|get", -3, ADMIN, NONE)
+                    .docs("2.0.0", "server", "Get the values of configuration parameters")
+                    .costs("O(N) when N is the number of configuration parameters provided")
+                    .takes(&[argument("parameter", "string").multiple()])
+                    .help(&[
+                        "GET <pattern>",
+                        "    Return parameters matching the glob-like <pattern> and their values.",
+                    ]),
+                row(Verb::ConfigSet, "config|set", -4, ADMIN, NONE)
+                    .secrets(Secrets::Directives)
+                    .guarded()
+                    .docs("2.0.0", "server", "Set configuration parameters to the given values")
+                    .costs("O(N) when N is the number of configuration parameters provided")
+                    .takes(&[Argument {
+                        parts: &[argument("parameter", "string"), argument("value", "string")],
+                        ..argument("parameter_value", "block").multiple()
+                    }])
+                    .help(&["SET <directive> <value>", "    Set the configuration <directive> to <value>."]),
+                row(Verb::ConfigResetStat, "config|resetstat", 2, ADMIN, NONE)
+                    .guarded()
+                    .docs("2.0.0", "server", "Reset the stats returned by INFO")
+                    .help(&["RESETSTAT", "    Reset statistics reported by the INFO command."]),
+                row(Verb::ConfigRewrite, "config|rewrite", 2, ADMIN, NONE)
+                    .guarded()
+                    .docs("2.8.0", "server", "Rewrite the configuration file with the in memory configuration")
+                    .help(&["REWRITE", "    Rewrite the configuration file."]),
+                help_row(Verb::ConfigHelp, "config|help", NONE, "5.0.0", "server"),
+            ]),
+        row(Verb::Discard, "discard", 1, FAST.and(CommandFlags::NOSCRIPT).and(CommandFlags::ALLOW_BUSY), TRANSACTION)
+            .at_once()
+            .docs("2.0.0", "transactions", "Discard all commands issued after MULTI"),
+        row(Verb::Echo, "echo", 2, FAST, CONNECTION)
+            .sends_back()
+            .docs("1.0.0", "connection", "Echo the given string")
+            .takes(&[argument("message", "string")]),
+        row(Verb::Exec, "exec", 1, OWN.and(CommandFlags::SKIP_SLOWLOG), TRANSACTION)
+            .at_once()
+            .docs("1.2.0", "transactions", "Execute all commands issued after MULTI")
+            .costs("Depends on commands in the transaction"),
+        row(Verb::Hello, "hello", -1, LOGIN, CONNECTION)
+            .secrets(Secrets::Login)
+            .docs("6.0.0", "connection", "Handshake with Redis")
+            .takes(&[Argument {
+                parts: &[
+                    argument("protover", "integer"),
+                    Argument {
+                        parts: &[argument("username", "string"), argument("password", "string")],
+                        ..argument("username_password", "block").after("AUTH").optional()
+                    },
+                    argument("clientname", "string").after("SETNAME").optional(),
+                ],
+                ..argument("arguments", "block").optional()
+            }]),
+        row(Verb::Info, "info", -1, SLOW, Categories::DANGEROUS)
+            .docs("1.0.0", "server", "Get information and statistics about the server")
+            .takes(&[argument("section", "string").optional().multiple()]),
+        row(Verb::Latency, "latency", -2, CommandFlags::NONE, NONE)
+            .docs("2.8.13", "server", "A container for latency diagnostics commands")
+            .with(LATENCY),
+        row(Verb::LolWut, "lolwut", -1, CommandFlags::READONLY.and(CommandFlags::FAST), NONE)
+            .docs("5.0.0", "server", "Display the version")
+            .costs("")
+            .takes(&[argument("version", "integer").after("VERSION").optional()]),
+        row(Verb::Memory, "memory", -2, CommandFlags::NONE, NONE)
+            .docs("4.0.0", "server", "A container for memory diagnostics commands")
+            .with(MEMORY),
+        row(Verb::Monitor, "monitor", 1, ADMIN, NONE)
+            .guarded()
+            .docs("1.0.0", "server", "Listen for all requests received by the server in real time")
+            .costs(""),
+        row(Verb::Multi, "multi", 1, FAST.and(CommandFlags::NOSCRIPT).and(CommandFlags::ALLOW_BUSY), TRANSACTION)
+            .at_once()
+            .docs("1.2.0", "transactions", "Mark the start of a transaction block"),
+        // Redis 7.0 refuses PING while it loads; getid has nothing to load.
+        row(Verb::Ping, "ping", -1, CommandFlags::FAST, CONNECTION)
+            .sends_back()
+            .docs("1.0.0", "connection", "Ping the server")
+            .takes(&[argument("message", "string").optional()]),
+        row(Verb::Quit, "quit", -1, LOGIN, CONNECTION).at_once().docs("1.0.0", "connection", "Close the connection"),
+        row(Verb::Reset, "reset", 1, LOGIN, CONNECTION).at_once().docs("6.2.0", "connection", "Reset the connection"),
+        row(Verb::Role, "role", 1, FAST.and(CommandFlags::NOSCRIPT), Categories::ADMIN.and(Categories::DANGEROUS))
+            .docs("2.8.12", "server", "Return the role of the instance in the context of replication"),
+        row(Verb::Select, "select", 2, FAST, CONNECTION)
+            .docs("1.0.0", "connection", "Change the selected database for the current connection")
+            .takes(&[argument("index", "integer")]),
+        row(Verb::Shutdown, "shutdown", -1, ADMIN.and(CommandFlags::NO_MULTI).and(CommandFlags::ALLOW_BUSY), NONE)
+            .unpaused()
+            .guarded()
+            .docs("1.0.0", "server", "Save the state and then shut down the server")
+            .takes(&[
+                Argument { parts: &[token("NOSAVE"), token("SAVE")], ..argument("nosave_save", "oneof").optional() },
+                token("NOW").optional(),
+                token("FORCE").optional(),
+                token("ABORT").optional(),
+            ]),
+        row(Verb::SlowLog, "slowlog", -2, CommandFlags::NONE, NONE)
+            .docs("2.2.12", "server", "A container for slow log commands")
+            .with(SLOWLOG),
+        row(Verb::Time, "time", 1, FAST, NONE).docs("2.6.0", "server", "Return the current server time"),
+        row(Verb::Unwatch, "unwatch", 1, FAST.and(CommandFlags::NOSCRIPT).and(CommandFlags::ALLOW_BUSY), TRANSACTION)
+            .docs("2.2.0", "transactions", "Forget about all watched keys"),
+        row(Verb::Watch, "watch", -2, FAST.and(CommandFlags::NOSCRIPT).and(CommandFlags::ALLOW_BUSY), TRANSACTION)
+            .at_once()
+            .docs("2.2.0", "transactions", "Refused: INCR takes values of a sequence without a transaction")
+            .takes(&[argument("key", "string").multiple()]),
+    ];
 
-const GETID: Command = row(Verb::GetId, "getid", 1, FAST.and(Flags::READONLY), NONE).docs(
+const GETID: Command = row(Verb::GetId, "getid", 1, FAST.and(CommandFlags::READONLY), NONE).docs(
     "0.1.0",
     "generic",
     "Get a unique 63-bit id that is larger than every one before",
 );
-const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(Flags::READONLY), NONE)
+const MGETID: Command = row(Verb::MGetId, "mgetid", 2, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get several unique ids, ascending")
     .costs("O(N) where N is the number of ids")
     .takes(&[COUNT]);
-const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(Flags::READONLY), NONE)
-    .docs("0.1.0", "generic", "Tell an id's time, server-id, shard and random part")
+const DECODEID: Command = row(Verb::DecodeId, "decodeid", 2, FAST.and(CommandFlags::READONLY), NONE)
+    .docs("0.1.0", "generic", "Return an id's time, server-id, shard and random part")
     .takes(&[argument("id", "integer")]);
-const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(Flags::READONLY), NONE)
+const IDSPAN: Command = row(Verb::IdSpan, "idspan", 3, FAST.and(CommandFlags::READONLY), NONE)
     .docs("0.1.0", "generic", "Get the lowest and the highest id of a span of time")
     .takes(&[FROM, TO]);
 
@@ -476,7 +470,7 @@ const CLIENT: &[Command] = &[
         ])
         .help(&[
             "PAUSE <timeout> [WRITE|ALL]",
-            "    Suspend all, or just those that ask for ids, clients for <timeout> milliseconds.",
+            "    Suspend all, or just those that request ids, clients for <timeout> milliseconds.",
         ]),
     client_row(Verb::ClientReply, "client|reply", 3, OWN, CONNECTION)
         .docs("3.2.0", "connection", "Instruct the server whether to reply to commands")
@@ -502,10 +496,10 @@ const CLIENT: &[Command] = &[
         .docs(
             "6.0.0",
             "connection",
-            "Enable or disable server assisted client side caching support, of which there is none here",
+            "Enable or disable server assisted client side caching support, which getid does not have",
         )
         .takes(&[ON_OFF])
-        .help(&["TRACKING OFF", "    There are no keys to track, so this is how it is."]),
+        .help(&["TRACKING OFF", "    Turn tracking off. It is always off, since there are no keys to track."]),
     client_row(Verb::ClientTrackingInfo, "client|trackinginfo", 2, OWN, CONNECTION)
         .docs(
             "6.2.0",
@@ -591,7 +585,8 @@ const LATENCY: &[Command] = &[
     row(Verb::LatencyLatest, "latency|latest", 2, ADMIN, NONE)
         .docs("2.8.13", "server", "Return the latest latency samples for all events")
         .help(&["LATEST", "    Return the latest latency samples for all events."]),
-    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE).guarded()
+    row(Verb::LatencyReset, "latency|reset", -2, ADMIN, NONE)
+        .guarded()
         .docs("2.8.13", "server", "Reset latency data for one or more events")
         .takes(&[argument("event", "string").optional().multiple()])
         .help(&[
@@ -601,31 +596,32 @@ const LATENCY: &[Command] = &[
         ]),
     row(Verb::LatencyHistogram, "latency|histogram", -2, ADMIN, NONE)
         .docs("7.0.0", "server", "Return the cumulative distribution of latencies of a subset of commands or all")
-.costs("O(N) where N is the number of commands with latency information being retrieved")
+        .costs("O(N) where N is the number of commands with latency information being retrieved")
         .takes(&[argument("command", "string").optional().multiple()])
         .help(&[
             "HISTOGRAM [COMMAND ...]",
-            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command names.",
+            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command \
+             names.",
             "    If no commands are specified then all histograms are replied.",
         ]),
     help_row(Verb::LatencyHelp, "latency|help", NONE, "2.8.13", "server"),
 ];
 
 const MEMORY: &[Command] = &[
-    row(Verb::MemoryDoctor, "memory|doctor", 2, Flags::NONE, NONE)
+    row(Verb::MemoryDoctor, "memory|doctor", 2, CommandFlags::NONE, NONE)
         .docs("4.0.0", "server", "Outputs memory problems report")
         .help(&["DOCTOR", "    Return memory problems reports."]),
-    row(Verb::MemoryMallocStats, "memory|malloc-stats", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "Show allocator internal stats, of which this one has none")
+    row(Verb::MemoryMallocStats, "memory|malloc-stats", 2, CommandFlags::NONE, NONE)
+        .docs("4.0.0", "server", "Show allocator internal stats, which this allocator does not have")
         .help(&["MALLOC-STATS", "    Return internal statistics report from the memory allocator."]),
-    row(Verb::MemoryPurge, "memory|purge", 2, Flags::NONE, NONE)
-        .docs("4.0.0", "server", "Ask the allocator to release memory, which this one does by itself")
+    row(Verb::MemoryPurge, "memory|purge", 2, CommandFlags::NONE, NONE)
+        .docs("4.0.0", "server", "Ask the allocator to release memory, which it does automatically")
         .help(&["PURGE", "    Attempt to purge dirty pages for reclamation by the allocator."]),
-    row(Verb::MemoryStats, "memory|stats", 2, Flags::NONE, NONE)
+    row(Verb::MemoryStats, "memory|stats", 2, CommandFlags::NONE, NONE)
         .docs("4.0.0", "server", "Show memory usage details")
         .help(&["STATS", "    Return information about the memory usage of the server."]),
-    row(Verb::MemoryUsage, "memory|usage", -3, Flags::READONLY, NONE)
-        .docs("4.0.0", "server", "Estimate the memory usage of a key, of which there are none")
+    row(Verb::MemoryUsage, "memory|usage", -3, CommandFlags::READONLY, NONE)
+        .docs("4.0.0", "server", "Estimate the memory usage of a key; there are no keys")
         .takes(&[argument("key", "key"), argument("count", "integer").after("SAMPLES").optional()])
         .help(&[
             "USAGE <key> [SAMPLES <count>]",
@@ -636,7 +632,7 @@ const MEMORY: &[Command] = &[
 ];
 
 /// Redis permits them in scripts.
-const SLOWLOG_FLAGS: Flags = SLOW.and(Flags::ADMIN);
+const SLOWLOG_FLAGS: CommandFlags = SLOW.and(CommandFlags::ADMIN);
 
 const SLOWLOG: &[Command] = &[
     row(Verb::SlowLogGet, "slowlog|get", -2, SLOWLOG_FLAGS, NONE)
@@ -665,7 +661,7 @@ const COMMAND_NAMES: &[Argument] = &[argument("command-name", "string").optional
 const CLIENT_KINDS: &[Argument] = &[token("NORMAL"), token("MASTER"), token("REPLICA"), token("PUBSUB")];
 const ON_OFF: Argument = Argument { parts: &[token("ON"), token("OFF")], ..argument("enabled", "oneof") };
 
-const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
+const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: CommandFlags, categories: Categories) -> Command {
     Command {
         verb,
         name: behind_bar(full_name),
@@ -692,7 +688,13 @@ const fn row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, cate
 
 /// Returns a row that works during a pause: the commands that end a pause, and those that an operator's connection
 /// needs first.
-const fn client_row(verb: Verb, full_name: &'static str, arity: i32, flags: Flags, categories: Categories) -> Command {
+const fn client_row(
+    verb: Verb,
+    full_name: &'static str,
+    arity: i32,
+    flags: CommandFlags,
+    categories: Categories,
+) -> Command {
     row(verb, full_name, arity, flags, categories).unpaused()
 }
 
@@ -715,7 +717,7 @@ impl Command {
 
     /// Adds a generator's name as an argument after all others.
     const fn naming(self, keys: &'static [KeySpec]) -> Command {
-        let flags = self.flags.and(Flags::NO_MANDATORY_KEYS);
+        let flags = self.flags.and(CommandFlags::NO_MANDATORY_KEYS);
         Command { keys, arity: -self.arity, flags, ..self }
     }
 
@@ -765,13 +767,13 @@ impl Command {
 }
 
 /// Returns the specification of a key at `first`.
-const fn one(first: u8, access: Access) -> KeySpec {
-    KeySpec { first, places: Places::One, access }
+const fn one(first: u8, access: KeyAccess) -> KeySpec {
+    KeySpec { first, range: KeyRange::One, access }
 }
 
 /// Returns the specification of keys at `first` and at every `step`-th argument after it.
-const fn rest(first: u8, step: u8, access: Access) -> KeySpec {
-    KeySpec { first, places: Places::Rest { step }, access }
+const fn rest(first: u8, step: u8, access: KeyAccess) -> KeySpec {
+    KeySpec { first, range: KeyRange::Rest { step }, access }
 }
 
 const fn argument(name: &'static str, kind: &'static str) -> Argument {

@@ -10,14 +10,14 @@ use super::claim;
 use super::directive::{Directive, Secrecy, known_names};
 use super::enums::{SequenceTable, TlsAuthClients, TlsAuthClientsUser};
 use super::files;
-use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, doubt, doubt_of_counter};
+use super::generators::{self, GENERATORS_MAX, RANDOM_VALUES_MAX, counter_warning, declaration_warning};
 use super::http;
-use super::ignored::{self, Because};
-use super::report::{Place, Problem, Warning};
+use super::ignored::{self, IgnoredReason};
+use super::report::{ConfigProblem, SettingPlace, Warning};
 use super::secrets::{self, is_secret};
-use super::server_id::{self, ServerIdFrom};
+use super::server_id::{self, ServerIdSource};
 use super::value_error::ValueError;
-use super::values::{Config, Values};
+use super::values::{Config, ConfigValues};
 use super::workers;
 use crate::text::plural::counted;
 use crate::text::store_url::StoreKind;
@@ -29,18 +29,18 @@ pub(super) struct Setting {
     /// Name of the directive, in lower case.
     pub(super) name: String,
     pub(super) words: Vec<String>,
-    pub(super) place: Place,
+    pub(super) place: SettingPlace,
     /// Places of options that have their own, by their names.
-    pub(super) options: Vec<(String, Place)>,
+    pub(super) options: Vec<(String, SettingPlace)>,
 }
 
 impl Setting {
-    pub(super) fn new(name: String, words: Vec<String>, place: Place) -> Setting {
+    pub(super) fn new(name: String, words: Vec<String>, place: SettingPlace) -> Setting {
         Setting { name, words, place, options: Vec::new() }
     }
 
     /// Returns the place of an error.
-    fn place_of(&self, error: &ValueError) -> &Place {
+    fn place_of(&self, error: &ValueError) -> &SettingPlace {
         let option = match error {
             ValueError::Declaration(error) => error.option(),
             ValueError::Counter(error) => error.option(),
@@ -53,25 +53,25 @@ impl Setting {
 
 /// The values read so far, and the errors in them.
 pub(super) struct Builder {
-    pub(super) values: Values,
+    pub(super) values: ConfigValues,
     /// Place where each directive was last set.
-    set_at: HashMap<&'static str, Place>,
+    set_at: HashMap<&'static str, SettingPlace>,
     /// Lines of files that a stronger source may override, by directive: the last line, or all lines of a table.
-    file_lines: HashMap<&'static str, Vec<(Vec<String>, Place)>>,
+    file_lines: HashMap<&'static str, Vec<(Vec<String>, SettingPlace)>>,
     /// Place where each named item was declared, by the directive and the first word of the line.
-    declared_at: HashMap<(&'static str, String), Place>,
+    declared_at: HashMap<(&'static str, String), SettingPlace>,
     /// The last line that set several directives, with the name of its own directive.
-    parts_at: Option<(&'static str, Place)>,
+    parts_at: Option<(&'static str, SettingPlace)>,
     /// Directives with a refused value: no check uses them.
     refused: HashSet<&'static str>,
-    problems: Vec<Problem>,
+    problems: Vec<ConfigProblem>,
     warnings: Vec<Warning>,
     /// Subjects of the warnings.
     warned: HashSet<String>,
     /// Directives of Redis without a meaning here, by reason, with the place of the first one.
-    ignored: Vec<(Because, Place, Vec<String>)>,
+    ignored: Vec<(IgnoredReason, SettingPlace, Vec<String>)>,
     /// Lines of files that contain a password.
-    secrets: Vec<(String, Place)>,
+    secrets: Vec<(String, SettingPlace)>,
     /// The host's name, if it gives the server its number.
     host_name: Option<String>,
 }
@@ -87,7 +87,7 @@ const IGNORED_BYTES_MAX: usize = 360;
 const WIDTHS: [&str; 3] = ["id-range", "shard-range", "random-range"];
 
 /// Largest number of generators with a warning of their own.
-const DOUBTS_MAX: usize = 10;
+const GENERATOR_WARNINGS_MAX: usize = 10;
 
 impl Builder {
     pub(super) fn new() -> Builder {
@@ -97,7 +97,7 @@ impl Builder {
     /// Returns a builder that begins with the configuration in force, for changes of it.
     pub(super) fn of(config: &Config) -> Builder {
         Builder {
-            values: Values::of(config),
+            values: ConfigValues::of(config),
             set_at: HashMap::new(),
             file_lines: HashMap::new(),
             declared_at: HashMap::new(),
@@ -113,7 +113,7 @@ impl Builder {
     }
 
     /// Notes where a directive was set, for the checks between values.
-    pub(super) fn note_place(&mut self, name: &'static str, place: &Place) {
+    pub(super) fn note_place(&mut self, name: &'static str, place: &SettingPlace) {
         self.set_at.insert(name, place.clone());
     }
 
@@ -123,33 +123,33 @@ impl Builder {
     }
 
     /// Returns a line of each file that contains a password, with its directive.
-    pub(super) fn secrets(&self) -> &[(String, Place)] {
+    pub(super) fn secrets(&self) -> &[(String, SettingPlace)] {
         &self.secrets
     }
 
     /// Returns the place where a directive was last set.
-    pub(super) fn place_of(&self, name: &str) -> Option<&Place> {
+    pub(super) fn place_of(&self, name: &str) -> Option<&SettingPlace> {
         self.set_at.get(name)
     }
 
     /// Returns the errors in single lines.
-    pub(super) fn problems(&self) -> &[Problem] {
+    pub(super) fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 
     /// Takes the number at the end of the host's name, if it is configured to be the server's number.
     pub(super) fn take_ordinal(&mut self, host_name: &str) {
         let config = &mut self.values.config;
-        if config.server_id_from != ServerIdFrom::UnknownHostName {
+        if config.server_id_from != ServerIdSource::UnknownHostName {
             return;
         }
         if let Some(server_id) = server_id::ordinal(host_name) {
-            (config.server_id, config.server_id_from) = (server_id, ServerIdFrom::HostName);
+            (config.server_id, config.server_id_from) = (server_id, ServerIdSource::HostName);
             self.host_name = Some(host_name.to_owned());
             return;
         }
         let (sentence, help) = server_id::no_ordinal(host_name);
-        let problem = Problem::new(self.places(&["server-id"]), "", sentence).with_help(Some(help.to_owned()));
+        let problem = ConfigProblem::new(self.places(&["server-id"]), "", sentence).with_help(Some(help.to_owned()));
         self.problems.push(problem);
         self.refused.insert("server-id");
     }
@@ -175,7 +175,7 @@ impl Builder {
             }
         } else if let Some(known) = ignored::find(&setting.name) {
             if self.warned.insert(setting.name.clone()) {
-                self.note_ignored(known.because, setting);
+                self.note_ignored(known.reason, setting);
             }
             self.note_secret(&setting.name, &setting.words, &setting.place);
         } else {
@@ -184,24 +184,24 @@ impl Builder {
     }
 
     /// Whether there are so many errors that further ones are no help, as in a log file given by mistake.
-    pub(super) fn is_hopeless(&self) -> bool {
+    pub(super) fn has_too_many_problems(&self) -> bool {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    pub(super) fn problem(&mut self, problem: Problem) {
+    pub(super) fn problem(&mut self, problem: ConfigProblem) {
         self.problems.push(problem);
     }
 
-    pub(super) fn warn_once(&mut self, subject: &str, sentence: String, place: &Place) {
+    pub(super) fn warn_once(&mut self, subject: &str, sentence: String, place: &SettingPlace) {
         if self.warned.insert(subject.to_owned()) {
             self.warnings.push(Warning { place: place.clone(), subject: subject.to_owned(), sentence });
         }
     }
 
     /// Checks the values against each other, and returns the configuration.
-    pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<Problem>> {
+    pub(super) fn finish(mut self) -> Result<(Config, Vec<Warning>), Vec<ConfigProblem>> {
         let ignored = std::mem::take(&mut self.ignored);
-        self.warnings.extend(ignored.into_iter().map(|(because, place, names)| without_effect(because, place, &names)));
+        self.warnings.extend(ignored.into_iter().map(|(reason, place, names)| without_effect(reason, place, &names)));
         self.check_process();
         self.check_layout();
         self.check_lead();
@@ -225,7 +225,7 @@ impl Builder {
         if self.is_declared_twice(directive, words, place) {
             return;
         }
-        let is_stronger = |before: &Place| !before.is_of_same_source(place);
+        let is_stronger = |before: &SettingPlace| !before.is_of_same_source(place);
         if directive.has_values() && self.set_at.get(directive.name).is_some_and(is_stronger) {
             // An empty value removes the previous ones, and cannot be refused.
             let _ = directive.set(&mut self.values, &[String::new()]);
@@ -249,7 +249,7 @@ impl Builder {
         let found = Directive::ALL.iter().filter_map(|directive| {
             let by = self.place_of(directive.name).filter(|place| !place.is_in_file())?;
             let in_force = directive.shown(&self.values);
-            let would_change = |(words, _): &&(Vec<String>, Place)| {
+            let would_change = |(words, _): &&(Vec<String>, SettingPlace)| {
                 let mut values = self.values.clone();
                 directive.set(&mut values, words).is_ok() && directive.shown(&values) != in_force
             };
@@ -264,15 +264,15 @@ impl Builder {
     }
 
     /// Notes a directive of Redis that has no meaning here.
-    fn note_ignored(&mut self, because: Because, setting: &Setting) {
-        match self.ignored.iter_mut().find(|(other, ..)| *other == because) {
+    fn note_ignored(&mut self, reason: IgnoredReason, setting: &Setting) {
+        match self.ignored.iter_mut().find(|(other, ..)| *other == reason) {
             Some((.., names)) => names.push(setting.name.clone()),
-            None => self.ignored.push((because, setting.place.clone(), vec![setting.name.clone()])),
+            None => self.ignored.push((reason, setting.place.clone(), vec![setting.name.clone()])),
         }
     }
 
     /// Whether an earlier line of a declaring directive has the same name; the first one counts.
-    fn is_declared_twice(&mut self, directive: &'static Directive, words: &[String], place: &Place) -> bool {
+    fn is_declared_twice(&mut self, directive: &'static Directive, words: &[String], place: &SettingPlace) -> bool {
         let (Some(_), Some(name)) = (directive.canonical(), words.first()) else { return false };
         match self.declared_at.entry((directive.name, name.clone())) {
             Entry::Vacant(entry) => {
@@ -281,20 +281,20 @@ impl Builder {
             }
             Entry::Occupied(entry) => {
                 let places = vec![place.clone(), entry.get().clone()];
-                let sentence = format!("'{name}' stands in two lines, must be in one");
-                self.problems.push(Problem::new(places, directive.name, sentence));
+                let sentence = format!("'{name}' appears in two lines, must be in one");
+                self.problems.push(ConfigProblem::new(places, directive.name, sentence));
                 true
             }
         }
     }
 
     /// Notes a secret, and warns if other users of the machine can see it.
-    fn note_secret(&mut self, name: &str, words: &[String], place: &Place) {
+    fn note_secret(&mut self, name: &str, words: &[String], place: &SettingPlace) {
         if !secrets::is_in(name, words) {
             return;
         }
         if place.is_on_command_line() {
-            self.warn_once(name, seen_by_all(name), place);
+            self.warn_once(name, exposure_warning(name), place);
         } else if place.file().is_some() && self.secrets.iter().all(|(_, other)| other.file() != place.file()) {
             self.secrets.push((name.to_owned(), place.clone()));
         }
@@ -313,7 +313,7 @@ impl Builder {
             }
             return;
         }
-        let mut seen = HashSet::new();
+        let mut used = HashSet::new();
         for pair in setting.words.chunks(2) {
             let word = pair[0].to_ascii_lowercase();
             let Some(name) = parts.iter().copied().find(|name| *name == word) else {
@@ -328,7 +328,7 @@ impl Builder {
             };
             let error = match pair.get(1) {
                 None => Some(ValueError::PartValue { name }),
-                Some(_) if !seen.insert(name) => Some(ValueError::PartTwice { name }),
+                Some(_) if !used.insert(name) => Some(ValueError::PartTwice { name }),
                 Some(_) => None,
             };
             match (error, Directive::find(name)) {
@@ -350,7 +350,7 @@ impl Builder {
             let help = "write 'daemonize no', or start it with --daemonize no, and let systemd (supervised systemd), a \
                         container or nohup keep it running";
             let places = self.places(&["daemonize"]);
-            self.problems.push(Problem::new(places, "daemonize", sentence).with_help(Some(help.to_owned())));
+            self.problems.push(ConfigProblem::new(places, "daemonize", sentence).with_help(Some(help.to_owned())));
         }
     }
 
@@ -366,7 +366,7 @@ impl Builder {
                 let places = self.places(&WIDTHS);
                 let help = Some(self.fitting_layout(id_range)).filter(|_| matches!(error, LayoutError::Sum { .. }));
                 let subject = self.subject_of(&places);
-                self.problems.push(Problem::new(places, subject, error.to_string()).with_help(help));
+                self.problems.push(ConfigProblem::new(places, subject, error.to_string()).with_help(help));
                 return;
             }
         }
@@ -379,7 +379,7 @@ impl Builder {
             let places = self.places(&["server-id", "id-range"]);
             let id_range = self.values.id_range;
             let (sentence, help) = if let Some(host_name) = &self.host_name {
-                server_id::misfit(host_name, id_range)
+                server_id::range_error(host_name, id_range)
             } else {
                 let last = (1u64 << id_range) - 1;
                 let sentence = format!("server-id is {server_id}, must be 0 to {last}: id-range is {id_range}");
@@ -393,14 +393,14 @@ impl Builder {
                 help.to_owned()
             };
             let subject = self.subject_of(&places);
-            self.problems.push(Problem::new(places, subject, sentence).with_help(Some(help)));
+            self.problems.push(ConfigProblem::new(places, subject, sentence).with_help(Some(help)));
         }
     }
 
     /// Returns advice for a line with this id-range and widths that make a layout. Widths that were set are kept if
     /// they fit.
     fn fitting_layout(&self, id_range: u32) -> String {
-        let Values { shard_range, random_range, .. } = self.values;
+        let ConfigValues { shard_range, random_range, .. } = self.values;
         let low = LOW_BITS.saturating_sub(id_range);
         let keeps_shard = self.set_at.contains_key("shard-range") && !self.set_at.contains_key("random-range");
         let shard_range = if keeps_shard && shard_range <= low {
@@ -421,9 +421,9 @@ impl Builder {
         let (widths, server_id) = (set(&WIDTHS), set(&["server-id"]));
         // If a replaced line also sets the server's number, the new one keeps it. Without a number, all servers would
         // be 0.
-        let kept = |is_replaced: &dyn Fn(&Place) -> bool| {
-            let Values { config: Config { server_id: number, server_id_from: from, .. }, .. } = self.values;
-            let own = if from == ServerIdFrom::Number { ", each with its own server-id" } else { "" };
+        let kept = |is_replaced: &dyn Fn(&SettingPlace) -> bool| {
+            let ConfigValues { config: Config { server_id: number, server_id_from: from, .. }, .. } = self.values;
+            let own = if from == ServerIdSource::Number { ", each with its own server-id" } else { "" };
             if server_id.iter().any(|place| is_replaced(place)) {
                 (format!("server-id {} {words}", server_id::written(from, number)), own)
             } else {
@@ -431,7 +431,7 @@ impl Builder {
             }
         };
         if widths.iter().any(|place| place.is_on_command_line()) {
-            return format!("write on all servers, behind the other arguments, '--id-generator {words}'");
+            return format!("write on all servers, after the other arguments, '--id-generator {words}'");
         }
         if let Some(place) = widths.iter().find(|place| !place.is_in_file()) {
             let (words, own) = kept(&|other| other.is_of_same_source(place));
@@ -439,10 +439,10 @@ impl Builder {
                 "set on all servers{own}, in place of the variables that set widths, GETID_ID_GENERATOR='{words}'"
             );
         }
-        let is_toml = |place: &Place| place.file().is_some_and(files::is_toml);
+        let is_toml = |place: &SettingPlace| place.file().is_some_and(files::is_toml);
         if widths.iter().chain(&server_id).any(|place| is_toml(place)) {
             let (words, own) = kept(&is_toml);
-            return format!("write on all servers{own}, in place of what is there, 'id-generator = \"{words}\"'");
+            return format!("write on all servers{own}, in place of the present lines, 'id-generator = \"{words}\"'");
         }
         format!("write on all servers, below the other lines, 'id-generator {words}'")
     }
@@ -456,7 +456,7 @@ impl Builder {
         let sentence =
             format!("id-watermark-lead-ms is {lead_ms}, must be at most id-max-borrow-ms, which is {borrow_ms}");
         let help = format!("add the line 'id-watermark-lead-ms {borrow_ms}', or raise id-max-borrow-ms");
-        self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+        self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
     fn check_listens(&mut self) {
@@ -468,7 +468,7 @@ impl Builder {
         }
         let sentence = "no client could connect: there is no TCP port and no unixsocket";
         let help = "set port, tls-port, bind or unixsocket".to_owned();
-        self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+        self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
     }
 
     /// Checks the requirements of `tls-port` and `http-tls`. Without those two, the other TLS directives have no
@@ -486,7 +486,8 @@ impl Builder {
         if tls_port != 0 && tls_port == self.values.config.port && !self.any_refused(&["port"]) {
             let sentence = format!("port and tls-port are both {tls_port}, must differ");
             let help = "for TLS only, write 'port 0'".to_owned();
-            self.problems.push(Problem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
+            self.problems
+                .push(ConfigProblem::new(self.places(&["port", "tls-port"]), "", sentence).with_help(Some(help)));
         }
         let files =
             [("tls-cert-file", &self.values.config.tls_cert_file), ("tls-key-file", &self.values.config.tls_key_file)];
@@ -496,7 +497,7 @@ impl Builder {
             let sentence = format!("{what}, but there is no {missing}");
             let help = "give the paths of the server's certificate and of its key, both PEM".to_owned();
             let places = self.places(&[asks, "tls-cert-file", "tls-key-file"]);
-            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
         }
         let auth_clients = self.values.config.tls_auth_clients;
         if auth_clients != TlsAuthClients::No
@@ -505,22 +506,23 @@ impl Builder {
             && !self.any_refused(&["tls-auth-clients"])
         {
             let sentence = format!(
-                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' certificates by",
+                "tls-auth-clients is {}, but there is no tls-ca-cert-file and no tls-ca-cert-dir to check clients' \
+                 certificates by",
                 auth_clients.word()
             );
-            let help = "add it, or the line 'tls-auth-clients no' to let clients in without a certificate".to_owned();
+            let help = "add it, or the line 'tls-auth-clients no' to accept clients without a certificate".to_owned();
             let places = self.places(&[asks, "tls-auth-clients", "tls-ca-cert-file"]);
-            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
         }
         let by = self.values.config.tls_auth_clients_user;
         if auth_clients == TlsAuthClients::No && by != TlsAuthClientsUser::Off {
             let sentence = format!(
-                "tls-auth-clients-user is {}, but tls-auth-clients is no: nobody shows a certificate",
+                "tls-auth-clients-user is {}, but tls-auth-clients is no: clients present no certificate",
                 by.word()
             );
-            let help = "set tls-auth-clients yes or optional, or take tls-auth-clients-user away".to_owned();
+            let help = "set tls-auth-clients yes or optional, or remove tls-auth-clients-user".to_owned();
             let places = self.places(&["tls-auth-clients", "tls-auth-clients-user"]);
-            self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+            self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
         }
     }
 
@@ -530,17 +532,17 @@ impl Builder {
             return;
         }
         let sentence = "users are defined both by lines and by aclfile, must be in one place";
-        let help = "move the user lines into the ACL file, or take aclfile out".to_owned();
-        self.problems.push(Problem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
+        let help = "move the user lines into the ACL file, or remove aclfile".to_owned();
+        self.problems.push(ConfigProblem::new(self.places(&["user", "aclfile"]), "", sentence).with_help(Some(help)));
     }
 
     fn check_generators(&mut self) {
-        if let Some(first) = generators::past_bound(&self.values.config) {
+        if let Some(first) = generators::first_excess_generator(&self.values.config) {
             let sentence = format!("there are more than {GENERATORS_MAX} generators, must be at most {GENERATORS_MAX}");
             let places = self.place_of_generator(first).into_iter().collect();
-            self.problems.push(Problem::new(places, "generator", sentence));
+            self.problems.push(ConfigProblem::new(places, "generator", sentence));
         }
-        if let Some(first) = generators::past_random_bound(&self.values.config.generators) {
+        if let Some(first) = generators::first_excess_cycle(&self.values.config.generators) {
             let sentence = format!(
                 "those up to '{}' have more than {RANDOM_VALUES_MAX} random values, must have at most so many together: \
                  each takes 4 bytes of memory",
@@ -548,31 +550,31 @@ impl Builder {
             );
             let places = self.place_of_generator(first.name()).into_iter().collect();
             let help = "give some of them fewer bits of 'random'".to_owned();
-            self.problems.push(Problem::new(places, "generator", sentence).with_help(Some(help)));
+            self.problems.push(ConfigProblem::new(places, "generator", sentence).with_help(Some(help)));
         }
-        for misfit in generators::misfits(&self.values.config, self.values.id_range) {
-            if self.any_refused(&[misfit.directive]) {
+        for conflict in generators::generator_conflicts(&self.values.config, self.values.id_range) {
+            if self.any_refused(&[conflict.directive]) {
                 continue;
             }
-            let other = self.set_at.get(misfit.directive).cloned();
-            let places = self.place_of_generator(&misfit.name).into_iter().chain(other).collect();
-            self.problems.push(Problem::new(places, "", misfit.sentence).with_help(Some(misfit.help)));
+            let other = self.set_at.get(conflict.directive).cloned();
+            let places = self.place_of_generator(&conflict.name).into_iter().chain(other).collect();
+            self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
         }
         let Config { generators, counters, .. } = &self.values.config;
-        let doubts = generators.iter().map(|declaration| (declaration.name(), doubt(declaration)));
-        let doubts = doubts.chain(counters.iter().map(|counter| (counter.name(), doubt_of_counter(counter))));
-        let doubts = doubts.filter_map(|(name, sentence)| {
+        let warnings = generators.iter().map(|declaration| (declaration.name(), declaration_warning(declaration)));
+        let warnings = warnings.chain(counters.iter().map(|counter| (counter.name(), counter_warning(counter))));
+        let warnings = warnings.filter_map(|(name, sentence)| {
             let (sentence, place) = (sentence?, self.place_of_generator(name)?);
             Some(Warning { place, subject: format!("generator {name}"), sentence })
         });
-        let mut doubts: Vec<_> = doubts.collect();
-        let others = doubts.len().saturating_sub(DOUBTS_MAX);
-        doubts.truncate(DOUBTS_MAX);
-        if let Some(last) = doubts.last_mut().filter(|_| others > 0) {
+        let mut warnings: Vec<_> = warnings.collect();
+        let others = warnings.len().saturating_sub(GENERATOR_WARNINGS_MAX);
+        warnings.truncate(GENERATOR_WARNINGS_MAX);
+        if let Some(last) = warnings.last_mut().filter(|_| others > 0) {
             last.sentence =
-                format!("{}; and so it is with {}", last.sentence, counted(others as u64, "other generator"));
+                format!("{}; and the same applies to {}", last.sentence, counted(others as u64, "other generator"));
         }
-        self.warnings.extend(doubts);
+        self.warnings.extend(warnings);
     }
 
     fn check_stores(&mut self) {
@@ -585,10 +587,10 @@ impl Builder {
                 table.word(),
                 file.shown()
             );
-            let help = "name that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
+            let help = "set that server's database: sequence-store mysql://USER:PASSWORD@HOST/DATABASE".to_owned();
             let places = self.places(&["sequence-table", "sequence-store"]);
             if !self.any_refused(&["sequence-table", "sequence-store"]) {
-                self.problems.push(Problem::new(places, "", sentence).with_help(Some(help)));
+                self.problems.push(ConfigProblem::new(places, "", sentence).with_help(Some(help)));
             }
         }
         if stores.len() > 1 && self.values.config.sequences.cache == 0 {
@@ -599,7 +601,7 @@ impl Builder {
             let help = "sequence-cache 1 or more, or one line of sequence-store".to_owned();
             let names = ["sequence-cache", "sequence-store"];
             if !self.any_refused(&names) {
-                self.problems.push(Problem::new(self.places(&names), "", sentence).with_help(Some(help)));
+                self.problems.push(ConfigProblem::new(self.places(&names), "", sentence).with_help(Some(help)));
             }
         }
         let Some(place) = self.place_of("sequence-store").cloned() else { return };
@@ -610,17 +612,17 @@ impl Builder {
     }
 
     fn check_claim(&mut self) {
-        for mistake in claim::mistakes(&self.values.config) {
-            if self.any_refused(mistake.directives) {
+        for conflict in claim::conflicts(&self.values.config) {
+            if self.any_refused(conflict.directives) {
                 continue;
             }
-            let places = self.places(mistake.directives);
-            self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
+            let places = self.places(conflict.directives);
+            self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
         }
         if self.any_refused(&["claim-store"]) {
             return;
         }
-        for (name, sentence) in claim::doubts(&self.values.config) {
+        for (name, sentence) in claim::warnings(&self.values.config) {
             if let Some(place) = self.set_at.get(name).cloned() {
                 self.warnings.push(Warning { place, subject: name.to_owned(), sentence });
             }
@@ -628,34 +630,34 @@ impl Builder {
     }
 
     fn check_workers(&mut self) {
-        for mistake in workers::mistakes(&self.values.config) {
-            if !self.any_refused(mistake.directives) {
-                let places = self.places(mistake.directives);
-                self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
+        for conflict in workers::conflicts(&self.values.config) {
+            if !self.any_refused(conflict.directives) {
+                let places = self.places(conflict.directives);
+                self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
             }
         }
     }
 
     fn check_http(&mut self) {
-        let mistakes = http::mistakes(&self.values.config);
-        for mistake in mistakes {
-            if self.any_refused(mistake.directives) {
+        let conflicts = http::conflicts(&self.values.config);
+        for conflict in conflicts {
+            if self.any_refused(conflict.directives) {
                 continue;
             }
-            let places = self.places(mistake.directives);
-            self.problems.push(Problem::new(places, "", mistake.sentence).with_help(Some(mistake.help)));
+            let places = self.places(conflict.directives);
+            self.problems.push(ConfigProblem::new(places, "", conflict.sentence).with_help(Some(conflict.help)));
         }
         if self.any_refused(&["http-port"]) {
             return;
         }
-        for name in http::idle(&self.values.config) {
+        for name in http::unused_directives(&self.values.config) {
             if let Some(place) = self.set_at.get(name).cloned() {
                 self.warn_once(name, "has no effect: http-port is 0".to_owned(), &place);
             }
         }
     }
 
-    fn place_of_generator(&self, name: &str) -> Option<Place> {
+    fn place_of_generator(&self, name: &str) -> Option<SettingPlace> {
         self.declared_at.get(&("generator", name.to_owned())).cloned()
     }
 
@@ -664,8 +666,8 @@ impl Builder {
     }
 
     /// Returns the places of these directives, without repetition.
-    fn places(&self, names: &[&'static str]) -> Vec<Place> {
-        let mut places: Vec<Place> = Vec::new();
+    fn places(&self, names: &[&'static str]) -> Vec<SettingPlace> {
+        let mut places: Vec<SettingPlace> = Vec::new();
         for place in names.iter().filter_map(|name| self.set_at.get(name)) {
             if !places.contains(place) {
                 places.push(place.clone());
@@ -675,14 +677,14 @@ impl Builder {
     }
 
     /// Returns the directive to name in an error: the one of a line that set all of them.
-    fn subject_of(&self, places: &[Place]) -> &'static str {
+    fn subject_of(&self, places: &[SettingPlace]) -> &'static str {
         let [place] = places else { return "" };
         self.parts_at.as_ref().filter(|(_, parts_at)| parts_at == place).map_or("", |(name, _)| name)
     }
 }
 
 /// Returns one warning about all directives of Redis without an effect for the same reason.
-fn without_effect(because: Because, place: Place, names: &[String]) -> Warning {
+fn without_effect(reason: IgnoredReason, place: SettingPlace, names: &[String]) -> Warning {
     let mut shown = String::new();
     let mut others = names.len();
     for name in names {
@@ -699,7 +701,7 @@ fn without_effect(because: Because, place: Place, names: &[String]) -> Warning {
         shown = format!("{shown} and {others} more");
     }
     let has = if names.len() == 1 { "has" } else { "have" };
-    Warning { place, subject: shown, sentence: format!("accepted, but {has} no effect: {}", because.reason()) }
+    Warning { place, subject: shown, sentence: format!("accepted, but {has} no effect: {}", reason.text()) }
 }
 
 /// Returns the environment variable of a directive.
@@ -708,19 +710,19 @@ fn variable_of(directive: &str) -> String {
 }
 
 /// Returns the warning about a secret on a command line.
-fn seen_by_all(directive: &str) -> String {
+fn exposure_warning(directive: &str) -> String {
     let (file, variable) = match Directive::find(directive).map(|row| row.secrecy) {
         Some(Secrecy::Addresses) => ("the file that password-file= names", variable_of(directive)),
         _ => ("requirepass-file", variable_of("requirepass")),
     };
     format!(
-        "everybody on this machine sees the command line, with ps: a password belongs into {file}, into {variable} or into a \
-         configuration file of mode 600"
+        "every user of this machine can see the command line, with ps: put the password into {file}, into {variable} \
+         or into a configuration file of mode 600"
     )
 }
 
 /// Returns the error about a line whose directive cannot have its value.
-fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -> Problem {
+fn refusal(subject: &str, error: &ValueError, words: &[String], place: &SettingPlace) -> ConfigProblem {
     let habit = match words {
         _ if !place.is_in_file() => None,
         [first, rest @ ..] if (first == "=" || first == ":") && !is_secret(subject) => {
@@ -737,7 +739,7 @@ fn refusal(subject: &str, error: &ValueError, words: &[String], place: &Place) -
         }
         _ => None,
     };
-    Problem::new(vec![place.clone()], subject, error.to_string()).with_help(error.help()).with_help(habit)
+    ConfigProblem::new(vec![place.clone()], subject, error.to_string()).with_help(error.help()).with_help(habit)
 }
 
 /// Whether a word that begins with `#` may be a password's digest.
@@ -746,7 +748,7 @@ fn may_have_digests(directive: &str) -> bool {
 }
 
 /// Returns the error about a line with an unknown directive.
-fn unknown(setting: &Setting) -> Problem {
+fn unknown(setting: &Setting) -> ConfigProblem {
     let name = setting.name.as_str();
     let place = vec![setting.place.clone()];
     let joined = name.split_once(['=', ':']).filter(|(before, _)| known_names().any(|known| known == *before));
@@ -756,12 +758,13 @@ fn unknown(setting: &Setting) -> Problem {
         let value: Vec<_> = [value].into_iter().chain(words).filter(|word| !word.is_empty()).collect();
         let value = if is_secret(before) { "...".to_owned() } else { value.join(" ") };
         let help = format!("write '{}'", format!("{before} {value}").trim_end());
-        return Problem::new(place, before, "a blank must part the directive from its value").with_help(Some(help));
+        return ConfigProblem::new(place, before, "a blank must separate the directive from its value")
+            .with_help(Some(help));
     }
     if name.starts_with('[') && setting.place.is_in_file() {
-        let help = "take the line out; a TOML file has a name that ends in .toml, and no sections either".to_owned();
-        return Problem::new(place, "", "this syntax has no sections").with_help(Some(help));
+        let help = "remove the line; a TOML file has a name that ends in .toml, and no sections either".to_owned();
+        return ConfigProblem::new(place, "", "this syntax has no sections").with_help(Some(help));
     }
     let help = did_you_mean(name, known_names()).map(|meant| format!("did you mean '{meant}'?"));
-    Problem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)
+    ConfigProblem::new(place, name, "neither getid nor Redis knows this directive").with_help(help)
 }

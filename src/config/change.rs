@@ -6,29 +6,29 @@
 
 use super::builder::Builder;
 use super::conf_syntax::words_of;
-use super::directive::{Change, Directive};
+use super::directive::{ChangeMode, Directive};
 use super::ignored::{self, IgnoredDirective};
 use super::parse::{MEMORY_MAX, YES_NO, memory};
-use super::report::{Place, Problem};
-use super::row::Shape;
+use super::report::{ConfigProblem, SettingPlace};
+use super::row::ValueShape;
 use super::value_error::ValueError;
 use super::values::Config;
 
 /// A directive and its value, as a client sent them to `CONFIG SET`.
-pub type Pair = (Vec<u8>, Vec<u8>);
+pub type SettingPair = (Vec<u8>, Vec<u8>);
 
 /// Result of a `CONFIG SET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ConfigChange {
     /// The whole new configuration, as valid as a loaded one.
     pub config: Config,
     /// The directives of the pairs, in their order; Redis's without a meaning here are left out.
     pub names: Vec<&'static str>,
 }
 
-impl Changed {
+impl ConfigChange {
     /// Returns the first of the directives with this way of changing.
-    pub fn first(&self, change: Change) -> Option<&'static str> {
+    pub fn first(&self, change: ChangeMode) -> Option<&'static str> {
         self.names.iter().copied().find(|name| Directive::find(name).is_some_and(|row| row.change == change))
     }
 }
@@ -59,7 +59,7 @@ impl SetError {
     }
 }
 
-const RELOADED: &str = "is changed in the configuration file; SIGHUP has the server read it again";
+const RELOADED: &str = "is changed in the configuration file; send SIGHUP to reload it";
 
 const NOT_AN_INTEGER: &str = "argument couldn't be parsed into an integer";
 
@@ -68,24 +68,24 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// The directive of a pair.
 #[derive(Clone, Copy)]
-enum Target {
+enum SetTarget {
     Own(&'static Directive),
     Ignored(IgnoredDirective),
 }
 
-impl Target {
+impl SetTarget {
     /// Returns the directive of this name; `None` if `CONFIG GET` does not show it, so that it cannot be set.
-    fn find(name: &str, config: &Config) -> Option<Target> {
+    fn find(name: &str, config: &Config) -> Option<SetTarget> {
         match Directive::find(name) {
-            Some(row) => row.get(config).map(|_| Target::Own(row)),
-            None => ignored::find(name).filter(|row| row.default.is_some()).map(Target::Ignored),
+            Some(row) => row.get(config).map(|_| SetTarget::Own(row)),
+            None => ignored::find(name).filter(|row| row.default.is_some()).map(SetTarget::Ignored),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Target::Own(row) => row.name,
-            Target::Ignored(row) => row.name,
+            SetTarget::Own(row) => row.name,
+            SetTarget::Ignored(row) => row.name,
         }
     }
 }
@@ -97,28 +97,28 @@ impl Config {
     ///
     /// Returns [`SetError`] for the first wrong pair, in Redis's order: all names before any value, and the checks
     /// between values last.
-    pub fn set(&self, pairs: &[Pair]) -> Result<Changed, SetError> {
+    pub fn set(&self, pairs: &[SettingPair]) -> Result<ConfigChange, SetError> {
         let targets = self.targets(pairs)?;
         let mut builder = Builder::of(self);
         let mut names = Vec::new();
         for (index, (target, (_, value))) in targets.iter().zip(pairs).enumerate() {
             match *target {
-                Target::Own(row) => {
+                SetTarget::Own(row) => {
                     let refuse = |reason| SetError::refused(row.name, reason);
                     if let Some(words) = words_for(row, value).map_err(refuse)? {
                         row.set(&mut builder.values, &words).map_err(|errors| refuse(redis_text(row, &errors)))?;
                     }
-                    builder.note_place(row.name, &Place::in_config_set(index));
+                    builder.note_place(row.name, &SettingPlace::in_config_set(index));
                     names.push(row.name);
                 }
-                Target::Ignored(row) => keeps(row, value)?,
+                SetTarget::Ignored(row) => check_unchanged(row, value)?,
             }
         }
         match builder.finish() {
-            Ok((config, _)) => Ok(Changed { config, names }),
+            Ok((config, _)) => Ok(ConfigChange { config, names }),
             Err(problems) => {
                 let first = problems.first();
-                let index = first.and_then(Problem::config_set_index).unwrap_or_default();
+                let index = first.and_then(ConfigProblem::config_set_index).unwrap_or_default();
                 let name = targets.get(index).map_or("", |target| target.name());
                 Err(SetError::refused(name, first.map_or("", |problem| problem.sentence())))
             }
@@ -126,15 +126,15 @@ impl Config {
     }
 
     /// Returns the directives of the pairs. Fails if one is unknown, cannot be changed, or is repeated.
-    fn targets(&self, pairs: &[Pair]) -> Result<Vec<Target>, SetError> {
-        let mut targets: Vec<Target> = Vec::with_capacity(pairs.len());
+    fn targets(&self, pairs: &[SettingPair]) -> Result<Vec<SetTarget>, SetError> {
+        let mut targets: Vec<SetTarget> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
             let shown = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]).into_owned();
             let lower = shown.to_ascii_lowercase();
-            let Some(target) = Target::find(&lower, self) else { return Err(SetError::Unknown { name: shown }) };
+            let Some(target) = SetTarget::find(&lower, self) else { return Err(SetError::Unknown { name: shown }) };
             let fixed = match target {
-                Target::Own(row) if row.change == Change::AtStart => Some("can't set immutable config"),
-                Target::Own(row) if row.change == Change::Reload => Some(RELOADED),
+                SetTarget::Own(row) if row.change == ChangeMode::AtStart => Some("can't set immutable config"),
+                SetTarget::Own(row) if row.change == ChangeMode::Reload => Some(RELOADED),
                 _ => None,
             };
             if let Some(reason) = fixed {
@@ -168,21 +168,21 @@ fn words_for(row: &Directive, value: &[u8]) -> Result<Option<Vec<String>>, Strin
 
 /// Checks that an ignored directive keeps its only value. A tool that sets that value (`appendonly no`) gets `OK`, and
 /// one that sets another gets an error.
-fn keeps(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
+fn check_unchanged(row: IgnoredDirective, value: &[u8]) -> Result<(), SetError> {
     let default = row.default.unwrap_or_default();
     let value = String::from_utf8_lossy(value);
     let size = |word: &str| memory(word, 0).ok();
     if value.eq_ignore_ascii_case(default) || size(&value).is_some_and(|bytes| size(default) == Some(bytes)) {
         return Ok(());
     }
-    let reason = format!("{}, so '{default}' is the only value it can have", row.because.reason());
+    let reason = format!("{}, so '{default}' is the only value it can have", row.reason.text());
     Err(SetError::refused(row.name, reason))
 }
 
 /// Returns the text of an error as Redis words it, because clients and tools match it.
 fn redis_text(row: &Directive, errors: &[ValueError]) -> String {
     let Some(error) = errors.first() else { return String::new() };
-    if let Shape::Table { redis_error, .. } = row.shape {
+    if let ValueShape::Table { redis_error, .. } = row.shape {
         return redis_error(error).to_owned();
     }
     match error {

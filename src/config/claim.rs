@@ -3,7 +3,7 @@
 //! [`StoreUrl`] defines the syntax of an address.
 
 use super::enums::StateKind;
-use super::report::Mistake;
+use super::report::DirectiveConflict;
 use super::value_error::ValueError;
 use super::values::Config;
 use crate::text::store_url::{StoreKind, StoreUrl};
@@ -61,54 +61,55 @@ pub(super) fn set_name(claim: &mut ClaimConfig, word: &str) -> Result<(), ValueE
 }
 
 /// Returns conflicts of the claim directives with the rest of a configuration.
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     let Some(store) = &config.claim.store else {
         return config.server_id_auto().then(auto_without_store).into_iter().collect();
     };
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["claim-store"],
             sentence: format!("claim-store is {}, but this getid was built without the feature 'fleet'", store.shown()),
             help: "set claim-store file, or build getid with the features that it has by default".to_owned(),
         });
     }
     if config.id_state == StateKind::None {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["id-state", "claim-store"],
             sentence: format!(
                 "id-state is none, but claim-store is {}: a claim is a record of the watermark in that store",
                 store.shown()
             ),
-            help: "take the line id-state none out, or set claim-store file".to_owned(),
+            help: "remove the line id-state none, or set claim-store file".to_owned(),
         });
     }
     found
 }
 
-fn auto_without_store() -> Mistake {
-    Mistake {
+fn auto_without_store() -> DirectiveConflict {
+    DirectiveConflict {
         directives: &["server-id", "claim-store"],
-        sentence: "server-id is auto, but claim-store is file: only a store that servers share tells which server-ids are free"
+        sentence: "server-id is auto, but claim-store is file: only a store that servers share records which \
+                   server-ids are free"
             .to_owned(),
-        help: "name that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
+        help: "set that store, such as 'claim-store postgres://USER@HOST/DATABASE', or give this server a number of \
                its own"
             .to_owned(),
     }
 }
 
 /// Returns warnings about settings that may not be intended, each with its directive.
-pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
+pub(super) fn warnings(config: &Config) -> Vec<(&'static str, String)> {
     let claim = &config.claim;
     let Some(store) = &claim.store else {
         let built_in = Config::default().claim;
-        let said = [
+        let settings = [
             ("claim-timeout-ms", claim.timeout_ms != built_in.timeout_ms),
             ("claim-takeover", claim.takes_any),
             ("claim-max-clock-ahead-ms", claim.max_clock_ahead_ms != built_in.max_clock_ahead_ms),
             ("instance-name", claim.instance_name.is_some()),
         ];
-        let idle = said.into_iter().filter(|(_, is_said)| *is_said);
+        let idle = settings.into_iter().filter(|(_, is_set)| *is_set);
         return idle.map(|(name, _)| (name, "has no effect: claim-store is file".to_owned())).collect();
     };
     let mut found = Vec::new();
@@ -121,7 +122,8 @@ pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
         found.push((
             "claim-timeout-ms",
             format!(
-                "is {}, so that IDs could go on for {hold_ms} ms while the store is away, but id-watermark-lead-ms is \
+                "is {}, so IDs could continue for {hold_ms} ms while the store is unreachable, but \
+                 id-watermark-lead-ms is \
                  {lead_ms}: they end then; set it, and id-max-borrow-ms, to {hold_ms} or more",
                 claim.timeout_ms
             ),
@@ -132,8 +134,8 @@ pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
         found.push((
             "sequence-store",
             format!(
-                "{} is a file of this machine: a server on another one that takes the claim over does not have it, and \
-                 counts its sequences from their start; name a store that both reach",
+                "{} is a file of this machine: a server on another machine that takes the claim over does not have it, \
+                 and counts its sequences from their start; set a store that both can reach",
                 file.shown()
             ),
         ));
@@ -144,8 +146,8 @@ pub(super) fn doubts(config: &Config) -> Vec<(&'static str, String)> {
 /// Returns the warning about an unencrypted connection to another machine.
 pub(super) fn in_clear(url: &StoreUrl) -> String {
     format!(
-        "{} is on another machine and has tls=no: who is on the network may read the password and change what is said; \
-         leave tls=no out",
+        "{} is on another machine and has tls=no: others on the network can read the password and change the traffic; \
+         remove tls=no",
         url.shown()
     )
 }

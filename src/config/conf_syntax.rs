@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_reads_back(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..6)) {
+        fn quoted_words_read_back(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..6)) {
             let line = words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
             prop_assert_eq!(split(line.as_bytes()), Some(words));
         }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{AccessFlags, eaccess};
 
 use super::enums::StateKind;
-use super::report::Report;
+use super::report::ConfigReport;
 use super::values::Config;
 use crate::system::ownership;
 
@@ -35,34 +35,34 @@ impl Dir {
     /// # Errors
     ///
     /// Returns a report with the folder's name, the operating system's reason, and the remedy.
-    pub fn find(config: &Config, environment: &[(OsString, OsString)], started_in: &Path) -> Result<Dir, Report> {
+    pub fn find(config: &Config, environment: &[(OsString, OsString)], started_in: &Path) -> Result<Dir, ConfigReport> {
         let found = |path: PathBuf| Dir { path, is_missing: false, left_behind: None };
         let path = match &config.dir {
             Some(dir) => started_in.join(dir),
             None if config.id_state == StateKind::None => return Ok(found(started_in.to_owned())),
             None => default_dir(nix::unistd::geteuid().is_root(), environment).ok_or_else(|| {
-                Report::from_sentence(
-                    "dir: nobody names the folder of the state, and without XDG_STATE_HOME and HOME there is no default \
-                     one; name it, as with --dir /var/lib/getid or GETID_DIR",
+                ConfigReport::from_sentence(
+                    "dir: the folder of the state is not configured, and without XDG_STATE_HOME and HOME there is no \
+                     default; set it, as with --dir /var/lib/getid or GETID_DIR",
                 )
             })?,
         };
         let shown = path.display();
         let is_missing = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => false,
-            Ok(_) => return Err(Report::from_sentence(format!("dir: '{shown}' is not a folder"))),
+            Ok(_) => return Err(ConfigReport::from_sentence(format!("dir: '{shown}' is not a folder"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // One level is made for a configured folder: if more is missing, the path is probably wrong.
                 let parent = path.parent().unwrap_or(Path::new("/"));
                 if config.dir.is_some() && !parent.is_dir() {
-                    return Err(Report::from_sentence(format!(
-                        "dir: '{shown}' cannot be used: {error}, and neither is '{}', to make it in",
+                    return Err(ConfigReport::from_sentence(format!(
+                        "dir: '{shown}' cannot be used: {error}, and its parent folder '{}' does not exist",
                         parent.display()
                     )));
                 }
                 true
             }
-            Err(error) => return Err(Report::from_sentence(format!("dir: '{shown}' cannot be used: {error}"))),
+            Err(error) => return Err(ConfigReport::from_sentence(format!("dir: '{shown}' cannot be used: {error}"))),
         };
         let record = started_in.join(format!("getid-{}.state", config.server_id));
         let is_elsewhere = fs::canonicalize(&path).ok() != fs::canonicalize(started_in).ok();
@@ -76,7 +76,7 @@ impl Dir {
     /// # Errors
     ///
     /// Returns a report with the folder's name and the operating system's reason.
-    pub fn enter(&self) -> Result<PathBuf, Report> {
+    pub fn enter(&self) -> Result<PathBuf, ConfigReport> {
         self.make()?;
         let entered = std::env::set_current_dir(&self.path).and_then(|()| std::env::current_dir());
         entered.map_err(|error| self.report("entered", &error))
@@ -87,7 +87,7 @@ impl Dir {
     /// # Errors
     ///
     /// Fails as [`Dir::enter`] does.
-    pub fn make(&self) -> Result<(), Report> {
+    pub fn make(&self) -> Result<(), ConfigReport> {
         if self.is_missing {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
             made.map_err(|error| self.report("made", &error))?;
@@ -100,7 +100,7 @@ impl Dir {
     /// # Errors
     ///
     /// Fails as [`Dir::make`] does.
-    pub fn can_make(&self) -> Result<(), Report> {
+    pub fn can_make(&self) -> Result<(), ConfigReport> {
         let is_there = |folder: &&Path| fs::symlink_metadata(folder).is_ok();
         match self.path.ancestors().skip(1).find(is_there) {
             Some(parent) if self.is_missing => eaccess(parent, AccessFlags::W_OK | AccessFlags::X_OK)
@@ -116,26 +116,28 @@ impl Dir {
     ///
     /// Returns a report with the folder's name, the operating system's reason, the folder's owner, and this process's
     /// user.
-    pub fn can_write(&self) -> Result<(), Report> {
+    pub fn can_write(&self) -> Result<(), ConfigReport> {
         ownership::check_writable(&self.path).map_err(|error| self.report("written", &error))
     }
 
-    fn report(&self, what: &str, error: &io::Error) -> Report {
+    fn report(&self, what: &str, error: &io::Error) -> ConfigReport {
         let path = self.path.display();
-        let remedy = ownership::remedy(&self.path, error).unwrap_or_else(|| "see to its owner".to_owned());
-        Report::from_sentence(format!("dir: '{path}' cannot be {what}: {error}; {remedy}; or name another with dir"))
+        let remedy = ownership::remedy(&self.path, error).unwrap_or_else(|| "check its owner".to_owned());
+        ConfigReport::from_sentence(format!(
+            "dir: '{path}' cannot be {what}: {error}; {remedy}; or set another folder with dir"
+        ))
     }
 }
 
 /// The default folder of root.
-const OF_ROOT: &str = "/var/lib/getid";
+const ROOT_DIR: &str = "/var/lib/getid";
 
 /// Returns the default folder of the user with this environment; `None` if it names no home.
 ///
 /// As the specification requires, a relative path in `XDG_STATE_HOME` is ignored.
 fn default_dir(is_root: bool, environment: &[(OsString, OsString)]) -> Option<PathBuf> {
     if is_root {
-        return Some(PathBuf::from(OF_ROOT));
+        return Some(PathBuf::from(ROOT_DIR));
     }
     let absolute = |name: &str| {
         let value = environment.iter().find(|(key, _)| key == OsStr::new(name)).map(|(_, value)| Path::new(value));

@@ -59,7 +59,7 @@ pub(super) fn lines(config: &Config) -> Vec<Line> {
 }
 
 /// Returns the name of a generator above the limit.
-pub(super) fn past_bound(config: &Config) -> Option<&str> {
+pub(super) fn first_excess_generator(config: &Config) -> Option<&str> {
     config.generator_names().nth(GENERATORS_MAX)
 }
 
@@ -89,7 +89,7 @@ pub(super) fn canonical(line: &[String]) -> Line {
 }
 
 /// Returns the first generator whose random cycle exceeds the memory for all cycles.
-pub(super) fn past_random_bound(generators: &[Arc<Declaration>]) -> Option<&Declaration> {
+pub(super) fn first_excess_cycle(generators: &[Arc<Declaration>]) -> Option<&Declaration> {
     let mut values = 0;
     generators.iter().map(Arc::as_ref).find(|declaration| {
         let bits = declaration.layout().bits_of(Role::Random);
@@ -99,7 +99,7 @@ pub(super) fn past_random_bound(generators: &[Arc<Declaration>]) -> Option<&Decl
 }
 
 /// A declaration that is valid alone, but conflicts with another directive.
-pub(super) struct Misfit {
+pub(super) struct GeneratorConflict {
     /// Name of the generator.
     pub(super) name: String,
     /// The other directive.
@@ -110,35 +110,35 @@ pub(super) struct Misfit {
 }
 
 /// Returns all conflicts of declarations with other directives.
-pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
+pub(super) fn generator_conflicts(config: &Config, id_range: u32) -> Vec<GeneratorConflict> {
     let mut found = Vec::new();
     for declaration in &config.generators {
         let name = declaration.name();
-        let mut misfit = |directive, sentence: String, help: String| {
+        let mut conflict = |directive, sentence: String, help: String| {
             let sentence = format!("generator {name} {sentence}");
-            found.push(Misfit { name: name.to_owned(), directive, sentence, help });
+            found.push(GeneratorConflict { name: name.to_owned(), directive, sentence, help });
         };
         let has_time = declaration.layout().has_time();
         let unit = declaration.layout().unit();
         let borrow_ms = config.id_max_borrow_ms;
         if has_time && u128::from(unit.ns()) * 2 > u128::from(borrow_ms) * 1_000_000 {
             let wanted_ms = (unit.ns() * 2).div_ceil(1_000_000);
-            misfit(
+            conflict(
                 "id-max-borrow-ms",
                 format!("has the unit {unit}, must be at most half of id-max-borrow-ms, which is {borrow_ms}"),
                 format!("choose a shorter unit, or set id-max-borrow-ms to {wanted_ms} or more"),
             );
         }
         if has_time && config.id_state == StateKind::None {
-            misfit(
+            conflict(
                 "id-state",
-                "has a time, but id-state is none: without a record nobody knows how it was declared before".to_owned(),
+                "has a time, but id-state is none: without a record its earlier declaration is unknown".to_owned(),
                 "set id-state file, or choose a kind without a time, such as uuid4".to_owned(),
             );
         }
         let server_bits = declaration.layout().bits_of(Role::Server);
         match declaration.one_server() {
-            None if declaration.is_same_on_servers(id_range) => misfit(
+            None if declaration.is_same_on_servers(id_range) => conflict(
                 "id-range",
                 format!(
                     "has {} for the server-id, must have at least {}: several servers would give the same IDs",
@@ -147,13 +147,13 @@ pub(super) fn misfits(config: &Config, id_range: u32) -> Vec<Misfit> {
                 ),
                 server_help(declaration, id_range.max(1), config.server_id),
             ),
-            Some(server_id) if u64::from(server_id) >> id_range != 0 => misfit(
+            Some(server_id) if u64::from(server_id) >> id_range != 0 => conflict(
                 "id-range",
                 format!("has one-server {server_id}, must be 0 to {}: id-range is {id_range}", last(id_range)),
-                "name the server whose server-id it is".to_owned(),
+                "set the server-id of an existing server".to_owned(),
             ),
             Some(server_id) if server_bits > 0 && u64::from(server_id).checked_shr(server_bits).unwrap_or(0) != 0 => {
-                misfit(
+                conflict(
                     "id-range",
                     format!(
                         "has one-server {server_id}, must be 0 to {}: its field has {}",
@@ -201,7 +201,7 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
     let is_servers = |role| role == Role::Server;
     let fields = declaration.layout().fields();
     let field = fields.iter().find(|field| is_servers(field.role)).map(|field| field.name.as_str());
-    let alone = format!("say 'one-server {server_id}' if only this server is to give them");
+    let alone = format!("add 'one-server {server_id}' if only this server gives its IDs");
     match field {
         Some(name) => format!("make it wider, such as {name}:{bits}, or {alone}"),
         None if declaration.kind().fields.is_empty() => format!("add the field server-id:{bits}, or {alone}"),
@@ -210,12 +210,12 @@ fn server_help(declaration: &Declaration, bits: u32, server_id: u32) -> String {
 }
 
 /// Returns a warning about a serial that may not be intended.
-pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
+pub(super) fn counter_warning(counter: &CounterDeclaration) -> Option<String> {
     let CounterKind::Serial(serial) = counter.kind() else { return None };
     if let Some(shown) = serial.template.finest_in_part().filter(|shown| *shown > serial.reset) {
         let begins = match serial.reset {
-            Reset::Never => "never begins again".to_owned(),
-            reset => format!("begins again {}", reset.each()),
+            Reset::Never => "never restarts".to_owned(),
+            reset => format!("restarts {}", reset.each()),
         };
         let whole = shown.shown();
         return Some(format!(
@@ -224,16 +224,16 @@ pub(super) fn doubt_of_counter(counter: &CounterDeclaration) -> Option<String> {
         ));
     }
     let repeats = serial.template.has_short_years() && serial.reset > Reset::Never;
-    repeats.then(|| "shows years by two digits: its texts come again after a hundred years".to_owned())
+    repeats.then(|| "shows years by two digits: its texts repeat after a hundred years".to_owned())
 }
 
 /// Returns a warning about a declaration that may not be intended.
-pub(super) fn doubt(declaration: &Declaration) -> Option<String> {
+pub(super) fn declaration_warning(declaration: &Declaration) -> Option<String> {
     let drawn = declaration.drawn_fields().map(|(name, _)| name).filter(|name| declaration.drawn_value(name).is_some());
     let given: Vec<_> = declaration.by_hand().iter().map(String::as_str).chain(drawn).collect();
     let is_shared = declaration.one_server().is_none() && !given.is_empty();
     is_shared.then(|| {
         let (are, s) = if given.len() == 1 { ("is", "") } else { ("are", "s") };
-        format!("{} {are} given by hand: servers with the same value{s} give the same IDs", given.join(" and "))
+        format!("{} {are} set by hand: servers with the same value{s} give the same IDs", given.join(" and "))
     })
 }

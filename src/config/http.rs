@@ -1,7 +1,7 @@
 //! The directives of the HTTP port with words of their own.
 
 use super::parse::address;
-use super::report::Mistake;
+use super::report::DirectiveConflict;
 use super::value_error::ValueError;
 use super::values::{BIND_ADDRESSES_MAX, BindAddr, Config};
 use crate::acl::DEFAULT_USER;
@@ -152,11 +152,11 @@ pub(super) fn api_words(http: &HttpConfig) -> Vec<String> {
 }
 
 /// Returns conflicts of the HTTP directives with the rest of a configuration.
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     let mut found = Vec::new();
     found.extend(missing_feature(config));
-    found.extend(taken_port(config));
-    found.extend(config.http.ready.iter().filter_map(|name| unready(config, name)));
+    found.extend(port_conflict(config));
+    found.extend(config.http.ready.iter().filter_map(|name| ready_conflict(config, name)));
     // Users of an ACL file are only known at the start.
     if config.aclfile.is_none() {
         found.extend(config.http.apis.users().filter_map(|user| unknown_user(config, user)));
@@ -164,15 +164,15 @@ pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
     found
 }
 
-fn missing_feature(config: &Config) -> Option<Mistake> {
-    (!cfg!(feature = "http") && config.http.port != 0).then(|| Mistake {
+fn missing_feature(config: &Config) -> Option<DirectiveConflict> {
+    (!cfg!(feature = "http") && config.http.port != 0).then(|| DirectiveConflict {
         directives: &["http-port"],
         sentence: format!("http-port is {}, but this getid was built without the feature 'http'", config.http.port),
         help: "set http-port 0, or build getid with the features that it has by default".to_owned(),
     })
 }
 
-fn taken_port(config: &Config) -> Option<Mistake> {
+fn port_conflict(config: &Config) -> Option<DirectiveConflict> {
     let port = config.http.port;
     let is_shared = |one: &BindAddr, other: &BindAddr| {
         let is_any = one.ip.is_unspecified() || other.ip.is_unspecified();
@@ -186,7 +186,7 @@ fn taken_port(config: &Config) -> Option<Mistake> {
         _ if port == config.tls_port => ("tls-port", &["tls-port", "http-port", "bind", "http-bind"]),
         _ => return None,
     };
-    Some(Mistake {
+    Some(DirectiveConflict {
         directives,
         sentence: format!("{name} and http-port are both {port}, must differ"),
         help: "write 'http-port 7880', or give http-bind another address".to_owned(),
@@ -194,7 +194,7 @@ fn taken_port(config: &Config) -> Option<Mistake> {
 }
 
 /// Returns the error about a generator that `/readyz` cannot check.
-fn unready(config: &Config, name: &str) -> Option<Mistake> {
+fn ready_conflict(config: &Config, name: &str) -> Option<DirectiveConflict> {
     let names = config.generators.iter().map(|declaration| declaration.name());
     if names.clone().any(|known| known == name) {
         return None;
@@ -202,7 +202,7 @@ fn unready(config: &Config, name: &str) -> Option<Mistake> {
     let is_counter = config.counters.iter().any(|counter| counter.name() == name);
     let (sentence, help) = if is_counter {
         let why = "a database that is down must not take this server out of service";
-        (format!("http-ready names '{name}', which is a counter: {why}"), "take it out of http-ready".to_owned())
+        (format!("http-ready names '{name}', which is a counter: {why}"), "remove it from http-ready".to_owned())
     } else if name == "-" {
         // Paths use `-` for the unnamed generator; the directive has no word for it.
         let help = "write 'http-ready \"\"' for the unnamed generator".to_owned();
@@ -210,19 +210,19 @@ fn unready(config: &Config, name: &str) -> Option<Mistake> {
     } else {
         let help = did_you_mean(name, names).map(|meant| format!("did you mean '{meant}'?"));
         let help =
-            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or take it out of http-ready"));
+            help.unwrap_or_else(|| format!("declare it ('generator {name} KIND'), or remove it from http-ready"));
         (format!("http-ready names '{name}', which no generator line declares"), help)
     };
-    Some(Mistake { directives: &["http-ready"], sentence, help })
+    Some(DirectiveConflict { directives: &["http-ready"], sentence, help })
 }
 
-fn unknown_user(config: &Config, user: &str) -> Option<Mistake> {
+fn unknown_user(config: &Config, user: &str) -> Option<DirectiveConflict> {
     if user == DEFAULT_USER || config.users.iter().any(|line| line.name == user) {
         return None;
     }
     let names = config.users.iter().map(|line| line.name.as_str());
     let help = did_you_mean(user, names).map(|meant| format!("did you mean '{meant}'?"));
-    Some(Mistake {
+    Some(DirectiveConflict {
         directives: &["http-api", "user"],
         sentence: format!("http-api names the user '{user}', which no user line defines"),
         // A user without a password and without nopass cannot log in.
@@ -231,9 +231,9 @@ fn unknown_user(config: &Config, user: &str) -> Option<Mistake> {
 }
 
 /// Returns the directives that are set although there is no HTTP port.
-pub(super) fn idle(config: &Config) -> Vec<&'static str> {
+pub(super) fn unused_directives(config: &Config) -> Vec<&'static str> {
     let (own, built_in) = (&config.http, Config::default().http);
-    let said = [
+    let settings = [
         ("http-bind", own.bind != built_in.bind),
         ("http-tls", own.tls != built_in.tls),
         ("http-max-clients", own.clients_max != built_in.clients_max),
@@ -243,5 +243,5 @@ pub(super) fn idle(config: &Config) -> Vec<&'static str> {
         ("http-host", own.hosts != built_in.hosts),
         ("http-api", own.apis != built_in.apis),
     ];
-    said.into_iter().filter(|(_, is_said)| *is_said && own.port == 0).map(|(name, _)| name).collect()
+    settings.into_iter().filter(|(_, is_set)| *is_set && own.port == 0).map(|(name, _)| name).collect()
 }

@@ -7,7 +7,7 @@
 //! The names are those of Redis 2.8.21 to 8: all that its config.c reads, including aliases and names that were
 //! dropped.
 
-use self::Because::{Cluster, Keys, Modules, Other, Persistence, Replication, Scripts, Tls};
+use self::IgnoredReason::{Cluster, Keys, Modules, Other, Persistence, Replication, Scripts, Tls};
 
 /// A directive of Redis without a meaning here.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +17,14 @@ pub struct IgnoredDirective {
     /// Value in `CONFIG GET`; `None` for a name that only files have.
     pub default: Option<&'static str>,
     /// Why the directive has no meaning.
-    pub because: Because,
+    pub reason: IgnoredReason,
     /// Whether the value is a secret, as Redis marks it (`SENSITIVE_CONFIG`).
     pub is_secret: bool,
 }
 
 /// Why a directive has no meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum IgnoredReason {
     /// About snapshots and append-only files.
     Persistence,
     /// About replicas.
@@ -43,9 +43,9 @@ pub enum Because {
     Other,
 }
 
-impl Because {
+impl IgnoredReason {
     /// Returns the reason, for a warning.
-    pub const fn reason(self) -> &'static str {
+    pub const fn text(self) -> &'static str {
         match self {
             Persistence => "getid writes no snapshots and no append-only file",
             Replication => "getid has no replicas",
@@ -258,8 +258,8 @@ pub const IGNORED_DIRECTIVES: &[IgnoredDirective] = &[
 const MODULE_PREFIXES: &[IgnoredDirective] =
     &[row("search-", None, Modules), row("ts-", None, Modules), row("bf-", None, Modules), row("cf-", None, Modules)];
 
-const fn row(name: &'static str, default: Option<&'static str>, because: Because) -> IgnoredDirective {
-    IgnoredDirective { name, default, because, is_secret: false }
+const fn row(name: &'static str, default: Option<&'static str>, reason: IgnoredReason) -> IgnoredDirective {
+    IgnoredDirective { name, default, reason, is_secret: false }
 }
 
 impl IgnoredDirective {

@@ -37,7 +37,7 @@ use std::path::Path;
 use getid_core::Layout;
 
 use self::builder::Builder;
-pub use self::change::{Changed, Pair, SetError};
+pub use self::change::{ConfigChange, SetError, SettingPair};
 pub use self::claim::{ClaimConfig, INSTANCE_NAME_BYTES_MAX};
 pub use self::conf_syntax::quote;
 pub use self::dir::Dir;
@@ -50,14 +50,14 @@ pub use self::files::{Files, FilesFrom, RealFiles};
 pub use self::generators::{GENERATORS_MAX, epoch};
 pub use self::http::{HttpApi, HttpApis, HttpConfig, HttpOpen};
 pub use self::read::{FILE_BYTES_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, Sources};
-pub use self::reload::Reloaded;
-pub use self::report::{Place, Problem, Report, Warning};
-pub use self::rewrite::Rewritten;
-use self::row::Shape;
+pub use self::reload::ReloadResult;
+pub use self::report::{ConfigProblem, ConfigReport, SettingPlace, Warning};
+pub use self::rewrite::RewriteResult;
+use self::row::ValueShape;
 pub use self::secret_files::{PasswordFileError, exposed_in_dir, read_password_file, read_store_password};
-pub use self::server_id::{ServerIdFrom, ordinal};
+pub use self::server_id::{ServerIdSource, ordinal};
 pub use self::value_error::{counter_help, declaration_help, kind_meant};
-use self::values::Values;
+use self::values::ConfigValues;
 pub use self::values::{
     BindAddr, ClientMemory, Config, OutputBufferLimit, OutputBufferLimits, STORES_MAX, SequenceConfig, UserLine,
 };
@@ -75,8 +75,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns a [`Report`] of all errors in all sources.
-    pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), Report> {
+    /// Returns a [`ConfigReport`] of all errors in all sources.
+    pub fn load(sources: &Sources, files: &dyn Files) -> Result<(Config, Vec<Warning>), ConfigReport> {
         Config::load_and_compare(sources, files).map(|(config, warnings, _)| (config, warnings))
     }
 
@@ -89,14 +89,14 @@ impl Config {
     pub fn load_and_compare(
         sources: &Sources,
         files: &dyn Files,
-    ) -> Result<(Config, Vec<Warning>, Vec<Warning>), Report> {
+    ) -> Result<(Config, Vec<Warning>, Vec<Warning>), ConfigReport> {
         let mut builder = Builder::new();
         read::read_all(sources, files, &mut builder);
         secret_files::read_password(sources, files, &mut builder);
         secret_files::read_store_passwords(files, &mut builder);
         let exposed = secret_files::exposed(&builder, files);
         let overridden = builder.overridden();
-        let (config, mut warnings) = builder.finish().map_err(Report::new)?;
+        let (config, mut warnings) = builder.finish().map_err(ConfigReport::new)?;
         warnings.extend(exposed);
         Ok((config, warnings, overridden))
     }
@@ -106,19 +106,19 @@ impl Config {
     ///
     /// Redis's directives without a meaning here are included, with Redis's defaults: `save` is empty, `appendonly` no.
     pub fn get(&self, patterns: &[Pattern]) -> Vec<(&'static str, String)> {
-        let wanted = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
-        let own = Directive::ALL.iter().filter(|row| wanted(row.name));
-        let values = Values::of(self);
+        let matches = |name: &str| patterns.iter().any(|pattern| pattern.matches(name.as_bytes()));
+        let own = Directive::ALL.iter().filter(|row| matches(row.name));
+        let values = ConfigValues::of(self);
         let own = own.filter_map(|row| Some((row.name, row.shown(&values)?)));
-        let known = ignored::IGNORED_DIRECTIVES.iter().filter(|row| wanted(row.name));
+        let known = ignored::IGNORED_DIRECTIVES.iter().filter(|row| matches(row.name));
         own.chain(known.filter_map(|row| Some((row.name, row.default?.to_owned())))).collect()
     }
 
     /// Makes paths that begin in `dir` absolute, for a process that does not enter it.
     pub fn resolve_paths(&mut self, dir: &Path) {
-        let mut values = Values::of(self);
+        let mut values = ConfigValues::of(self);
         for row in Directive::ALL {
-            if let Shape::Path { in_dir: true, set, get, .. } = row.shape
+            if let ValueShape::Path { in_dir: true, set, get, .. } = row.shape
                 && let Some(path) = get(&values).map(|path| dir.join(path))
             {
                 set(&mut values, Some(path));
@@ -133,15 +133,15 @@ impl Config {
 impl Default for Config {
     /// Returns the built-in values, which are in the rows of the directives.
     fn default() -> Self {
-        let mut values = Values::of(&Config::unset());
+        let mut values = ConfigValues::of(&Config::unset());
         for row in Directive::ALL.iter().filter(|row| !row.default.is_empty() && row.parts().is_empty()) {
             let line = [row.default.to_owned()];
             let words = row.words_in(&line).and_then(Result::ok).unwrap_or_else(|| line.to_vec());
             row.set(&mut values, &words).expect("a row's default is in its range");
         }
-        let Values { config, id_range, shard_range, random_range, epoch, .. } = values;
+        let ConfigValues { config, id_range, shard_range, random_range, epoch, .. } = values;
         let layout = Layout::new(epoch, id_range, shard_range, random_range).expect("the rows' widths make a layout");
-        Config { layout, bind_given: false, server_id_from: ServerIdFrom::Nobody, ..config }
+        Config { layout, bind_given: false, server_id_from: ServerIdSource::Default, ..config }
     }
 }
 
@@ -149,7 +149,7 @@ impl Default for Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = Directive::ALL.iter().filter(|row| row.secrecy == Secrecy::Open);
-        let values = Values::of(self);
+        let values = ConfigValues::of(self);
         f.debug_map().entries(shown.filter_map(|row| Some((row.name, row.shown(&values)?)))).finish()
     }
 }

@@ -11,8 +11,8 @@ use super::builder::{Builder, Setting};
 use super::conf_syntax::{NOT_UTF8, lines_in, quote, words_of};
 use super::directive::Directive;
 use super::files::{Files, is_toml};
-use super::report::{Place, Problem};
-use super::row::Shape;
+use super::report::{ConfigProblem, SettingPlace};
+use super::row::ValueShape;
 use super::secrets::{is_secret, without_secrets};
 use super::value_error::ValueError;
 use super::{ignored, toml};
@@ -43,7 +43,7 @@ pub const FILES_MAX: usize = 256;
 
 /// Reads all sources into a builder, in the order of their precedence.
 pub(super) fn read_all(sources: &Sources, files: &dyn Files, builder: &mut Builder) {
-    let mut reader = Reader { files, builder, open: Vec::new(), files_read: 0 };
+    let mut reader = SourceReader { files, builder, open: Vec::new(), files_read: 0 };
     if let Some(path) = &sources.file {
         reader.file(path, None);
     }
@@ -54,7 +54,7 @@ pub(super) fn read_all(sources: &Sources, files: &dyn Files, builder: &mut Build
     }
 }
 
-struct Reader<'a> {
+struct SourceReader<'a> {
     files: &'a dyn Files,
     builder: &'a mut Builder,
     /// Files that are being read, the outermost first.
@@ -62,25 +62,25 @@ struct Reader<'a> {
     files_read: usize,
 }
 
-impl Reader<'_> {
-    fn file(&mut self, path: &Path, included_from: Option<&Arc<Place>>) {
-        let whole = Place::in_file(path, 0, "", included_from.cloned());
+impl SourceReader<'_> {
+    fn file(&mut self, path: &Path, included_from: Option<&Arc<SettingPlace>>) {
+        let whole = SettingPlace::in_file(path, 0, "", included_from.cloned());
         self.files_read += 1;
         if let Some(sentence) = self.not_readable(path) {
-            self.builder.problem(Problem::new(vec![whole], "", sentence));
+            self.builder.problem(ConfigProblem::new(vec![whole], "", sentence));
             return;
         }
         let bytes = match self.files.read(path, FILE_BYTES_MAX) {
             Ok(bytes) if bytes.len() <= FILE_BYTES_MAX => bytes,
             Ok(_) => {
                 let sentence = format!("is larger than {FILE_BYTES_MAX} bytes; is it a configuration file?");
-                self.builder.problem(Problem::new(vec![whole], "", sentence));
+                self.builder.problem(ConfigProblem::new(vec![whole], "", sentence));
                 return;
             }
             Err(error) => {
                 let help = (included_from.is_some() && path.is_relative())
-                    .then(|| "the path of an include is relative to the folder getid was started in".to_owned());
-                let problem = Problem::new(vec![whole], "", format!("cannot be read: {error}"));
+                    .then(|| "the path of an include is relative to the folder in which getid was started".to_owned());
+                let problem = ConfigProblem::new(vec![whole], "", format!("cannot be read: {error}"));
                 self.builder.problem(problem.with_help(help));
                 return;
             }
@@ -104,14 +104,14 @@ impl Reader<'_> {
             return Some(format!("is included {INCLUDE_DEPTH_MAX} files deep; do the files include each other?"));
         }
         if self.files_read > FILES_MAX {
-            return Some(format!("is one file too many; a configuration has at most {FILES_MAX}"));
+            return Some(format!("is one file too many: a configuration has at most {FILES_MAX}"));
         }
         None
     }
 
-    fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
+    fn conf_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<SettingPlace>>) {
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            if self.builder.is_hopeless() {
+            if self.builder.has_too_many_problems() {
                 return;
             }
             let line = line.trim_ascii();
@@ -119,36 +119,36 @@ impl Reader<'_> {
                 continue;
             }
             let text = without_secrets(&String::from_utf8_lossy(line));
-            let place = Place::in_file(path, index + 1, &text, included_from.cloned());
+            let place = SettingPlace::in_file(path, index + 1, &text, included_from.cloned());
             match words_of(line) {
                 Ok(words) => self.line(words, place),
-                Err(sentence) => self.builder.problem(Problem::new(vec![place], "", sentence)),
+                Err(sentence) => self.builder.problem(ConfigProblem::new(vec![place], "", sentence)),
             }
         }
     }
 
-    fn toml_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<Place>>) {
+    fn toml_file(&mut self, path: &Path, bytes: &[u8], included_from: Option<&Arc<SettingPlace>>) {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
                 let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
-                let place = Place::in_file(path, line, "", included_from.cloned());
-                self.builder.problem(Problem::new(vec![place], "", NOT_UTF8));
+                let place = SettingPlace::in_file(path, line, "", included_from.cloned());
+                self.builder.problem(ConfigProblem::new(vec![place], "", NOT_UTF8));
                 return;
             }
         };
         for item in toml::read(text) {
-            if self.builder.is_hopeless() {
+            if self.builder.has_too_many_problems() {
                 return;
             }
-            let place = Place::in_file(path, item.line, &item.text, included_from.cloned());
+            let place = SettingPlace::in_file(path, item.line, &item.text, included_from.cloned());
             let option = |(name, line, text): (String, usize, String)| {
-                (name, Place::in_file(path, line, &text, included_from.cloned()))
+                (name, SettingPlace::in_file(path, line, &text, included_from.cloned()))
             };
             let options = item.options.into_iter().map(option).collect();
             match item.found {
                 Ok((name, words)) => self.setting(Setting { name, words, place, options }),
-                Err(sentence) => self.builder.problem(Problem::new(vec![place], item.subject, sentence)),
+                Err(sentence) => self.builder.problem(ConfigProblem::new(vec![place], item.subject, sentence)),
             }
         }
     }
@@ -166,33 +166,33 @@ impl Reader<'_> {
     }
 
     fn variable(&mut self, variable: &str, value: &OsStr) {
-        if is_of_others(variable, value) {
+        if is_foreign_variable(variable, value) {
             return;
         }
         let name = variable[ENVIRONMENT_PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
         let text = without_secrets(&format!("{variable}={}", value.to_string_lossy()));
-        let place = Place::in_environment(&text);
+        let place = SettingPlace::in_environment(&text);
         let Some(value) = value.to_str() else {
-            self.builder.problem(Problem::new(vec![place], variable, ValueError::NotUtf8.to_string()));
+            self.builder.problem(ConfigProblem::new(vec![place], variable, ValueError::NotUtf8.to_string()));
             return;
         };
         if Directive::find(&name).is_none() && ignored::find(&name).is_none() {
             // The variable may belong to another program, and contain a secret.
-            let place = Place::in_environment(&format!("{variable}=(hidden)"));
+            let place = SettingPlace::in_environment(&format!("{variable}=(hidden)"));
             let sentence = "no directive has this name";
             let meant = did_you_mean(&name, Directive::ALL.iter().map(|row| row.name));
             let help = match meant {
                 Some(meant) => format!("did you mean {}?", variable_of(meant)),
-                None => {
-                    "variables that start with GETID_ set directives; unset this one if it is not for getid".to_owned()
-                }
+                None => "variables that start with GETID_ set directives; unset this one if it is not meant for \
+                     getid"
+                    .to_owned(),
             };
-            self.builder.problem(Problem::new(vec![place], variable, sentence).with_help(Some(help)));
+            self.builder.problem(ConfigProblem::new(vec![place], variable, sentence).with_help(Some(help)));
             return;
         }
         if Directive::find(&name).is_some_and(Directive::has_lines_in_variable) {
             for line in lines_in(value) {
-                let place = Place::in_environment(&format!("{variable}={line}"));
+                let place = SettingPlace::in_environment(&format!("{variable}={line}"));
                 self.setting(Setting::new(name.clone(), vec![line.to_owned()], place));
             }
             return;
@@ -210,17 +210,17 @@ impl Reader<'_> {
         let mut rest = words;
         while let [first, tail @ ..] = rest {
             let Some(option) = first.strip_prefix("--").filter(|name| !name.is_empty()) else {
-                let place = Place::on_command_line(&quote(first.as_bytes()));
-                let problem = Problem::new(vec![place], "", "must be a directive, such as --port 7890");
+                let place = SettingPlace::on_command_line(&quote(first.as_bytes()));
+                let problem = ConfigProblem::new(vec![place], "", "must be a directive, such as --port 7890");
                 self.builder.problem(problem);
                 return;
             };
             if option.split(['=', ' ']).next() == Some("config") {
                 // The first one was taken as the file.
-                let sentence = "names the configuration file, and needs one that is named once";
+                let sentence = "names the configuration file, which may be named once";
                 let help = "write 'getid serve FILE', or 'getid serve --config FILE'".to_owned();
-                let place = Place::on_command_line(&quote(first.as_bytes()));
-                self.builder.problem(Problem::new(vec![place], "config", sentence).with_help(Some(help)));
+                let place = SettingPlace::on_command_line(&quote(first.as_bytes()));
+                self.builder.problem(ConfigProblem::new(vec![place], "config", sentence).with_help(Some(help)));
                 return;
             }
             let count = tail.iter().position(|word| word.starts_with("--")).unwrap_or(tail.len());
@@ -231,8 +231,8 @@ impl Reader<'_> {
                 Some((name, line)) if option[name.len()..].starts_with(' ') => match words_of(line.as_bytes()) {
                     Ok(words) => (name, words),
                     Err(sentence) => {
-                        let place = Place::on_command_line(&without_secrets(first));
-                        self.builder.problem(Problem::new(vec![place], name, sentence));
+                        let place = SettingPlace::on_command_line(&without_secrets(first));
+                        self.builder.problem(ConfigProblem::new(vec![place], name, sentence));
                         continue;
                     }
                 },
@@ -242,16 +242,16 @@ impl Reader<'_> {
             words.extend_from_slice(values);
             let shown: Vec<_> = words.iter().map(|word| quote(word.as_bytes())).collect();
             let place = if is_secret(name) {
-                Place::on_command_line(&format!("--{name} (hidden)"))
+                SettingPlace::on_command_line(&format!("--{name} (hidden)"))
             } else {
-                Place::on_command_line(format!("--{name} {}", shown.join(" ")).trim_end())
+                SettingPlace::on_command_line(format!("--{name} {}", shown.join(" ")).trim_end())
             };
             self.setting(Setting::new(name.to_ascii_lowercase(), words, place));
         }
     }
 
     /// Applies the words of a redis.conf line.
-    fn line(&mut self, words: Vec<String>, place: Place) {
+    fn line(&mut self, words: Vec<String>, place: SettingPlace) {
         let mut words = words.into_iter();
         if let Some(name) = words.next() {
             self.setting(Setting::new(name.to_ascii_lowercase(), words.collect(), place));
@@ -267,22 +267,22 @@ impl Reader<'_> {
             match words {
                 Ok(words) => setting.words = words,
                 Err(sentence) => {
-                    self.builder.problem(Problem::new(vec![setting.place], directive.name, sentence));
+                    self.builder.problem(ConfigProblem::new(vec![setting.place], directive.name, sentence));
                     return;
                 }
             }
         }
         self.builder.apply(&setting);
         if let (Some(directive), [path]) = (directive, setting.words.as_slice())
-            && matches!(directive.shape, Shape::Include)
+            && matches!(directive.shape, ValueShape::Include)
         {
             self.include(directive.name, path, setting.place);
         }
     }
 
-    fn include(&mut self, directive: &str, path: &str, place: Place) {
+    fn include(&mut self, directive: &str, path: &str, place: SettingPlace) {
         if path.is_empty() {
-            self.builder.problem(Problem::new(vec![place], directive, ValueError::Empty.to_string()));
+            self.builder.problem(ConfigProblem::new(vec![place], directive, ValueError::Empty.to_string()));
             return;
         }
         let included_from = Arc::new(place);
@@ -294,14 +294,18 @@ impl Reader<'_> {
         match self.files.matching(path) {
             Ok(paths) => paths.iter().for_each(|path| self.file_unless_full(path, &included_from)),
             Err(error) => {
-                let place = Place::clone(&included_from);
-                self.builder.problem(Problem::new(vec![place], directive, format!("cannot list '{path}': {error}")));
+                let place = SettingPlace::clone(&included_from);
+                self.builder.problem(ConfigProblem::new(
+                    vec![place],
+                    directive,
+                    format!("cannot list '{path}': {error}"),
+                ));
             }
         }
     }
 
     /// Reads one of many files. Only the first file above the limit is reported.
-    fn file_unless_full(&mut self, path: &Path, included_from: &Arc<Place>) {
+    fn file_unless_full(&mut self, path: &Path, included_from: &Arc<SettingPlace>) {
         if self.files_read <= FILES_MAX {
             self.file(path, Some(included_from));
         }
@@ -322,7 +326,7 @@ fn variable_of(directive: &str) -> String {
 ///   there is `GETID_ORDERS_...`. They must not make a start fail, or the server listen on port "tcp".
 /// - Images set `GETID_VERSION`.
 /// - `GETID_TEST_*` and `GETID_BENCH_*` control this project's own tests and benches.
-fn is_of_others(variable: &str, value: &OsStr) -> bool {
+fn is_foreign_variable(variable: &str, value: &OsStr) -> bool {
     let described = |scheme: &str| value.as_encoded_bytes().starts_with(scheme.as_bytes());
     let name = &variable[ENVIRONMENT_PREFIX.len()..];
     let name = format!("_{name}");

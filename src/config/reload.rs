@@ -4,15 +4,15 @@
 //! that conflicts with those in force.
 
 use super::builder::Builder;
-use super::directive::{Change, Directive};
+use super::directive::{ChangeMode, Directive};
 use super::files::Files;
 use super::read::{Sources, read_all};
-use super::report::{Report, Warning};
-use super::values::{Config, Values};
+use super::report::{ConfigReport, Warning};
+use super::values::{Config, ConfigValues};
 
 /// A reloaded configuration.
 #[derive(Clone, Debug)]
-pub struct Reloaded {
+pub struct ReloadResult {
     /// The whole configuration, as valid as a loaded one.
     pub config: Config,
     /// Warnings about settings that may not be intended.
@@ -22,25 +22,25 @@ pub struct Reloaded {
 }
 
 impl Config {
-    /// Returns this configuration, which is in force, with the current values of the sources for [`Change::Reload`]
+    /// Returns this configuration, which is in force, with the current values of the sources for [`ChangeMode::Reload`]
     /// directives.
     ///
     /// # Errors
     ///
-    /// Returns a [`Report`] of all errors in the sources, and of conflicts with the configuration in force.
-    pub fn reloaded(&self, sources: &Sources, files: &dyn Files) -> Result<Reloaded, Report> {
+    /// Returns a [`ConfigReport`] of all errors in the sources, and of conflicts with the configuration in force.
+    pub fn reloaded(&self, sources: &Sources, files: &dyn Files) -> Result<ReloadResult, ConfigReport> {
         let mut read = Builder::new();
         read_all(sources, files, &mut read);
         let mut next = Builder::of(self);
         next.take_generators(&read);
-        let (read, _) = read.finish().map_err(Report::new)?;
-        let (config, warnings) = next.finish().map_err(Report::new)?;
-        let (in_force, read) = (Values::of(self), Values::of(&read));
+        let (read, _) = read.finish().map_err(ConfigReport::new)?;
+        let (config, warnings) = next.finish().map_err(ConfigReport::new)?;
+        let (in_force, read) = (ConfigValues::of(self), ConfigValues::of(&read));
         let is_kept = |row: &&Directive| {
             // A password from a file of its own is reloaded from there.
-            let is_elsewhere = row.change == Change::Password && self.password_file.is_some();
-            row.change != Change::Reload && !is_elsewhere && row.lines(&in_force) != row.lines(&read)
+            let is_elsewhere = row.change == ChangeMode::Password && self.password_file.is_some();
+            row.change != ChangeMode::Reload && !is_elsewhere && row.lines(&in_force) != row.lines(&read)
         };
-        Ok(Reloaded { config, warnings, kept: Directive::ALL.iter().filter(is_kept).collect() })
+        Ok(ReloadResult { config, warnings, kept: Directive::ALL.iter().filter(is_kept).collect() })
     }
 }

@@ -33,7 +33,7 @@ const SENTENCE_CHARS_MAX: usize = 400;
 const PATH_CHARS_MAX: usize = 4096;
 
 /// A conflict between directives.
-pub(super) struct Mistake {
+pub(super) struct DirectiveConflict {
     pub(super) directives: &'static [&'static str],
     pub(super) sentence: String,
     pub(super) help: String,
@@ -41,20 +41,20 @@ pub(super) struct Mistake {
 
 /// All errors of a configuration; never empty.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Report {
-    problems: Vec<Problem>,
+pub struct ConfigReport {
+    problems: Vec<ConfigProblem>,
 }
 
-impl Report {
-    pub(super) fn new(problems: Vec<Problem>) -> Report {
+impl ConfigReport {
+    pub(super) fn new(problems: Vec<ConfigProblem>) -> ConfigReport {
         assert!(!problems.is_empty(), "a report without a problem");
-        Report { problems }
+        ConfigReport { problems }
     }
 
     /// Returns a report of an error that only the shell finds: a missing folder, a command that `rename-command` names
     /// twice.
-    pub fn from_sentence(sentence: impl Into<String>) -> Report {
-        Report::new(vec![Problem::new(Vec::new(), "", sentence)])
+    pub fn from_sentence(sentence: impl Into<String>) -> ConfigReport {
+        ConfigReport::new(vec![ConfigProblem::new(Vec::new(), "", sentence)])
     }
 
     /// Returns a report of errors in an ACL file, or in another file that is no configuration file. Each error has a
@@ -63,39 +63,40 @@ impl Report {
     /// # Panics
     ///
     /// Panics without an error.
-    pub fn from_lines(path: &Path, subject: &str, mistakes: impl Iterator<Item = (usize, String)>) -> Report {
-        let problem = |(line, sentence)| Problem::new(vec![Place::in_file(path, line, "", None)], subject, sentence);
-        Report::new(mistakes.map(problem).collect())
+    pub fn from_lines(path: &Path, subject: &str, conflicts: impl Iterator<Item = (usize, String)>) -> ConfigReport {
+        let problem =
+            |(line, sentence)| ConfigProblem::new(vec![SettingPlace::in_file(path, line, "", None)], subject, sentence);
+        ConfigReport::new(conflicts.map(problem).collect())
     }
 
     /// Returns the errors in one line, without places and heads, for tools.
     pub fn sentences(&self) -> String {
-        self.problems.iter().map(Problem::one_line).collect::<Vec<_>>().join("; ")
+        self.problems.iter().map(ConfigProblem::one_line).collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the first `max` errors in one line, with places and remedies, and the number of others, for the log.
     pub fn in_a_line(&self, max: usize) -> String {
-        let told = self.problems.iter().take(max).map(|problem| {
+        let shown = self.problems.iter().take(max).map(|problem| {
             let help = problem.help.as_ref().map(|help| format!(" ({help})"));
             problem.one_line() + help.as_deref().unwrap_or_default()
         });
-        let told = told.collect::<Vec<_>>().join("; ");
+        let shown = shown.collect::<Vec<_>>().join("; ");
         match self.problems.len().saturating_sub(max) {
-            0 => told,
-            more => format!("{told}; and {more} more, which getid check-config tells"),
+            0 => shown,
+            more => format!("{shown}; and {more} more; getid check-config lists all"),
         }
     }
 
     /// Returns one entry for each error.
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Redis's words, if the error is in a file.
-        let is_in_file = self.problems.iter().any(|problem| problem.places.iter().any(Place::is_in_file));
+        let is_in_file = self.problems.iter().any(|problem| problem.places.iter().any(SettingPlace::is_in_file));
         let what = if is_in_file { "CONFIG FILE" } else { "CONFIGURATION" };
         write!(f, "*** FATAL {what} ERROR ***")?;
         // Without places it is one line, because collectors of logs may show only the first one.
@@ -118,30 +119,34 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Debug for Report {
+impl fmt::Debug for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-impl std::error::Error for Report {}
+impl std::error::Error for ConfigReport {}
 
 /// One error, with its place and its remedy.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Problem {
-    places: Vec<Place>,
+pub struct ConfigProblem {
+    places: Vec<SettingPlace>,
     subject: String,
     sentence: String,
     help: Option<String>,
 }
 
-impl Problem {
-    pub(super) fn new(places: Vec<Place>, subject: impl Into<String>, sentence: impl Into<String>) -> Problem {
+impl ConfigProblem {
+    pub(super) fn new(
+        places: Vec<SettingPlace>,
+        subject: impl Into<String>,
+        sentence: impl Into<String>,
+    ) -> ConfigProblem {
         let (subject, sentence) = (
             printable_up_to(&subject.into(), SENTENCE_CHARS_MAX),
             printable_up_to(&sentence.into(), SENTENCE_CHARS_MAX),
         );
-        Problem { places, subject, sentence, help: None }
+        ConfigProblem { places, subject, sentence, help: None }
     }
 
     /// Returns the error, without place and remedy.
@@ -158,23 +163,23 @@ impl Problem {
 
     /// Returns the index of the `CONFIG SET` pair with the error, from 0.
     pub(super) fn config_set_index(&self) -> Option<usize> {
-        let places = self.places.iter().filter(|place| place.source == Source::ConfigSet);
+        let places = self.places.iter().filter(|place| place.source == SettingSource::ConfigSet);
         places.map(|place| place.line).next()
     }
 
-    pub(super) fn with_help(self, help: Option<String>) -> Problem {
-        Problem { help: help.map(|help| printable_up_to(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
+    pub(super) fn with_help(self, help: Option<String>) -> ConfigProblem {
+        ConfigProblem { help: help.map(|help| printable_up_to(&help, SENTENCE_CHARS_MAX)).or(self.help), ..self }
     }
 
     /// Writes the lines with the error.
     fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for place in &self.places {
             match (&place.source, place.line) {
-                (Source::File(_), 0) => f.write_str("Reading the configuration file\n")?,
-                (Source::File(_), line) => writeln!(f, "Reading the configuration file, at line {line}")?,
-                (Source::Environment, _) => f.write_str("Reading the environment\n")?,
-                (Source::CommandLine, _) => f.write_str("Reading the command line\n")?,
-                (Source::ConfigSet, _) => {}
+                (SettingSource::File(_), 0) => f.write_str("Reading the configuration file\n")?,
+                (SettingSource::File(_), line) => writeln!(f, "Reading the configuration file, at line {line}")?,
+                (SettingSource::Environment, _) => f.write_str("Reading the environment\n")?,
+                (SettingSource::CommandLine, _) => f.write_str("Reading the command line\n")?,
+                (SettingSource::ConfigSet, _) => {}
             }
             if !place.text.is_empty() {
                 writeln!(f, ">>> '{}'", place.text)?;
@@ -208,14 +213,14 @@ impl Problem {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_head(f)?;
         self.write_sentence(f)
     }
 }
 
-impl fmt::Debug for Problem {
+impl fmt::Debug for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
@@ -225,7 +230,7 @@ impl fmt::Debug for Problem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The line, variable or option.
-    pub place: Place,
+    pub place: SettingPlace,
     /// The directive, or those with the same sentence.
     pub subject: String,
     /// Why it has no effect, or what to check.
@@ -240,52 +245,57 @@ impl fmt::Display for Warning {
 
 /// Place of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    source: Source,
+pub struct SettingPlace {
+    source: SettingSource,
     /// Line number from 1; 0 for the file as a whole.
     line: usize,
     /// The line, without its secrets.
     text: String,
-    included_from: Option<Arc<Place>>,
+    included_from: Option<Arc<SettingPlace>>,
 }
 
-impl Place {
+impl SettingPlace {
     /// Returns the place of a line of a file, or with line 0 of the whole file.
-    pub(super) fn in_file(path: &Path, line: usize, text: &str, included_from: Option<Arc<Place>>) -> Place {
-        Place { source: Source::File(path.to_owned()), line, text: shown(text), included_from }
+    pub(super) fn in_file(
+        path: &Path,
+        line: usize,
+        text: &str,
+        included_from: Option<Arc<SettingPlace>>,
+    ) -> SettingPlace {
+        SettingPlace { source: SettingSource::File(path.to_owned()), line, text: shown(text), included_from }
     }
 
-    pub(super) fn in_environment(text: &str) -> Place {
-        Place { source: Source::Environment, line: 0, text: shown(text), included_from: None }
+    pub(super) fn in_environment(text: &str) -> SettingPlace {
+        SettingPlace { source: SettingSource::Environment, line: 0, text: shown(text), included_from: None }
     }
 
-    pub(super) fn on_command_line(text: &str) -> Place {
-        Place { source: Source::CommandLine, line: 0, text: shown(text), included_from: None }
+    pub(super) fn on_command_line(text: &str) -> SettingPlace {
+        SettingPlace { source: SettingSource::CommandLine, line: 0, text: shown(text), included_from: None }
     }
 
     /// Returns the place of a pair of a `CONFIG SET`, from 0.
-    pub(super) fn in_config_set(index: usize) -> Place {
-        Place { source: Source::ConfigSet, line: index, text: String::new(), included_from: None }
+    pub(super) fn in_config_set(index: usize) -> SettingPlace {
+        SettingPlace { source: SettingSource::ConfigSet, line: index, text: String::new(), included_from: None }
     }
 
     pub(super) fn is_in_file(&self) -> bool {
-        matches!(self.source, Source::File(_))
+        matches!(self.source, SettingSource::File(_))
     }
 
     pub(super) fn is_on_command_line(&self) -> bool {
-        self.source == Source::CommandLine
+        self.source == SettingSource::CommandLine
     }
 
     /// Whether both are in files, both in the environment, or both on the command line.
-    pub(super) fn is_of_same_source(&self, other: &Place) -> bool {
+    pub(super) fn is_of_same_source(&self, other: &SettingPlace) -> bool {
         std::mem::discriminant(&self.source) == std::mem::discriminant(&other.source)
     }
 
     /// Returns the file of the place.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
-            Source::File(path) => Some(path),
-            Source::Environment | Source::CommandLine | Source::ConfigSet => None,
+            SettingSource::File(path) => Some(path),
+            SettingSource::Environment | SettingSource::CommandLine | SettingSource::ConfigSet => None,
         }
     }
 
@@ -294,28 +304,28 @@ impl Place {
         format!("{self} ({})", self.text)
     }
 
-    /// Returns the line in [`Place::file`], from 1; 0 for the file as a whole.
+    /// Returns the line in [`SettingPlace::file`], from 1; 0 for the file as a whole.
     pub fn line(&self) -> usize {
         self.line
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
-            Source::File(path) => {
+            SettingSource::File(path) => {
                 f.write_str(&printable_up_to(&path.to_string_lossy(), PATH_CHARS_MAX))?;
                 if self.line == 0 { Ok(()) } else { write!(f, ":{}", self.line) }
             }
-            Source::Environment => f.write_str("environment"),
-            Source::CommandLine => f.write_str("command line"),
-            Source::ConfigSet => f.write_str("CONFIG SET"),
+            SettingSource::Environment => f.write_str("environment"),
+            SettingSource::CommandLine => f.write_str("command line"),
+            SettingSource::ConfigSet => f.write_str("CONFIG SET"),
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+enum SettingSource {
     File(PathBuf),
     Environment,
     CommandLine,
@@ -333,16 +343,16 @@ mod tests {
 
     #[test]
     fn a_place_is_named_once() {
-        let places = ["GETID_A=1", "GETID_B=2"].map(Place::in_environment);
-        let shown = Problem::new(places.to_vec(), "", "they do not go together").to_string();
+        let places = ["GETID_A=1", "GETID_B=2"].map(SettingPlace::in_environment);
+        let shown = ConfigProblem::new(places.to_vec(), "", "they do not go together").to_string();
         assert!(shown.ends_with("\nenvironment: they do not go together\n"), "{shown}");
-        let places = [2, 1].map(|line| Place::in_file(Path::new("a.conf"), line, "", None));
-        let shown = Problem::new(places.to_vec(), "", "nor these").to_string();
+        let places = [2, 1].map(|line| SettingPlace::in_file(Path::new("a.conf"), line, "", None));
+        let shown = ConfigProblem::new(places.to_vec(), "", "nor these").to_string();
         assert!(shown.ends_with("\na.conf:2, a.conf:1: nor these\n"), "{shown}");
     }
 
     #[test]
-    fn a_line_is_shown_tame_and_short() {
+    fn shown_lines_are_printable_and_short() {
         assert_eq!(shown("  port \u{1b}[2J\t1\r\n"), "port \\u{1b}[2J\\t1");
         assert_eq!(shown(&"é".repeat(500)).chars().count(), LINE_CHARS_MAX + 3);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::conf_syntax::{quote, words_of};
 use super::parse::{YES_NO, choice, memory, mode, number, yes_no};
 use super::value_error::ValueError;
-use super::values::{Config, Values};
+use super::values::{Config, ConfigValues};
 
 /// One directive.
 #[derive(Debug)]
@@ -20,11 +20,11 @@ pub struct Directive {
     /// Meaning of the directive, in one line.
     pub doc: &'static str,
     /// Whether and how the directive changes while the server runs.
-    pub change: Change,
+    pub change: ChangeMode,
     /// Which part of the value is secret.
     pub secrecy: Secrecy,
     /// The values that the directive accepts, and where they are stored.
-    pub(super) shape: Shape,
+    pub(super) shape: ValueShape,
     /// The word that `CONFIG REWRITE` writes, if that differs from `CONFIG GET`. If it returns `None`, no line is
     /// written.
     pub(super) written: Option<fn(&Config) -> Option<String>>,
@@ -32,7 +32,7 @@ pub struct Directive {
 
 /// How a directive takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeMode {
     /// Only at the start.
     AtStart,
     /// By `CONFIG SET`, at once.
@@ -76,59 +76,59 @@ pub(super) enum NumberOrWord {
 
 /// The values that a directive accepts. A setter of the first seven gets a checked value, so it cannot refuse.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
+pub(super) enum ValueShape {
     Number {
         min: i64,
         max: i64,
         unit: &'static str,
-        set: fn(&mut Values, i64),
-        get: fn(&Values) -> i64,
+        set: fn(&mut ConfigValues, i64),
+        get: fn(&ConfigValues) -> i64,
     },
     /// A number, or one of a few words in its place.
     NumberOr {
         words: &'static [&'static str],
         min: i64,
         max: i64,
-        set: fn(&mut Values, NumberOrWord),
-        get: fn(&Values) -> NumberOrWord,
+        set: fn(&mut ConfigValues, NumberOrWord),
+        get: fn(&ConfigValues) -> NumberOrWord,
     },
     Memory {
         min: u64,
-        set: fn(&mut Values, u64),
-        get: fn(&Values) -> u64,
+        set: fn(&mut ConfigValues, u64),
+        get: fn(&ConfigValues) -> u64,
     },
     YesNo {
-        set: fn(&mut Values, bool),
-        get: fn(&Values) -> bool,
+        set: fn(&mut ConfigValues, bool),
+        get: fn(&ConfigValues) -> bool,
     },
     /// One of a few words.
     Word {
         words: &'static [&'static str],
-        set: fn(&mut Values, &str),
-        get: fn(&Values) -> &'static str,
+        set: fn(&mut ConfigValues, &str),
+        get: fn(&ConfigValues) -> &'static str,
     },
     /// The mode of a file, in octal.
     Mode {
-        set: fn(&mut Values, Option<u32>),
-        get: fn(&Values) -> Option<u32>,
+        set: fn(&mut ConfigValues, Option<u32>),
+        get: fn(&ConfigValues) -> Option<u32>,
     },
     Text {
-        set: fn(&mut Values, &str),
-        get: fn(&Values) -> &str,
+        set: fn(&mut ConfigValues, &str),
+        get: fn(&ConfigValues) -> &str,
     },
     Path {
         /// Whether a relative path begins in `dir`, and not in the working folder of the start.
         in_dir: bool,
         /// The kind of secret in the file, if there is one.
         holds: Option<&'static str>,
-        set: fn(&mut Values, Option<PathBuf>),
-        get: fn(&Values) -> Option<&Path>,
+        set: fn(&mut ConfigValues, Option<PathBuf>),
+        get: fn(&ConfigValues) -> Option<&Path>,
     },
     /// One word with a syntax of its own.
     Custom {
         expected: &'static str,
-        set: fn(&mut Values, &str) -> Result<(), ValueError>,
-        get: fn(&Values) -> String,
+        set: fn(&mut ConfigValues, &str) -> Result<(), ValueError>,
+        get: fn(&ConfigValues) -> String,
     },
     /// Several words in a line.
     Words {
@@ -136,8 +136,8 @@ pub(super) enum Shape {
         expected: &'static str,
         /// Whether it is written back as one word in quotes, as Redis does.
         quoted: bool,
-        set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
-        get: fn(&Values) -> Vec<String>,
+        set: fn(&mut ConfigValues, &[String]) -> Result<(), ValueError>,
+        get: fn(&ConfigValues) -> Vec<String>,
     },
     /// Lines that add up.
     Lines {
@@ -147,8 +147,8 @@ pub(super) enum Shape {
         canonical: Option<fn(&[String]) -> Line>,
         style: LineStyle,
         /// The setter returns all errors in a line.
-        set: fn(&mut Values, &[String]) -> Result<(), Vec<ValueError>>,
-        get: fn(&Values) -> Vec<Line>,
+        set: fn(&mut ConfigValues, &[String]) -> Result<(), Vec<ValueError>>,
+        get: fn(&ConfigValues) -> Vec<Line>,
     },
     /// A value for each of some keys. A line names one or more; other keys keep their values.
     Table {
@@ -158,15 +158,15 @@ pub(super) enum Shape {
         keys: &'static [&'static [&'static str]],
         /// Redis's text for a wrong value.
         redis_error: fn(&ValueError) -> &'static str,
-        set: fn(&mut Values, &[String]) -> Result<(), ValueError>,
+        set: fn(&mut ConfigValues, &[String]) -> Result<(), ValueError>,
         /// Returns a line for each key, in their order.
-        get: fn(&Values) -> Vec<Line>,
+        get: fn(&ConfigValues) -> Vec<Line>,
     },
     /// Other directives in one line, each name followed by its value.
     Parts {
         names: &'static [&'static str],
         expected: &'static str,
-        get: fn(&Values) -> String,
+        get: fn(&ConfigValues) -> String,
     },
     /// Another file, which the reader reads at this place.
     Include,
@@ -193,8 +193,10 @@ impl Directive {
     /// Returns the least and the largest number of words in a line.
     pub fn words(&self) -> (usize, usize) {
         match self.shape {
-            Shape::Words { count, .. } | Shape::Lines { count, .. } | Shape::Table { count, .. } => count,
-            Shape::Parts { names, .. } => (2, 2 * names.len()),
+            ValueShape::Words { count, .. } | ValueShape::Lines { count, .. } | ValueShape::Table { count, .. } => {
+                count
+            }
+            ValueShape::Parts { names, .. } => (2, 2 * names.len()),
             _ => (1, 1),
         }
     }
@@ -202,15 +204,17 @@ impl Directive {
     /// Returns range and unit, for people.
     pub fn range(&self) -> String {
         match self.shape {
-            Shape::Number { min, max: i64::MAX, unit, .. } => format!("{min} or more {unit}").trim_end().to_owned(),
-            Shape::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
-            Shape::NumberOr { words, min, max, .. } => format!("{min} to {max} or {}", words.join(" or ")),
-            Shape::Memory { min, .. } => format!("{min} or more bytes"),
-            Shape::YesNo { .. } => "yes, no".to_owned(),
-            Shape::Word { words, .. } => words.join(", "),
-            Shape::Mode { .. } => "000 to 777, octal".to_owned(),
-            Shape::Text { .. } => "text".to_owned(),
-            Shape::Path { .. } => "path".to_owned(),
+            ValueShape::Number { min, max: i64::MAX, unit, .. } => {
+                format!("{min} or more {unit}").trim_end().to_owned()
+            }
+            ValueShape::Number { min, max, unit, .. } => format!("{min} to {max} {unit}").trim_end().to_owned(),
+            ValueShape::NumberOr { words, min, max, .. } => format!("{min} to {max} or {}", words.join(" or ")),
+            ValueShape::Memory { min, .. } => format!("{min} or more bytes"),
+            ValueShape::YesNo { .. } => "yes, no".to_owned(),
+            ValueShape::Word { words, .. } => words.join(", "),
+            ValueShape::Mode { .. } => "000 to 777, octal".to_owned(),
+            ValueShape::Text { .. } => "text".to_owned(),
+            ValueShape::Path { .. } => "path".to_owned(),
             _ => self.expected().to_owned(),
         }
     }
@@ -218,69 +222,69 @@ impl Directive {
     /// Returns the words that the value is one of; empty if other values are accepted.
     pub fn choices(&self) -> &'static [&'static str] {
         match self.shape {
-            Shape::YesNo { .. } => YES_NO,
-            Shape::Word { words, .. } => words,
+            ValueShape::YesNo { .. } => YES_NO,
+            ValueShape::Word { words, .. } => words,
             _ => &[],
         }
     }
 
     /// Whether the value is a path.
     pub fn is_path(&self) -> bool {
-        matches!(self.shape, Shape::Path { .. })
+        matches!(self.shape, ValueShape::Path { .. })
     }
 
     /// Returns the value in force, as `CONFIG GET` shows it; `None` for directives that it doesn't show.
     pub fn get(&self, config: &Config) -> Option<String> {
-        self.shown(&Values::of(config))
+        self.shown(&ConfigValues::of(config))
     }
 
     /// Returns the value as [`Directive::get`] does, while values are being set.
-    pub(super) fn shown(&self, values: &Values) -> Option<String> {
+    pub(super) fn shown(&self, values: &ConfigValues) -> Option<String> {
         Some(match self.shape {
-            Shape::Number { get, .. } => get(values).to_string(),
-            Shape::NumberOr { get, .. } => match get(values) {
+            ValueShape::Number { get, .. } => get(values).to_string(),
+            ValueShape::NumberOr { get, .. } => match get(values) {
                 NumberOrWord::Number(number) => number.to_string(),
                 NumberOrWord::Word(word) => word.to_owned(),
             },
-            Shape::Memory { get, .. } => get(values).to_string(),
-            Shape::YesNo { get, .. } => yes_no(get(values)).to_owned(),
-            Shape::Word { get, .. } => get(values).to_owned(),
-            Shape::Mode { get, .. } => get(values).map_or_else(|| "0".to_owned(), |mode| format!("{mode:o}")),
-            Shape::Text { get, .. } => get(values).to_owned(),
-            Shape::Path { get, .. } => get(values).map_or_else(String::new, |path| path.display().to_string()),
-            Shape::Custom { get, .. } | Shape::Parts { get, .. } => get(values),
-            Shape::Words { get, .. } => get(values).join(" "),
-            Shape::Table { keys, get, .. } => {
+            ValueShape::Memory { get, .. } => get(values).to_string(),
+            ValueShape::YesNo { get, .. } => yes_no(get(values)).to_owned(),
+            ValueShape::Word { get, .. } => get(values).to_owned(),
+            ValueShape::Mode { get, .. } => get(values).map_or_else(|| "0".to_owned(), |mode| format!("{mode:o}")),
+            ValueShape::Text { get, .. } => get(values).to_owned(),
+            ValueShape::Path { get, .. } => get(values).map_or_else(String::new, |path| path.display().to_string()),
+            ValueShape::Custom { get, .. } | ValueShape::Parts { get, .. } => get(values),
+            ValueShape::Words { get, .. } => get(values).join(" "),
+            ValueShape::Table { keys, get, .. } => {
                 let shown = get(values).into_iter().zip(keys).flat_map(|(mut line, names)| {
                     line[0] = names.last().map_or_else(String::new, |&name| name.to_owned());
                     line
                 });
                 shown.collect::<Vec<_>>().join(" ")
             }
-            Shape::Lines { style: LineStyle::Values, get, .. } => get(values).concat().join("\n"),
-            Shape::Lines { style: LineStyle::Declarations | LineStyle::Named, get, .. } => {
+            ValueShape::Lines { style: LineStyle::Values, get, .. } => get(values).concat().join("\n"),
+            ValueShape::Lines { style: LineStyle::Declarations | LineStyle::Named, get, .. } => {
                 let line = |words: Line| words.iter().map(|word| quote(word.as_bytes())).collect::<Vec<_>>().join(" ");
                 get(values).into_iter().map(line).collect::<Vec<_>>().join("\n")
             }
-            Shape::Lines { .. } | Shape::Include => return None,
+            ValueShape::Lines { .. } | ValueShape::Include => return None,
         })
     }
 
     /// Returns the lines that set the present value.
-    pub(super) fn lines(&self, values: &Values) -> Vec<Line> {
+    pub(super) fn lines(&self, values: &ConfigValues) -> Vec<Line> {
         let word = match (self.shape, self.written) {
-            (Shape::Words { get, quoted: false, .. }, _) => {
+            (ValueShape::Words { get, quoted: false, .. }, _) => {
                 let words = get(values);
                 return vec![if words.is_empty() { vec![String::new()] } else { words }];
             }
-            (Shape::Lines { get, canonical: Some(canonical), .. }, _) => {
+            (ValueShape::Lines { get, canonical: Some(canonical), .. }, _) => {
                 // Their order has no meaning.
                 let mut lines: Vec<_> = get(values).iter().map(|line| canonical(line)).collect();
                 lines.sort();
                 return lines;
             }
-            (Shape::Lines { get, .. } | Shape::Table { get, .. }, _) => return get(values),
-            (Shape::Parts { .. } | Shape::Include, _) => None,
+            (ValueShape::Lines { get, .. } | ValueShape::Table { get, .. }, _) => return get(values),
+            (ValueShape::Parts { .. } | ValueShape::Include, _) => None,
             (_, Some(written)) => written(&values.config),
             (_, None) => self.shown(values),
         };
@@ -288,7 +292,7 @@ impl Directive {
     }
 
     /// Checks the words of a line and stores them. Fails with all errors in them.
-    pub(super) fn set(&self, values: &mut Values, words: &[String]) -> Result<(), Vec<ValueError>> {
+    pub(super) fn set(&self, values: &mut ConfigValues, words: &[String]) -> Result<(), Vec<ValueError>> {
         let (least, most) = self.words();
         if !(least..=most).contains(&words.len()) {
             let found = match words.len() {
@@ -300,22 +304,24 @@ impl Directive {
         }
         let word = words.first().map_or("", String::as_str);
         match self.shape {
-            Shape::Number { min, max, unit, set, .. } => set(values, number(word, min, max, unit)?),
-            Shape::NumberOr { words, min, max, set, .. } => match (choice(word, words), number(word, min, max, "")) {
-                (Ok(word), _) => set(values, NumberOrWord::Word(word)),
-                (_, Ok(number)) => set(values, NumberOrWord::Number(number)),
-                (_, Err(error)) => return Err(ValueError::Or { error: Box::new(error), words }.into()),
-            },
-            Shape::Memory { min, set, .. } => set(values, memory(word, min)?),
-            Shape::YesNo { set, .. } => set(values, choice(word, YES_NO)? == "yes"),
-            Shape::Word { words, set, .. } => set(values, choice(word, words)?),
-            Shape::Mode { set, .. } => set(values, mode(word)?),
-            Shape::Text { set, .. } => set(values, word),
-            Shape::Path { set, .. } => set(values, (!word.is_empty()).then(|| PathBuf::from(word))),
-            Shape::Custom { set, .. } => set(values, word)?,
-            Shape::Words { set, .. } | Shape::Table { set, .. } => set(values, words)?,
-            Shape::Lines { set, .. } => set(values, words)?,
-            Shape::Parts { .. } | Shape::Include => {}
+            ValueShape::Number { min, max, unit, set, .. } => set(values, number(word, min, max, unit)?),
+            ValueShape::NumberOr { words, min, max, set, .. } => {
+                match (choice(word, words), number(word, min, max, "")) {
+                    (Ok(word), _) => set(values, NumberOrWord::Word(word)),
+                    (_, Ok(number)) => set(values, NumberOrWord::Number(number)),
+                    (_, Err(error)) => return Err(ValueError::Or { error: Box::new(error), words }.into()),
+                }
+            }
+            ValueShape::Memory { min, set, .. } => set(values, memory(word, min)?),
+            ValueShape::YesNo { set, .. } => set(values, choice(word, YES_NO)? == "yes"),
+            ValueShape::Word { words, set, .. } => set(values, choice(word, words)?),
+            ValueShape::Mode { set, .. } => set(values, mode(word)?),
+            ValueShape::Text { set, .. } => set(values, word),
+            ValueShape::Path { set, .. } => set(values, (!word.is_empty()).then(|| PathBuf::from(word))),
+            ValueShape::Custom { set, .. } => set(values, word)?,
+            ValueShape::Words { set, .. } | ValueShape::Table { set, .. } => set(values, words)?,
+            ValueShape::Lines { set, .. } => set(values, words)?,
+            ValueShape::Parts { .. } | ValueShape::Include => {}
         }
         Ok(())
     }
@@ -323,12 +329,12 @@ impl Directive {
     /// Returns the expected form of a line, for an error about its length.
     fn expected(&self) -> &'static str {
         match self.shape {
-            Shape::Custom { expected, .. }
-            | Shape::Words { expected, .. }
-            | Shape::Lines { expected, .. }
-            | Shape::Table { expected, .. }
-            | Shape::Parts { expected, .. } => expected,
-            Shape::Include => "one path",
+            ValueShape::Custom { expected, .. }
+            | ValueShape::Words { expected, .. }
+            | ValueShape::Lines { expected, .. }
+            | ValueShape::Table { expected, .. }
+            | ValueShape::Parts { expected, .. } => expected,
+            ValueShape::Include => "one path",
             _ => "one value",
         }
     }
@@ -349,7 +355,7 @@ impl Directive {
 
     /// Whether each line adds to the previous ones, instead of replacing them.
     pub(super) fn adds_up(&self) -> bool {
-        matches!(self.shape, Shape::Lines { .. } | Shape::Include)
+        matches!(self.shape, ValueShape::Lines { .. } | ValueShape::Include)
     }
 
     /// Whether lines add up over all sources, and not only within one.
@@ -359,31 +365,33 @@ impl Directive {
 
     /// Whether the lines are values, of which there may be several.
     pub(super) fn has_values(&self) -> bool {
-        matches!(self.shape, Shape::Lines { style: LineStyle::Values, .. })
+        matches!(self.shape, ValueShape::Lines { style: LineStyle::Values, .. })
     }
 
     /// Whether a TOML file may have a table for the directive.
     pub(super) fn takes_table(&self) -> bool {
         match self.shape {
-            Shape::Lines { style, .. } => !matches!(style, LineStyle::LinesOnly | LineStyle::Values | LineStyle::Named),
-            _ => matches!(self.shape, Shape::Table { .. } | Shape::Parts { .. }),
+            ValueShape::Lines { style, .. } => {
+                !matches!(style, LineStyle::LinesOnly | LineStyle::Values | LineStyle::Named)
+            }
+            _ => matches!(self.shape, ValueShape::Table { .. } | ValueShape::Parts { .. }),
         }
     }
 
     /// Whether the lines declare named items.
     pub(super) fn declares(&self) -> bool {
-        matches!(self.shape, Shape::Lines { style: LineStyle::Declarations, .. })
+        matches!(self.shape, ValueShape::Lines { style: LineStyle::Declarations, .. })
     }
 
     /// Whether one variable may contain several lines.
     pub(super) fn has_lines_in_variable(&self) -> bool {
-        matches!(self.shape, Shape::Lines { style: LineStyle::Declarations | LineStyle::Named, .. })
+        matches!(self.shape, ValueShape::Lines { style: LineStyle::Declarations | LineStyle::Named, .. })
     }
 
     /// Returns the canonical form of lines, for a directive that forbids two lines with the same first word.
     pub(super) fn canonical(&self) -> Option<fn(&[String]) -> Line> {
         match self.shape {
-            Shape::Lines { canonical, .. } => canonical,
+            ValueShape::Lines { canonical, .. } => canonical,
             _ => None,
         }
     }
@@ -391,7 +399,7 @@ impl Directive {
     /// Returns all names of each key of a table.
     pub(super) fn keys(&self) -> &'static [&'static [&'static str]] {
         match self.shape {
-            Shape::Table { keys, .. } => keys,
+            ValueShape::Table { keys, .. } => keys,
             _ => &[],
         }
     }
@@ -399,23 +407,29 @@ impl Directive {
     /// Returns the directives that a line sets.
     pub(super) fn parts(&self) -> &'static [&'static str] {
         match self.shape {
-            Shape::Parts { names, .. } => names,
+            ValueShape::Parts { names, .. } => names,
             _ => &[],
         }
     }
 
     /// Whether the value is a whole number.
     pub(super) fn is_integer(&self) -> bool {
-        matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. })
+        matches!(self.shape, ValueShape::Number { .. } | ValueShape::NumberOr { .. })
     }
 
     /// Whether the value is a number, or a size.
     pub(super) fn is_number(&self) -> bool {
-        matches!(self.shape, Shape::Number { .. } | Shape::NumberOr { .. } | Shape::Memory { .. } | Shape::Mode { .. })
+        matches!(
+            self.shape,
+            ValueShape::Number { .. }
+                | ValueShape::NumberOr { .. }
+                | ValueShape::Memory { .. }
+                | ValueShape::Mode { .. }
+        )
     }
 
     /// Whether a number in a TOML file keeps its octal digits.
     pub(super) fn is_octal(&self) -> bool {
-        matches!(self.shape, Shape::Mode { .. })
+        matches!(self.shape, ValueShape::Mode { .. })
     }
 }

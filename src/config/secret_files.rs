@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::builder::Builder;
-use super::directive::{Change, Directive};
+use super::directive::{ChangeMode, Directive};
 use super::files::Files;
 use super::read::Sources;
-use super::report::{Place, Problem, Warning};
-use super::row::Shape;
-use super::values::{Config, SequenceConfig, Values};
+use super::report::{ConfigProblem, SettingPlace, Warning};
+use super::row::ValueShape;
+use super::values::{Config, ConfigValues, SequenceConfig};
 use crate::acl::PASSWORD_BYTES_MAX;
 use crate::text::store_url::StoreUrl;
 
@@ -90,7 +90,7 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
         (Some(_), true) => {
             let places = ["requirepass", "requirepass-file"].iter().filter_map(|name| builder.place_of(name).cloned());
             let sentence = "the password is given both by requirepass and by requirepass-file, must be in one place";
-            builder.problem(Problem::new(places.collect(), "", sentence));
+            builder.problem(ConfigProblem::new(places.collect(), "", sentence));
             return;
         }
         (Some(path), false) => path,
@@ -103,7 +103,7 @@ pub(super) fn read_password(sources: &Sources, files: &dyn Files, builder: &mut 
         Err(error) => {
             let place = builder.place_of("requirepass-file").cloned();
             let subject = if place.is_some() { "requirepass-file" } else { CREDENTIALS_DIRECTORY };
-            builder.problem(Problem::new(place.into_iter().collect(), subject, error.to_string()));
+            builder.problem(ConfigProblem::new(place.into_iter().collect(), subject, error.to_string()));
         }
     }
 }
@@ -129,7 +129,7 @@ pub(super) fn read_store_passwords(files: &dyn Files, builder: &mut Builder) {
     for (url, (name, place)) in stores.chain(claim.store.iter_mut().map(|url| (url, &claims))) {
         if let Err(error) = read_store_password(url, files) {
             let places = place.clone().into_iter().collect();
-            problems.push(Problem::new(places, *name, format!("{}: {error}", url.shown())));
+            problems.push(ConfigProblem::new(places, *name, format!("{}: {error}", url.shown())));
         }
     }
     for problem in problems {
@@ -154,14 +154,14 @@ pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
     if let Some(sentence) =
         builder.values.config.password_file.as_ref().and_then(|path| is_open(path, "a password", files))
     {
-        let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
+        let place = builder.place_of(name).cloned().unwrap_or_else(|| SettingPlace::in_environment(""));
         warnings.push(Warning { place, subject: name.to_owned(), sentence });
     }
     let Config { sequences, claim, .. } = &builder.values.config;
     let stores = sequences.stores.iter().map(|url| (SEQUENCES, url));
     for (name, url) in stores.chain(claim.store.iter().map(|url| (CLAIMS, url))) {
         if let Some(sentence) = url.password_file().and_then(|path| is_open(path, "a password", files)) {
-            let place = builder.place_of(name).cloned().unwrap_or_else(|| Place::in_environment(""));
+            let place = builder.place_of(name).cloned().unwrap_or_else(|| SettingPlace::in_environment(""));
             warnings.push(Warning { place, subject: name.to_owned(), sentence });
         }
     }
@@ -171,10 +171,10 @@ pub(super) fn exposed(builder: &Builder, files: &dyn Files) -> Vec<Warning> {
 /// Returns warnings about files with secrets whose paths are relative to `dir`. To be called after that folder was
 /// entered.
 pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
-    let values = Values::of(config);
-    let is_used = |row: &&Directive| row.change != Change::Certificates || config.tls_port != 0;
+    let values = ConfigValues::of(config);
+    let is_used = |row: &&Directive| row.change != ChangeMode::Certificates || config.tls_port != 0;
     let open = Directive::ALL.iter().filter(is_used).filter_map(|row| match row.shape {
-        Shape::Path { in_dir: true, holds: Some(what), get, .. } => {
+        ValueShape::Path { in_dir: true, holds: Some(what), get, .. } => {
             Some(format!("{}: {}", row.name, is_open(get(&values)?, what, files)?))
         }
         _ => None,
@@ -184,7 +184,7 @@ pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
     if let Some(mode) = files.mode(&config.state_dir).filter(|mode| mode & 0o002 != 0) {
         let shown = config.state_dir.display();
         warnings.push(format!(
-            "dir: everybody on this machine can write to {shown} (mode {mode:o}), and take the state file away: chmod o-w \
+            "dir: every user of this machine can write to {shown} (mode {mode:o}), and remove the state file: chmod o-w \
              {shown}"
         ));
     }
@@ -194,5 +194,5 @@ pub fn exposed_in_dir(config: &Config, files: &dyn Files) -> Vec<String> {
 fn is_open(path: &Path, what: &str, files: &dyn Files) -> Option<String> {
     let mode = files.mode(path).filter(|mode| mode & 0o004 != 0)?;
     let shown = path.display();
-    Some(format!("everybody on this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
+    Some(format!("every user of this machine can read {shown} (mode {mode:o}), which holds {what}: chmod o= {shown}"))
 }

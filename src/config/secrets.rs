@@ -89,7 +89,7 @@ fn is_of_name(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::row::Shape;
+    use super::super::row::ValueShape;
     use super::*;
 
     /// Words in names of possible secrets.
@@ -130,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn every_directive_that_may_be_a_secret_was_thought_of() {
+    fn every_directive_that_may_be_a_secret_is_listed() {
         for row in Directive::ALL {
-            let is_text = matches!(row.shape, Shape::Text { .. });
+            let is_text = matches!(row.shape, ValueShape::Text { .. });
             let may_be = is_text || SUSPICIOUS.iter().any(|word| row.name.contains(word));
             assert!(
                 !may_be || row.secrecy != Secrecy::Open || SHOWN.contains(&row.name),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_row_calls_a_secret_is_one_everywhere() {
+    fn a_secret_row_is_secret_everywhere() {
         let names: Vec<_> = names().collect();
         assert!(["requirepass", "user", "masterauth", "tls-key-file-pass"].iter().all(|name| names.contains(name)));
         for name in names {

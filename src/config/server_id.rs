@@ -4,15 +4,15 @@
 //! So one configuration text gives each of them its own number, without a store that servers share.
 
 use super::row::NumberOrWord;
-use super::values::Values;
+use super::values::ConfigValues;
 use crate::text::printable::printable_up_to;
 
 /// The source of the server's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServerIdFrom {
+pub enum ServerIdSource {
     /// No source: the number is 0, and a start warns about it.
     #[default]
-    Nobody,
+    Default,
     /// The configuration.
     Number,
     /// The number at the end of the host's name (`auto-ordinal`).
@@ -35,39 +35,39 @@ const AUTO_ORDINAL: &str = "auto-ordinal";
 /// Longest part of a host's name that is shown, characters; Linux has no longer ones.
 const HOST_NAME_CHARS_MAX: usize = 64;
 
-impl ServerIdFrom {
+impl ServerIdSource {
     /// Whether the number is known at a start, and no default.
     pub fn is_known(self) -> bool {
-        matches!(self, ServerIdFrom::Number | ServerIdFrom::HostName)
+        matches!(self, ServerIdSource::Number | ServerIdSource::HostName)
     }
 }
 
-pub(super) fn set(values: &mut Values, value: NumberOrWord) {
+pub(super) fn set(values: &mut ConfigValues, value: NumberOrWord) {
     let config = &mut values.config;
     (config.server_id, config.server_id_from) = match value {
         NumberOrWord::Number(number) => {
             let number = u32::try_from(number).unwrap_or_else(|_| unreachable!("the row's range is narrower"));
-            (number, ServerIdFrom::Number)
+            (number, ServerIdSource::Number)
         }
-        NumberOrWord::Word(AUTO_ORDINAL) => (0, ServerIdFrom::UnknownHostName),
-        NumberOrWord::Word(_) => (0, ServerIdFrom::ClaimStore),
+        NumberOrWord::Word(AUTO_ORDINAL) => (0, ServerIdSource::UnknownHostName),
+        NumberOrWord::Word(_) => (0, ServerIdSource::ClaimStore),
     };
 }
 
-pub(super) fn get(values: &Values) -> NumberOrWord {
+pub(super) fn get(values: &ConfigValues) -> NumberOrWord {
     match values.config.server_id_from {
-        ServerIdFrom::ClaimStore => NumberOrWord::Word(AUTO),
-        ServerIdFrom::UnknownHostName => NumberOrWord::Word(AUTO_ORDINAL),
+        ServerIdSource::ClaimStore => NumberOrWord::Word(AUTO),
+        ServerIdSource::UnknownHostName => NumberOrWord::Word(AUTO_ORDINAL),
         _ => NumberOrWord::Number(values.config.server_id.into()),
     }
 }
 
 /// Returns the text of the directive with this meaning, for a file.
-pub(super) fn written(from: ServerIdFrom, number: u32) -> String {
+pub(super) fn written(from: ServerIdSource, number: u32) -> String {
     match from {
-        ServerIdFrom::ClaimStore => AUTO.to_owned(),
-        ServerIdFrom::HostName | ServerIdFrom::UnknownHostName => AUTO_ORDINAL.to_owned(),
-        ServerIdFrom::Nobody | ServerIdFrom::Number => number.to_string(),
+        ServerIdSource::ClaimStore => AUTO.to_owned(),
+        ServerIdSource::HostName | ServerIdSource::UnknownHostName => AUTO_ORDINAL.to_owned(),
+        ServerIdSource::Default | ServerIdSource::Number => number.to_string(),
     }
 }
 
@@ -87,15 +87,17 @@ pub(super) fn no_ordinal(host_name: &str) -> (String, &'static str) {
         "server-id is auto-ordinal, but the host name is '{}'; must end in a dash and a number, as in getid-3",
         printable_up_to(host_name, HOST_NAME_CHARS_MAX)
     );
-    let help = "run it in a StatefulSet without hostNetwork, whose pods are NAME-0, NAME-1 and so on; or give this server a \
+    let help = "run it in a StatefulSet without hostNetwork, whose pods are NAME-0, NAME-1 and so on; or give this \
+                server a \
                 number of its own, as with GETID_SERVER_ID=3";
     (sentence, help)
 }
 
 /// Returns the error about a number that does not fit the layout, and the remedy.
-pub(super) fn misfit(host_name: &str, id_range: u32) -> (String, &'static str) {
+pub(super) fn range_error(host_name: &str, id_range: u32) -> (String, &'static str) {
     let sentence = format!(
-        "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is {id_range}",
+        "server-id is auto-ordinal, and the host name is '{}'; the number at its end must be 0 to {}: id-range is \
+         {id_range}",
         printable_up_to(host_name, HOST_NAME_CHARS_MAX),
         (1_u64 << id_range) - 1
     );
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_one() {
+    fn names_without_an_ordinal() {
         for name in
             ["", "-", ".", "getid", "getid3", "getid-", "getid-x3", "getid--", "3", "getid.a-3", "getid-+3", "getid-³"]
         {

@@ -22,7 +22,7 @@ use super::parse::yes_no;
 use super::secrets::may_show_secret;
 
 /// One setting of a TOML document, or an error.
-pub(super) struct Item {
+pub(super) struct TomlItem {
     /// Line number from 1.
     pub(super) line: usize,
     /// The line, without secrets.
@@ -34,9 +34,9 @@ pub(super) struct Item {
     pub(super) options: Vec<(String, usize, String)>,
 }
 
-impl Item {
-    fn new((line, text): (usize, String), subject: String, found: Result<(String, Vec<String>), String>) -> Item {
-        Item { line, text, subject, found, options: Vec::new() }
+impl TomlItem {
+    fn new((line, text): (usize, String), subject: String, found: Result<(String, Vec<String>), String>) -> TomlItem {
+        TomlItem { line, text, subject, found, options: Vec::new() }
     }
 }
 
@@ -45,16 +45,16 @@ impl Item {
 const SYNTAX_ERRORS_MAX: usize = 100;
 
 /// Reads a document: all readable settings and every error, in the order of the lines.
-pub(super) fn read(text: &str) -> Vec<Item> {
-    let lines = Lines::new(text);
+pub(super) fn read(text: &str) -> Vec<TomlItem> {
+    let lines = LineIndex::new(text);
     let (table, errors) = DeTable::parse_recoverable(text);
-    let mut items: Vec<Item> = errors
+    let mut items: Vec<TomlItem> = errors
         .iter()
         .take(SYNTAX_ERRORS_MAX)
         .map(|error| {
             let at = lines.at(error.span().map_or(0, |span| span.start), true);
             let sentence = error.message().replace('\n', ", ");
-            Item::new(at, "TOML".to_owned(), Err(sentence))
+            TomlItem::new(at, "TOML".to_owned(), Err(sentence))
         })
         .collect();
     // After a syntax error the settings may be incomplete, so they are not checked.
@@ -64,10 +64,10 @@ pub(super) fn read(text: &str) -> Vec<Item> {
             let at = lines.at(key.span().start, false);
             if matches!(value.get_ref(), DeValue::Table(_)) && !known_names().any(|known| known == name) {
                 let found = Err(format!(
-                    "neither getid nor Redis knows this directive, and there are no other sections: take the line [{name}] \
-                     out, so that the keys behind it count"
+                    "neither getid nor Redis knows this directive, and there are no other sections: remove the line \
+                     [{name}], so that the keys after it count"
                 ));
-                items.push(Item::new(at, name, found));
+                items.push(TomlItem::new(at, name, found));
                 continue;
             }
             if let (Some(true), DeValue::Table(table)) =
@@ -78,9 +78,11 @@ pub(super) fn read(text: &str) -> Vec<Item> {
             }
             match lines_of(&name, value.get_ref()) {
                 Ok(settings) => items.extend(
-                    settings.into_iter().map(|words| Item::new(at.clone(), name.clone(), Ok((name.clone(), words)))),
+                    settings
+                        .into_iter()
+                        .map(|words| TomlItem::new(at.clone(), name.clone(), Ok((name.clone(), words)))),
                 ),
-                Err(sentence) => items.push(Item::new(at, name, Err(sentence))),
+                Err(sentence) => items.push(TomlItem::new(at, name, Err(sentence))),
             }
         }
     }
@@ -89,11 +91,11 @@ pub(super) fn read(text: &str) -> Vec<Item> {
 }
 
 /// Reads `[generator.tweets]` or `generator = { tweets = "twitter" }`: an item for each name.
-fn declarations(lines: &Lines<'_>, directive: &str, table: &DeTable<'_>) -> Vec<Item> {
+fn declarations(lines: &LineIndex<'_>, directive: &str, table: &DeTable<'_>) -> Vec<TomlItem> {
     let item = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
         let name = key.get_ref();
         let found = declaration_words(directive, name, value.get_ref()).map(|words| (directive.to_owned(), words));
-        let mut item = Item::new(lines.at(key.span().start, false), format!("{directive} {name}"), found);
+        let mut item = TomlItem::new(lines.at(key.span().start, false), format!("{directive} {name}"), found);
         if let DeValue::Table(options) = value.get_ref() {
             let place = |key: &Spanned<Cow<'_, str>>| {
                 let (line, text) = lines.at(key.span().start, false);
@@ -232,7 +234,7 @@ fn integer(number: &DeInteger<'_>, octal: bool) -> String {
 }
 
 /// Converts byte offsets to lines.
-struct Lines<'a> {
+struct LineIndex<'a> {
     text: &'a str,
     /// Offset of each line.
     starts: Vec<usize>,
@@ -240,10 +242,10 @@ struct Lines<'a> {
     secrets: bool,
 }
 
-impl<'a> Lines<'a> {
-    fn new(text: &'a str) -> Lines<'a> {
+impl<'a> LineIndex<'a> {
+    fn new(text: &'a str) -> LineIndex<'a> {
         let starts = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Lines { text, starts, secrets: text.lines().any(may_show_secret) }
+        LineIndex { text, starts, secrets: text.lines().any(may_show_secret) }
     }
 
     /// Returns number and text of the line at a byte. In a `broken` document the line may be in the middle of a value.

@@ -24,7 +24,8 @@ pub(super) enum ValueError {
     #[error("'{found}' is out of range; must be {} or more", size(*.min))]
     MemoryRange { found: String, min: u64 },
     #[error(
-        "'{found}' is neither auto, a memory size nor a percentage; must be auto, a number of bytes such as 256mb, 0 for no \
+        "'{found}' is neither auto, a memory size nor a percentage; must be auto, a number of bytes such as 256mb, 0 \
+         for no \
          bound, or 1% to 100% of the machine's memory"
     )]
     ClientMemory { found: String },
@@ -34,9 +35,7 @@ pub(super) enum ValueError {
     Word { found: String, words: &'static [&'static str] },
     #[error("must not be empty")]
     Empty,
-    #[error(
-        "'{found}' is not an IP address; must be such as 127.0.0.1, ::1, -::1 (passed over where it is missing) or *"
-    )]
+    #[error("'{found}' is not an IP address; must be such as 127.0.0.1, ::1, -::1 (skipped if it is missing) or *")]
     Address { found: String },
     #[error("{found} addresses given, must be at most {max}")]
     Addresses { found: usize, max: usize },
@@ -44,9 +43,9 @@ pub(super) enum ValueError {
     Epoch(TimeError),
     #[error("'{found}' is out of range; must be 1970-01-01T00:00:00Z to 9860-06-30T10:40:00Z (0 to 249000000000000)")]
     EpochRange { found: String },
-    #[error("{name} stands here twice")]
+    #[error("{name} is given twice")]
     PartTwice { name: &'static str },
-    #[error("{name} has no value behind it")]
+    #[error("{name} has no value after it")]
     PartValue { name: &'static str },
     #[error("'{found}' is not one of the classes normal, replica, pubsub")]
     BufferClass { found: String },
@@ -64,11 +63,11 @@ pub(super) enum ValueError {
     WorkerPool(String),
     #[error("{0}")]
     Store(StoreUrlError),
-    #[error("'{shown}' stands in two lines, must be in one")]
+    #[error("'{shown}' appears in two lines, must be in one")]
     StoreTwice { shown: String },
     #[error("this is one store too many, there are at most {max}")]
     Stores { max: usize },
-    #[error("'none' stands beside a store, must stand alone")]
+    #[error("'none' is given together with a store, must be alone")]
     StoreBesideNone,
     #[error("{0}")]
     Counter(CounterError),
@@ -84,7 +83,7 @@ pub(super) enum ValueError {
         super::claim::INSTANCE_NAME_BYTES_MAX
     )]
     InstanceName { found: String },
-    #[error("'user' must stand behind leaf or tinyid, with the name of an ACL user behind it")]
+    #[error("'user' must follow leaf or tinyid, and the name of an ACL user must follow it")]
     HttpApiUser,
 }
 
@@ -121,7 +120,7 @@ impl ValueError {
                 "rules are such as on, >password, nopass, -@all, +getid or ~*".to_owned()
             }
             ValueError::User(SetUserError::Rule { error: RuleError::BadHash, .. }) => {
-                "printf %s 'the password' | sha256sum tells it; >password takes the password itself".to_owned()
+                "printf %s 'the password' | sha256sum prints it; >password takes the password itself".to_owned()
             }
             ValueError::Declaration(error) => declaration_help(error)?,
             ValueError::Store(error) | ValueError::ClaimStore(error) => error.help()?.to_owned(),
@@ -164,9 +163,9 @@ const KIND_SYNONYMS: [(&[&str], &[&str]); 12] = [
 pub fn kind_meant(word: &str) -> Option<String> {
     let word = word.to_ascii_lowercase();
     let bare: String = word.chars().filter(char::is_ascii_alphanumeric).collect();
-    let called =
+    let synonyms =
         KIND_SYNONYMS.iter().find(|(words, _)| words.contains(&bare.as_str())).map(|(_, kinds)| kinds.to_vec());
-    let kinds = called.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
+    let kinds = synonyms.or_else(|| Some(vec![did_you_mean(&word, kind_words().chain(COUNTER_KINDS))?]))?;
     let kinds: Vec<_> = kinds.iter().map(|kind| format!("'{kind}'")).collect();
     Some(format!("did you mean {}?", kinds.join(" or ")))
 }
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_meant_by_what_people_call_them() {
+    fn common_names_suggest_kinds() {
         for (word, expected) in [
             ("snowflake", Some("did you mean 'twitter' or 'leaf'?")),
             ("Snow-Flake", Some("did you mean 'twitter' or 'leaf'?")),

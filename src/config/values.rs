@@ -13,7 +13,7 @@ use super::enums::{
     SyslogFacility, TlsAuthClients, TlsAuthClientsUser,
 };
 use super::http::HttpConfig;
-use super::server_id::{self, ServerIdFrom};
+use super::server_id::{self, ServerIdSource};
 use super::workers::WorkerPool;
 use crate::acl::{Origin, Protection};
 use crate::text::store_url::StoreUrl;
@@ -151,11 +151,11 @@ unset! {
         pub syslog_facility: SyslogFacility,
         /// Background rounds a second: timeouts, statistics (`hz`).
         pub hz: u32,
-        /// This server's number, below `2^id-range`; 0 with [`ServerIdFrom::ClaimStore`], until one is claimed
+        /// This server's number, below `2^id-range`; 0 with [`ServerIdSource::ClaimStore`], until one is claimed
         /// (`server-id`).
         pub server_id: u32,
         /// Source of the server's number.
-        pub server_id_from: ServerIdFrom,
+        pub server_id_from: ServerIdSource,
         /// Bit widths and epoch (`id-range`, `shard-range`, `random-range`, `id-epoch`).
         pub layout: Layout,
         /// Named generators by the clock (`generator`), in the order of their declaration, at most
@@ -236,14 +236,14 @@ impl Config {
     /// Returns the server-id if it is known, else the word in its place.
     pub fn shown_server_id(&self) -> String {
         match self.server_id_from {
-            ServerIdFrom::HostName => self.server_id.to_string(),
+            ServerIdSource::HostName => self.server_id.to_string(),
             from => server_id::written(from, self.server_id),
         }
     }
 
     /// Whether the claim store assigns the number (`server-id auto`).
     pub fn server_id_auto(&self) -> bool {
-        self.server_id_from == ServerIdFrom::ClaimStore
+        self.server_id_from == ServerIdSource::ClaimStore
     }
 
     /// Returns the stores of sequences, in their order; empty without sequences. By default it is the file in `dir`,
@@ -281,7 +281,7 @@ impl Config {
 /// A configuration while its values are set one by one. The widths and the epoch are separate, because they need not
 /// make a layout until the last of them is set.
 #[derive(Clone)]
-pub(super) struct Values {
+pub(super) struct ConfigValues {
     pub(super) config: Config,
     pub(super) id_range: u32,
     pub(super) shard_range: u32,
@@ -291,11 +291,11 @@ pub(super) struct Values {
     pub(super) daemonize: bool,
 }
 
-impl Values {
+impl ConfigValues {
     /// Returns the values of a configuration, for changes of it.
-    pub(super) fn of(config: &Config) -> Values {
+    pub(super) fn of(config: &Config) -> ConfigValues {
         let layout = config.layout;
-        Values {
+        ConfigValues {
             config: config.clone(),
             id_range: layout.server_bits(),
             shard_range: layout.shard_bits(),

@@ -4,7 +4,7 @@
 use getid_core::worker::{LEASE_MS_MAX, LEASE_MS_MIN, POOL_SIZE_MAX, PoolRules};
 use getid_core::{RESERVED_NAME, is_reserved_name};
 
-use super::report::Mistake;
+use super::report::DirectiveConflict;
 use super::row::Line;
 use super::value_error::ValueError;
 use super::values::Config;
@@ -47,7 +47,7 @@ fn pool(words: &[String]) -> Result<WorkerPool, String> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     if !(1..=POOL_NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(is_known) {
         return Err(format!(
-            "'{name}' is no name of a pool, must be 1 to {POOL_NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -"
+            "'{name}' is not a name of a pool, must be 1 to {POOL_NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -"
         ));
     }
     if is_reserved_name(name) {
@@ -56,7 +56,7 @@ fn pool(words: &[String]) -> Result<WorkerPool, String> {
     let [mut size, mut lease, mut longest] = [None; 3];
     for pair in options.chunks(2) {
         let (word, value) = (pair[0].as_str(), pair.get(1));
-        let value = value.ok_or_else(|| format!("{word} has no value behind it"))?;
+        let value = value.ok_or_else(|| format!("{word} has no value after it"))?;
         let place = match word.to_ascii_lowercase().as_str() {
             "size" => &mut size,
             "lease" => &mut lease,
@@ -64,7 +64,7 @@ fn pool(words: &[String]) -> Result<WorkerPool, String> {
             _ => return Err(format!("'{word}' is not one of size, lease, longest")),
         };
         if place.replace(value).is_some() {
-            return Err(format!("{word} stands here twice"));
+            return Err(format!("{word} is given twice"));
         }
     }
     let size = size.ok_or("has no size, must have one, such as size 1024")?;
@@ -120,24 +120,23 @@ impl Config {
 }
 
 /// Returns conflicts of pools with the rest of a configuration.
-pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
+pub(super) fn conflicts(config: &Config) -> Vec<DirectiveConflict> {
     if config.worker_pools.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
     if !cfg!(feature = "fleet") {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["worker-pool"],
             sentence: "there are pools of worker ids, but this getid was built without the feature 'fleet'".to_owned(),
-            help: "take the worker-pool lines out, or build getid with the features that it has by default".to_owned(),
+            help: "remove the worker-pool lines, or build getid with the features that it has by default".to_owned(),
         });
     }
     if config.worker_store().is_none() {
-        found.push(Mistake {
+        found.push(DirectiveConflict {
             directives: &["worker-pool", "sequence-store", "id-state"],
-            sentence: "there are pools of worker ids, but no store to keep their leases in".to_owned(),
-            help: "name one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'"
-                .to_owned(),
+            sentence: "there are pools of worker ids, but no store for their leases".to_owned(),
+            help: "set one: claim-store or sequence-store, such as 'sequence-store sqlite:sequences.sqlite'".to_owned(),
         });
     }
     found

@@ -25,7 +25,7 @@ use super::gate::Gate;
 use super::head::{FIELDS_MAX, HEAD_BYTES_MAX};
 use super::places::{Admitted, Limits, Place, Places, Reason, Taken, Told};
 use super::{Http, problem, router};
-use crate::acl::{Origin, Source};
+use crate::acl::{LoginSource, Origin};
 use crate::logging::throttle::throttled;
 use crate::metrics::Counter;
 use crate::server::Server;
@@ -127,7 +127,7 @@ impl Port {
                 None => self.begin(stream, peer),
                 Some(acceptor) => {
                     let count_max = handshakes_max(config.http.clients_max) as usize;
-                    let place = self.handshakes.begin(Source::of(peer.ip()), count_max).await;
+                    let place = self.handshakes.begin(LoginSource::of(peer.ip()), count_max).await;
                     let stream = tls::ClientStream::for_http(stream, Arc::clone(acceptor));
                     tokio::spawn(Arc::clone(&self).shake_hands(stream, peer, place, count_max));
                 }
@@ -187,7 +187,7 @@ impl Port {
     fn begin<S: Stream>(self: &Arc<Self>, stream: S, peer: SocketAddr) {
         let Server { metrics, throttle, config, .. } = &**self.server();
         let count_max = config.get().http.clients_max as usize;
-        let taken = match self.places.admit(Source::of(peer.ip()), count_max) {
+        let taken = match self.places.admit(LoginSource::of(peer.ip()), count_max) {
             Admitted::Place(taken) => taken,
             Admitted::Evicted(taken) => {
                 metrics.count(Counter::HttpEvicted);

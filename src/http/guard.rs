@@ -88,7 +88,7 @@ pub(super) fn check_admission(headers: &HeaderMap, caller: &Caller) -> Result<()
 
 fn check_protection(config: &Config, caller: &Caller) -> Result<(), Problem> {
     let default_is_open = || caller.server.settings.get().users.default_user().is_nopass();
-    if !config.protection().turns_away(caller.origin, true) || !default_is_open() {
+    if !config.protection().refuses_connection(caller.origin, true) || !default_is_open() {
         return Ok(());
     }
     Err(Problem::new(

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::PortBounds;
 use super::head::Fault;
-use crate::acl::Source;
+use crate::acl::LoginSource;
 
 /// How long a client may still send what is not read, µs, so that it receives the response.
 const LINGER_US_MAX: u64 = 2_000_000;
@@ -89,7 +89,7 @@ pub(super) enum Reason {
 /// The place of one connection.
 #[derive(Debug)]
 pub(super) struct Place {
-    source: Source,
+    source: LoginSource,
     begun: Instant,
     phase: AtomicU8,
     since_us: AtomicU64,
@@ -260,7 +260,7 @@ pub(super) struct Places {
 #[derive(Debug, Default)]
 struct All {
     by_number: BTreeMap<u64, Arc<Place>>,
-    by_source: HashMap<Source, usize>,
+    by_source: HashMap<LoginSource, usize>,
     last_number: u64,
     /// Evicted connections that have not closed yet.
     ending: usize,
@@ -275,7 +275,7 @@ impl Places {
 
     /// Admits a connection from `source` if there is a free place among `count_max`, or another connection can be
     /// evicted.
-    pub(super) fn admit(self: &Arc<Self>, source: Source, count_max: usize) -> Admitted {
+    pub(super) fn admit(self: &Arc<Self>, source: LoginSource, count_max: usize) -> Admitted {
         let mut all = self.lock();
         if all.has_ended {
             return Admitted::Refused;
@@ -361,7 +361,7 @@ impl Places {
 }
 
 impl All {
-    fn add(&mut self, places: &Arc<Places>, source: Source) -> Taken {
+    fn add(&mut self, places: &Arc<Places>, source: LoginSource) -> Taken {
         self.last_number += 1;
         *self.by_source.entry(source).or_default() += 1;
         let place = Arc::new(Place {
@@ -383,7 +383,7 @@ impl All {
     }
 
     /// Returns the connection to evict, of source `of` if that is given.
-    fn victim(&self, begun: Instant, of: Option<Source>) -> Option<Arc<Place>> {
+    fn victim(&self, begun: Instant, of: Option<LoginSource>) -> Option<Arc<Place>> {
         let now_us = us_since(begun);
         self.by_number
             .values()
@@ -437,8 +437,8 @@ mod tests {
 
     use super::*;
 
-    fn source(number: u8) -> Source {
-        Source::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)))
+    fn source(number: u8) -> LoginSource {
+        LoginSource::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)))
     }
 
     fn place(admitted: Admitted) -> Taken {

@@ -155,21 +155,21 @@ impl Checks {
         Checks { standby, waits, refusing, names }
     }
 
-    /// Returns the line of the answer; `tells_why`: with reasons, else with names only. `takes_standby`: a standby is
-    /// ready.
-    fn line(&self, tells_why: bool, takes_standby: bool) -> String {
+    /// Returns the line of the answer; `shows_reasons`: with reasons, else with names only. `takes_standby`: a standby
+    /// is ready.
+    fn line(&self, shows_reasons: bool, takes_standby: bool) -> String {
         if let Some(why) = &self.standby {
             let ready = if takes_standby && self.waits { "ready" } else { "not ready" };
-            let why = if tells_why { why } else { "this server is a standby; who logs in is told more" };
+            let why = if shows_reasons { why } else { "this server is a standby; who logs in is told more" };
             return format!("{ready}: {why}\n");
         }
-        let told = |(name, why): &(String, String)| match (tells_why, name.as_str()) {
+        let told = |(name, why): &(String, String)| match (shows_reasons, name.as_str()) {
             (true, UNNAMED) => why.clone(),
             (true, name) => format!("{name}: {why}"),
             (false, name) => name.to_owned(),
         };
         let all: Vec<_> = self.refusing.iter().map(told).collect();
-        match (self.refusing.is_empty(), tells_why, self.names.is_empty()) {
+        match (self.refusing.is_empty(), shows_reasons, self.names.is_empty()) {
             (true, ..) => "ready\n".to_owned(),
             (_, true, _) => format!("not ready: {}\n", all.join("; ")),
             (_, _, true) => "not ready: no ids are given now; who logs in is told why\n".to_owned(),

@@ -31,7 +31,7 @@ const REMEDIES: [Remedy; 21] = [
     ("WORKERID LEASE", Some("POST /v1/workers/{pool}/leases")),
     ("GETID * * 0", Some("POST /v1/ids/* with {\"fields\": {\"*\": 0}}")),
     ("GETID begins it", Some("POST /v1/ids/{name} begins it")),
-    ("GETID * asks", Some("POST /v1/ids/* asks")),
+    ("use GETID *", Some("use POST /v1/ids/*")),
 ];
 
 /// The beginning of Redis's error for a key of another kind.
@@ -157,8 +157,8 @@ mod tests {
             ("'SEQUENCE CONFIRM a.b:c' lets it go on", "'SEQUENCE CONFIRM a.b:c' on the Redis port lets it go on"),
             ("SEQUENCE RAISE x N, or", "PATCH /v1/sequences/x with {\"last\": N}, or"),
             (
-                "Operation against a key holding the wrong kind of value: 'x' is a generator, and GETID x asks it",
-                "'x' is a generator, and POST /v1/ids/x asks it",
+                "Operation against a key holding the wrong kind of value: 'x' is a generator; use GETID x",
+                "'x' is a generator; use POST /v1/ids/x",
             ),
             // Texts without a command, or with an incomplete one.
             ("MGETID lua shard 0", "MGETID lua shard 0"),

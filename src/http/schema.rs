@@ -217,7 +217,7 @@ impl Schema {
             }
             (Schema::Flag, Value::String(text)) => text.is_empty(),
             (Schema::Word(words), Value::String(text)) => words.contains(&text.as_str()),
-            (Schema::Time, Value::String(text)) => crate::text::timestamp::Time::parse(text).is_ok(),
+            (Schema::Time, Value::String(text)) => crate::text::timestamp::TimeSpec::parse(text).is_ok(),
             _ => false,
         }
     }

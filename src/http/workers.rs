@@ -214,7 +214,7 @@ const RELEASE: Endpoint = Endpoint {
     path: "/v1/workers/{pool}/leases/{id}/release",
     tag: TAG_WORKERS,
     id: "releaseWorkerLease",
-    summary: "Give the lease of a worker id back",
+    summary: "Release the lease of a worker id",
     description: "With 'last', the next lease of this id begins right behind it.",
     access: Access::Commands(&[("WORKERID RELEASE", "")]),
     parameters: OF_LEASE,

@@ -192,7 +192,7 @@ impl ClientAcceptor {
         }
         let origin = Origin::of(peer.ip());
         let is_open = || server.settings.get().users.default_user().is_nopass();
-        if config.protection().turns_away(origin, is_open()) {
+        if config.protection().refuses_connection(origin, is_open()) {
             server.metrics.count(Counter::ConnectionsRejected);
             return None;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Server;
 use super::audit::AuditAction;
-use crate::acl::{Denial, LoginLimiter, LoginLog, Reason, Repeated, Seen, Source};
+use crate::acl::{Denial, DenialOrigin, DenialReason, LoginLimiter, LoginLog, LoginSource, RepeatedLogins};
 use crate::logging::AUDIT;
 use crate::metrics::Counter;
 use crate::server::connection::wait::Wait;
@@ -24,13 +24,13 @@ const LOGIN_LINES_PER_S_MAX: usize = 8;
 
 impl Server {
     /// Acquires permits for logins from an address. Returns the wait before they may be tried.
-    pub fn acquire_logins(&self, source: Source, logins: u32) -> Duration {
+    pub fn acquire_logins(&self, source: LoginSource, logins: u32) -> Duration {
         let now_ns = clock::stopwatch_ns();
         Duration::from_nanos(self.lock_limiter().acquire(source, logins, now_ns) - now_ns)
     }
 
     /// Releases permits that were not used, or were used for correct logins.
-    pub fn release_logins(&self, source: Source, logins: u32) {
+    pub fn release_logins(&self, source: LoginSource, logins: u32) {
         self.lock_limiter().release(source, logins, clock::stopwatch_ns());
     }
 
@@ -99,24 +99,24 @@ impl Server {
         let len_max = usize::try_from(self.config.get().acllog_max_len).unwrap_or(usize::MAX);
         let mut log = self.acl_log.lock().unwrap_or_else(PoisonError::into_inner);
         for denial in denials {
-            if denial.reason == Reason::Auth {
+            if denial.reason == DenialReason::Auth {
                 self.audit(AuditAction::LoginFailed { name: &denial.user, count: denial.count }, client);
             }
             let counter = match denial.reason {
-                Reason::Command => Counter::DeniedCommands,
-                Reason::Key => Counter::DeniedKeys,
-                Reason::Channel => Counter::DeniedChannels,
-                Reason::Auth => Counter::DeniedLogins,
+                DenialReason::Command => Counter::DeniedCommands,
+                DenialReason::Key => Counter::DeniedKeys,
+                DenialReason::Channel => Counter::DeniedChannels,
+                DenialReason::Auth => Counter::DeniedLogins,
             };
             self.metrics.add(counter, denial.count);
-            let seen = Seen { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
+            let seen = DenialOrigin { source, is_known_user: users.get(denial.user.as_bytes()).is_some() };
             log.note(denial, seen, client.line(self.metrics.uptime_s.load(Relaxed)), now_ms, len_max);
         }
     }
 }
 
 /// Logs logins without a line of their own.
-fn log_repeated(repeated: &Repeated) {
-    let Repeated { user, source, count } = repeated;
+fn log_repeated(repeated: &RepeatedLogins) {
+    let RepeatedLogins { user, source, count } = repeated;
     tracing::info!(target: AUDIT, user = %user, addr = %source, count, "logged in again");
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::acl::{LineFault, Users, parse_file};
+use crate::acl::{AclLineError, Users, parse_file};
 use crate::system::files::{self, Readers};
 
 /// Maximum size of an ACL file, bytes: more than [`crate::acl::USERS_MAX`] users of an ordinary kind.
@@ -15,7 +15,7 @@ pub enum AclFileError {
     /// The file cannot be read.
     Io(io::Error),
     /// Faults of the file, never empty.
-    Faults(Vec<LineFault>),
+    Faults(Vec<AclLineError>),
 }
 
 /// Reads an ACL file.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::acl::Source;
+use crate::acl::LoginSource;
 use crate::server::tls;
 
 /// Times for which a handshake keeps its place though other connections wait for one.
@@ -72,7 +72,7 @@ impl Handshakes {
     }
 
     /// Waits for a place for a handshake of a client from `source`, until fewer than `count_max` are running.
-    pub async fn begin(self: &Arc<Self>, source: Source, count_max: usize) -> HandshakeSlot {
+    pub async fn begin(self: &Arc<Self>, source: LoginSource, count_max: usize) -> HandshakeSlot {
         loop {
             let freed = self.freed.notified();
             {
@@ -121,7 +121,7 @@ struct RunningHandshake {
 #[derive(Debug, Default)]
 struct HandshakeTable {
     grace_periods: GracePeriods,
-    by_source: HashMap<Source, SourceHandshakes>,
+    by_source: HashMap<LoginSource, SourceHandshakes>,
     count: usize,
     /// Number of handshakes that were ended and are still there.
     ending: usize,
@@ -176,7 +176,7 @@ impl HandshakeTable {
         }
     }
 
-    fn add(&mut self, source: Source, now: Instant) -> (u64, Arc<RunningHandshake>) {
+    fn add(&mut self, source: LoginSource, now: Instant) -> (u64, Arc<RunningHandshake>) {
         self.last_number += 1;
         self.count += 1;
         let handshake = Arc::<RunningHandshake>::default();
@@ -193,13 +193,13 @@ impl HandshakeTable {
         handshake.end.notify_one();
     }
 
-    fn record_completed(&mut self, source: Source, now: Instant) {
+    fn record_completed(&mut self, source: LoginSource, now: Instant) {
         if let Some(of) = self.by_source.get_mut(&source) {
             of.completed_at = Some(now);
         }
     }
 
-    fn remove(&mut self, source: Source, number: u64) {
+    fn remove(&mut self, source: LoginSource, number: u64) {
         let Some(of) = self.by_source.get_mut(&source) else { return };
         let Some(handshake) = of.by_number.remove(&number) else { return };
         if of.by_number.is_empty() {
@@ -216,7 +216,7 @@ impl HandshakeTable {
 #[derive(Debug)]
 pub struct HandshakeSlot {
     all: Arc<Handshakes>,
-    source: Source,
+    source: LoginSource,
     number: u64,
     handshake: Arc<RunningHandshake>,
 }
@@ -273,8 +273,8 @@ mod tests {
     const GRACE_IN_RUSH: Duration = GRACE_PERIODS.in_rush;
     const RUSH: Duration = GRACE_PERIODS.rush;
 
-    fn source(last: u8) -> Source {
-        Source::of(std::net::Ipv4Addr::new(192, 0, 2, last).into())
+    fn source(last: u8) -> LoginSource {
+        LoginSource::of(std::net::Ipv4Addr::new(192, 0, 2, last).into())
     }
 
     /// Returns handshakes from these addresses, in this order, for which the server has waited since `at`.
@@ -286,7 +286,7 @@ mod tests {
         all
     }
 
-    fn ended(all: &HandshakeTable, count_max: usize, now: Instant) -> Option<(Source, u64)> {
+    fn ended(all: &HandshakeTable, count_max: usize, now: Instant) -> Option<(LoginSource, u64)> {
         let AdmissionStep::End(chosen) = all.step(count_max, now) else { return None };
         let number = |of: &SourceHandshakes| {
             of.by_number.iter().find(|(_, one)| Arc::ptr_eq(one, &chosen)).map(|(number, _)| *number)

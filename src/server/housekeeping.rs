@@ -127,7 +127,7 @@ pub fn close_idle(server: &Server, uptime_s: u64) {
         if client.idle_s(uptime_s) > timeout_s
             && !client.is_waiting()
             && !client.is_monitor()
-            && !client.has_subscriptions()
+            && !client.is_subscribed()
         {
             server.metrics.count(Counter::IdleClosed);
             throttled!(server.throttle, Idle, "client {} at {} was idle and is closed", client.id, client.peer);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, f
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use crate::acl::Source;
+use crate::acl::LoginSource;
 use crate::resp::Protocol;
 use crate::session::{ClientView, Unblock};
 
@@ -37,10 +37,10 @@ impl fmt::Display for ConnectionAddr {
 
 impl ConnectionAddr {
     /// Returns the source under which logins from here are counted.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> LoginSource {
         match self {
-            ConnectionAddr::Tcp(address) => Source::of(address.ip()),
-            ConnectionAddr::Unix(_) => Source::Unix,
+            ConnectionAddr::Tcp(address) => LoginSource::of(address.ip()),
+            ConnectionAddr::Unix(_) => LoginSource::Unix,
         }
     }
 
@@ -199,8 +199,8 @@ impl Client {
     }
 
     /// Returns true if it has subscriptions: then it is not idle, and of another kind.
-    pub fn has_subscriptions(&self) -> bool {
-        self.lock_view().listens()
+    pub fn is_subscribed(&self) -> bool {
+        self.lock_view().is_subscribed()
     }
 
     pub fn publish(&self, view: &ClientView) {
@@ -304,7 +304,7 @@ impl ListEntry {
         let view = &self.view;
         let all = [
             ('O', view.monitors),
-            ('P', view.listens()),
+            ('P', view.is_subscribed()),
             ('x', view.queued.is_some()),
             ('b', self.is_waiting),
             ('c', self.is_stopping),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::Server;
 use crate::acl::DEFAULT_USER;
-use crate::config::directive::{Change, Directive};
-use crate::config::{self, Config, FilesFrom, Reloaded};
+use crate::config::directive::{ChangeMode, Directive};
+use crate::config::{self, Config, FilesFrom, ReloadResult};
 use crate::session::Settings;
 
 impl Server {
@@ -41,7 +41,7 @@ impl Server {
         let mut sources = self.process.sources.clone();
         sources.file = Some(&self.process.config_file).filter(|file| !file.is_empty()).map(PathBuf::from);
         let reloaded = old.reloaded(&sources, &FilesFrom(self.process.started_in.clone()));
-        let Reloaded { config, warnings, kept } = match reloaded {
+        let ReloadResult { config, warnings, kept } = match reloaded {
             Ok(reloaded) => reloaded,
             Err(report) => {
                 let mistakes = report.in_a_line(MISTAKES_LOGGED_MAX);
@@ -99,7 +99,7 @@ const NAMES_LOGGED_MAX: usize = 10;
 /// Returns the directives whose values in the files differ, and how they can be changed; `None` without any.
 fn kept_values(kept: &[&Directive]) -> Option<String> {
     let names = |at_start| {
-        let rows = kept.iter().filter(move |row| (row.change == Change::AtStart) == at_start);
+        let rows = kept.iter().filter(move |row| (row.change == ChangeMode::AtStart) == at_start);
         rows.map(|row| row.name).collect::<Vec<_>>()
     };
     format_groups(&[("to apply with CONFIG SET", names(false)), ("to apply with a restart", names(true))])

@@ -15,13 +15,13 @@ use super::listen::{ClientLimits, http_spare_files, open_files, room_for_clients
 use super::slow::timing;
 use crate::acl::{PASSWORD_BYTES_MAX, Protection, Users};
 use crate::command::Vocabulary;
-use crate::config::directive::Change;
-use crate::config::{self, Changed, Config, Pair, Report, SequenceConfig, SetError, StateKind};
+use crate::config::directive::ChangeMode;
+use crate::config::{self, Config, ConfigChange, ConfigReport, SequenceConfig, SetError, SettingPair, StateKind};
 use crate::generators::{random_cycle, sequence};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::tls;
-use crate::session::{SequenceSettings, Settings, turn_ids_max};
+use crate::session::{SequenceCommandSettings, Settings, turn_ids_max};
 use crate::system::usage;
 
 /// Returns the settings of a new server's sessions. The random cycle is new at each start, so that two lives, or two
@@ -30,14 +30,14 @@ use crate::system::usage;
 /// # Errors
 ///
 /// A report: a command renamed twice, a password that is too long.
-pub fn session_settings(config: &Config) -> Result<Settings, Report> {
+pub fn session_settings(config: &Config) -> Result<Settings, ConfigReport> {
     let vocabulary = Vocabulary::new(&config.rename_commands)
-        .map_err(|sentence| Report::from_sentence(format!("rename-command: {sentence}")))?;
-    check_password(config).map_err(|sentence| Report::from_sentence(format!("requirepass: {sentence}")))?;
-    let users = users_of(config).map_err(Report::from_sentence)?;
+        .map_err(|sentence| ConfigReport::from_sentence(format!("rename-command: {sentence}")))?;
+    check_password(config).map_err(|sentence| ConfigReport::from_sentence(format!("requirepass: {sentence}")))?;
+    let users = users_of(config).map_err(ConfigReport::from_sentence)?;
     let layout = config.layout;
     let scheme = Scheme::new(layout, config.server_id, random_cycle(layout.random_bits()))
-        .ok_or_else(|| Report::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
+        .ok_or_else(|| ConfigReport::from_sentence(format!("server-id {} does not fit id-range", config.server_id)))?;
     Ok(Settings::of(config, vocabulary, Arc::new(scheme), Arc::default(), Arc::new(users)))
 }
 
@@ -88,9 +88,9 @@ pub fn sequences(config: &Config) -> sequence::SequenceSettings {
     }
 }
 
-fn sequence_settings(config: &Config) -> Option<SequenceSettings> {
+fn sequence_settings(config: &Config) -> Option<SequenceCommandSettings> {
     let SequenceConfig { incrby_max, may_delete, .. } = config.sequences;
-    (!config.sequence_stores().is_empty()).then_some(SequenceSettings { incrby_max, may_delete })
+    (!config.sequence_stores().is_empty()).then_some(SequenceCommandSettings { incrby_max, may_delete })
 }
 
 /// Returns the users of a configuration's own lines.
@@ -137,11 +137,11 @@ impl Server {
     /// # Errors
     ///
     /// [`SetError`]; then nothing has changed.
-    pub(super) fn change_config(&self, pairs: &[Pair], actor: Actor) -> Result<(), SetError> {
+    pub(super) fn change_config(&self, pairs: &[SettingPair], actor: Actor) -> Result<(), SetError> {
         let old = self.config.get();
         let changed = old.set(pairs)?;
         let ready = self.prepare_change(&old, &changed)?;
-        let Changed { config, names } = changed;
+        let ConfigChange { config, names } = changed;
         let audit = || {
             if !names.is_empty() {
                 self.audit(AuditAction::ConfigSet { names: &names }, actor);
@@ -158,9 +158,9 @@ impl Server {
         Ok(())
     }
 
-    fn prepare_change(&self, old: &Config, changed: &Changed) -> Result<PreparedChange, SetError> {
+    fn prepare_change(&self, old: &Config, changed: &ConfigChange) -> Result<PreparedChange, SetError> {
         let new = &changed.config;
-        let password = changed.first(Change::Password);
+        let password = changed.first(ChangeMode::Password);
         if let (Some(name), Some(path)) = (password, &old.password_file) {
             let reason =
                 format!("the password is read from {}; write the new one there and send SIGHUP", path.display());
@@ -171,7 +171,7 @@ impl Server {
         }
         // Naming the directive is enough, as in Redis: the same path may have another certificate by now.
         let tls = match (
-            changed.first(Change::Certificates),
+            changed.first(ChangeMode::Certificates),
             self.tls.is_some().then(|| tls::TlsSettings::of(new)).flatten(),
         ) {
             (Some(name), Some(settings)) => {
@@ -184,10 +184,10 @@ impl Server {
             }
             _ => None,
         };
-        if let Some(name) = changed.first(Change::BorrowLimit) {
+        if let Some(name) = changed.first(ChangeMode::BorrowLimit) {
             self.check_borrowing(name, new)?;
         }
-        if let Some(name) = changed.first(Change::OpenFiles).filter(|_| new.maxclients > old.maxclients) {
+        if let Some(name) = changed.first(ChangeMode::OpenFiles).filter(|_| new.maxclients > old.maxclients) {
             let of_clients = self.clients.len() + self.handshakes.count();
             // The places of the HTTP port are reserved, taken or not.
             let over_http = self.clients.over_http() as u64;

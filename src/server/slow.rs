@@ -3,11 +3,11 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Server;
-use crate::command::Flags;
+use crate::command::CommandFlags;
 use crate::config::Config;
 use crate::config::secrets::may_be_secret_directive;
 use crate::server::registry::Client;
-use crate::session::{Form, Noted, Reply, Session, Timing, Turn};
+use crate::session::{ReplyForm, ReplyPiece, Session, SlowCommand, Timing, Turn};
 use crate::stats::{LatencyEvents, SlowLog, SlowLogEntry};
 use crate::system::clock::{self, Clock as _};
 
@@ -23,17 +23,17 @@ pub(super) fn timing(config: &Config) -> Timing {
         0 => u64::MAX,
         ms => ms.saturating_mul(1_000_000),
     };
-    Timing { now_ns: clock::stopwatch_ns, noted_ns: slow_ns.min(event_ns), is_secret: may_be_secret_directive }
+    Timing { now_ns: clock::stopwatch_ns, slow_ns: slow_ns.min(event_ns), is_secret: may_be_secret_directive }
 }
 
 impl Server {
     /// Records a command that was slow by the session's [`Timing`], with the name of its client.
-    pub fn note(&self, client: &Client, name: &Arc<str>, noted: Noted) {
+    pub fn note(&self, client: &Client, name: &Arc<str>, noted: SlowCommand) {
         let config = self.config.get();
-        let event = if noted.command.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+        let event = if noted.command.flags.has(CommandFlags::FAST) { "fast-command" } else { "command" };
         self.note_event(event, noted.ns / 1_000_000);
         let us = noted.ns / 1000;
-        if is_slow(&config, us) && !noted.command.flags.has(Flags::SKIP_SLOWLOG) {
+        if is_slow(&config, us) && !noted.command.flags.has(CommandFlags::SKIP_SLOWLOG) {
             self.push_slow(client, name, us, noted.args, config.slowlog_max_len);
         }
     }
@@ -50,24 +50,25 @@ impl Server {
         let push = |args| self.push_slow(client, name, us, args, config.slowlog_max_len);
         for reply in turn.replies() {
             match *reply {
-                Reply::Integers { count } => (0..count).for_each(|_| push(vec![b"GETID".to_vec()])),
-                Reply::Bulks { count } => push(vec![b"MGETID".to_vec(), count.to_string().into_bytes()]),
-                Reply::Named { at } => {
+                ReplyPiece::Integers { count } => (0..count).for_each(|_| push(vec![b"GETID".to_vec()])),
+                ReplyPiece::Bulks { count } => push(vec![b"MGETID".to_vec(), count.to_string().into_bytes()]),
+                ReplyPiece::Named { at } => {
                     let Some((reply, words)) = session.named_reply(turn, at) else { continue };
                     let after = |first: &[Vec<u8>]| [first, &words].concat();
                     let count = || reply.count.to_string().into_bytes();
                     match reply.form {
-                        Form::Each => (0..reply.count).for_each(|_| push(after(&[b"GETID".to_vec()]))),
-                        Form::Array => push(after(&[b"MGETID".to_vec(), count()])),
-                        Form::Unheard => {}
+                        ReplyForm::Each => (0..reply.count).for_each(|_| push(after(&[b"GETID".to_vec()]))),
+                        ReplyForm::Array => push(after(&[b"MGETID".to_vec(), count()])),
+                        ReplyForm::Suppressed => {}
                     }
                 }
-                Reply::Sequence { at } => {
+                ReplyPiece::Sequence { at } => {
                     let Some(reply) = turn.sequence_replies().get(at) else { continue };
                     let words = Session::sequence_request(turn, reply);
                     (0..reply.ask.times).for_each(|_| push(words.clone()));
                 }
-                Reply::Unheard { .. } | Reply::UnheardSequences { .. } | Reply::Encoded { .. } => {}
+                ReplyPiece::Suppressed { .. } | ReplyPiece::SuppressedSequences { .. } | ReplyPiece::Encoded { .. } => {
+                }
             }
         }
     }

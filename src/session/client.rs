@@ -1,20 +1,20 @@
 //! One client: its user, its permissions, and the settings of its connection.
 //!
 //! Invariant: `authenticated`, `is_guarded` and `getid` follow from the user and the settings; only
-//! [`Client::become_user`] sets them. Everything else that follows is read from the user and the settings, which
+//! [`ClientState::become_user`] sets them. Everything else that follows is read from the user and the settings, which
 //! connections share.
 
 use std::sync::Arc;
 
-use super::client_view::{ClientView, NO_COMMAND, Watched};
+use super::client_view::{ClientView, NO_COMMAND, TrackedView};
 use super::effect::Pause;
 use super::reply_mode::ReplyMode;
 use super::settings::Settings;
-use super::subscriptions::{Listened, Subscriptions, TooMany};
+use super::subscriptions::{SubscriptionKind, SubscriptionLimit, Subscriptions};
 use super::transaction::Transaction;
 use super::turn::Turn;
-use crate::acl::{self, CommandSet, Context, Denial, Digest, Origin, Proof, Reason, User};
-use crate::command::{Command, Flags, KEY_BYTES_MAX, Verb};
+use crate::acl::{self, CommandSet, Context, Denial, DenialReason, Digest, Origin, Proof, User};
+use crate::command::{Command, CommandFlags, KEY_BYTES_MAX, Verb};
 use crate::resp::{Args, DecodeLimits, Protocol};
 
 /// Maximum length of a name that `CLIENT SETNAME` and `SETINFO` keep, bytes. Redis has no bound, and every `CLIENT
@@ -23,21 +23,23 @@ pub const NAME_BYTES_MAX: usize = 1024;
 
 /// Reason why a request is refused to its user, for `ACL LOG` and for the reply.
 #[derive(Debug)]
-pub(super) struct NotAllowed {
+pub(super) struct PermissionError {
     pub(super) command: &'static Command,
-    reason: Reason,
+    reason: DenialReason,
     /// The command's full name, or the key or the channel.
     object: String,
     /// Whether a login would allow the request.
     is_guarded: bool,
 }
 
-impl NotAllowed {
+impl PermissionError {
     /// Returns the error text of the reply, which is Redis 7.0's.
     fn text(&self) -> String {
         match self.reason {
-            Reason::Key => "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned(),
-            Reason::Channel => {
+            DenialReason::Key => {
+                "NOPERM this user has no permissions to access one of the keys used as arguments".to_owned()
+            }
+            DenialReason::Channel => {
                 "NOPERM this user has no permissions to access one of the channels used as arguments".to_owned()
             }
             _ => format!("NOPERM this user has no permissions to run the '{}' command", self.object),
@@ -47,8 +49,8 @@ impl NotAllowed {
     /// Returns the error text with which `EXEC` answers a command that was allowed when it was queued.
     fn text_in_exec(&self) -> String {
         let reason = match self.reason {
-            Reason::Key => "no permission to touch the specified keys",
-            Reason::Channel => "no permission to access one of the channels used as arguments",
+            DenialReason::Key => "no permission to touch the specified keys",
+            DenialReason::Channel => "no permission to access one of the channels used as arguments",
             _ => "no permission to execute the command or subcommand",
         };
         format!(
@@ -70,10 +72,10 @@ fn object_of(name: &[u8]) -> String {
 
 /// State of a client that commands change.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ClientState {
     pub(super) settings: Arc<Settings>,
     /// Boxed, because every request reads the client, but rarely its view.
-    pub(super) view: Box<Watched>,
+    pub(super) view: Box<TrackedView>,
     /// Whether the client has logged in, or needs no login.
     authenticated: bool,
     pub(super) reply_mode: ReplyMode,
@@ -102,11 +104,11 @@ pub(super) struct Client {
     getid: Option<&'static Command>,
 }
 
-impl Client {
-    pub(super) fn new(id: u64, settings: Arc<Settings>) -> Client {
+impl ClientState {
+    pub(super) fn new(id: u64, settings: Arc<Settings>) -> ClientState {
         let user = Arc::clone(settings.users.default_user());
-        let view = Box::new(Watched::new(ClientView::new(id, Arc::clone(user.name()))));
-        let mut client = Client {
+        let view = Box::new(TrackedView::new(ClientView::new(id, Arc::clone(user.name()))));
+        let mut client = ClientState {
             authenticated: false,
             settings,
             view,
@@ -199,28 +201,28 @@ impl Client {
 
     /// Returns true if the client has not run a command.
     #[inline]
-    pub(super) fn has_said_nothing(&self) -> bool {
+    pub(super) fn has_run_no_command(&self) -> bool {
         self.view.last_command == NO_COMMAND
     }
 
     /// Checks whether the user may run a command: a bit test, unless the arguments matter.
     #[inline]
-    pub(super) fn check(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
+    pub(super) fn check(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<PermissionError>> {
         if self.allowed().has(command.verb) { Ok(()) } else { self.check_args(command, args) }
     }
 
     #[cold]
-    fn check_args(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<NotAllowed>> {
+    fn check_args(&self, command: &'static Command, args: Args<'_>) -> Result<(), Box<PermissionError>> {
         let (reason, at, is_guarded) = match self.user.check(command, args) {
             Ok(()) if !self.is_guarded_from(command) => return Ok(()),
-            Ok(()) => (Reason::Command, 0, true),
+            Ok(()) => (DenialReason::Command, 0, true),
             Err((reason, at)) => (reason, at, false),
         };
         let object = match reason {
-            Reason::Command | Reason::Auth => command.full_name.into(),
-            Reason::Key | Reason::Channel => object_of(args.get(at).unwrap_or_default()),
+            DenialReason::Command | DenialReason::Auth => command.full_name.into(),
+            DenialReason::Key | DenialReason::Channel => object_of(args.get(at).unwrap_or_default()),
         };
-        Err(Box::new(NotAllowed { command, reason, object, is_guarded }))
+        Err(Box::new(PermissionError { command, reason, object, is_guarded }))
     }
 
     /// Returns true if the user may run the command with any arguments.
@@ -232,7 +234,7 @@ impl Client {
     pub(super) fn may_run(&self, command: &str, key: Option<&[u8]>) -> bool {
         let Some(command) = self.settings.vocabulary.find_full(command.as_bytes()) else { return false };
         let is_allowed = match key {
-            Some(key) => self.user.may_ask(command, key),
+            Some(key) => self.user.may_access_key(command, key),
             None => self.user.may(command),
         };
         is_allowed && !self.is_guarded_from(command)
@@ -262,7 +264,7 @@ impl Client {
 
     /// Sets `getid`: whether GETID may take the fast path. A subscribed client in RESP2 may not.
     fn find_getid(&mut self) {
-        let may = |command: &&'static Command| self.user.may(command) && !self.listens_only();
+        let may = |command: &&'static Command| self.user.may(command) && !self.is_limited_to_pubsub();
         self.getid = named_getid(&self.settings).filter(may);
     }
 
@@ -275,7 +277,7 @@ impl Client {
     /// Returns true if only commands about subscriptions are allowed: in RESP2, a reply cannot be distinguished from a
     /// message.
     #[inline]
-    pub(super) fn listens_only(&self) -> bool {
+    pub(super) fn is_limited_to_pubsub(&self) -> bool {
         self.subscriptions.is_some() && self.view.protocol == Protocol::Resp2
     }
 
@@ -285,19 +287,19 @@ impl Client {
     }
 
     /// Returns one of the channels or patterns it is subscribed to.
-    pub(super) fn listens_to(&mut self, kind: Listened) -> Option<Box<[u8]>> {
+    pub(super) fn any_subscription(&mut self, kind: SubscriptionKind) -> Option<Box<[u8]>> {
         self.subscriptions.as_mut()?.any(kind)
     }
 
     /// Subscribes to a channel or pattern.
-    pub(super) fn subscribe(&mut self, kind: Listened, name: &[u8]) -> Result<(), TooMany> {
+    pub(super) fn subscribe(&mut self, kind: SubscriptionKind, name: &[u8]) -> Result<(), SubscriptionLimit> {
         let added = self.subscriptions.get_or_insert_default().add(kind, name);
         self.note_subscriptions();
         added
     }
 
     /// Unsubscribes from a channel or pattern.
-    pub(super) fn unsubscribe(&mut self, kind: Listened, name: &[u8]) {
+    pub(super) fn unsubscribe(&mut self, kind: SubscriptionKind, name: &[u8]) {
         if let Some(all) = &mut self.subscriptions {
             all.remove(kind, name);
             self.note_subscriptions();
@@ -325,25 +327,25 @@ impl Client {
 
     /// Queues a refused request for `ACL LOG`, and returns the reply's text.
     #[cold]
-    pub(super) fn deny(&self, refused: NotAllowed, context: Context, turn: &mut Turn) -> String {
-        self.deny_with(refused, context, NotAllowed::text, turn)
+    pub(super) fn deny(&self, refused: PermissionError, context: Context, turn: &mut Turn) -> String {
+        self.deny_with(refused, context, PermissionError::text, turn)
     }
 
     /// Queues a request for `ACL LOG` that was allowed when it was queued in `MULTI`, and returns the reply's text.
     #[cold]
-    pub(super) fn deny_in_exec(&self, refused: NotAllowed, turn: &mut Turn) -> String {
-        self.deny_with(refused, Context::Multi, NotAllowed::text_in_exec, turn)
+    pub(super) fn deny_in_exec(&self, refused: PermissionError, turn: &mut Turn) -> String {
+        self.deny_with(refused, Context::Multi, PermissionError::text_in_exec, turn)
     }
 
     fn deny_with(
         &self,
-        refused: NotAllowed,
+        refused: PermissionError,
         context: Context,
-        text: fn(&NotAllowed) -> String,
+        text: fn(&PermissionError) -> String,
         turn: &mut Turn,
     ) -> String {
         let text = if refused.is_guarded { acl::denied(refused.command) } else { text(&refused) };
-        let NotAllowed { reason, object, .. } = refused;
+        let PermissionError { reason, object, .. } = refused;
         turn.deny(Denial { reason, context, object, user: Arc::clone(self.user.name()), count: 1 });
         text
     }
@@ -398,8 +400,8 @@ impl Client {
         times as usize * request.len()
     }
 
-    /// Returns true if [`Client::getids`] may be used: GETID has its own name, the user may run it, and its reply is
-    /// neither held nor suppressed.
+    /// Returns true if [`ClientState::getids`] may be used: GETID has its own name, the user may run it, and its reply
+    /// is neither held nor suppressed.
     #[inline]
     pub(super) fn takes_fast_path(&self) -> bool {
         self.authenticated && self.getid.is_some() && self.pause.is_none() && self.reply_mode.is_plain()
@@ -413,7 +415,7 @@ impl Client {
             None => false,
             Some(Pause::Write) if command.verb == Verb::Exec => transaction.writes(),
             Some(Pause::Write) => command.writes(),
-            Some(Pause::All) => !(command.is_unpaused || command.flags.has(Flags::NO_AUTH)),
+            Some(Pause::All) => !(command.is_unpaused || command.flags.has(CommandFlags::NO_AUTH)),
         }
     }
 
@@ -437,7 +439,7 @@ impl Client {
         // While commands are queued, a login runs only in `EXEC`.
         let context = if self.view.queued.is_some() { Context::Multi } else { Context::TopLevel };
         let user = kept(user).into();
-        turn.deny(Denial { reason: Reason::Auth, context, object: kept(word), user, count: 1 });
+        turn.deny(Denial { reason: DenialReason::Auth, context, object: kept(word), user, count: 1 });
         false
     }
 

@@ -11,7 +11,7 @@ pub struct ClientView {
     /// Number of the connection, as in `CLIENT ID` and `HELLO`.
     pub id: u64,
     /// Names that the client gave itself. Clients without one share a value.
-    pub names: Arc<Names>,
+    pub names: Arc<ClientNames>,
     /// Current user, authenticated or not. At first the default user, as in Redis.
     pub user: Arc<str>,
     /// Incarnation of the user: see [`crate::acl::User::incarnation`].
@@ -38,7 +38,7 @@ pub struct ClientView {
 
 /// Names that a client gave itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct ClientNames {
     /// Name of `CLIENT SETNAME`; empty if never set.
     pub name: Arc<str>,
     /// Value of `CLIENT SETINFO LIB-NAME`; empty if never set.
@@ -47,14 +47,14 @@ pub struct Names {
     pub lib_version: Arc<str>,
 }
 
-static NO_NAMES: LazyLock<Arc<Names>> = LazyLock::new(Arc::default);
+static NO_NAMES: LazyLock<Arc<ClientNames>> = LazyLock::new(Arc::default);
 
 /// Value of `last_command` before the first command.
 pub(super) const NO_COMMAND: &str = "NULL";
 
 impl ClientView {
     /// Returns true if the client is subscribed to any channel or pattern.
-    pub fn listens(&self) -> bool {
+    pub fn is_subscribed(&self) -> bool {
         self.subscriptions != [0; 2]
     }
 
@@ -83,15 +83,15 @@ impl ClientView {
 ///
 /// Every mutable access counts as a change.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct TrackedView {
     view: ClientView,
     has_changed: bool,
 }
 
-impl Watched {
+impl TrackedView {
     /// Makes a view that counts as changed.
-    pub(super) fn new(view: ClientView) -> Watched {
-        Watched { view, has_changed: true }
+    pub(super) fn new(view: ClientView) -> TrackedView {
+        TrackedView { view, has_changed: true }
     }
 
     /// Returns the view if it may have changed since the last call.
@@ -101,7 +101,7 @@ impl Watched {
     }
 
     /// Returns the client's names for a change.
-    pub(super) fn names_mut(&mut self) -> &mut Names {
+    pub(super) fn names_mut(&mut self) -> &mut ClientNames {
         Arc::make_mut(&mut self.names)
     }
 
@@ -115,7 +115,7 @@ impl Watched {
     }
 }
 
-impl Deref for Watched {
+impl Deref for TrackedView {
     type Target = ClientView;
 
     #[inline]
@@ -124,7 +124,7 @@ impl Deref for Watched {
     }
 }
 
-impl DerefMut for Watched {
+impl DerefMut for TrackedView {
     fn deref_mut(&mut self) -> &mut ClientView {
         self.has_changed = true;
         &mut self.view

@@ -13,7 +13,7 @@ use getid_core::{Id, NamedGenerator};
 use super::sequence_effect::{KeysEffect, ScriptEffect, SequenceEffect};
 use super::worker_effect::WorkerEffect;
 use crate::command::NamedId;
-use crate::text::timestamp::Time;
+use crate::text::timestamp::TimeSpec;
 
 /// An action of the server for a command; its answer is the command's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +59,16 @@ pub enum IdsEffect {
     /// `IDREADY`: answer `+READY`, or the error that a request for an ID would get.
     Ready {
         /// Whether the client has logged in, or needs no login. Only then the answer has paths and reasons.
-        tells_why: bool,
+        shows_reasons: bool,
     },
     /// `IDSPAN from to`: answer [`crate::command::describe_span`] of these times; `now` is the wall clock's.
-    Span([Time; 2]),
+    Span([TimeSpec; 2]),
     /// `IDSPAN from to name`: answer [`crate::command::describe_named_span`].
     SpanNamed {
         /// Generator of the IDs.
         generator: Arc<NamedGenerator>,
         /// Start and end of the span.
-        times: [Time; 2],
+        times: [TimeSpec; 2],
     },
 }
 

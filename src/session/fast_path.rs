@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_asked_for() {
+    fn at_most_max_requests_are_counted() {
         assert_eq!(leading_getids(&GETID.repeat(10), 3), (3, 3 * LEN));
         assert_eq!(leading_getids(&GETID.repeat(10), 0), (0, 0));
     }

@@ -31,7 +31,7 @@ mod worker_effect;
 
 use std::sync::Arc;
 
-use client::Client;
+use client::ClientState;
 pub use client::NAME_BYTES_MAX;
 pub use client_view::ClientView;
 use commands::{Call, show_exec};
@@ -42,32 +42,33 @@ pub use effect::{
     Pause, Shutdown, Unblock,
 };
 use getid_core::{CounterDeclaration, Reservation};
-pub use named::{Form, NamedDraw, NamedDrawn, NamedPart, NamedReply};
-use request::Refused;
-use reservations::Ids;
+pub use named::{NamedDraw, NamedDrawResults, NamedPart, NamedReply, ReplyForm};
+use request::RequestRejection;
+use reservations::TurnIds;
 pub use sequence_effect::{
-    HashFields, HashLook, KeysEffect, Look, Only, Scan, ScriptEffect, SequenceEffect, SetReply, SetSequence,
+    HashFields, HashQuery, KeyProperty, KeyScan, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetReply,
+    SetSequence,
 };
-pub use sequences::{CounterPeriod, SequenceDraw, SequencePart, SequenceReply, SequencesDrawn, drop_front};
-pub use settings::{SequenceSettings, Settings};
-pub use tally::{Calls, ErrorCode, Noted, Tally, Timing};
+pub use sequences::{CounterPeriod, SequenceDraw, SequenceDrawResults, SequencePart, SequenceReply, drop_front};
+pub use settings::{SequenceCommandSettings, Settings};
+pub use tally::{Calls, ErrorCode, SlowCommand, Timing, TurnTally};
 pub use transaction::TRANSACTION_BYTES_MAX;
 use transaction::Transaction;
-use turn::Taken;
+use turn::RemovedPiece;
 use turn::UNAUTHENTICATED_TURN_BYTES_MAX;
-pub use turn::{Breach, Reply, Source, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
+pub use turn::{Breach, DrawSource, ReplyPiece, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Turn, turn_ids_max};
 pub use worker_effect::{WorkerEffect, WorkerWord};
 
 use crate::acl::{Origin, Proof};
 use crate::command::Verb;
-use crate::resp::{self, Decoded, Decoder, IdWriter, Protocol, ProtocolError, Value};
+use crate::resp::{self, DecodeStep, Decoder, IdWriter, Protocol, ProtocolError, Value};
 
 /// Draws of a turn beside the IDs of the unnamed generator.
-pub struct Beside<'a> {
+pub struct ExtraDraws<'a> {
     /// Draws from named generators, one for each named draw.
-    pub named: &'a mut NamedDrawn,
+    pub named: &'a mut NamedDrawResults,
     /// Draws from sequences, one for each sequence draw.
-    pub sequences: &'a mut SequencesDrawn,
+    pub sequences: &'a mut SequenceDrawResults,
     /// Source of random bits that cannot be guessed.
     pub noise: &'a mut dyn FnMut() -> u128,
 }
@@ -92,11 +93,11 @@ pub struct Session {
     /// most of the time.
     unfinished: Option<Box<Decoder>>,
     transaction: Transaction,
-    client: Client,
+    client: ClientState,
     /// Whether the answer to the last turn's effect is suppressed.
     answer_muted: bool,
     /// Reason why the request in arrival is refused and skipped. Boxed, since it is rare.
-    refused: Option<Box<Refused>>,
+    refused: Option<Box<RequestRejection>>,
 }
 
 impl Session {
@@ -105,7 +106,7 @@ impl Session {
         Session {
             unfinished: None,
             transaction: Transaction::default(),
-            client: Client::new(id, settings),
+            client: ClientState::new(id, settings),
             answer_muted: false,
             refused: None,
         }
@@ -275,7 +276,7 @@ impl Session {
     fn decode_request(&mut self, decoder: &mut Decoder, input: &[u8], turn: &mut Turn) -> Option<usize> {
         let Session { transaction, client, refused, .. } = self;
         match decoder.decode(input, &client.limits()) {
-            Ok(Decoded::Request { used }) => {
+            Ok(DecodeStep::Request { used }) => {
                 request::take(transaction, client, decoder.args(input), turn);
                 if turn.held {
                     turn.more = true;
@@ -286,11 +287,11 @@ impl Session {
                 }
                 Some(used)
             }
-            Ok(Decoded::Skip { used }) => {
+            Ok(DecodeStep::Skip { used }) => {
                 turn.count_skipped();
                 Some(used)
             }
-            Ok(Decoded::Large { bytes }) => {
+            Ok(DecodeStep::Large { bytes }) => {
                 let len = decoder.args_declared();
                 if let Err(why) = request::check_large(transaction, client, decoder.args(input), len, bytes) {
                     *refused = Some(Box::new(why));
@@ -298,14 +299,14 @@ impl Session {
                 }
                 Some(0)
             }
-            Ok(Decoded::Dropped { used }) => Some(used),
-            Ok(Decoded::Skipped { used }) => {
+            Ok(DecodeStep::Dropped { used }) => Some(used),
+            Ok(DecodeStep::Skipped { used }) => {
                 if let Some(why) = refused.take() {
                     why.answer(transaction, client, turn);
                 }
                 Some(used)
             }
-            Ok(Decoded::Incomplete { wanted }) => {
+            Ok(DecodeStep::Incomplete { wanted }) => {
                 turn.wanted = wanted;
                 None
             }
@@ -348,7 +349,7 @@ impl Session {
     #[cold]
     fn end_request(&mut self, turn: &mut Turn) {
         if turn.muted {
-            turn.forget_replies();
+            turn.suppress_replies();
         }
         // The mode of EXEC applies to all commands that it runs.
         if !self.transaction.is_running() {
@@ -367,39 +368,44 @@ impl Session {
     /// If `drawn` has another number of IDs, or the turn has draws from named generators or sequences. Both are errors
     /// of the caller.
     pub fn write(&self, turn: &Turn, drawn: Result<&[Reservation], &str>, output: &mut Vec<u8>) {
-        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn that has draws beside the unnamed one"));
+        self.write_with(turn, drawn, output, |_, _| unreachable!("a turn with extra draws"));
     }
 
-    /// Appends the replies of a turn that draws from named generators or sequences: `beside` has the values or a
+    /// Appends the replies of a turn that draws from named generators or sequences: `extra` has the values or a
     /// refusal for each of them.
     ///
     /// # Panics
     ///
     /// As [`Session::write`].
     #[inline(never)]
-    pub fn write_beside(
+    pub fn write_with_extra(
         &self,
         turn: &Turn,
         drawn: Result<&[Reservation], &str>,
-        beside: &mut Beside<'_>,
+        extra: &mut ExtraDraws<'_>,
         output: &mut Vec<u8>,
     ) {
         self.write_with(turn, drawn, output, |reply, output| match reply {
-            Reply::Named { at } => {
+            ReplyPiece::Named { at } => {
                 let (reply, place) = turn.named_reply_and_place(at);
-                self.write_named_reply(reply, place, beside.named, beside.noise, output);
+                self.write_named_reply(reply, place, extra.named, extra.noise, output);
             }
-            Reply::Sequence { at } => self.write_values(turn, &turn.sequence_replies()[at], beside.sequences, output),
-            Reply::UnheardSequences { from, to } => {
-                turn.sequence_replies()[from..to].iter().for_each(|reply| beside.sequences.skip(reply));
+            ReplyPiece::Sequence { at } => {
+                self.write_values(turn, &turn.sequence_replies()[at], extra.sequences, output)
             }
-            Reply::Integers { .. } | Reply::Bulks { .. } | Reply::Unheard { .. } | Reply::Encoded { .. } => {}
+            ReplyPiece::SuppressedSequences { from, to } => {
+                turn.sequence_replies()[from..to].iter().for_each(|reply| extra.sequences.skip(reply));
+            }
+            ReplyPiece::Integers { .. }
+            | ReplyPiece::Bulks { .. }
+            | ReplyPiece::Suppressed { .. }
+            | ReplyPiece::Encoded { .. } => {}
         });
     }
 
     /// Appends the reply to a command that draws from a sequence.
     #[inline]
-    fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequencesDrawn, output: &mut Vec<u8>) {
+    fn write_values(&self, turn: &Turn, reply: &SequenceReply, values: &mut SequenceDrawResults, output: &mut Vec<u8>) {
         let draw = turn.sequence_draws().get(reply.draw as usize);
         match draw.and_then(|draw| self.client.settings.counters.get(draw.counter?)) {
             None => values.write(reply, output),
@@ -419,7 +425,7 @@ impl Session {
         &self,
         reply: NamedReply,
         place: usize,
-        named: &mut NamedDrawn,
+        named: &mut NamedDrawResults,
         noise: &mut dyn FnMut() -> u128,
         output: &mut Vec<u8>,
     ) {
@@ -446,7 +452,7 @@ impl Session {
         turn: &Turn,
         drawn: Result<&[Reservation], &str>,
         output: &mut Vec<u8>,
-        mut write_beside: impl FnMut(Reply, &mut Vec<u8>),
+        mut write_with_extra: impl FnMut(ReplyPiece, &mut Vec<u8>),
     ) {
         let mut encoded = turn.encoded();
         let mut piece = |len: usize| {
@@ -456,41 +462,45 @@ impl Session {
         };
         match drawn {
             Ok(reservations) => {
-                let mut ids = Ids::new(&self.client.settings.scheme, reservations);
+                let mut ids = TurnIds::new(&self.client.settings.scheme, reservations);
                 // Made only when first needed: its eight lines would cost more than a GETID.
                 let (mut integers, mut bulks) = (None, None);
                 output.reserve(turn.encoded().len() + turn.draws.unnamed as usize * resp::ID_BYTES_MAX);
-                assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it asked for");
+                assert_eq!(ids.left, u64::from(turn.draws.unnamed), "a turn is written with the IDs it requested");
                 for &reply in turn.replies() {
                     match reply {
                         // A single ID gains nothing from a writer of runs.
-                        Reply::Integers { count: 1 } => ids.each(1, |id| resp::write_id(id.get(), output)),
-                        Reply::Integers { count } => {
+                        ReplyPiece::Integers { count: 1 } => ids.each(1, |id| resp::write_id(id.get(), output)),
+                        ReplyPiece::Integers { count } => {
                             let lines = integers.get_or_insert_with(IdWriter::integers);
                             ids.write_run(count, lines, output);
                         }
-                        Reply::Bulks { count } => {
+                        ReplyPiece::Bulks { count } => {
                             resp::write_array_header(count as usize, output);
                             ids.write_run(count, bulks.get_or_insert_with(IdWriter::bulks), output);
                         }
-                        Reply::Unheard { count } => ids.each(count, |_| ()),
-                        Reply::Named { .. } | Reply::Sequence { .. } | Reply::UnheardSequences { .. } => {
-                            write_beside(reply, output);
+                        ReplyPiece::Suppressed { count } => ids.each(count, |_| ()),
+                        ReplyPiece::Named { .. }
+                        | ReplyPiece::Sequence { .. }
+                        | ReplyPiece::SuppressedSequences { .. } => {
+                            write_with_extra(reply, output);
                         }
-                        Reply::Encoded { len } => output.extend_from_slice(piece(len)),
+                        ReplyPiece::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
             }
             Err(text) => {
                 for &reply in turn.replies() {
                     match reply {
-                        Reply::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
-                        Reply::Bulks { .. } => resp::write_error(text, output),
-                        Reply::Unheard { .. } => {}
-                        Reply::Named { .. } | Reply::Sequence { .. } | Reply::UnheardSequences { .. } => {
-                            write_beside(reply, output);
+                        ReplyPiece::Integers { count } => (0..count).for_each(|_| resp::write_error(text, output)),
+                        ReplyPiece::Bulks { .. } => resp::write_error(text, output),
+                        ReplyPiece::Suppressed { .. } => {}
+                        ReplyPiece::Named { .. }
+                        | ReplyPiece::Sequence { .. }
+                        | ReplyPiece::SuppressedSequences { .. } => {
+                            write_with_extra(reply, output);
                         }
-                        Reply::Encoded { len } => output.extend_from_slice(piece(len)),
+                        ReplyPiece::Encoded { len } => output.extend_from_slice(piece(len)),
                     }
                 }
             }
@@ -504,49 +514,51 @@ impl Session {
         }
     }
 
-    /// Writes the next reply that needs IDs, as far as `drawn` and `beside` suffice, and everything before it. Removes
-    /// them from the turn, `drawn` and `beside`. For clients that get their replies one by one; [`Session::write`] or
-    /// [`Session::write_beside`] writes the rest.
+    /// Writes the next reply that needs IDs, as far as `drawn` and `extra` suffice, and everything before it. Removes
+    /// them from the turn, `drawn` and `extra`. For clients that get their replies one by one; [`Session::write`] or
+    /// [`Session::write_with_extra`] writes the rest.
     pub fn write_next(
         &self,
         turn: &mut Turn,
         drawn: &mut Vec<Reservation>,
-        beside: &mut Beside<'_>,
+        extra: &mut ExtraDraws<'_>,
         output: &mut Vec<u8>,
     ) {
-        let mut ids = Ids::new(&self.client.settings.scheme, drawn);
+        let mut ids = TurnIds::new(&self.client.settings.scheme, drawn);
         let unnamed = u32::try_from(ids.left).unwrap_or(u32::MAX);
         while let Some(taken) = turn.take_next(|source| match source {
-            Source::Unnamed => unnamed,
-            Source::Named(draw) => beside.named.parts().get(draw).map_or(0, NamedPart::left),
-            Source::Sequence(draw) => beside.sequences.parts().get(draw).map_or(0, SequencePart::available),
+            DrawSource::Unnamed => unnamed,
+            DrawSource::Named(draw) => extra.named.parts().get(draw).map_or(0, NamedPart::left),
+            DrawSource::Sequence(draw) => extra.sequences.parts().get(draw).map_or(0, SequencePart::available),
         }) {
             match taken {
-                Taken::Encoded(piece) => {
+                RemovedPiece::Encoded(piece) => {
                     output.extend_from_slice(&piece);
                     continue;
                 }
-                Taken::Named(reply, place) => {
-                    self.write_named_reply(reply, place, beside.named, beside.noise, output);
-                    beside.named.part(reply.draw).into_iter().for_each(NamedPart::forget_taken);
+                RemovedPiece::Named(reply, place) => {
+                    self.write_named_reply(reply, place, extra.named, extra.noise, output);
+                    extra.named.part(reply.draw).into_iter().for_each(NamedPart::forget_taken);
                 }
-                Taken::Sequence(reply, is_heard) => {
-                    if is_heard {
-                        self.write_values(turn, &reply, beside.sequences, output);
+                RemovedPiece::Sequence(reply, is_sent) => {
+                    if is_sent {
+                        self.write_values(turn, &reply, extra.sequences, output);
                     } else {
-                        beside.sequences.skip(&reply);
+                        extra.sequences.skip(&reply);
                     }
-                    beside.sequences.part(reply.draw as usize).into_iter().for_each(SequencePart::forget_taken);
+                    extra.sequences.part(reply.draw as usize).into_iter().for_each(SequencePart::forget_taken);
                 }
-                Taken::Unnamed(Reply::Integers { count }) => ids.each(count, |id| resp::write_id(id.get(), output)),
-                Taken::Unnamed(Reply::Bulks { count }) => {
+                RemovedPiece::Unnamed(ReplyPiece::Integers { count }) => {
+                    ids.each(count, |id| resp::write_id(id.get(), output))
+                }
+                RemovedPiece::Unnamed(ReplyPiece::Bulks { count }) => {
                     let mut bulks = IdWriter::bulks();
                     resp::write_array_header(count as usize, output);
                     ids.write_run(count, &mut bulks, output);
                 }
-                Taken::Unnamed(Reply::Unheard { count }) => ids.each(count, |_| ()),
+                RemovedPiece::Unnamed(ReplyPiece::Suppressed { count }) => ids.each(count, |_| ()),
                 // All other replies are taken as other variants.
-                Taken::Unnamed(_) => {}
+                RemovedPiece::Unnamed(_) => {}
             }
             break;
         }
@@ -589,7 +601,7 @@ impl Session {
     /// Releases unneeded memory of a connection that became quiet. Returns the bytes still held, or 0 if they are few.
     #[inline]
     pub fn release_memory(&mut self) -> usize {
-        if self.unfinished.is_none() && self.transaction.is_quiet() && !self.client.view.listens() {
+        if self.unfinished.is_none() && self.transaction.is_quiet() && !self.client.view.is_subscribed() {
             0
         } else {
             self.release_more()
@@ -599,7 +611,7 @@ impl Session {
     #[inline(never)]
     fn release_more(&mut self) -> usize {
         self.transaction.release_memory();
-        if self.unfinished.is_none() && !self.transaction.is_open() && !self.client.view.listens() {
+        if self.unfinished.is_none() && !self.transaction.is_open() && !self.client.view.is_subscribed() {
             0
         } else {
             self.memory_bytes()

@@ -41,20 +41,20 @@ pub struct NamedReply {
     /// Number of IDs, at least 1.
     pub count: u32,
     /// Form of the IDs in the reply.
-    pub form: Form,
+    pub form: ReplyForm,
     /// The request's field values, placed in the ID.
     pub(super) request: u128,
 }
 
 /// Form in which IDs are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ReplyForm {
     /// Each ID to a command of its own.
     Each,
     /// As bulk strings in an array, to one command.
     Array,
     /// Not returned, since `CLIENT REPLY` suppresses the replies.
-    Unheard,
+    Suppressed,
 }
 
 /// Named draws and replies of a turn.
@@ -85,7 +85,7 @@ impl NamedTurn {
 
 /// Slots drawn for the named draws of a turn, in their order. Made once and reused.
 #[derive(Debug, Default)]
-pub struct NamedDrawn {
+pub struct NamedDrawResults {
     parts: Vec<NamedPart>,
     /// Number of parts of this turn; the others keep their memory.
     used: usize,
@@ -105,7 +105,7 @@ pub struct NamedPart {
     taken: u32,
 }
 
-impl NamedDrawn {
+impl NamedDrawResults {
     /// Clears it for this many draws.
     pub fn begin(&mut self, draws: usize) {
         if self.parts.len() < draws {
@@ -167,12 +167,12 @@ impl NamedPart {
     /// taken.
     #[inline]
     fn each(&mut self, mut count: u32, mut write: impl FnMut(u64, u64) -> bool) {
-        let mut goes_on = true;
+        let mut has_room = true;
         while count > 0 {
-            let drawn = self.reservations.get(self.at).expect("a turn is written with the IDs it asked for");
+            let drawn = self.reservations.get(self.at).expect("a turn is written with the IDs it requested");
             let taken = count.min(drawn.len - self.taken);
             let mut ids = (0..taken).map(|id| u64::from(self.taken + id));
-            goes_on = goes_on && ids.all(|id| write(drawn.first.0 + id, drawn.count.wrapping_add(id)));
+            has_room = has_room && ids.all(|id| write(drawn.first.0 + id, drawn.count.wrapping_add(id)));
             self.taken += taken;
             count -= taken;
             if self.taken == drawn.len {
@@ -193,30 +193,30 @@ impl NamedPart {
         let NamedReply { count, form, request, .. } = reply;
         if let Some(text) = &self.refused {
             let errors = match form {
-                Form::Each => count,
-                Form::Array => 1,
-                Form::Unheard => 0,
+                ReplyForm::Each => count,
+                ReplyForm::Array => 1,
+                ReplyForm::Suppressed => 0,
             };
             return (0..errors).for_each(|_| resp::write_error(text, output));
         }
         let has_noise = generator.has_noise();
         let mut number = |slot, nth| generator.number(slot, nth, if has_noise { noise() } else { 0 }, request);
         let start = output.len();
-        if form == Form::Unheard {
+        if form == ReplyForm::Suppressed {
             return self.each(count, |_, _| true);
         }
-        if form == Form::Array {
+        if form == ReplyForm::Array {
             resp::write_array_header(count as usize, output);
         }
         if generator.is_integer() {
             // A single ID gains nothing from a writer of runs.
-            if (count, form) == (1, Form::Each) {
+            if (count, form) == (1, ReplyForm::Each) {
                 return self.each(1, |slot, nth| {
                     resp::write_id(u64::try_from(number(slot, nth)).unwrap_or(u64::MAX), output);
                     true
                 });
             }
-            let mut writer = if form == Form::Array { IdWriter::bulks() } else { IdWriter::integers() };
+            let mut writer = if form == ReplyForm::Array { IdWriter::bulks() } else { IdWriter::integers() };
             output.reserve(count as usize * resp::ID_BYTES_MAX);
             self.each(count, |slot, nth| {
                 // An integer has at most 63 bits.
@@ -232,14 +232,14 @@ impl NamedPart {
             if writer.write(number, output) {
                 return true;
             }
-            if form == Form::Array {
+            if form == ReplyForm::Array {
                 output.truncate(start);
             }
             resp::write_error(too_wide(generator, number), output);
             errors += 1;
-            form == Form::Each
+            form == ReplyForm::Each
         });
-        self.too_wide[usize::from(form == Form::Array)] += errors;
+        self.too_wide[usize::from(form == ReplyForm::Array)] += errors;
     }
 }
 

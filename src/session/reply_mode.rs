@@ -15,7 +15,7 @@ pub(super) struct ReplyMode {
 
 /// Argument of `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum ReplyOption {
     On,
     Off,
     Skip,
@@ -35,11 +35,11 @@ impl ReplyMode {
     }
 
     /// Applies `CLIENT REPLY`. Only `ON` is answered itself.
-    pub(super) fn set(&mut self, wanted: Wanted) {
-        match wanted {
-            Wanted::On => *self = ReplyMode { skip_next: self.skip_next, ..ReplyMode::default() },
-            Wanted::Off => self.off = true,
-            Wanted::Skip => self.skip_next = !self.off,
+    pub(super) fn set(&mut self, option: ReplyOption) {
+        match option {
+            ReplyOption::On => *self = ReplyMode { skip_next: self.skip_next, ..ReplyMode::default() },
+            ReplyOption::Off => self.off = true,
+            ReplyOption::Skip => self.skip_next = !self.off,
         }
     }
 

@@ -1,11 +1,11 @@
 //! Decision about a request before it runs: it is refused, held, queued in `MULTI`, or run.
 
-use super::client::{Client, NotAllowed};
+use super::client::{ClientState, PermissionError};
 use super::commands::Call;
 use super::transaction::{Transaction, is_login};
 use super::turn::{Breach, Turn};
 use crate::acl::Context;
-use crate::command::{Command, Flags, Verb};
+use crate::command::{Command, CommandFlags, Verb};
 use crate::resp::Args;
 
 /// Maximum number of arguments of a command that takes any number of them.
@@ -21,26 +21,26 @@ const UNAUTHENTICATED_BYTES_MAX: usize = 2 * 1024;
 
 /// Reason why a request gets an error before it is run or queued.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(super) enum RequestRejection {
     /// The request is HTTP.
     Http,
     /// The request is invalid; `text` is the reply.
-    Because { command: Option<&'static Command>, text: Vec<u8> },
+    Invalid { command: Option<&'static Command>, text: Vec<u8> },
     /// The user may not run the command.
-    NotAllowed(Box<NotAllowed>),
+    NotAllowed(Box<PermissionError>),
 }
 
-impl Refused {
+impl RequestRejection {
     #[cold]
-    pub(super) fn answer(self, transaction: &mut Transaction, client: &mut Client, turn: &mut Turn) {
+    pub(super) fn answer(self, transaction: &mut Transaction, client: &mut ClientState, turn: &mut Turn) {
         match self {
-            Refused::Http => close_http(turn),
-            Refused::Because { command, text } => {
+            RequestRejection::Http => close_http(turn),
+            RequestRejection::Invalid { command, text } => {
                 reject(transaction, client, command, &text, turn);
                 // A client that has not logged in gets few bytes per turn.
                 turn.ended |= !client.is_authenticated() && turn.encoded().len() >= UNAUTHENTICATED_BYTES_MAX;
             }
-            Refused::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
+            RequestRejection::NotAllowed(refused) => refuse(transaction, client, *refused, turn),
         }
     }
 }
@@ -48,39 +48,46 @@ impl Refused {
 /// Returns the command of a request, if it can be run or queued. For an incomplete request, `args` are the arguments so
 /// far, of which the last may be cut, and `len` is their final number.
 #[inline]
-fn check(transaction: &Transaction, client: &Client, args: Args<'_>, len: usize) -> Result<&'static Command, Refused> {
+fn check(
+    transaction: &Transaction,
+    client: &ClientState,
+    args: Args<'_>,
+    len: usize,
+) -> Result<&'static Command, RequestRejection> {
     let command = match client.settings.vocabulary.resolve(args) {
-        Err(_) if is_http(args) => return Err(Refused::Http),
+        Err(_) if is_http(args) => return Err(RequestRejection::Http),
         // HTTP whose method is also a command, such as TIME: only HTTP ends a first line like this.
-        Ok(_) if client.has_said_nothing() && args.len() == len && ends_as_http(args) => return Err(Refused::Http),
+        Ok(_) if client.has_run_no_command() && args.len() == len && ends_as_http(args) => {
+            return Err(RequestRejection::Http);
+        }
         Ok(command) => command,
-        Err(text) => return Err(Refused::Because { command: None, text }),
+        Err(text) => return Err(RequestRejection::Invalid { command: None, text }),
     };
-    let because = |text: &[u8]| Err(Refused::Because { command: Some(command), text: text.to_vec() });
+    let because = |text: &[u8]| Err(RequestRejection::Invalid { command: Some(command), text: text.to_vec() });
     if !command.accepts(len) {
         return because(command.arity_error().as_bytes());
     }
-    if !client.is_authenticated() && !command.flags.has(Flags::NO_AUTH) {
+    if !client.is_authenticated() && !command.flags.has(CommandFlags::NO_AUTH) {
         return because(b"NOAUTH Authentication required.");
     }
-    if transaction.is_queueing() && command.flags.has(Flags::NO_MULTI) {
+    if transaction.is_queueing() && command.flags.has(CommandFlags::NO_MULTI) {
         return because(b"ERR Command not allowed inside a transaction");
     }
-    client.check(command, args).map_err(Refused::NotAllowed)?;
-    if client.listens_only() && !is_for_listeners(command) {
-        return because(for_listeners_only(command).as_bytes());
+    client.check(command, args).map_err(RequestRejection::NotAllowed)?;
+    if client.is_limited_to_pubsub() && !is_allowed_to_subscribers(command) {
+        return because(subscriber_error(command).as_bytes());
     }
     if len > ARGS_MAX { because(too_many_args(command, len).as_bytes()) } else { Ok(command) }
 }
 
 /// Returns true if a subscribed client may send this command in RESP2.
-fn is_for_listeners(command: &Command) -> bool {
+fn is_allowed_to_subscribers(command: &Command) -> bool {
     let is_about_connection = matches!(command.verb, Verb::Ping | Verb::Quit | Verb::Reset);
-    is_about_connection || (command.flags.has(Flags::PUBSUB) && command.verb != Verb::Publish)
+    is_about_connection || (command.flags.has(CommandFlags::PUBSUB) && command.verb != Verb::Publish)
 }
 
 #[cold]
-fn for_listeners_only(command: &Command) -> String {
+fn subscriber_error(command: &Command) -> String {
     format!(
         "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
         command.full_name
@@ -100,11 +107,11 @@ fn too_many_args(command: &Command, len: usize) -> String {
 #[cold]
 pub(super) fn check_large(
     transaction: &Transaction,
-    client: &Client,
+    client: &ClientState,
     args: Args<'_>,
     len: usize,
     bytes: usize,
-) -> Result<(), Refused> {
+) -> Result<(), RequestRejection> {
     let command = check(transaction, client, args, len)?;
     let text = if command.sends_back && len > 2 {
         command.arity_error()
@@ -116,12 +123,12 @@ pub(super) fn check_large(
     } else {
         return Ok(());
     };
-    Err(Refused::Because { command: Some(command), text: text.into_bytes() })
+    Err(RequestRejection::Invalid { command: Some(command), text: text.into_bytes() })
 }
 
 /// Rejects, holds, queues or runs one request.
 #[inline]
-pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Args<'_>, turn: &mut Turn) {
+pub(super) fn take(transaction: &mut Transaction, client: &mut ClientState, args: Args<'_>, turn: &mut Turn) {
     let command = match check(transaction, client, args, args.len()) {
         Ok(command) => command,
         Err(refused) => return refused.answer(transaction, client, turn),
@@ -130,7 +137,7 @@ pub(super) fn take(transaction: &mut Transaction, client: &mut Client, args: Arg
         turn.held = true;
         return;
     }
-    if command.flags.has(Flags::NO_AUTH) || command.verb == Verb::Exec {
+    if command.flags.has(CommandFlags::NO_AUTH) || command.verb == Verb::Exec {
         let logins = if transaction.is_queueing() {
             if command.verb == Verb::Exec { transaction.logins() } else { 0 }
         } else {
@@ -190,7 +197,7 @@ fn close_http(turn: &mut Turn) {
 #[cold]
 fn reject(
     transaction: &mut Transaction,
-    client: &mut Client,
+    client: &mut ClientState,
     command: Option<&'static Command>,
     text: &[u8],
     turn: &mut Turn,
@@ -212,7 +219,7 @@ fn reject(
 
 /// Answers a request that its user may not run.
 #[cold]
-fn refuse(transaction: &mut Transaction, client: &mut Client, refused: NotAllowed, turn: &mut Turn) {
+fn refuse(transaction: &mut Transaction, client: &mut ClientState, refused: PermissionError, turn: &mut Turn) {
     let context = if transaction.is_queueing() { Context::Multi } else { Context::TopLevel };
     let command = refused.command;
     let text = client.deny(refused, context, turn);

@@ -5,7 +5,7 @@ use getid_core::{Id, Reservation, Scheme};
 use crate::resp::IdWriter;
 
 /// The IDs of a turn, taken off its reservations from the front.
-pub(super) struct Ids<'a> {
+pub(super) struct TurnIds<'a> {
     scheme: &'a Scheme,
     /// Rest of the first reservation.
     current: Reservation,
@@ -14,11 +14,11 @@ pub(super) struct Ids<'a> {
     pub(super) left: u64,
 }
 
-impl<'a> Ids<'a> {
-    pub(super) fn new(scheme: &'a Scheme, reservations: &'a [Reservation]) -> Ids<'a> {
+impl<'a> TurnIds<'a> {
+    pub(super) fn new(scheme: &'a Scheme, reservations: &'a [Reservation]) -> TurnIds<'a> {
         let left = reservations.iter().map(|reservation| u64::from(reservation.len)).sum();
         let current = Reservation { first: getid_core::Slot(0), count: 0, len: 0 };
-        Ids { scheme, current, rest: reservations.iter(), left }
+        TurnIds { scheme, current, rest: reservations.iter(), left }
     }
 
     /// Returns the reservations that were not taken.

@@ -12,9 +12,9 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 /// Meaning of a known script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum ScriptMeaning {
     /// django-redis's `incr`: `INCRBY`, and nothing if the key is missing.
-    CountIfThere,
+    CountIfPresent,
     /// django-redis's `incr` with `ignore_key_check`: `INCRBY`.
     Count,
     /// Redisson's `RIdGenerator.tryInit`.
@@ -25,18 +25,18 @@ pub(super) enum Meaning {
 
 /// A known script.
 pub(super) struct KnownScript {
-    pub(super) meaning: Meaning,
+    pub(super) meaning: ScriptMeaning,
     /// SHA-1 in small letters.
     pub(super) sha1: &'static str,
     /// Number of keys, and number of other arguments.
     pub(super) takes: [usize; 2],
-    #[cfg_attr(not(test), expect(dead_code, reason = "what the SHA-1 is of; a test compares"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "source of the SHA-1, which a test compares"))]
     text: &'static str,
 }
 
 pub(super) static KNOWN: [KnownScript; 4] = [
     KnownScript {
-        meaning: Meaning::CountIfThere,
+        meaning: ScriptMeaning::CountIfPresent,
         sha1: "f4a7da3e5d8ea3b46642af08427151cae0190400",
         takes: [1, 1],
         text: "\n                    local exists = redis.call('EXISTS', KEYS[1])\n                    if (exists == 1) \
@@ -44,19 +44,19 @@ pub(super) static KNOWN: [KnownScript; 4] = [
                false end\n                    ",
     },
     KnownScript {
-        meaning: Meaning::Count,
+        meaning: ScriptMeaning::Count,
         sha1: "4d15273b16b10c15e1d9202cbe93c959ab7d250b",
         takes: [1, 1],
         text: "\n                    return redis.call('INCRBY', KEYS[1], ARGV[1])\n                    ",
     },
     KnownScript {
-        meaning: Meaning::Init,
+        meaning: ScriptMeaning::Init,
         sha1: "3c1028765bf9c80606aa6fce12132bf9e3d5a9a1",
         takes: [2, 2],
         text: "redis.call('setnx', KEYS[1], ARGV[1]); return redis.call('setnx', KEYS[2], ARGV[2]); ",
     },
     KnownScript {
-        meaning: Meaning::Allocate,
+        meaning: ScriptMeaning::Allocate,
         sha1: "e57ac7b74498ebd39874c49d73184be9513f8789",
         takes: [2, 0],
         text: "local allocationSize = redis.call('get', KEYS[2]); if allocationSize == false then allocationSize = 5000; \

@@ -8,18 +8,18 @@ use getid_core::{Key, Spec};
 use crate::resp::Value;
 
 /// Remedy for a key with a date in its name that was to expire.
-pub(super) const BEGINS_AGAIN: &str = "For numbers that begin again each day or month declare \
-                                       'generator NAME serial \"{yyyyMMdd}{n:6}\"', and ask GETID NAME";
+pub(super) const BEGINS_AGAIN: &str = "For numbers that restart each day or month, declare \
+                                       'generator NAME serial \"{yyyyMMdd}{n:6}\"', and send GETID NAME";
 
 /// Effects of commands about keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeysEffect {
-    /// Answer [`Look::answer`] with the last value of this sequence.
-    Look {
+    /// Answer [`KeyProperty::answer`] with the last value of this sequence.
+    Property {
         /// Name of the sequence.
         key: Key,
         /// Property to return.
-        look: Look,
+        property: KeyProperty,
     },
     /// `MGET`: answer an array; `None` is a name that no sequence can have.
     Values(Vec<Option<Key>>),
@@ -36,12 +36,12 @@ pub enum KeysEffect {
         /// Name of the sequence.
         key: Key,
         /// Fields to return.
-        look: HashLook,
+        query: HashQuery,
     },
     /// `KEYS`: answer all matching names.
     Names(Vec<u8>),
     /// `SCAN`: answer a cursor and some names.
-    Scan(Scan),
+    Scan(KeyScan),
     /// `DBSIZE`: answer the number of sequences.
     Size,
     /// `RANDOMKEY`: answer any name.
@@ -50,7 +50,7 @@ pub enum KeysEffect {
 
 /// Property of a sequence's value that a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum KeyProperty {
     /// The value (`GET`).
     Value,
     /// The type (`TYPE`).
@@ -81,33 +81,37 @@ const NO_FREQ: &str = "ERR An LFU maxmemory policy is not selected, access frequ
 /// Redis shares objects of numbers below this, and reports the largest count for them.
 const SHARED_NUMBERS: i64 = 10_000;
 
-impl Look {
+impl KeyProperty {
     /// Returns Redis's reply for a string that holds this number, or for a missing key.
     pub fn answer(self, name: &str, last: Option<i64>) -> Value {
         let Some(last) = last else { return self.answer_to_none() };
         match self {
-            Look::Value => Value::bulk(last.to_string()),
-            Look::Type => Value::Simple("string".into()),
-            Look::Ttl => Value::Integer(-1),
-            Look::Len => Value::Integer(i64::try_from(last.to_string().len()).unwrap_or(i64::MAX)),
-            Look::Encoding => Value::from("int"),
-            Look::RefCount if last < SHARED_NUMBERS => Value::Integer(i64::from(i32::MAX)),
-            Look::RefCount => Value::Integer(1),
-            Look::Idle | Look::Expire { only_new: true } => Value::Integer(0),
-            Look::Freq => Value::error(NO_FREQ),
-            Look::Expire { only_new: false } => Value::error(format!(
-                "ERR a sequence never expires, for a counter that begins again gives its values twice: '{name}' stays. \
-                 Leave the expiry away, or send EXPIRE with NX, which is answered 0. {BEGINS_AGAIN}"
+            KeyProperty::Value => Value::bulk(last.to_string()),
+            KeyProperty::Type => Value::Simple("string".into()),
+            KeyProperty::Ttl => Value::Integer(-1),
+            KeyProperty::Len => Value::Integer(i64::try_from(last.to_string().len()).unwrap_or(i64::MAX)),
+            KeyProperty::Encoding => Value::from("int"),
+            KeyProperty::RefCount if last < SHARED_NUMBERS => Value::Integer(i64::from(i32::MAX)),
+            KeyProperty::RefCount => Value::Integer(1),
+            KeyProperty::Idle | KeyProperty::Expire { only_new: true } => Value::Integer(0),
+            KeyProperty::Freq => Value::error(NO_FREQ),
+            KeyProperty::Expire { only_new: false } => Value::error(format!(
+                "ERR a sequence never expires, because a counter that restarts gives its values twice: '{name}' stays. \
+                 Omit the expiry, or send EXPIRE with NX, which returns 0. {BEGINS_AGAIN}"
             )),
         }
     }
 
     fn answer_to_none(self) -> Value {
         match self {
-            Look::Value | Look::Encoding | Look::RefCount | Look::Idle | Look::Freq => Value::Null,
-            Look::Type => Value::Simple("none".into()),
-            Look::Ttl => Value::Integer(-2),
-            Look::Len | Look::Expire { .. } => Value::Integer(0),
+            KeyProperty::Value
+            | KeyProperty::Encoding
+            | KeyProperty::RefCount
+            | KeyProperty::Idle
+            | KeyProperty::Freq => Value::Null,
+            KeyProperty::Type => Value::Simple("none".into()),
+            KeyProperty::Ttl => Value::Integer(-2),
+            KeyProperty::Len | KeyProperty::Expire { .. } => Value::Integer(0),
         }
     }
 }
@@ -120,14 +124,14 @@ pub struct SetSequence {
     /// New last given value.
     pub last: i64,
     /// Condition for the change.
-    pub only: Only,
+    pub condition: SetCondition,
     /// Form of the reply.
     pub reply: SetReply,
 }
 
 /// Condition on the existence of the sequence in `SET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Only {
+pub enum SetCondition {
     /// No condition.
     Any,
     /// `NX`: it must not exist.
@@ -161,7 +165,7 @@ impl SetReply {
 
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scan {
+pub struct KeyScan {
     /// 0, or the cursor of the previous call's answer.
     pub cursor: u64,
     /// Pattern of names; `None`: all.
@@ -174,7 +178,7 @@ pub struct Scan {
 
 /// Fields of a sequence as a hash that a command reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HashLook {
+pub enum HashQuery {
     /// `HGET`: one field.
     Field(Vec<u8>),
     /// `HMGET`: several fields.
@@ -214,32 +218,32 @@ impl HashFields {
     }
 }
 
-impl HashLook {
+impl HashQuery {
     /// Returns true if it needs `max`, which is not always in memory.
     pub fn needs_max(&self) -> bool {
         let is_max = |name: &[u8]| name == b"max";
         match self {
-            HashLook::Field(name) => is_max(name),
-            HashLook::Fields(names) => names.iter().any(|name| is_max(name)),
-            HashLook::All | HashLook::Values => true,
-            HashLook::Has(_) | HashLook::Names | HashLook::Len => false,
+            HashQuery::Field(name) => is_max(name),
+            HashQuery::Fields(names) => names.iter().any(|name| is_max(name)),
+            HashQuery::All | HashQuery::Values => true,
+            HashQuery::Has(_) | HashQuery::Names | HashQuery::Len => false,
         }
     }
 
     /// Returns Redis's reply for such a hash, or for a missing key.
     pub fn answer(&self, fields: Option<&HashFields>) -> Value {
-        let told = |number: i64| Value::bulk(number.to_string());
+        let bulk_number = |number: i64| Value::bulk(number.to_string());
         let field = |name: &[u8]| fields.and_then(|fields| fields.field(name));
-        let or_null = |name: &[u8]| field(name).map_or(Value::Null, told);
+        let or_null = |name: &[u8]| field(name).map_or(Value::Null, bulk_number);
         let all = fields.map(|fields| fields.all().to_vec()).unwrap_or_default();
         match self {
-            HashLook::Field(name) => or_null(name),
-            HashLook::Fields(names) => Value::Array(names.iter().map(|name| or_null(name)).collect()),
-            HashLook::Has(name) => Value::Integer(field(name).is_some().into()),
-            HashLook::All => Value::map(all.into_iter().map(|(name, value)| (name, told(value)))),
-            HashLook::Names => Value::Array(all.into_iter().map(|(name, _)| Value::from(name)).collect()),
-            HashLook::Values => Value::Array(all.into_iter().map(|(_, value)| told(value)).collect()),
-            HashLook::Len => Value::Integer(i64::try_from(all.len()).unwrap_or(0)),
+            HashQuery::Field(name) => or_null(name),
+            HashQuery::Fields(names) => Value::Array(names.iter().map(|name| or_null(name)).collect()),
+            HashQuery::Has(name) => Value::Integer(field(name).is_some().into()),
+            HashQuery::All => Value::map(all.into_iter().map(|(name, value)| (name, bulk_number(value)))),
+            HashQuery::Names => Value::Array(all.into_iter().map(|(name, _)| Value::from(name)).collect()),
+            HashQuery::Values => Value::Array(all.into_iter().map(|(_, value)| bulk_number(value)).collect()),
+            HashQuery::Len => Value::Integer(i64::try_from(all.len()).unwrap_or(0)),
         }
     }
 }
@@ -326,7 +330,7 @@ pub enum ScriptEffect {
         /// Number of values.
         values: u32,
         /// Whether a missing sequence is answered with null instead of an error.
-        only_if_there: bool,
+        only_if_present: bool,
     },
     /// Makes a sequence whose first value is `first`, unless it exists: answer 1, or 0.
     Init {

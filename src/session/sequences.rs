@@ -191,7 +191,7 @@ pub fn drop_front(asks: &mut Vec<Ask>, mut times: u32) {
 
 /// Values drawn for the sequence draws of a turn, in their order. Made once and reused.
 #[derive(Debug, Default)]
-pub struct SequencesDrawn {
+pub struct SequenceDrawResults {
     parts: Vec<SequencePart>,
     /// Number of parts of this turn; the others keep their memory.
     used: usize,
@@ -226,7 +226,7 @@ pub struct SequencePart {
     taken: u32,
 }
 
-impl SequencesDrawn {
+impl SequenceDrawResults {
     /// Clears it for this many draws.
     #[inline]
     pub fn begin(&mut self, draws: usize) {
@@ -425,7 +425,7 @@ impl SequencePart {
 
     #[cold]
     fn write_refused(&mut self, verb: Verb, times: u32, output: &mut Vec<u8>) {
-        let text = self.refused.as_ref().expect("a turn is written with the values it asked for");
+        let text = self.refused.as_ref().expect("a turn is written with the values it requested");
         (0..times).for_each(|_| resp::write_error(text, output));
         self.note_failed(verb, times);
     }
@@ -464,7 +464,8 @@ fn write_id(
 fn too_many_digits(counter: &CounterDeclaration, value: i64) -> String {
     let name = counter.name();
     format!(
-        "ERR generator '{name}' is at {value}, which has more digits than its format has room for. Declare a new generator \
+        "ERR generator '{name}' is at {value}, which has more digits than its format has room for. Declare a new \
+         generator \
          with more, or this one with 'overflow grow', which gives up the order of its texts"
     )
 }

@@ -34,7 +34,7 @@ pub struct Settings {
     /// Maximum wait of a draw (`id-max-wait-ms`), ms.
     pub id_max_wait_ms: u64,
     /// Settings of sequences; `None` if there is no store for them.
-    pub sequences: Option<SequenceSettings>,
+    pub sequences: Option<SequenceCommandSettings>,
     /// Number of databases that `SELECT` accepts (`databases`).
     pub databases: u32,
     /// Users and their permissions (`requirepass`, `user`, `aclfile`, `ACL SETUSER`).
@@ -53,16 +53,16 @@ pub struct Settings {
 
 /// Settings of all sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SequenceSettings {
+pub struct SequenceCommandSettings {
     /// Maximum number of values of one `INCRBY` (`sequence-incrby-max`), 1 to [`RESERVED_MAX`].
     pub incrby_max: u32,
     /// Whether `DEL` drops a sequence (`sequence-delete`).
     pub may_delete: bool,
 }
 
-impl Default for SequenceSettings {
-    fn default() -> SequenceSettings {
-        SequenceSettings { incrby_max: RESERVED_MAX, may_delete: false }
+impl Default for SequenceCommandSettings {
+    fn default() -> SequenceCommandSettings {
+        SequenceCommandSettings { incrby_max: RESERVED_MAX, may_delete: false }
     }
 }
 

@@ -21,15 +21,15 @@ pub(super) struct Subscriptions {
 
 /// Kind of a subscribed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listened {
+pub(super) enum SubscriptionKind {
     Channels,
     Patterns,
 }
 
 /// Error of a subscription above the limits. `Display` is the text of an error reply.
 #[derive(Debug, thiserror::Error)]
-#[error("ERR a client may listen to at most {NAMES_MAX} channels and patterns of {BYTES_MAX} bytes in all")]
-pub(super) struct TooMany;
+#[error("ERR a client may subscribe to at most {NAMES_MAX} channels and patterns of {BYTES_MAX} bytes in all")]
+pub(super) struct SubscriptionLimit;
 
 impl Subscriptions {
     /// Returns the number of channels, and the number of patterns.
@@ -48,12 +48,12 @@ impl Subscriptions {
     }
 
     /// Adds a name. A name that is present is not added again.
-    pub(super) fn add(&mut self, kind: Listened, name: &[u8]) -> Result<(), TooMany> {
+    pub(super) fn add(&mut self, kind: SubscriptionKind, name: &[u8]) -> Result<(), SubscriptionLimit> {
         if self.names(kind).contains(name) {
             return Ok(());
         }
         if self.len() >= NAMES_MAX || self.bytes + name.len() > BYTES_MAX {
-            return Err(TooMany);
+            return Err(SubscriptionLimit);
         }
         self.bytes += name.len();
         self.names(kind).insert(name.into());
@@ -61,21 +61,21 @@ impl Subscriptions {
     }
 
     /// Removes a name, if present.
-    pub(super) fn remove(&mut self, kind: Listened, name: &[u8]) {
+    pub(super) fn remove(&mut self, kind: SubscriptionKind, name: &[u8]) {
         if self.names(kind).remove(name) {
             self.bytes -= name.len();
         }
     }
 
     /// Returns one of the names.
-    pub(super) fn any(&mut self, kind: Listened) -> Option<Box<[u8]>> {
+    pub(super) fn any(&mut self, kind: SubscriptionKind) -> Option<Box<[u8]>> {
         self.names(kind).first().cloned()
     }
 
-    fn names(&mut self, kind: Listened) -> &mut BTreeSet<Box<[u8]>> {
+    fn names(&mut self, kind: SubscriptionKind) -> &mut BTreeSet<Box<[u8]>> {
         match kind {
-            Listened::Channels => &mut self.channels,
-            Listened::Patterns => &mut self.patterns,
+            SubscriptionKind::Channels => &mut self.channels,
+            SubscriptionKind::Patterns => &mut self.patterns,
         }
     }
 }
@@ -88,18 +88,18 @@ mod tests {
     fn subscriptions_are_bounded() {
         let mut all = Subscriptions::default();
         for number in 0..NAMES_MAX {
-            all.add(Listened::Channels, number.to_string().as_bytes()).unwrap();
+            all.add(SubscriptionKind::Channels, number.to_string().as_bytes()).unwrap();
         }
-        all.add(Listened::Channels, b"7").expect("a present name is accepted");
-        assert!(all.add(Listened::Patterns, b"7").is_err());
-        all.remove(Listened::Channels, b"7");
-        all.remove(Listened::Channels, b"7");
-        all.add(Listened::Patterns, b"7").unwrap();
+        all.add(SubscriptionKind::Channels, b"7").expect("a present name is accepted");
+        assert!(all.add(SubscriptionKind::Patterns, b"7").is_err());
+        all.remove(SubscriptionKind::Channels, b"7");
+        all.remove(SubscriptionKind::Channels, b"7");
+        all.add(SubscriptionKind::Patterns, b"7").unwrap();
         assert_eq!((all.counts(), all.len()), ([NAMES_MAX - 1, 1], NAMES_MAX));
-        while let Some(name) = all.any(Listened::Channels) {
-            all.remove(Listened::Channels, &name);
+        while let Some(name) = all.any(SubscriptionKind::Channels) {
+            all.remove(SubscriptionKind::Channels, &name);
         }
         assert_eq!((all.len(), all.bytes), (1, 1));
-        assert!(all.add(Listened::Channels, &vec![b'x'; BYTES_MAX]).is_err());
+        assert!(all.add(SubscriptionKind::Channels, &vec![b'x'; BYTES_MAX]).is_err());
     }
 }

@@ -7,7 +7,7 @@
 //! next.
 
 use super::shown::{SHOWN_BYTES_MAX, kept, quote_all, redacted};
-use crate::command::{Command, Flags, Verb};
+use crate::command::{Command, CommandFlags, Verb};
 use crate::resp::Args;
 use crate::stats::bucket_of;
 
@@ -16,8 +16,8 @@ use crate::stats::bucket_of;
 pub struct Timing {
     /// A monotonic clock in nanoseconds, whose zero is arbitrary.
     pub now_ns: fn() -> u64,
-    /// Duration in ns from which commands are noted one by one ([`Tally::take_noted`]); `u64::MAX`: none.
-    pub noted_ns: u64,
+    /// Duration in ns from which commands are noted one by one ([`TurnTally::take_slow_commands`]); `u64::MAX`: none.
+    pub slow_ns: u64,
     /// Returns true if the directive of this name, in any letter case, is a secret. Its value in `CONFIG SET` is not
     /// shown.
     pub is_secret: fn(&[u8]) -> bool,
@@ -26,7 +26,7 @@ pub struct Timing {
 impl Default for Timing {
     /// Returns a timing whose clock stands still, which notes no command, and for which every directive is secret.
     fn default() -> Timing {
-        Timing { now_ns: || 0, noted_ns: u64::MAX, is_secret: |_| true }
+        Timing { now_ns: || 0, slow_ns: u64::MAX, is_secret: |_| true }
     }
 }
 
@@ -73,7 +73,7 @@ impl ErrorCode {
 
 /// A slow command.
 #[derive(Debug)]
-pub struct Noted {
+pub struct SlowCommand {
     /// The command.
     pub command: &'static Command,
     /// Arguments of the request, cut as by `trimmed`, without passwords.
@@ -91,14 +91,14 @@ const CALLS_KEPT: usize = 64;
 
 /// Counts and times of a turn. Reused, as the turn is.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct TurnTally {
     calls: Vec<Calls>,
     errors: Vec<(ErrorCode, u32)>,
     /// Number of all errors.
     error_replies: u32,
-    noted: Vec<Noted>,
+    slow_commands: Vec<SlowCommand>,
     /// The command whose effect the shell performs.
-    asker: Option<Noted>,
+    effect_command: Option<SlowCommand>,
     /// End of the last command in ns, if nothing came since.
     lap_ns: Option<u64>,
     /// Total duration of timed commands in ns.
@@ -112,12 +112,12 @@ pub struct Tally {
 
 /// Start of a command in ns, and number of errors at that time.
 #[derive(Clone, Copy)]
-pub(super) struct Begun {
+pub(super) struct CommandStart {
     ns: u64,
     error_replies: u32,
 }
 
-impl Tally {
+impl TurnTally {
     /// Returns the commands that ran, each in at least one entry.
     #[inline]
     pub fn calls(&self) -> &[Calls] {
@@ -127,7 +127,7 @@ impl Tally {
     /// Returns true if there is more than calls: errors, slow commands, or commands to show.
     #[inline]
     pub fn has_more(&self) -> bool {
-        self.error_replies > 0 || !self.noted.is_empty() || !self.shown_ends.is_empty()
+        self.error_replies > 0 || !self.slow_commands.is_empty() || !self.shown_ends.is_empty()
     }
 
     /// Returns the number of error replies by code. The shell counts those of refused draws and of effects.
@@ -135,14 +135,14 @@ impl Tally {
         &self.errors
     }
 
-    /// Takes the commands that lasted at least [`Timing::noted_ns`].
-    pub fn take_noted(&mut self) -> impl Iterator<Item = Noted> {
-        self.noted.drain(..)
+    /// Takes the commands that lasted at least [`Timing::slow_ns`].
+    pub fn take_slow_commands(&mut self) -> impl Iterator<Item = SlowCommand> {
+        self.slow_commands.drain(..)
     }
 
     /// Takes the command whose effect the turn has.
-    pub fn take_asker(&mut self) -> Option<Noted> {
-        self.asker.take()
+    pub fn take_effect_command(&mut self) -> Option<SlowCommand> {
+        self.effect_command.take()
     }
 
     /// Returns the commands for monitors: each one's database, and its arguments as Redis quotes them.
@@ -199,7 +199,7 @@ impl Tally {
         }
         self.lap_ns = None;
         self.spent_ns = 0;
-        self.asker = None;
+        self.effect_command = None;
         if self.has_more() {
             self.clear_rest();
         }
@@ -209,8 +209,8 @@ impl Tally {
     fn clear_rest(&mut self) {
         self.errors.clear();
         self.error_replies = 0;
-        self.noted.clear();
-        self.noted.shrink_to(CALLS_KEPT);
+        self.slow_commands.clear();
+        self.slow_commands.shrink_to(CALLS_KEPT);
         self.shown_ends.clear();
         self.shown_ends.shrink_to(SHOWN_BYTES_MAX / size_of::<(u32, usize)>());
         self.shown.clear();
@@ -267,27 +267,34 @@ impl Tally {
 
     /// Begins the timing of a command that is not an ID command.
     #[inline]
-    pub(super) fn begin(&mut self, timing: &Timing) -> Begun {
+    pub(super) fn begin(&mut self, timing: &Timing) -> CommandStart {
         let ns = self.lap_ns.take().unwrap_or_else(timing.now_ns);
-        Begun { ns, error_replies: self.error_replies }
+        CommandStart { ns, error_replies: self.error_replies }
     }
 
-    /// Ends the timing of a command. If `asks`, the rest of it is an effect.
+    /// Ends the timing of a command. If `has_effect`, the rest of it is an effect.
     #[inline]
-    pub(super) fn end(&mut self, begun: Begun, timing: &Timing, command: &'static Command, args: Args<'_>, asks: bool) {
+    pub(super) fn end(
+        &mut self,
+        start: CommandStart,
+        timing: &Timing,
+        command: &'static Command,
+        args: Args<'_>,
+        has_effect: bool,
+    ) {
         let now_ns = (timing.now_ns)();
-        let ns = now_ns.saturating_sub(begun.ns);
-        if asks {
-            let args = if timing.noted_ns == u64::MAX { Vec::new() } else { kept(command, args, timing.is_secret) };
-            self.asker = Some(Noted { command, args, ns });
+        let ns = now_ns.saturating_sub(start.ns);
+        if has_effect {
+            let args = if timing.slow_ns == u64::MAX { Vec::new() } else { kept(command, args, timing.is_secret) };
+            self.effect_command = Some(SlowCommand { command, args, ns });
             return;
         }
         self.lap_ns = Some(now_ns);
         self.spent_ns += ns;
-        let failed = u32::from(self.error_replies != begun.error_replies);
+        let failed = u32::from(self.error_replies != start.error_replies);
         self.add(Calls { verb: command.verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) });
-        if ns >= timing.noted_ns {
-            self.noted.push(Noted { command, args: kept(command, args, timing.is_secret), ns });
+        if ns >= timing.slow_ns {
+            self.slow_commands.push(SlowCommand { command, args: kept(command, args, timing.is_secret), ns });
         }
     }
 
@@ -300,7 +307,7 @@ impl Tally {
         args: impl ExactSizeIterator<Item = &'a [u8]>,
         is_secret: fn(&[u8]) -> bool,
     ) {
-        if !command.flags.has(Flags::ADMIN) {
+        if !command.flags.has(CommandFlags::ADMIN) {
             quote_all(&redacted(command, args, is_secret), &mut self.shown);
             self.shown_ends.push((database, self.shown.len()));
         }
@@ -317,7 +324,7 @@ mod tests {
         let vocabulary = Vocabulary::default();
         let command = vocabulary.find(line[0]).unwrap();
         let command = line.get(1).and_then(|name| command.subcommand(name)).unwrap_or(command);
-        let mut tally = Tally::default();
+        let mut tally = TurnTally::default();
         tally.show(command, 3, line.iter().copied(), Timing::default().is_secret);
         let shown: Vec<_> = tally.shown().collect();
         let expected: Vec<_> = (!expected.is_empty()).then_some((3, expected.as_bytes())).into_iter().collect();
@@ -333,7 +340,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_up_to_a_bound() {
         let large = vec![0; 200 << 10];
-        let mut tally = Tally::default();
+        let mut tally = TurnTally::default();
         let watch = Vocabulary::default().find(b"watch").unwrap();
         tally.show(watch, 0, [&b"watch"[..], &large, b"a", b"b"].into_iter(), |_| true);
         let (_, shown) = tally.shown().next().unwrap();
@@ -386,7 +393,7 @@ mod tests {
 
     #[test]
     fn calls_of_a_command_are_one_entry() {
-        let mut tally = Tally::default();
+        let mut tally = TurnTally::default();
         for _ in 0..3 {
             tally.ids(Verb::GetId, 5, 0);
             tally.ids(Verb::MGetId, 1, 1);

@@ -3,7 +3,8 @@
 //! The default pipelines of several libraries wrap everything in `MULTI`, so a transaction of 100,000 `GETID` is
 //! ordinary. Commands are stored as one run of bytes (each argument after its length) and a row of the table each, 25
 //! bytes for a `GETID`; both buffers are reused. `EXEC` may take several turns: the session continues with
-//! [`Queue::next`] before it reads more input. Most clients never send `MULTI`: the queue is made for the first one.
+//! [`TransactionQueue::next`] before it reads more input. Most clients never send `MULTI`: the queue is made for the
+//! first one.
 //!
 //! Invariants: while it runs, there is a queue; `next <= commands.len()`, and command `next` begins at `read` in
 //! `bytes`.
@@ -25,13 +26,13 @@ const QUIET_BYTES: usize = 512;
 
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
-    phase: Phase,
-    queue: Option<Box<Queue>>,
+    phase: TransactionPhase,
+    queue: Option<Box<TransactionQueue>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    commands: Vec<Queued>,
+pub(super) struct TransactionQueue {
+    commands: Vec<QueuedCommand>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
     /// Number of logins among the queued commands.
@@ -42,7 +43,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum TransactionPhase {
     /// Outside `MULTI`.
     #[default]
     Idle,
@@ -53,7 +54,7 @@ enum Phase {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Queued {
+struct QueuedCommand {
     command: &'static Command,
     args: u32,
 }
@@ -84,19 +85,19 @@ impl Transaction {
     /// Returns true if commands are queued.
     #[inline]
     pub(super) fn is_queueing(&self) -> bool {
-        matches!(self.phase, Phase::Queueing { .. })
+        matches!(self.phase, TransactionPhase::Queueing { .. })
     }
 
     /// Returns true if `EXEC` still has commands to run.
     #[inline]
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running)
+        matches!(self.phase, TransactionPhase::Running)
     }
 
     /// Returns true between `MULTI` and the end of `EXEC`.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.phase, Phase::Idle)
+        !matches!(self.phase, TransactionPhase::Idle)
     }
 
     /// Returns true if [`Transaction::release_memory`] has nothing to do and there is no memory to count.
@@ -107,12 +108,12 @@ impl Transaction {
 
     /// Returns true if `EXEC` must not run.
     pub(super) fn has_failed(&self) -> bool {
-        self.phase == Phase::Queueing { failed: true }
+        self.phase == TransactionPhase::Queueing { failed: true }
     }
 
     /// Returns the number of queued commands; `None` outside `MULTI`.
     pub(super) fn queued(&self) -> Option<u32> {
-        (self.phase != Phase::Idle).then(|| u32::try_from(self.queue_len()).unwrap_or(u32::MAX))
+        (self.phase != TransactionPhase::Idle).then(|| u32::try_from(self.queue_len()).unwrap_or(u32::MAX))
     }
 
     fn queue_len(&self) -> usize {
@@ -131,15 +132,15 @@ impl Transaction {
 
     /// Begins a transaction (`MULTI`).
     pub(super) fn begin(&mut self) {
-        debug_assert_eq!(self.phase, Phase::Idle);
-        self.phase = Phase::Queueing { failed: false };
+        debug_assert_eq!(self.phase, TransactionPhase::Idle);
+        self.phase = TransactionPhase::Queueing { failed: false };
     }
 
     /// Notes a rejected command. The queued commands will never run, so they are discarded.
     pub(super) fn fail(&mut self) {
         if self.is_queueing() {
             self.discard();
-            self.phase = Phase::Queueing { failed: true };
+            self.phase = TransactionPhase::Queueing { failed: true };
         }
     }
 
@@ -152,7 +153,7 @@ impl Transaction {
         let bytes_max = bytes_max.min(TRANSACTION_BYTES_MAX);
         let queue = self.queue.get_or_insert_default();
         let added: usize = args.iter().map(|arg| arg.len() + LEN_BYTES).sum();
-        if queue.queued_bytes() + size_of::<Queued>() + added > bytes_max {
+        if queue.queued_bytes() + size_of::<QueuedCommand>() + added > bytes_max {
             self.fail();
             return Err(TooLarge::Bytes { bytes_max });
         }
@@ -168,7 +169,7 @@ impl Transaction {
             queue.bytes.extend_from_slice(&u32_of(arg.len()).to_ne_bytes());
             queue.bytes.extend_from_slice(arg);
         }
-        queue.commands.push(Queued { command, args: u32_of(args.len()) });
+        queue.commands.push(QueuedCommand { command, args: u32_of(args.len()) });
         Ok(())
     }
 
@@ -185,26 +186,26 @@ impl Transaction {
         }
     }
 
-    /// Starts `EXEC`, after which [`Queue::next`] returns the commands. Returns their number.
+    /// Starts `EXEC`, after which [`TransactionQueue::next`] returns the commands. Returns their number.
     pub(super) fn run(&mut self) -> usize {
-        debug_assert_eq!(self.phase, Phase::Queueing { failed: false });
+        debug_assert_eq!(self.phase, TransactionPhase::Queueing { failed: false });
         let len = self.queue_len();
         if len == 0 {
             self.discard();
         } else {
-            self.phase = Phase::Running;
+            self.phase = TransactionPhase::Running;
         }
         len
     }
 
     /// Takes out the queue during `EXEC`: arguments borrow from it, and commands may read the transaction. The caller
     /// puts it back after each command.
-    pub(super) fn take_queue(&mut self) -> Option<Box<Queue>> {
+    pub(super) fn take_queue(&mut self) -> Option<Box<TransactionQueue>> {
         if self.is_running() { self.queue.take() } else { None }
     }
 
     /// Puts the queue back, and ends the transaction after its last command.
-    pub(super) fn put_back(&mut self, queue: Box<Queue>) {
+    pub(super) fn put_back(&mut self, queue: Box<TransactionQueue>) {
         let has_ended = queue.has_ended();
         self.queue = Some(queue);
         if has_ended {
@@ -214,17 +215,17 @@ impl Transaction {
 
     /// Ends the transaction and discards the queue: `DISCARD`, `RESET`, the end of `EXEC`.
     pub(super) fn discard(&mut self) {
-        self.phase = Phase::Idle;
+        self.phase = TransactionPhase::Idle;
         if let Some(queue) = &mut self.queue {
             queue.clear();
         }
     }
 }
 
-impl Queue {
+impl TransactionQueue {
     /// Returns the next command to run.
     pub(super) fn next(&mut self) -> Option<(&'static Command, Args<'_>)> {
-        let Queued { command, args } = *self.commands.get(self.next)?;
+        let QueuedCommand { command, args } = *self.commands.get(self.next)?;
         self.spans.clear();
         for _ in 0..args {
             let start = self.read + LEN_BYTES;
@@ -238,12 +239,12 @@ impl Queue {
 
     /// Returns the size of the queued commands, bytes.
     fn queued_bytes(&self) -> usize {
-        self.bytes.len() + self.commands.len() * size_of::<Queued>()
+        self.bytes.len() + self.commands.len() * size_of::<QueuedCommand>()
     }
 
     fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
-            + self.commands.capacity() * size_of::<Queued>()
+            + self.commands.capacity() * size_of::<QueuedCommand>()
             + self.spans.capacity() * size_of::<Span>()
     }
 
@@ -260,7 +261,7 @@ impl Queue {
         self.commands.clear();
         self.bytes.clear();
         self.spans.clear();
-        self.commands.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Queued>());
+        self.commands.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<QueuedCommand>());
         self.bytes.shrink_to(TRANSACTION_BYTES_KEPT);
         self.spans.shrink_to(TRANSACTION_BYTES_KEPT / size_of::<Span>());
     }

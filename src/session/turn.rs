@@ -1,21 +1,21 @@
 //! The result of one read: replies to write, the number of IDs they need, and what the shell must do afterwards.
 //!
-//! Replies without IDs are encoded at once into the turn's own bytes; a [`Reply`] only gives the order of the pieces.
-//! So a turn is three flat buffers that are reused, and a run of `GETID` is one entry.
+//! Replies without IDs are encoded at once into the turn's own bytes; a [`ReplyPiece`] only gives the order of the
+//! pieces. So a turn is three flat buffers that are reused, and a run of `GETID` is one entry.
 //!
 //! Requests for named generators and sequences are separate (`named`, `sequences`), and cost nothing in a turn without
 //! them.
 //!
-//! Invariant: `draws` is the sum of all counts in `replies`, and the [`Reply::Encoded`] lengths sum up to
+//! Invariant: `draws` is the sum of all counts in `replies`, and the [`ReplyPiece::Encoded`] lengths sum up to
 //! `encoded.len()`.
 
 use getid_core::{Ask, CounterDeclaration, Layout, NamedGenerator};
 
 use super::draws::Draws;
 use super::effect::Effect;
-use super::named::{DRAWS_MAX, Form, NamedDraw, NamedReply, NamedTurn, TEXT_FRAME_BYTES};
+use super::named::{DRAWS_MAX, NamedDraw, NamedReply, NamedTurn, ReplyForm, TEXT_FRAME_BYTES};
 use super::sequences::{self, SequenceDraw, SequenceReply, SequenceTurn};
-use super::tally::Tally;
+use super::tally::TurnTally;
 use crate::acl::{Denial, Proof};
 use crate::command::Verb;
 use crate::resp::{self, Decoder, Protocol, ProtocolError, Value};
@@ -90,14 +90,14 @@ const TURN_BYTES_KEPT: usize = 4 * TURN_BYTES_MAX;
 
 /// Minimum size that a suppressed reply counts, bytes: the request may have cost much with a short reply, as `AUTH`
 /// does.
-const FORGOTTEN_BYTES_LEAST: usize = 64;
+const SUPPRESSED_BYTES_MIN: usize = 64;
 
 /// Size that an empty request counts, bytes.
 const SKIPPED_BYTES: usize = 8;
 
 /// One piece of output, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum ReplyPiece {
     /// `count` commands that each get one ID as an integer.
     Integers {
         /// Number of commands, at least 1.
@@ -109,7 +109,7 @@ pub enum Reply {
         count: u32,
     },
     /// `count` IDs whose replies `CLIENT REPLY` suppresses. They are drawn, as Redis would run the command.
-    Unheard {
+    Suppressed {
         /// Number of IDs, at least 1.
         count: u32,
     },
@@ -124,7 +124,7 @@ pub enum Reply {
         at: usize,
     },
     /// Several sequence replies that `CLIENT REPLY` suppresses.
-    UnheardSequences {
+    SuppressedSequences {
         /// Number of the first reply.
         from: usize,
         /// Number after that of the last reply.
@@ -183,7 +183,7 @@ pub struct Turn {
     /// Minimum number of missing bytes before another read is useful; a hint, 0 if `more` or `close` is set.
     pub wanted: usize,
     /// Counts and times, for INFO and monitors.
-    pub tally: Tally,
+    pub tally: TurnTally,
     /// Whether replies are suppressed.
     pub(super) muted: bool,
     /// Whether the turn ends here: after a login, or because the next request is muted and this one is not, or the
@@ -191,10 +191,10 @@ pub struct Turn {
     pub(super) ended: bool,
     /// Maximum number of IDs, without those of the command that exceeds the bound.
     ids_max: u32,
-    replies: Vec<Reply>,
+    replies: Vec<ReplyPiece>,
     encoded: Vec<u8>,
     /// Size of suppressed replies, bytes, which counts for the turn's bound.
-    forgotten_bytes: usize,
+    suppressed_bytes: usize,
     /// Named draws and replies. Stale, from another turn, unless `draws.named` is above 0.
     named: NamedTurn,
     /// Sequence draws and replies. Stale, from another turn, unless `draws.sequences` is above 0.
@@ -208,7 +208,7 @@ pub struct Turn {
 
 /// Source of IDs or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum DrawSource {
     /// The unnamed generator.
     Unnamed,
     /// The generator of the named draw with this number.
@@ -218,11 +218,11 @@ pub enum Source {
 }
 
 /// A piece removed from the front of a turn.
-pub(super) enum Taken {
+pub(super) enum RemovedPiece {
     /// Encoded bytes.
     Encoded(Vec<u8>),
     /// IDs of the unnamed generator.
-    Unnamed(Reply),
+    Unnamed(ReplyPiece),
     /// IDs of a named generator, and its place among those of the session's settings.
     Named(NamedReply, usize),
     /// Values of a sequence, and whether they are returned to the client.
@@ -231,7 +231,7 @@ pub(super) enum Taken {
 
 impl Turn {
     /// Returns the replies, in order.
-    pub fn replies(&self) -> &[Reply] {
+    pub fn replies(&self) -> &[ReplyPiece] {
         &self.replies
     }
 
@@ -278,7 +278,7 @@ impl Turn {
         self.replies.is_empty()
     }
 
-    /// Returns the bytes that [`Reply::Encoded`] pieces are cut from.
+    /// Returns the bytes that [`ReplyPiece::Encoded`] pieces are cut from.
     pub(super) fn encoded(&self) -> &[u8] {
         &self.encoded
     }
@@ -306,7 +306,7 @@ impl Turn {
         }
         self.replies.clear();
         self.encoded.clear();
-        self.forgotten_bytes = 0;
+        self.suppressed_bytes = 0;
         if self.encoded.capacity() > TURN_BYTES_KEPT {
             self.encoded.shrink_to(TURN_BYTES_MAX);
         }
@@ -332,47 +332,52 @@ impl Turn {
 
     /// Returns the memory of its replies, bytes.
     pub fn memory_bytes(&self) -> usize {
-        let own = self.replies.capacity() * size_of::<Reply>() + self.encoded.capacity();
+        let own = self.replies.capacity() * size_of::<ReplyPiece>() + self.encoded.capacity();
         let decoder = self.decoder.as_ref().map_or(0, |decoder| size_of::<Decoder>() + decoder.memory_bytes());
         own + decoder + self.tally.memory_bytes() + self.named.memory_bytes() + self.sequences.memory_bytes()
     }
 
     /// Returns the source of the next reply that needs IDs and the number of its IDs, at most `most` of a run of single
     /// ones. For a sequence, the number is that of commands. `None`: there are none left to draw.
-    pub fn next_ids(&self, most: u32) -> Option<(Source, u32)> {
+    pub fn next_ids(&self, most: u32) -> Option<(DrawSource, u32)> {
         self.replies.iter().find_map(|reply| match *reply {
-            Reply::Integers { count } | Reply::Unheard { count } => Some((Source::Unnamed, count.min(most))),
-            Reply::Bulks { count } => Some((Source::Unnamed, count)),
-            Reply::Named { at } => {
+            ReplyPiece::Integers { count } | ReplyPiece::Suppressed { count } => {
+                Some((DrawSource::Unnamed, count.min(most)))
+            }
+            ReplyPiece::Bulks { count } => Some((DrawSource::Unnamed, count)),
+            ReplyPiece::Named { at } => {
                 let NamedReply { draw, count, form, .. } = self.named.replies[at];
-                Some((Source::Named(draw), if form == Form::Array { count } else { count.min(most) }))
+                Some((DrawSource::Named(draw), if form == ReplyForm::Array { count } else { count.min(most) }))
             }
-            Reply::Sequence { at } | Reply::UnheardSequences { from: at, .. } => {
+            ReplyPiece::Sequence { at } | ReplyPiece::SuppressedSequences { from: at, .. } => {
                 let SequenceReply { draw, ask, .. } = self.sequences.replies[at];
-                Some((Source::Sequence(draw as usize), ask.times.min(most)))
+                Some((DrawSource::Sequence(draw as usize), ask.times.min(most)))
             }
-            Reply::Encoded { .. } => None,
+            ReplyPiece::Encoded { .. } => None,
         })
     }
 
     /// Removes the first reply, as far as IDs are left: `left` returns their number for each source.
-    pub(super) fn take_next(&mut self, left: impl Fn(Source) -> u32) -> Option<Taken> {
-        let unnamed = left(Source::Unnamed);
+    pub(super) fn take_next(&mut self, left: impl Fn(DrawSource) -> u32) -> Option<RemovedPiece> {
+        let unnamed = left(DrawSource::Unnamed);
         let first = *self.replies.first()?;
         let (taken, is_whole) = match first {
-            Reply::Encoded { len } => {
+            ReplyPiece::Encoded { len } => {
                 self.replies.remove(0);
-                return Some(Taken::Encoded(self.encoded.drain(..len).collect()));
+                return Some(RemovedPiece::Encoded(self.encoded.drain(..len).collect()));
             }
-            Reply::Named { at } => return self.take_next_named(at, left),
-            Reply::Sequence { at } => return self.take_next_of_sequence(at, true, left),
-            Reply::UnheardSequences { from, .. } => return self.take_next_of_sequence(from, false, left),
-            Reply::Integers { count } => (Reply::Integers { count: count.min(unnamed) }, count <= unnamed),
-            Reply::Unheard { count } => (Reply::Unheard { count: count.min(unnamed) }, count <= unnamed),
-            Reply::Bulks { count } if count <= unnamed => (first, true),
-            Reply::Bulks { .. } => return None,
+            ReplyPiece::Named { at } => return self.take_next_named(at, left),
+            ReplyPiece::Sequence { at } => return self.take_next_of_sequence(at, true, left),
+            ReplyPiece::SuppressedSequences { from, .. } => return self.take_next_of_sequence(from, false, left),
+            ReplyPiece::Integers { count } => (ReplyPiece::Integers { count: count.min(unnamed) }, count <= unnamed),
+            ReplyPiece::Suppressed { count } => {
+                (ReplyPiece::Suppressed { count: count.min(unnamed) }, count <= unnamed)
+            }
+            ReplyPiece::Bulks { count } if count <= unnamed => (first, true),
+            ReplyPiece::Bulks { .. } => return None,
         };
-        let (Reply::Integers { count } | Reply::Unheard { count } | Reply::Bulks { count }) = taken else {
+        let (ReplyPiece::Integers { count } | ReplyPiece::Suppressed { count } | ReplyPiece::Bulks { count }) = taken
+        else {
             return None;
         };
         if count == 0 {
@@ -381,22 +386,23 @@ impl Turn {
         self.draws.unnamed -= count;
         if is_whole {
             self.replies.remove(0);
-        } else if let Some(Reply::Integers { count: left } | Reply::Unheard { count: left }) = self.replies.first_mut()
+        } else if let Some(ReplyPiece::Integers { count: left } | ReplyPiece::Suppressed { count: left }) =
+            self.replies.first_mut()
         {
             *left -= count;
         }
-        Some(Taken::Unnamed(taken))
+        Some(RemovedPiece::Unnamed(taken))
     }
 
-    fn take_next_named(&mut self, at: usize, left: impl Fn(Source) -> u32) -> Option<Taken> {
+    fn take_next_named(&mut self, at: usize, left: impl Fn(DrawSource) -> u32) -> Option<RemovedPiece> {
         let reply = &mut self.named.replies[at];
         let draw = &mut self.named.draws[reply.draw];
-        let left = left(Source::Named(reply.draw));
-        let count = if reply.form == Form::Array && left < reply.count { 0 } else { reply.count.min(left) };
+        let left = left(DrawSource::Named(reply.draw));
+        let count = if reply.form == ReplyForm::Array && left < reply.count { 0 } else { reply.count.min(left) };
         if count == 0 {
             return None;
         }
-        let taken = Taken::Named(NamedReply { count, ..*reply }, draw.place);
+        let taken = RemovedPiece::Named(NamedReply { count, ..*reply }, draw.place);
         draw.ids -= count;
         reply.count -= count;
         if reply.count == 0 {
@@ -405,9 +411,14 @@ impl Turn {
         Some(taken)
     }
 
-    fn take_next_of_sequence(&mut self, at: usize, is_heard: bool, left: impl Fn(Source) -> u32) -> Option<Taken> {
+    fn take_next_of_sequence(
+        &mut self,
+        at: usize,
+        is_sent: bool,
+        left: impl Fn(DrawSource) -> u32,
+    ) -> Option<RemovedPiece> {
         let reply = &mut self.sequences.replies[at];
-        let times = reply.ask.times.min(left(Source::Sequence(reply.draw as usize)));
+        let times = reply.ask.times.min(left(DrawSource::Sequence(reply.draw as usize)));
         if times == 0 {
             return None;
         }
@@ -416,45 +427,45 @@ impl Turn {
         reply.ask.times -= times;
         if reply.ask.times == 0 {
             match &mut self.replies[0] {
-                Reply::UnheardSequences { from, to } if *from + 1 < *to => *from += 1,
+                ReplyPiece::SuppressedSequences { from, to } if *from + 1 < *to => *from += 1,
                 _ => {
                     self.replies.remove(0);
                 }
             }
         }
-        Some(Taken::Sequence(taken, is_heard))
+        Some(RemovedPiece::Sequence(taken, is_sent))
     }
 
     /// Suppresses the replies. Their IDs are still drawn.
-    pub(super) fn forget_replies(&mut self) {
+    pub(super) fn suppress_replies(&mut self) {
         // They count, since they were made, and a turn that is never full delays other clients.
-        self.forgotten_bytes += self.encoded.len() + FORGOTTEN_BYTES_LEAST;
+        self.suppressed_bytes += self.encoded.len() + SUPPRESSED_BYTES_MIN;
         self.encoded.clear();
         self.replies.clear();
         if self.draws.unnamed > 0 {
-            self.replies.push(Reply::Unheard { count: self.draws.unnamed });
+            self.replies.push(ReplyPiece::Suppressed { count: self.draws.unnamed });
         }
         if self.draws.named > 0 {
             self.named.replies.clear();
             for (draw, NamedDraw { ids: count, .. }) in self.named.draws.iter().copied().enumerate() {
-                self.replies.push(Reply::Named { at: draw });
-                self.named.replies.push(NamedReply { draw, count, form: Form::Unheard, request: 0 });
+                self.replies.push(ReplyPiece::Named { at: draw });
+                self.named.replies.push(NamedReply { draw, count, form: ReplyForm::Suppressed, request: 0 });
             }
         }
         if self.draws.sequences > 0 {
-            self.replies.push(Reply::UnheardSequences { from: 0, to: self.sequences.replies.len() });
+            self.replies.push(ReplyPiece::SuppressedSequences { from: 0, to: self.sequences.replies.len() });
         }
     }
 
     /// Counts a request without a reply, such as an empty line, which takes time too.
     pub(super) fn count_skipped(&mut self) {
-        self.forgotten_bytes += SKIPPED_BYTES;
+        self.suppressed_bytes += SKIPPED_BYTES;
     }
 
     /// Ends the suppression of replies, unless `muted`.
     pub(super) fn unmute_unless(&mut self, muted: bool) {
         if self.muted && !muted {
-            self.forget_replies();
+            self.suppress_replies();
             self.muted = false;
         }
     }
@@ -478,7 +489,7 @@ impl Turn {
     /// Returns true if a bound is reached, with `bytes_max` for encoded replies.
     pub(super) fn is_full(&self, bytes_max: usize) -> bool {
         self.draws.unnamed >= self.ids_max
-            || self.encoded.len() + self.forgotten_bytes >= bytes_max
+            || self.encoded.len() + self.suppressed_bytes >= bytes_max
             || self.tally.spent_ns() >= TURN_NS_MAX
             || self.tally.shown_bytes() >= TURN_BYTES_MAX
     }
@@ -486,10 +497,10 @@ impl Turn {
     /// Adds `more` commands that each get one ID as an integer.
     pub(super) fn push_each_id(&mut self, more: u32) {
         self.draws.unnamed += more;
-        if let Some(Reply::Integers { count }) = self.replies.last_mut() {
+        if let Some(ReplyPiece::Integers { count }) = self.replies.last_mut() {
             *count += more;
         } else {
-            self.replies.push(Reply::Integers { count: more });
+            self.replies.push(ReplyPiece::Integers { count: more });
         }
     }
 
@@ -502,7 +513,7 @@ impl Turn {
     pub(super) fn push_ids(&mut self, count: u32) {
         debug_assert!(count > 0, "a count was checked when it was read");
         self.draws.unnamed += count;
-        self.replies.push(Reply::Bulks { count });
+        self.replies.push(ReplyPiece::Bulks { count });
     }
 
     /// Adds commands that get `reply.count` IDs of the generator at `place` together; sets `reply.draw`. Calls `cost`
@@ -528,13 +539,13 @@ impl Turn {
         // One bound for all draws: the share of named generators is not available to the unnamed one.
         self.ids_max = if draws.len() < DRAWS_MAX { self.ids_max.saturating_sub(cost) } else { 0 };
         match (self.replies.last(), replies.last_mut()) {
-            (Some(Reply::Named { .. }), Some(last))
-                if reply.form == Form::Each && NamedReply { count: reply.count, ..*last } == reply =>
+            (Some(ReplyPiece::Named { .. }), Some(last))
+                if reply.form == ReplyForm::Each && NamedReply { count: reply.count, ..*last } == reply =>
             {
                 last.count += reply.count;
             }
             _ => {
-                self.replies.push(Reply::Named { at: replies.len() });
+                self.replies.push(ReplyPiece::Named { at: replies.len() });
                 replies.push(reply);
             }
         }
@@ -564,20 +575,20 @@ impl Turn {
     #[inline]
     pub(super) fn push_sequence(&mut self, draw: usize, verb: Verb, values: u32) {
         let Turn { sequences: SequenceTurn { replies, .. }, .. } = self;
-        if let (Some(Reply::Sequence { .. }), Some(last)) = (self.replies.last(), replies.last_mut())
+        if let (Some(ReplyPiece::Sequence { .. }), Some(last)) = (self.replies.last(), replies.last_mut())
             && (last.draw as usize, last.verb, last.ask.values) == (draw, verb, values)
         {
             last.ask.times += 1;
         } else {
             let at = self.sequences.push(draw, verb, Ask { values, times: 1 });
-            self.replies.push(Reply::Sequence { at });
+            self.replies.push(ReplyPiece::Sequence { at });
         }
         self.ids_max = self.ids_max.saturating_sub(1);
     }
 
     /// Repeats the last request `times` times, and returns its command. Only if [`Turn::is_repeatable`].
     pub(super) fn repeat(&mut self, times: u32) -> Verb {
-        if let Some(Reply::Sequence { at }) = self.replies.last() {
+        if let Some(ReplyPiece::Sequence { at }) = self.replies.last() {
             let last = &mut self.sequences.replies[*at];
             last.ask.times += times;
             self.ids_max = self.ids_max.saturating_sub(times);
@@ -593,7 +604,7 @@ impl Turn {
     /// Returns how often the last request may be repeated before the turn's bound.
     pub(super) fn repeats_left(&self) -> u32 {
         let cost = match self.replies.last() {
-            Some(Reply::Named { at }) => self.named.draws[self.named.replies[*at].draw].cost,
+            Some(ReplyPiece::Named { at }) => self.named.draws[self.named.replies[*at].draw].cost,
             _ => 1,
         };
         self.ids_left().div_ceil(cost)
@@ -606,7 +617,7 @@ impl Turn {
 
     /// Counts the work of a request with a small reply, in bytes of the turn's bound.
     pub(super) fn count_work(&mut self, bytes: usize) {
-        self.forgotten_bytes += bytes;
+        self.suppressed_bytes += bytes;
     }
 
     /// Adds the bytes that `encode` appends.
@@ -614,10 +625,10 @@ impl Turn {
         let before = self.encoded.len();
         encode(&mut self.encoded);
         let added = self.encoded.len() - before;
-        if let Some(Reply::Encoded { len }) = self.replies.last_mut() {
+        if let Some(ReplyPiece::Encoded { len }) = self.replies.last_mut() {
             *len += added;
         } else if added > 0 {
-            self.replies.push(Reply::Encoded { len: added });
+            self.replies.push(ReplyPiece::Encoded { len: added });
         }
     }
 

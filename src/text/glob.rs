@@ -23,7 +23,7 @@ pub struct Pattern {
 /// A pattern that is too long. `Display` is fit for an error reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a pattern has at most {PATTERN_BYTES_MAX} bytes, and this one has {bytes}")]
-pub struct TooLong {
+pub struct PatternTooLong {
     /// The pattern's length.
     pub bytes: usize,
 }
@@ -45,10 +45,10 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// [`TooLong`] beyond [`PATTERN_BYTES_MAX`].
-    pub fn new(pattern: &[u8], ignore_case: bool) -> Result<Pattern, TooLong> {
+    /// [`PatternTooLong`] beyond [`PATTERN_BYTES_MAX`].
+    pub fn new(pattern: &[u8], ignore_case: bool) -> Result<Pattern, PatternTooLong> {
         if pattern.len() > PATTERN_BYTES_MAX {
-            return Err(TooLong { bytes: pattern.len() });
+            return Err(PatternTooLong { bytes: pattern.len() });
         }
         let fold = |byte: u8| if ignore_case { byte.to_ascii_lowercase() } else { byte };
         let mut elements = Vec::new();
@@ -124,7 +124,7 @@ impl Element {
     fn takes(&self, byte: u8) -> bool {
         match self {
             Element::Star | Element::Any => true,
-            Element::Byte(wanted) => *wanted == byte,
+            Element::Byte(literal) => *literal == byte,
             Element::Set(set) => set.has(byte),
         }
     }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_or_a_reader_would_obey_is_escaped() {
+    fn control_and_direction_characters_are_escaped() {
         for (text, shown) in [
             ("orders", "orders"),
             ("größe \\ \"x\"", "größe \\ \"x\""),

@@ -121,7 +121,7 @@ impl StoreUrl {
     ///
     /// [`StoreUrlError`], which contains no password.
     pub fn parse(text: &str) -> Result<StoreUrl, StoreUrlError> {
-        StoreUrl::parse_as(text, ALL)
+        StoreUrl::parse_as(text, ALL_FORMS)
     }
 
     /// Parses the address of a store of sequences. Refuses etcd, which keeps none.
@@ -130,9 +130,9 @@ impl StoreUrl {
     ///
     /// [`StoreUrlError`], which contains no password.
     pub fn parse_for_sequences(text: &str) -> Result<StoreUrl, StoreUrlError> {
-        let url = StoreUrl::parse_as(text, OF_SEQUENCES)?;
+        let url = StoreUrl::parse_as(text, SEQUENCE_FORMS)?;
         if matches!(url.kind, StoreKind::Etcd(_)) {
-            let forms = OF_SEQUENCES.forms;
+            let forms = SEQUENCE_FORMS.forms;
             let what = format!("is etcd, which keeps claims (claim-store) and no sequences; must be {forms}");
             return Err(StoreUrlError { shown: url.shown, what, help: None });
         }
@@ -140,8 +140,8 @@ impl StoreUrl {
     }
 
     /// Parses an address; errors name the forms of `expected`.
-    fn parse_as(text: &str, expected: Expected) -> Result<StoreUrl, StoreUrlError> {
-        let Expected { schemes, forms } = expected;
+    fn parse_as(text: &str, expected: AddressForms) -> Result<StoreUrl, StoreUrlError> {
+        let AddressForms { schemes, forms } = expected;
         let fail = |what: String| StoreUrlError { shown: without_password(text), what, help: None };
         if text.is_empty() {
             return Err(fail(format!("is empty, must be {forms}")));
@@ -202,7 +202,7 @@ impl StoreUrl {
             StoreKind::Mysql(server) | StoreKind::Postgres(server) => {
                 server.tls == StoreTls::No && server.socket.is_none() && !is_loopback(&server.host)
             }
-            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_here(),
+            StoreKind::Etcd(etcd) => etcd.tls == StoreTls::No && !etcd.is_local(),
         }
     }
 
@@ -255,17 +255,17 @@ impl fmt::Debug for StoreUrl {
 
 /// The forms that an error lists as expected.
 #[derive(Clone, Copy)]
-struct Expected {
+struct AddressForms {
     schemes: &'static str,
     forms: &'static str,
 }
 
-const ALL: Expected = Expected {
+const ALL_FORMS: AddressForms = AddressForms {
     schemes: "sqlite, mysql, postgres and etcd",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE, postgres://USER@HOST/DATABASE or etcd://HOST,HOST/PREFIX",
 };
 
-const OF_SEQUENCES: Expected = Expected {
+const SEQUENCE_FORMS: AddressForms = AddressForms {
     schemes: "sqlite, mysql and postgres",
     forms: "sqlite:PATH, mysql://USER@HOST/DATABASE or postgres://USER@HOST/DATABASE",
 };
@@ -292,18 +292,18 @@ const PASSWORD_FILE: &str = "PASSWORD_FILE";
 /// Returns a store's address for a printed command. `shown` is from [`StoreUrl::shown`]: a hidden password is replaced
 /// with `password-file=PASSWORD_FILE`.
 pub fn for_command(shown: &str) -> String {
-    let Some(mut text) = without_hidden(shown) else { return shown.to_owned() };
+    let Some(mut text) = without_hidden_password(shown) else { return shown.to_owned() };
     text.push(if text.contains('?') { '&' } else { '?' });
     text + "password-file=" + PASSWORD_FILE
 }
 
 /// Returns a store's address for a printed command that does not log in.
 pub fn for_schema_command(shown: &str) -> String {
-    without_hidden(shown).unwrap_or_else(|| shown.to_owned())
+    without_hidden_password(shown).unwrap_or_else(|| shown.to_owned())
 }
 
 /// Returns the address without its hidden password; `None` if it hides none.
-fn without_hidden(shown: &str) -> Option<String> {
+fn without_hidden_password(shown: &str) -> Option<String> {
     let (user, place) = shown.split_once(&format!(":{HIDDEN}@")).filter(|_| !shown.starts_with("sqlite:"))?;
     Some(format!("{user}@{place}"))
 }
@@ -392,7 +392,7 @@ fn sqlite_path(rest: &str) -> Result<Option<PathBuf>, String> {
 /// Parses a server's address after its scheme.
 fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, String> {
     let form = format!("must be {scheme}://USER:PASSWORD@HOST:PORT/DATABASE");
-    let Divided { authority, path: database, options } = divided(rest, &form)?;
+    let AddressParts { authority, path: database, options } = split_address(rest, &form)?;
     let Some((login, place)) = authority.rsplit_once('@') else {
         return Err(format!("names no user, {form}"));
     };
@@ -407,7 +407,7 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     if database.is_empty() || database.contains('/') {
         return Err(format!("names no database, {form}"));
     }
-    let is_here = is_loopback(&host);
+    let is_local = is_loopback(&host);
     let tls = StoreTls::No;
     let (socket, password_file, ca_file, uuid) = (None, None, None, None);
     let mut address = ServerAddress { host, port, socket, user, password, password_file, database, tls, ca_file, uuid };
@@ -415,12 +415,12 @@ fn server(rest: &str, scheme: &str, default_port: u16) -> Result<ServerAddress, 
     for pair in options.split('&').filter(|pair| !pair.is_empty()) {
         set_option(&mut address, &mut tls, pair)?;
     }
-    complete(&mut address, tls, is_here, &form)?;
+    complete(&mut address, tls, is_local, &form)?;
     Ok(address)
 }
 
 /// Checks the parts against each other, and sets defaults.
-fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, form: &str) -> Result<(), String> {
+fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_local: bool, form: &str) -> Result<(), String> {
     if address.host.is_empty() && address.socket.is_none() {
         return Err(format!("names no host, {form}"));
     }
@@ -428,15 +428,15 @@ fn complete(address: &mut ServerAddress, tls: Option<StoreTls>, is_here: bool, f
         return Err("has a password and a password-file, must have one of them".to_owned());
     }
     if address.socket.is_some() {
-        if !address.host.is_empty() && !is_here {
+        if !address.host.is_empty() && !is_local {
             return Err("has a socket, which is on this machine, and another host; leave one of them out".to_owned());
         }
         "localhost".clone_into(&mut address.host);
     }
-    let default = if is_here || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
+    let default = if is_local || address.socket.is_some() { StoreTls::No } else { StoreTls::Verify };
     address.tls = tls.unwrap_or(default);
     if address.ca_file.is_some() && address.tls != StoreTls::Verify {
-        return Err("has a ca-file, which only tls=verify looks at".to_owned());
+        return Err("has a ca-file, which only tls=verify uses".to_owned());
     }
     Ok(())
 }
@@ -461,14 +461,14 @@ fn uuid_of(text: &str) -> Result<String, String> {
 }
 
 /// The undecoded parts of a server's address after its scheme.
-struct Divided<'a> {
+struct AddressParts<'a> {
     authority: &'a str,
     path: &'a str,
     options: &'a str,
 }
 
-fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
-    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // behind the scheme, {form}"))?;
+fn split_address<'a>(rest: &'a str, form: &str) -> Result<AddressParts<'a>, String> {
+    let rest = rest.strip_prefix("//").ok_or_else(|| format!("has no // after the scheme, {form}"))?;
     let (rest, options) = rest.split_once('?').map_or((rest, ""), |(rest, options)| (rest, options));
     let (authority, path) = rest.split_once('/').map_or((rest, ""), |(authority, path)| (authority, path));
     if path.contains('@') || options.contains('@') && !authority.contains('@') {
@@ -480,7 +480,7 @@ fn divided<'a>(rest: &'a str, form: &str) -> Result<Divided<'a>, String> {
     if rest.contains('#') {
         return Err("has a '#' in it, which is written %23".to_owned());
     }
-    Ok(Divided { authority, path, options })
+    Ok(AddressParts { authority, path, options })
 }
 
 /// Parses `NAME=VALUE`, where the name is one of `names`.
@@ -494,7 +494,7 @@ fn option(pair: &str, names: &[&'static str]) -> Result<(&'static str, String), 
     };
     let value = decoded(value, name)?;
     if value.is_empty() || value.contains('\0') {
-        return Err(format!("has no value behind '{name}='"));
+        return Err(format!("has no value after '{name}='"));
     }
     Ok((*name, value))
 }
@@ -517,12 +517,12 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
     let host = match host.strip_prefix('[') {
         Some(rest) => {
             let address = rest.strip_suffix(']').filter(|address| address.parse::<std::net::Ipv6Addr>().is_ok());
-            address.ok_or("has brackets around what is no IPv6 address, such as [::1]")?.to_owned()
+            address.ok_or("has brackets around something other than an IPv6 address, such as [::1]")?.to_owned()
         }
         None => decoded(host, "host")?,
     };
     if host.contains(['/', '\0']) {
-        return Err("has a path where the host stands; a socket is named behind the '?': socket=PATH".to_owned());
+        return Err("has a path in place of the host; a socket is named after the '?': socket=PATH".to_owned());
     }
     let port = match port {
         None | Some("") => default_port,
@@ -531,7 +531,7 @@ fn host_and_port(place: &str, default_port: u16) -> Result<(String, u16), String
             .parse()
             .ok()
             .filter(|port| *port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .ok_or("has no port behind the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
+            .ok_or("has no port after the ':', must be 1 to 65535; an IPv6 address is in brackets: [::1]")?,
     };
     Ok((host, port))
 }
@@ -631,29 +631,29 @@ mod tests {
             ("mysq://a@h/b", "'mysq://a@h/b' has none of the schemes"),
             ("sqlite://host/b", "names a host, and SQLite is a file: write sqlite:host/b or sqlite:/host/b"),
             ("sqlite:a?b=c", "has options"),
-            ("mysql:a@h/b", "has no // behind the scheme, must be mysql://USER:PASSWORD@HOST:PORT/DATABASE"),
+            ("mysql:a@h/b", "has no // after the scheme, must be mysql://USER:PASSWORD@HOST:PORT/DATABASE"),
             ("mysql://h/b", "names no user"),
             ("mysql://:x@h/b", "names no user"),
             ("mysql://a@/b", "names no host"),
             ("mysql://a@h", "names no database"),
             ("mysql://a@h/", "names no database"),
             ("mysql://a@h/b/c", "names no database"),
-            ("mysql://a@h:0/b", "has no port behind the ':', must be 1 to 65535"),
-            ("mysql://a@h:99999/b", "has no port behind the ':'"),
+            ("mysql://a@h:0/b", "has no port after the ':', must be 1 to 65535"),
+            ("mysql://a@h:99999/b", "has no port after the ':'"),
             ("mysql://a@::1/b", "an IPv6 address is in brackets"),
-            ("mysql://a@[h]/b", "no IPv6 address"),
+            ("mysql://a@[h]/b", "other than an IPv6 address"),
             (
                 "mysql://a@h/b?tsl=no",
                 "has the option 'tsl', must be one of password-file, tls, ca-file, socket, uuid; did you mean 'tls'?",
             ),
             ("mysql://a@h/b?tls=perhaps", "has tls=perhaps, must be tls=no"),
             ("mysql://a@h/b?tls=no&tls=no", "has the option 'tls' twice"),
-            ("mysql://a@h/b?socket=", "has no value behind 'socket='"),
+            ("mysql://a@h/b?socket=", "has no value after 'socket='"),
             ("mysql://a@h/b?uuid=12", "has uuid=12, must be the store's own, 32 hexadecimal digits"),
             ("mysql://a@h/b?uuid=0123456789abcdef0123456789abcdeg", "has uuid=0123456789abcdef0123456789abcdeg, must"),
             ("mysql://a@h/b?socket=/s", "has a socket, which is on this machine, and another host"),
             ("mysql://a:x@h/b?password-file=/p", "has a password and a password-file"),
-            ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify looks at"),
+            ("mysql://a@localhost/b?ca-file=/p", "has a ca-file, which only tls=verify uses"),
             ("mysql://a@h/b%2", "has a '%' in its database"),
             ("mysql://a@h/b%ff", "has a database that is not UTF-8"),
             ("mysql://a@h/b#c", "has a '#' in it"),
@@ -705,11 +705,11 @@ mod tests {
             ("mysql://a:hunter2%@h/b", "mysql://a:***@h/b"),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
-            let told = match StoreUrl::parse(text) {
+            let printed = match StoreUrl::parse(text) {
                 Ok(url) => format!("{url:?} {}", url.shown()),
                 Err(error) => format!("{error} {error:?}"),
             };
-            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+            assert!(!printed.contains("hun") && !printed.contains("ter2"), "{text}: {printed}");
         }
         let mut url = StoreUrl::parse("mysql://a@h/b?password-file=p").unwrap();
         url.set_password("hunter2".to_owned());

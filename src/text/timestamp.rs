@@ -30,14 +30,14 @@ pub fn plausibility(unix_ms: Option<i64>, now_unix_ms: i64) -> (u8, u64) {
 
 /// A time as it was written: fixed, or the time of evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub enum TimeSpec {
     /// A fixed time, Unix milliseconds.
     At(i64),
     /// The time at which it is evaluated, written `now`.
     Now,
 }
 
-impl Time {
+impl TimeSpec {
     /// Parses a time in one of these forms:
     ///
     /// - `1488793021966`: Unix milliseconds, optionally with a minus
@@ -51,32 +51,32 @@ impl Time {
     /// # Errors
     ///
     /// [`TimeError`] if the text has none of these forms, or is beyond the years -9999 to 9999.
-    pub fn parse(text: &str) -> Result<Time, TimeError> {
+    pub fn parse(text: &str) -> Result<TimeSpec, TimeError> {
         if text.eq_ignore_ascii_case("now") {
-            return Ok(Time::Now);
+            return Ok(TimeSpec::Now);
         }
-        let unix_ms = if is_integer(text) { parse_number(text) } else { parse_date(text, Zone::Utc) };
-        unix_ms.map(Time::At)
+        let unix_ms = if is_integer(text) { parse_number(text) } else { parse_date(text, ZoneRule::Utc) };
+        unix_ms.map(TimeSpec::At)
     }
 
     /// Returns the time in Unix milliseconds; `now_unix_ms` is the current time.
     pub fn unix_ms(self, now_unix_ms: i64) -> i64 {
         match self {
-            Time::At(unix_ms) => unix_ms,
-            Time::Now => now_unix_ms,
+            TimeSpec::At(unix_ms) => unix_ms,
+            TimeSpec::Now => now_unix_ms,
         }
     }
 }
 
-/// Parses a fixed time in a form of [`Time::parse`]. Returns Unix milliseconds.
+/// Parses a fixed time in a form of [`TimeSpec::parse`]. Returns Unix milliseconds.
 ///
 /// # Errors
 ///
-/// Those of [`Time::parse`]; [`TimeError::NotFixed`] for `now`.
+/// Those of [`TimeSpec::parse`]; [`TimeError::NotFixed`] for `now`.
 pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
-    match Time::parse(text) {
-        Ok(Time::At(unix_ms)) => Ok(unix_ms),
-        Ok(Time::Now) => Err(TimeError::NotFixed),
+    match TimeSpec::parse(text) {
+        Ok(TimeSpec::At(unix_ms)) => Ok(unix_ms),
+        Ok(TimeSpec::Now) => Err(TimeError::NotFixed),
         Err(TimeError::Syntax { text, .. }) => Err(TimeError::Syntax { text, takes_now: false }),
         Err(error) => Err(error),
     }
@@ -88,15 +88,15 @@ pub fn parse_unix_ms(text: &str) -> Result<i64, TimeError> {
 ///
 /// Those of [`parse_unix_ms`]; [`TimeError::NoZone`].
 pub fn parse_zoned(text: &str) -> Result<i64, TimeError> {
-    parse_date(text, Zone::Needed)
+    parse_date(text, ZoneRule::Required)
 }
 
 /// Treatment of a date without a zone.
 #[derive(Clone, Copy)]
-enum Zone {
+enum ZoneRule {
     Utc,
     /// A zone is required.
-    Needed,
+    Required,
 }
 
 fn is_integer(text: &str) -> bool {
@@ -109,7 +109,7 @@ fn parse_number(text: &str) -> Result<i64, TimeError> {
     unix_ms.ok_or_else(|| TimeError::Range { text: shortened(text) })
 }
 
-fn parse_date(text: &str, zone: Zone) -> Result<i64, TimeError> {
+fn parse_date(text: &str, zone: ZoneRule) -> Result<i64, TimeError> {
     let syntax = || TimeError::Syntax { text: shortened(text), takes_now: true };
     // The text is longer than any time, so the parser need not see it.
     if text.len() > TEXT_BYTES_MAX {
@@ -122,8 +122,8 @@ fn parse_date(text: &str, zone: Zone) -> Result<i64, TimeError> {
         return Err(syntax());
     }
     let offset = match (pieces.offset(), zone) {
-        (None, Zone::Needed) => return Err(TimeError::NoZone { text: shortened(text) }),
-        (None, Zone::Utc) | (Some(PiecesOffset::Zulu), _) => Offset::UTC,
+        (None, ZoneRule::Required) => return Err(TimeError::NoZone { text: shortened(text) }),
+        (None, ZoneRule::Utc) | (Some(PiecesOffset::Zulu), _) => Offset::UTC,
         (Some(PiecesOffset::Numeric(numeric)), _) => numeric.offset(),
         (Some(_), _) => return Err(syntax()),
     };
@@ -183,7 +183,7 @@ pub fn format_rfc3339_ns(unix_ns: i128, step_ns: u64) -> String {
 /// Why a text is not a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimeError {
-    /// The text has none of the forms of [`Time::parse`].
+    /// The text has none of the forms of [`TimeSpec::parse`].
     Syntax {
         /// The text, cut after 64 characters.
         text: String,
@@ -211,7 +211,7 @@ impl fmt::Display for TimeError {
                 let now = if *takes_now { "now, " } else { "" };
                 write!(
                     f,
-                    "'{text}' is no time: write Unix milliseconds, {now}2017-03-06, '2017-03-06 09:37:01' (UTC) or \
+                    "'{text}' is not a time: write Unix milliseconds, {now}2017-03-06, '2017-03-06 09:37:01' (UTC) or \
                      2017-03-06T09:37:01.966+08:00"
                 )
             }
@@ -279,14 +279,14 @@ mod tests {
             ("2017-03-06 17:37:01.966+0800", 1_488_793_021_966),
             ("2017-03-06 17:37:01.966 +08", 1_488_793_021_966),
         ] {
-            assert_eq!(Time::parse(text), Ok(Time::At(unix_ms)), "{text}");
+            assert_eq!(TimeSpec::parse(text), Ok(TimeSpec::At(unix_ms)), "{text}");
         }
     }
 
     #[test]
     fn now_is_the_time_of_evaluation() {
-        assert_eq!((Time::parse("now"), Time::parse("NOW")), (Ok(Time::Now), Ok(Time::Now)));
-        assert_eq!((Time::Now.unix_ms(7), Time::At(5).unix_ms(7)), (7, 5));
+        assert_eq!((TimeSpec::parse("now"), TimeSpec::parse("NOW")), (Ok(TimeSpec::Now), Ok(TimeSpec::Now)));
+        assert_eq!((TimeSpec::Now.unix_ms(7), TimeSpec::At(5).unix_ms(7)), (7, 5));
         assert_eq!(parse_unix_ms("now"), Err(TimeError::NotFixed));
     }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_named() {
+    fn invalid_times_are_quoted_in_errors() {
         for text in [
             "",
             "-",

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_gets_the_zone_that_it_means() {
+    fn an_unknown_zone_gets_a_suggestion() {
         for (name, zone) in [
             ("Shanghai", Some("Asia/Shanghai")),
             ("new york", Some("America/New_York")),

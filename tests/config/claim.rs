@@ -1,7 +1,7 @@
 //! The directives of claims. Single mistakes are in `mistakes/claim-*.conf`.
 
 use getid::config::directive::Directive;
-use getid::config::{ClaimConfig, Config, ServerIdFrom, Sources};
+use getid::config::{ClaimConfig, Config, ServerIdSource, Sources};
 use getid::text::store_url::{StoreKind, StoreUrl};
 
 use crate::change::{files, sources};
@@ -57,7 +57,7 @@ fn a_password_of_a_claim_store_is_hidden() {
 }
 
 #[test]
-fn claim_directives_without_a_store_are_warned_of() {
+fn claim_directives_without_a_store_cause_warnings() {
     let (_, warnings) =
         load("claim-timeout-ms 5000\nclaim-takeover any\nclaim-max-clock-ahead-ms 0\ninstance-name a\n", &[]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
@@ -65,7 +65,7 @@ fn claim_directives_without_a_store_are_warned_of() {
 }
 
 #[test]
-fn a_server_id_may_be_any_that_is_free() {
+fn server_id_auto_is_a_free_number() {
     for text in ["server-id auto\n", "server-id AUTO\n", "id-generator server-id auto id-range 10 shard-range 1\n"] {
         let (config, warnings) = load(&format!("{STORE}{text}"), &[]);
         assert_eq!(warnings, [""; 0]);
@@ -127,7 +127,7 @@ fn a_server_id_may_be_the_number_of_its_pod() {
     let (auto, line) = ("server-id auto-ordinal\n", "id-generator server-id AUTO-ORDINAL id-range 2\n");
     for text in [auto.to_owned(), line.to_owned(), format!("{STORE}{auto}")] {
         let config = on_host("getid-3", &text, &[]).unwrap();
-        assert_eq!((config.server_id, config.server_id_from), (3, ServerIdFrom::HostName));
+        assert_eq!((config.server_id, config.server_id_from), (3, ServerIdSource::HostName));
         assert_eq!(shown(&config, "server-id"), "3");
         assert!(shown(&config, "id-generator").starts_with("server-id 3 id-range "));
         // A stronger source has precedence, in both directions.

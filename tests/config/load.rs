@@ -12,14 +12,14 @@ use getid::acl::Protection;
 use getid::config::directive::Directive;
 use getid::config::ignored::{IGNORED_DIRECTIVES, find};
 use getid::config::{
-    BindAddr, BorrowPolicy, Config, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX, LogLevel,
-    Report, ServerIdFrom, Sources, StateKind, Warning, quote,
+    BindAddr, BorrowPolicy, Config, ConfigReport, FILE_BYTES_MAX, FILES_MAX, Files, GENERATORS_MAX, INCLUDE_DEPTH_MAX,
+    LogLevel, ServerIdSource, Sources, StateKind, Warning, quote,
 };
 use getid::config::{Dir, RealFiles};
 use getid::text::glob::Pattern;
 use proptest::prelude::*;
 
-type Loaded = Result<(Config, Vec<Warning>), Report>;
+type Loaded = Result<(Config, Vec<Warning>), ConfigReport>;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config/mistakes");
 
@@ -215,7 +215,7 @@ fn the_built_in_text_of_a_row_is_the_built_in_value() {
     for row in Directive::ALL.iter().filter(|row| !row.default.is_empty()) {
         let (mut config, _) = conf(&format!("{} {}", row.name, row.default)).unwrap();
         config.bind_given = false;
-        config.server_id_from = ServerIdFrom::Nobody;
+        config.server_id_from = ServerIdSource::Default;
         assert_eq!(config, Config::default(), "{}", row.name);
     }
 }
@@ -289,7 +289,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_h
         tcp_keepalive_s: 0,
         pidfile: Some(PathBuf::from("/var/run/redis.pid")),
         dir: Some(PathBuf::from("/home/redis/")),
-        server_id_from: ServerIdFrom::Number,
+        server_id_from: ServerIdSource::Number,
         ..Config::default()
     };
     assert_eq!(config, expected);
@@ -297,7 +297,7 @@ fn the_forks_file_starts_getid_with_one_warning_for_each_reason_why_directives_h
 }
 
 #[test]
-fn what_the_fork_has_commented_out_loads_too() {
+fn commented_out_lines_of_the_fork_load_too() {
     let config = good(conf(
         "unixsocket /tmp/redis.sock\nunixsocketperm 755\nrequirepass foobared\nrename-command CONFIG \"\"\n\
          rename-command FLUSHALL b840fc02\nsyslog-enabled no\nsyslog-ident redis\nsyslog-facility local0",
@@ -311,16 +311,16 @@ fn what_the_fork_has_commented_out_loads_too() {
 fn every_redis_directive_is_accepted_once_with_any_value() {
     let lines: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| format!("{} a b c\n{} d", row.name, row.name)).collect();
     let (config, warnings) = conf(&lines.join("\n")).unwrap();
-    let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.because.reason()).collect();
+    let mut reasons: Vec<_> = IGNORED_DIRECTIVES.iter().map(|row| row.reason.text()).collect();
     reasons.dedup();
     assert_eq!(warnings.len(), reasons.len());
     assert!(warnings.iter().all(|warning| warning.to_string().len() < 500), "{warnings:?}");
     assert_eq!(config, Config::default());
     // Modules of Redis 8.
     let (_, warnings) = conf("search-timeout 500\nts-num-threads 3\nsearch-timeout 1").unwrap();
-    let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+    let shown_warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
-        told,
+        shown_warnings,
         ["t.conf:1: search-timeout, ts-num-threads: accepted, but have no effect: getid loads no modules"]
     );
 }
@@ -433,14 +433,14 @@ fn the_layout_that_a_report_proposes_is_one() {
         good(conf(&format!("{text}\nid-generator id-range {line}")));
     }
     // The replaced line had the server's number: the proposal keeps it.
-    let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of what is there, '");
+    let line = proposed(&bad(toml("server-id = 9")), "each with its own server-id, in place of the present lines, '");
     assert_eq!(good(toml(&format!("server-id = 9\n{line}"))).server_id, 9);
     for text in ["id-generator = \"server-id 4 id-range 2\"", "id-range = 2\nserver-id = 4"] {
-        let line = proposed(&bad(toml(text)), "each with its own server-id, in place of what is there, '");
+        let line = proposed(&bad(toml(text)), "each with its own server-id, in place of the present lines, '");
         assert_eq!(line, "id-generator = \"server-id 4 id-range 3 shard-range 8 random-range 10\"");
         assert_eq!(good(toml(&line)).server_id, 4);
     }
-    let line = proposed(&bad(toml("id-range = 1")), "write on all servers, in place of what is there, '");
+    let line = proposed(&bad(toml("id-range = 1")), "write on all servers, in place of the present lines, '");
     assert_eq!(line, "id-generator = \"id-range 1 shard-range 10 random-range 10\"");
 }
 
@@ -455,7 +455,7 @@ fn a_layout_is_proposed_for_the_source_that_wins() {
         assert_eq!(good(load(name, file, &[("GETID_ID_GENERATOR", &words)], &[])).server_id, 9);
 
         let report = bad(load(name, file, &[], &["--id-range", "2"]));
-        let line = proposed(&report, "write on all servers, behind the other arguments, '");
+        let line = proposed(&report, "write on all servers, after the other arguments, '");
         let words: Vec<_> = ["--id-range", "2"].into_iter().chain(line.split(' ')).collect();
         assert_eq!(good(load(name, file, &[], &words)).server_id, 9);
     }
@@ -506,12 +506,12 @@ fn mistakes_in_the_environment_are_reported() {
     check(
         ("GETID_COLOUR", "red"),
         "Reading the environment\n>>> 'GETID_COLOUR=(hidden)'\nenvironment: GETID_COLOUR: no directive has this name\n    help: \
-         variables that start with GETID_ set directives; unset this one if it is not for getid\n",
+         variables that start with GETID_ set directives; unset this one if it is not meant for getid\n",
     );
 }
 
 #[test]
-fn what_container_platforms_put_into_the_environment_is_passed_over() {
+fn variables_of_container_platforms_are_ignored() {
     let environment = [
         ("GETID_PORT", "tcp://10.0.0.7:7890"),
         ("GETID_SERVICE_HOST", "10.0.0.7"),
@@ -592,12 +592,12 @@ fn every_source_declares_sequences_and_serials() {
                   template = 'INV{yyyyMMdd}-{n:6}'\nkind = 'serial'\n";
     assert_eq!(good(toml(tables)), expected);
     let shown = expected.get(&[pattern("generator")]);
-    let said = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
-    assert_eq!(shown, [("generator", said.to_owned())]);
+    let expected = "short sequence format base62 pad 7\ninvoice serial INV{yyyyMMdd}-{n:6} zone UTC";
+    assert_eq!(shown, [("generator", expected.to_owned())]);
     let (_, warnings) = conf("generator i serial {yy}{n:6} zone UTC").unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    let said = "t.conf:1: generator i: shows years by two digits: its texts come again after a hundred years";
-    assert_eq!(warnings, [said]);
+    let expected = "t.conf:1: generator i: shows years by two digits: its texts repeat after a hundred years";
+    assert_eq!(warnings, [expected]);
 }
 
 #[test]
@@ -622,14 +622,14 @@ fn there_is_a_bound_on_generators() {
 }
 
 #[test]
-fn doubtful_declarations_of_generators_are_warned_of() {
+fn doubtful_declarations_of_generators_cause_warnings() {
     let text =
         "generator a twitter worker 3 datacenter 1\ngenerator b leaf worker 3 one-server 0\ngenerator c uuid1 node 5";
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: datacenter and worker are given by hand: servers with the same values give the same IDs",
-        "t.conf:3: generator c: node is given by hand: servers with the same value give the same IDs",
+        "t.conf:1: generator a: datacenter and worker are set by hand: servers with the same values give the same IDs",
+        "t.conf:3: generator c: node is set by hand: servers with the same value give the same IDs",
     ];
     assert_eq!(warnings, expected);
     let text = "generator a serial SO{MMdd}-{n:6} zone UTC\ngenerator b serial SO{yyyydd}-{n:6} zone UTC\n\
@@ -637,17 +637,16 @@ fn doubtful_declarations_of_generators_are_warned_of() {
     let (_, warnings) = conf(text).unwrap();
     let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
     let expected = [
-        "t.conf:1: generator a: shows a day without all of its date, and its counter never begins again: did you mean \
+        "t.conf:1: generator a: shows a day without all of its date, and its counter never restarts: did you mean \
          {yyyy}{MM}{dd}?",
-        "t.conf:2: generator b: shows a day without all of its date, and its counter begins again each year: did you mean \
+        "t.conf:2: generator b: shows a day without all of its date, and its counter restarts each year: did you mean \
          {yyyy}{MM}{dd}?",
     ];
     assert_eq!(warnings, expected);
     let many: Vec<_> = (0..15).map(|at| format!("generator g{at} leaf worker 3")).collect();
     let (_, warnings) = conf(&many.join("\n")).unwrap();
     assert_eq!(warnings.len(), 10);
-    let expected =
-        "worker is given by hand: servers with the same value give the same IDs; and so it is with 5 other generators";
+    let expected = "worker is set by hand: servers with the same value give the same IDs; and the same applies to 5 other generators";
     assert_eq!(warnings[9].sentence, expected);
 }
 
@@ -708,7 +707,7 @@ fn pattern(text: &str) -> Pattern {
 }
 
 #[test]
-fn config_get_answers_what_benchmarks_and_exporters_ask() {
+fn config_get_answers_benchmarks_and_exporters() {
     let (config, _) = conf("save 900 1\nappendonly yes\nmaxmemory 1gb").unwrap();
     let check = |asked: &str, expected: &str| {
         let found = config.get(&[pattern(asked)]);
@@ -812,7 +811,7 @@ fn dir_is_a_folder_or_can_be_made_one() {
 }
 
 #[test]
-fn without_a_state_no_folder_is_wanted_and_a_state_left_behind_is_seen() {
+fn without_a_state_no_folder_is_needed_and_a_state_left_behind_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     let environment = [("XDG_STATE_HOME".into(), home.clone().into_os_string())];
@@ -874,12 +873,12 @@ proptest! {
 }
 
 #[test]
-fn directives_of_a_missing_http_port_are_warned_of() {
+fn directives_of_a_missing_http_port_cause_warnings() {
     let lines = "http-timeout 60\nhttp-bind 127.0.0.1\nhttp-open metrics\nhttp-host a.b\n";
-    let said = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let warnings_of = |text: &str| conf(text).unwrap().1.iter().map(ToString::to_string).collect::<Vec<_>>();
     let names = ["t.conf:2: http-bind", "t.conf:3: http-open", "t.conf:4: http-host"];
-    assert_eq!(said(lines), names.map(|name| format!("{name}: has no effect: http-port is 0")));
-    assert_eq!(said(&format!("{lines}http-port 7880")), [""; 0]);
+    assert_eq!(warnings_of(lines), names.map(|name| format!("{name}: has no effect: http-port is 0")));
+    assert_eq!(warnings_of(&format!("{lines}http-port 7880")), [""; 0]);
 }
 
 #[test]

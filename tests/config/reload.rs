@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use getid::config::{Config, Reloaded, Report};
+use getid::config::{Config, ConfigReport, ReloadResult};
 
 use crate::change::{files, pairs, sources};
 
@@ -13,7 +13,7 @@ fn loaded(text: &str) -> Config {
     Config::load(&sources("t.conf", &[], &WORDS), &files(&[("t.conf", text)])).unwrap().0
 }
 
-fn reloaded(in_force: &Config, text: &str) -> Result<Reloaded, Report> {
+fn reloaded(in_force: &Config, text: &str) -> Result<ReloadResult, ConfigReport> {
     in_force.reloaded(&sources("t.conf", &[], &WORDS), &files(&[("t.conf", text)]))
 }
 
@@ -30,7 +30,7 @@ fn generators_are_taken_from_the_file_and_nothing_else_is() {
     let warnings: Vec<_> = new.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["t.conf:1: generator b: worker is given by hand: servers with the same value give the same IDs"]
+        ["t.conf:1: generator b: worker is set by hand: servers with the same value give the same IDs"]
     );
 }
 
@@ -43,13 +43,13 @@ fn a_file_that_a_start_would_refuse_is_refused_whole() {
             "t.conf:2: generator b: 'twiter' is not a kind of generator (did you mean 'twitter'?); t.conf:3: hz: 'x' is not a \
              whole number; must be 1 to 500",
         ),
-        ("generator z uuid7", "command line: t.conf:1: generator: 'z' stands in two lines, must be in one"),
+        ("generator z uuid7", "command line: t.conf:1: generator: 'z' appears in two lines, must be in one"),
         ("hz \"", "t.conf:1: the quotes don't balance: a quote is open, or text follows a closing one"),
     ] {
         assert_eq!(reloaded(&old, text).unwrap_err().in_a_line(5), expected);
     }
     let many = reloaded(&old, &"prot 1\n".repeat(7)).unwrap_err().in_a_line(2);
-    assert!(many.ends_with("(did you mean 'port'?); and 5 more, which getid check-config tells"), "{many}");
+    assert!(many.ends_with("(did you mean 'port'?); and 5 more; getid check-config lists all"), "{many}");
     let gone = old.reloaded(&sources("gone.conf", &[], &[]), &files(&[])).unwrap_err().in_a_line(5);
     assert_eq!(gone, "gone.conf: cannot be read: entity not found");
 }

@@ -186,7 +186,7 @@ fn errors_name_the_request_that_helps() {
     for (status, line, text) in [
         (404, "POST /v1/sequences/nope/values", "'POST /v1/sequences/nope' makes it"),
         (404, "GET /v1/sequences/nope", "'POST /v1/sequences/nope' makes it"),
-        (409, "POST /v1/sequences/order/values", "'order' is a generator, and POST /v1/ids/order asks it"),
+        (409, "POST /v1/sequences/order/values", "'order' is a generator; use POST /v1/ids/order"),
         (400, "POST /v1/ids/lua", r#"0 to 4095: POST /v1/ids/lua with {"fields": {"shard": 0}}"#),
         (400, "GET /v1/ids/order", "POST /v1/ids/order gives IDs of a generator named 'order'"),
         (400, "GET /v1/ids/nobody", "POST /v1/ids/nobody gives IDs"),

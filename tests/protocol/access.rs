@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::acl::rows;
 use crate::shell::{Options, Shell};
 use getid::acl::{Origin, Users};
-use getid::command::Flags;
+use getid::command::CommandFlags;
 use getid::config::{Config, RealFiles, Sources};
 use getid::session::{Session, Settings, Turn};
 
@@ -140,10 +140,11 @@ fn commands_that_change_the_server_need_a_login_from_elsewhere() {
                     for lines in [request.clone(), format!("MULTI\n{request}")] {
                         let mut bare = Bare::new(&settings, origin);
                         bare.ask(login);
-                        let said = bare.ask(&lines);
+                        let reply = bare.ask(&lines);
                         // Some are refused in MULTI in any case.
-                        let is_refused = said.contains("-DENIED ") || (is_kept && said.contains("not allowed inside"));
-                        assert_eq!(is_refused, is_kept, "{case}: {said}");
+                        let is_refused =
+                            reply.contains("-DENIED ") || (is_kept && reply.contains("not allowed inside"));
+                        assert_eq!(is_refused, is_kept, "{case}: {reply}");
                         assert!(!is_kept || bare.turn.effect.is_none(), "{case}");
                         tried += 1;
                     }
@@ -163,18 +164,18 @@ fn a_user_runs_what_its_rules_allow_and_nothing_else() {
         |lines: &str| String::from_utf8(shell.talk(format!("{lines}\r\n").as_bytes(), usize::MAX)).expect("text");
     assert_eq!(ask("ACL SETUSER app on >pw -@all +getid +mgetid +ping"), "+OK\r\n");
     let mut tried = 0;
-    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+    for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
         tried += 1;
         assert_eq!(ask("AUTH app pw"), "+OK\r\n");
-        let said = ask(&request);
+        let reply = ask(&request);
         let denied = format!("NOPERM this user has no permissions to run the '{}' command\r\n", command.full_name);
         match command.full_name {
-            "getid" => assert!(said.starts_with(':'), "{said}"),
-            "mgetid" => assert!(said.starts_with("*1\r\n$18\r\n"), "{said}"),
-            "ping" => assert_eq!(said, "+PONG\r\n"),
-            "exec" => assert_eq!(said, format!("-EXECABORT Transaction discarded because of: {denied}")),
-            _ => assert_eq!(said, format!("-{denied}"), "{request}"),
+            "getid" => assert!(reply.starts_with(':'), "{reply}"),
+            "mgetid" => assert!(reply.starts_with("*1\r\n$18\r\n"), "{reply}"),
+            "ping" => assert_eq!(reply, "+PONG\r\n"),
+            "exec" => assert_eq!(reply, format!("-EXECABORT Transaction discarded because of: {denied}")),
+            _ => assert_eq!(reply, format!("-{denied}"), "{request}"),
         }
     }
     assert!(tried > 50, "only {tried} commands");
@@ -182,7 +183,7 @@ fn a_user_runs_what_its_rules_allow_and_nothing_else() {
 
 /// GETID has a separate path, as an array and in pipelines: a change of the rules applies there from the next read.
 #[test]
-fn getid_can_be_taken_away_and_given_back() {
+fn getid_can_be_denied_and_allowed_again() {
     let settings = settings_of("--user app on >pw +@all -getid");
     let getids = "*1\n$5\nGETID\n*1\n$5\nGETID";
     let mut bare = Bare::new(&settings, Origin::ThisMachine);

@@ -3,10 +3,10 @@
 //! `tests/protocol/transcripts/access.txt` compares the replies to rules with a real Redis.
 
 use getid::acl::{
-    self, AclLog, Context, Denial, GUESSES_PER_S_MAX, LoginLimiter, Origin, Protection, RULES_BYTES_MAX, RULES_MAX,
-    Reason, RuleError, SOURCES_MAX, Seen, SetUserError, Source, User, Users, parse_file,
+    self, AclLog, Context, Denial, DenialOrigin, DenialReason, GUESSES_PER_S_MAX, LoginLimiter, LoginSource, Origin,
+    Protection, RULES_BYTES_MAX, RULES_MAX, RuleError, SOURCES_MAX, SetUserError, User, Users, parse_file,
 };
-use getid::command::{Categories, Command, Flags, TABLE};
+use getid::command::{Categories, Command, CommandFlags, TABLE};
 use getid::resp::{Args, Protocol, Span, Value, encode};
 use proptest::prelude::*;
 
@@ -24,8 +24,8 @@ fn user(rules: &str) -> User {
 
 /// Returns the full names of all rows that a user may run, except those that no rule can deny.
 fn allowed(user: &User) -> Vec<&'static str> {
-    let told = rows().filter(|command| !command.flags.has(Flags::NO_AUTH));
-    told.filter(|command| user.may(command)).map(|command| command.full_name).collect()
+    let checked = rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH));
+    checked.filter(|command| user.may(command)).map(|command| command.full_name).collect()
 }
 
 #[test]
@@ -35,14 +35,14 @@ fn nothing_is_allowed_at_first_and_all_by_all() {
     for all in ["+@all", "allcommands", "ALLCOMMANDS"] {
         assert!(rows().all(|command| user(all).may(command)), "{all}");
     }
-    for command in rows().filter(|command| command.flags.has(Flags::NO_AUTH)) {
+    for command in rows().filter(|command| command.flags.has(CommandFlags::NO_AUTH)) {
         assert!(User::new("u").may(command), "{}", command.full_name);
     }
 }
 
 #[test]
-fn every_row_is_allowed_and_taken_away_by_its_name_only() {
-    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+fn every_row_is_allowed_and_denied_by_its_name_only() {
+    for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         // A container brings its subcommands.
         let own: Vec<_> =
             std::iter::once(command).chain(command.subcommands).map(|command| command.full_name).collect();
@@ -74,7 +74,7 @@ fn a_category_is_its_commands_and_what_their_containers_hold() {
         let taken = user(&format!("+@all -@{name}"));
         for container in TABLE {
             for command in std::iter::once(container).chain(container.subcommands) {
-                if command.flags.has(Flags::NO_AUTH) {
+                if command.flags.has(CommandFlags::NO_AUTH) {
                     continue;
                 }
                 let is_in = command.categories.has(category) || container.categories.has(category);
@@ -154,7 +154,7 @@ fn a_password_is_one_of_those_set() {
     assert!(!logs_in("on >a <a", "a") && !logs_in("on >a resetpass", "a") && !logs_in("on", ""));
     assert!(logs_in("on nopass", "anything") && !logs_in("off nopass", "anything") && !logs_in("on nopass >a", "b"));
     assert!(Users::default().log_in(b"default", b"").is_some());
-    assert!(Users::default().log_in(b"nobody", b"").is_none());
+    assert!(Users::default().log_in(b"noname", b"").is_none());
     // Any bytes.
     let users = Users::default().with_user(b"u", &[&b"on"[..], b">\xff\0 "]).unwrap();
     assert!(users.log_in(b"u", b"\xff\0 ").is_some() && users.log_in(b"u", b"\xff\0").is_none());
@@ -244,10 +244,10 @@ fn rules_are_counted() {
 }
 
 #[test]
-fn the_default_user_cannot_go() {
+fn the_default_user_cannot_be_removed() {
     let users = Users::default().with_user(b"a", &["on"]).unwrap().with_user(b"z", &["on"]).unwrap();
-    let (users, gone) = users.without(&["z", "default", "nobody", "z"]);
-    assert_eq!(gone.iter().map(|name| &**name).collect::<Vec<_>>(), ["z"]);
+    let (users, removed) = users.without(&["z", "default", "noname", "z"]);
+    assert_eq!(removed.iter().map(|name| &**name).collect::<Vec<_>>(), ["z"]);
     assert_eq!(users.iter().map(|user| &**user.name()).collect::<Vec<_>>(), ["a", "default"]);
 }
 
@@ -302,9 +302,9 @@ fn a_file_is_loaded_whole_or_not_at_all() {
 #[test]
 fn refusals_that_are_alike_are_one_entry() {
     let mut log = AclLog::default();
-    let seen = Seen { source: Source::Unix, is_known_user: true };
+    let origin = DenialOrigin { source: LoginSource::Unix, is_known_user: true };
     let denial = |object: &str, count| Denial {
-        reason: Reason::Command,
+        reason: DenialReason::Command,
         context: Context::TopLevel,
         object: object.to_owned(),
         user: "u".into(),
@@ -321,9 +321,9 @@ fn refusals_that_are_alike_are_one_entry() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    log.note(denial("a", 2), seen, "id=1".into(), 1_000, 128);
-    log.note(denial("b", 1), seen, "id=1".into(), 2_000, 128);
-    log.note(denial("a", 1), seen, "id=2".into(), 61_000, 128);
+    log.note(denial("a", 2), origin, "id=1".into(), 1_000, 128);
+    log.note(denial("b", 1), origin, "id=1".into(), 2_000, 128);
+    log.note(denial("a", 1), origin, "id=2".into(), 61_000, 128);
     assert_eq!(
         shown(&log, 10, 61_500),
         "*2 *20 count :3 reason command context toplevel object a username u age-seconds 0.5 client-info id=2 entry-id :0 \
@@ -331,14 +331,14 @@ fn refusals_that_are_alike_are_one_entry() {
          username u age-seconds 59.5 client-info id=1 entry-id :1 timestamp-created :2000 timestamp-last-updated :2000 "
     );
     // After more than a minute a refusal is a new entry.
-    log.note(denial("b", 1), seen, "id=1".into(), 62_001, 128);
+    log.note(denial("b", 1), origin, "id=1".into(), 62_001, 128);
     assert!(shown(&log, 1, 62_001).contains("entry-id :2"), "{}", shown(&log, 1, 62_001));
     // The number of entries is bounded; the oldest go.
-    log.note(denial("c", 1), seen, "id=1".into(), 62_002, 2);
+    log.note(denial("c", 1), origin, "id=1".into(), 62_002, 2);
     assert!(shown(&log, 9, 62_002).starts_with("*2 *20 count :1 reason command context toplevel object c"));
-    log.note(denial("c", 1), seen, "id=1".into(), 62_002, 0);
+    log.note(denial("c", 1), origin, "id=1".into(), 62_002, 0);
     assert_eq!(shown(&log, 9, 62_002), "*0 ");
-    log.note(denial("c", 1), seen, "id=1".into(), 62_003, 2);
+    log.note(denial("c", 1), origin, "id=1".into(), 62_003, 2);
     log.reset();
     assert_eq!(shown(&log, 9, 62_003), "*0 ");
 }
@@ -421,7 +421,7 @@ proptest! {
         for rule in rules.iter().filter(|rule| !rule.starts_with('(')).chain([&last]) {
             let _ = user.apply_rule(rule.as_bytes());
         }
-        prop_assert_eq!(user.may(command), plus || command.flags.has(Flags::NO_AUTH));
+        prop_assert_eq!(user.may(command), plus || command.flags.has(CommandFlags::NO_AUTH));
     }
 
     #[test]
@@ -450,13 +450,16 @@ fn protection_turns_clients_away_or_guards_commands() {
         (Protection::Commands, false, true),
         (Protection::Nothing, false, false),
     ];
-    for (protection, turned_away, guarded) in table {
+    for (protection, is_refused, guarded) in table {
         let case = format!("{protection:?}");
-        assert_eq!(protection.turns_away(Elsewhere, true), turned_away, "{case}");
+        assert_eq!(protection.refuses_connection(Elsewhere, true), is_refused, "{case}");
         assert_eq!(protection.guards(Elsewhere, false), guarded, "{case}");
-        assert!(!protection.turns_away(Elsewhere, false) && !protection.guards(Elsewhere, true), "{case}");
+        assert!(!protection.refuses_connection(Elsewhere, false) && !protection.guards(Elsewhere, true), "{case}");
         for has_proved in [true, false] {
-            assert!(!protection.turns_away(ThisMachine, true) && !protection.guards(ThisMachine, has_proved), "{case}");
+            assert!(
+                !protection.refuses_connection(ThisMachine, true) && !protection.guards(ThisMachine, has_proved),
+                "{case}"
+            );
         }
     }
     for (address, origin) in [
@@ -481,8 +484,8 @@ fn a_user_that_is_set_again_is_another() {
     let x = |users: &Users| User::clone(users.get(b"x").unwrap());
     let changed = with(&first, &["reset", "on", ">other", "+@all"]);
     assert!(x(&first).is_same(&x(&changed)));
-    let (gone, _) = changed.without(&["x"]);
-    let again = with(&gone, &["on", ">pw"]);
+    let (removed, _) = changed.without(&["x"]);
+    let again = with(&removed, &["on", ">pw"]);
     assert!(!x(&first).is_same(&x(&again)));
     let loaded = |text: &[u8]| parse_file("f", text).unwrap();
     let kept = loaded(b"user y on\nuser x on\n").in_place_of(&again);
@@ -504,15 +507,15 @@ fn digests_are_left_out() {
     assert!(users.describe_all().concat().contains("30c952fa"));
 }
 
-fn address(number: u32) -> Source {
-    Source::of(std::net::Ipv4Addr::from_bits(number).into())
+fn address(number: u32) -> LoginSource {
+    LoginSource::of(std::net::Ipv4Addr::from_bits(number).into())
 }
 
 const S: u64 = 1_000_000_000;
 
 /// In no second are there more guesses than permitted, however many clients guess and whether or not they read replies.
 #[test]
-fn an_address_guesses_so_fast_and_no_faster() {
+fn guesses_from_an_address_are_limited() {
     let mut limiter = LoginLimiter::default();
     let mut tried: Vec<u64> = Vec::new();
     // A thousand at once, and again each 100 ms; a third of them leaves while it waits.
@@ -545,7 +548,7 @@ fn an_address_guesses_so_fast_and_no_faster() {
 }
 
 #[test]
-fn the_answer_to_a_wrong_login_is_late() {
+fn the_reply_to_a_wrong_login_is_delayed() {
     let mut limiter = LoginLimiter::default();
     let mut delay = |source, before, now| limiter.record_failures(source, 1, before, now);
     let delays: Vec<u64> = (0..9).map(|before| delay(address(1), before, S)).collect();
@@ -572,13 +575,13 @@ fn addresses_that_guess_are_reported_with_their_counts_and_forgotten() {
     let attackers = u32::try_from(SOURCES_MAX).unwrap() + 100;
     (0..attackers).for_each(|at| _ = limiter.record_failures(address(1000 + at), 2, 0, 300 * S));
     assert_eq!(limiter.addresses(), SOURCES_MAX);
-    let mut told = 0;
+    let mut reported = 0;
     for second in 360..1000 {
         let lines = limiter.unreported(second * S);
         assert!(lines.len() <= 8);
-        told += lines.iter().map(|(_, count)| count).sum::<u64>();
+        reported += lines.iter().map(|(_, count)| count).sum::<u64>();
     }
-    assert_eq!(told, 2 * u64::from(attackers));
+    assert_eq!(reported, 2 * u64::from(attackers));
     // A new address finds room: the earlier ones are forgotten.
     limiter.acquire(address(7), 1, 2000 * S);
     assert_eq!(limiter.addresses(), 1);
@@ -586,7 +589,7 @@ fn addresses_that_guess_are_reported_with_their_counts_and_forgotten() {
 
 #[test]
 fn an_address_of_ipv6_is_its_network() {
-    let of = |text: &str| Source::of(text.parse().unwrap());
+    let of = |text: &str| LoginSource::of(text.parse().unwrap());
     assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
     assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
     assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
@@ -604,30 +607,36 @@ fn made_up_names_do_not_flood_the_log() {
         user: user.into(),
         count: 1,
     };
-    let seen = |source, is_known_user| Seen { source, is_known_user };
+    let origin = |source, is_known_user| DenialOrigin { source, is_known_user };
     let entries = |log: &AclLog| {
         let mut out = Vec::new();
         let entries = log.latest(1000).iter().map(|entry| entry.to_value(0)).collect();
         encode(&Value::Array(entries), Protocol::Resp2, &mut out);
         String::from_utf8(out).unwrap()
     };
-    log.note(denial(Reason::Command, "config|set", "app"), seen(address(1), true), String::new(), 0, 128);
-    log.note(denial(Reason::Auth, "AUTH", "ops"), seen(address(2), true), String::new(), 0, 128);
+    log.note(denial(DenialReason::Command, "config|set", "app"), origin(address(1), true), String::new(), 0, 128);
+    log.note(denial(DenialReason::Auth, "AUTH", "ops"), origin(address(2), true), String::new(), 0, 128);
     for at in 0..10_000 {
         let name = format!("name-{at}");
-        log.note(denial(Reason::Auth, "AUTH", &name), seen(address(2), false), String::new(), 0, 128);
+        log.note(denial(DenialReason::Auth, "AUTH", &name), origin(address(2), false), String::new(), 0, 128);
     }
     let text = entries(&log);
     assert!(text.starts_with("*3\r\n"), "{}", &text[..40]);
     assert!(text.contains(":10000\r\n") && text.contains("name-9999") && text.contains("config|set"), "{text}");
     for at in 0..10_000 {
-        log.note(denial(Reason::Auth, "AUTH", "x"), seen(address(at), false), String::new(), 0, 128);
-        log.note(denial(Reason::Auth, "AUTH", "ops"), seen(address(at), true), String::new(), 0, 128);
+        log.note(denial(DenialReason::Auth, "AUTH", "x"), origin(address(at), false), String::new(), 0, 128);
+        log.note(denial(DenialReason::Auth, "AUTH", "ops"), origin(address(at), true), String::new(), 0, 128);
     }
     assert!(entries(&log).contains("config|set"));
     assert_eq!(entries(&log).matches("\r\nreason\r\n").count(), 128);
     for at in 0..10_000 {
-        log.note(denial(Reason::Command, &format!("c-{at}"), "app"), seen(address(1), true), String::new(), 0, 128);
+        log.note(
+            denial(DenialReason::Command, &format!("c-{at}"), "app"),
+            origin(address(1), true),
+            String::new(),
+            0,
+            128,
+        );
     }
     assert_eq!(entries(&log).matches("\r\nAUTH\r\n").count(), 64);
     assert_eq!(entries(&log).matches("\r\nreason\r\n").count(), 128);

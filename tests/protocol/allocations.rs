@@ -6,7 +6,9 @@ use crate::shell::{GENERATORS, Options, settings};
 use crate::support::roomy::roomy_issuer;
 use getid::claim::Identity;
 use getid::command::Vocabulary;
-use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn};
+use getid::session::{
+    ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+};
 use getid::system::clock::SystemClock;
 use getid_core::{Ask, Layout, RandomCycle, Reservation, Run, Scheme, Slot};
 
@@ -67,8 +69,8 @@ fn allocations(input: &[u8]) -> u64 {
 fn named_allocations(input: &[u8]) -> u64 {
     let options = Options { generators: true, sequences: true, ..Options::default() };
     let mut session = Session::new(1, Arc::new(settings(&options)));
-    let (mut turn, mut named, mut output) = (Turn::default(), NamedDrawn::default(), Vec::new());
-    let (mut sequences, mut value) = (SequencesDrawn::default(), 1);
+    let (mut turn, mut named, mut output) = (Turn::default(), NamedDrawResults::default(), Vec::new());
+    let (mut sequences, mut value) = (SequenceDrawResults::default(), 1);
     let (mut slot, mut noise) = (1 << 40, 0_u128);
     let mut round = || {
         output.clear();
@@ -93,8 +95,8 @@ fn named_allocations(input: &[u8]) -> u64 {
                 noise = noise.wrapping_add(u128::MAX / 7);
                 noise
             };
-            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut noise };
-            session.write_beside(&turn, Ok(&unnamed), &mut beside, &mut output);
+            let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut noise };
+            session.write_with_extra(&turn, Ok(&unnamed), &mut extra, &mut output);
             if !turn.more {
                 break;
             }

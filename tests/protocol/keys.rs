@@ -1,7 +1,7 @@
 //! A fake server with two sequences, which replies to the effects of commands about keys in the transcripts.
 
 use getid::resp::Value;
-use getid::session::{HashFields, KeysEffect, Only, ScriptEffect, SequenceEffect, SetSequence};
+use getid::session::{HashFields, KeysEffect, ScriptEffect, SequenceEffect, SetCondition, SetSequence};
 use getid_core::Key;
 
 /// Returns the last value: `orders` is at 1200, `invoices` at 7; there are no others.
@@ -18,17 +18,19 @@ fn count(keys: &[Key]) -> Value {
 }
 
 pub(crate) fn answer(effect: &KeysEffect) -> Value {
-    let told = |last: Option<i64>| last.map_or(Value::Null, |last| Value::bulk(last.to_string()));
+    let value_or_null = |last: Option<i64>| last.map_or(Value::Null, |last| Value::bulk(last.to_string()));
     match effect {
-        KeysEffect::Look { key, look } => look.answer(key.as_str(), last(key)),
-        KeysEffect::Values(keys) => Value::Array(keys.iter().map(|key| told(key.as_ref().and_then(last))).collect()),
+        KeysEffect::Property { key, property } => property.answer(key.as_str(), last(key)),
+        KeysEffect::Values(keys) => {
+            Value::Array(keys.iter().map(|key| value_or_null(key.as_ref().and_then(last))).collect())
+        }
         KeysEffect::Count(keys) | KeysEffect::Delete(keys) => count(keys),
-        KeysEffect::Set(SetSequence { key, last: to, only, reply }) => {
+        KeysEffect::Set(SetSequence { key, last: to, condition, reply }) => {
             let old = last(key);
-            let is_set = match only {
-                Only::Any => true,
-                Only::New => old.is_none(),
-                Only::Old => old.is_some(),
+            let is_set = match condition {
+                SetCondition::Any => true,
+                SetCondition::New => old.is_none(),
+                SetCondition::Old => old.is_some(),
             };
             match old {
                 Some(old) if is_set && *to < old => {
@@ -37,10 +39,10 @@ pub(crate) fn answer(effect: &KeysEffect) -> Value {
                 old => reply.answer(is_set, old),
             }
         }
-        KeysEffect::GetDelete(key) => told(last(key)),
-        KeysEffect::Hash { key, look } => {
+        KeysEffect::GetDelete(key) => value_or_null(last(key)),
+        KeysEffect::Hash { key, query } => {
             let fields = last(key).map(|cur| HashFields { cur, max: 9_000, recently: 12, long_term: 100 });
-            look.answer(fields.as_ref())
+            query.answer(fields.as_ref())
         }
         KeysEffect::Names(_) => Value::Array(vec![Value::from("invoices"), Value::from("orders")]),
         KeysEffect::Scan(scan) => Value::from(format!("{scan:?}").as_str()),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::shell::{GENERATORS, Options, Shell, as_arrays, generators, settings, show};
 use getid::command::Verb;
 use getid::session::{
-    Beside, NamedDrawn, SequencesDrawn, Session, Settings, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
+    DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, Settings, TURN_BYTES_MAX, TURN_IDS_MAX,
+    Turn,
 };
 use getid_core::{Declaration, NamedGenerator, NamedGenerators, Reservation, Slot, no_dates};
 use proptest::prelude::*;
@@ -29,7 +30,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "GETID lua shard 2",
         "GETID lua",
         "GETID broken",
-        "GETID nobody",
+        "GETID noname",
         "GETID slow",
         "MGETID 3 tweets",
         "MGETID 2 trace",
@@ -95,7 +96,7 @@ fn settings_of(lines: &[String]) -> Settings {
 /// of a turn.
 fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
     let mut session = Session::new(1, Arc::new(settings));
-    let (mut turn, mut named, mut used) = (Turn::default(), NamedDrawn::default(), 0);
+    let (mut turn, mut named, mut used) = (Turn::default(), NamedDrawResults::default(), 0);
     let (mut turns, mut ids_max, mut bytes_max) = (0, 0, 0);
     loop {
         used += session.read(&input[used..], &mut turn);
@@ -107,9 +108,9 @@ fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
         ids_max = ids_max.max(draws.iter().map(|draw| draw.ids).sum());
         let mut output = Vec::new();
         let unnamed = Reservation { first: Slot(1 << 40), count: 0, len: turn.draws.unnamed };
-        let sequences = &mut SequencesDrawn::default();
-        let mut beside = Beside { named: &mut named, sequences, noise: &mut || u128::MAX };
-        session.write_beside(&turn, Ok(&[unnamed]), &mut beside, &mut output);
+        let sequences = &mut SequenceDrawResults::default();
+        let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut || u128::MAX };
+        session.write_with_extra(&turn, Ok(&[unnamed]), &mut extra, &mut output);
         bytes_max = bytes_max.max(output.len());
         turns += 1;
         if !turn.more {
@@ -120,7 +121,7 @@ fn largest_turn(settings: Settings, input: &[u8]) -> (u32, u32, usize) {
 }
 
 #[test]
-fn turns_have_their_bounds_whatever_they_ask() {
+fn turns_are_bounded_for_any_requests() {
     // The largest turn of the unnamed generator.
     let bytes_most = (TURN_IDS_MAX as usize + 100) * 26 + TURN_BYTES_MAX;
     let prefix = "p".repeat(64);
@@ -147,7 +148,7 @@ fn turns_have_their_bounds_whatever_they_ask() {
 }
 
 #[test]
-fn a_turn_asks_so_many_generators() {
+fn a_turn_draws_from_a_bounded_number_of_generators() {
     let lines: Vec<String> = (0..1000).map(|number| format!("g{number} twitter")).collect();
     let input: String = (0..1000).map(|number| format!("GETID g{number}\r\n")).collect::<Vec<_>>().concat();
     let (turns, ids, _) = largest_turn(settings_of(&lines), input.as_bytes());
@@ -175,36 +176,36 @@ fn replies_in_parts_are_those_of_the_whole() {
     for most in [1, 2, 100] {
         let mut session = Session::new(1, Arc::new(settings(&options())));
         let mut first = Shell::new(&options());
-        let (mut turn, mut named, mut drawn) = (Turn::default(), NamedDrawn::default(), Vec::new());
+        let (mut turn, mut named, mut drawn) = (Turn::default(), NamedDrawResults::default(), Vec::new());
         session.read(input.as_bytes(), &mut turn);
         named.begin(turn.named_draws().len());
         let mut noise = first.noise();
         let mut output = Vec::new();
         while let Some((source, wanted)) = turn.next_ids(most) {
             let left = match source {
-                Source::Unnamed => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
-                Source::Named(at) => named.part(at).unwrap().left(),
-                Source::Sequence(_) => unreachable!("no sequence is asked"),
+                DrawSource::Unnamed => drawn.iter().map(|drawn: &Reservation| drawn.len).sum(),
+                DrawSource::Named(at) => named.part(at).unwrap().left(),
+                DrawSource::Sequence(_) => unreachable!("no sequence is asked"),
             };
             for _ in left..wanted {
                 match source {
-                    Source::Unnamed => drawn.extend(first.draw(1)),
-                    Source::Sequence(_) => {}
-                    Source::Named(at) => {
+                    DrawSource::Unnamed => drawn.extend(first.draw(1)),
+                    DrawSource::Sequence(_) => {}
+                    DrawSource::Named(at) => {
                         let generator = turn.named_draws()[at].generator;
                         named.part(at).unwrap().reservations.extend(first.draw_of(generator, 1));
                     }
                 }
             }
-            let sequences = &mut SequencesDrawn::default();
-            let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
-            session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
+            let sequences = &mut SequenceDrawResults::default();
+            let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut noise };
+            session.write_next(&mut turn, &mut drawn, &mut extra, &mut output);
         }
         let left: u32 = turn.named_draws().iter().map(|draw| draw.ids).sum();
         assert_eq!((left, turn.draws.unnamed), (0, 0), "nothing is left to draw");
-        let sequences = &mut SequencesDrawn::default();
-        let mut beside = Beside { named: &mut named, sequences, noise: &mut noise };
-        session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
+        let sequences = &mut SequenceDrawResults::default();
+        let mut extra = ExtraDraws { named: &mut named, sequences, noise: &mut noise };
+        session.write_with_extra(&turn, Ok(&drawn), &mut extra, &mut output);
         assert_eq!(show(&output), show(&expected), "at most {most} at a time");
     }
 }
@@ -248,14 +249,14 @@ fn issued_ids_are_decoded_and_in_their_span() {
         let reply = shell.talk(format!("GETID {name}{fields}\r\n").as_bytes(), usize::MAX);
         let reply = show(&reply);
         let id = reply.lines().last().unwrap().trim_start_matches(':').to_owned();
-        let told = show(&shell.talk(format!("DECODEID {id} {name}\r\n").as_bytes(), usize::MAX));
-        let told: Vec<&str> = told.lines().collect();
+        let lines = show(&shell.talk(format!("DECODEID {id} {name}\r\n").as_bytes(), usize::MAX));
+        let lines: Vec<&str> = lines.lines().collect();
         if kind.starts_with("uuid4") {
-            assert!(told.contains(&"a uuid4 holds no time"), "{name}: {told:?}");
+            assert!(lines.contains(&"a uuid4 holds no time"), "{name}: {lines:?}");
             continue;
         }
-        let at = told.iter().position(|line| *line == "unix_ms").unwrap();
-        let unix_ms: i64 = told[at + 1].trim_start_matches(':').parse().unwrap();
+        let at = lines.iter().position(|line| *line == "unix_ms").unwrap();
+        let unix_ms: i64 = lines[at + 1].trim_start_matches(':').parse().unwrap();
         assert!((0..10_000).contains(&(1_488_793_021_966 - unix_ms)), "{name}: {unix_ms}");
         let span = show(&shell.talk(format!("IDSPAN {unix_ms} {unix_ms} {name}\r\n").as_bytes(), usize::MAX));
         let bounds: Vec<&str> = span.lines().filter(|line| !line.starts_with(['*', '$'])).collect();

@@ -1,7 +1,7 @@
 //! Properties of the request decoder for every input: no byte is lost or read twice, cuts do not matter, and memory
 //! follows the received bytes, not the declared ones.
 
-use getid::resp::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
+use getid::resp::{Args, DecodeLimits, DecodeStep, Decoder, ProtocolError, Span, parse_integer};
 use nix::time::{ClockId, clock_gettime};
 use proptest::prelude::*;
 
@@ -42,13 +42,13 @@ fn outcome_without(
                 rest.len()
             );
             let used = match step {
-                Ok(Decoded::Incomplete { wanted }) => {
+                Ok(DecodeStep::Incomplete { wanted }) => {
                     assert!(wanted > 0);
                     assert!(rest.len() <= limits.request_bytes_max, "held {} bytes back", rest.len());
                     assert_eq!(decoder.is_between_requests(), rest.is_empty() && !is_skipping);
                     break;
                 }
-                Ok(Decoded::Large { bytes }) => {
+                Ok(DecodeStep::Large { bytes }) => {
                     let mut args: Vec<Vec<u8>> = decoder.args(rest).iter().map(<[u8]>::to_vec).collect();
                     // The first 128 bytes, which error texts quote, are always there; more depends on the cut.
                     args.last_mut().expect("it has a name").truncate(128);
@@ -60,18 +60,18 @@ fn outcome_without(
                     }
                     continue;
                 }
-                Ok(Decoded::Dropped { used }) => {
+                Ok(DecodeStep::Dropped { used }) => {
                     assert!(is_skipping && (1..=rest.len()).contains(&used));
                     outcome.used += used;
                     continue;
                 }
-                Ok(Decoded::Skipped { used }) => {
+                Ok(DecodeStep::Skipped { used }) => {
                     assert!(is_skipping);
                     is_skipping = false;
                     used
                 }
-                Ok(Decoded::Skip { used }) => used,
-                Ok(Decoded::Request { used }) => {
+                Ok(DecodeStep::Skip { used }) => used,
+                Ok(DecodeStep::Request { used }) => {
                     let args = decoder.args(rest);
                     assert!(!args.is_empty());
                     assert_eq!(args.iter().len(), args.len());
@@ -252,13 +252,13 @@ fn declared_lengths_take_no_memory() {
     let mut decoder = Decoder::default();
     let limits = DecodeLimits::default();
     let incomplete = decoder.decode(b"*1048576\r\n$536870912\r\n", &limits);
-    assert_eq!(incomplete, Ok(Decoded::Incomplete { wanted: 536_870_914 }));
+    assert_eq!(incomplete, Ok(DecodeStep::Incomplete { wanted: 536_870_914 }));
     assert_eq!(decoder.memory_bytes(), 0);
 }
 
 /// Large requests between small ones, cut anywhere: each is shown by its bytes alone, and accepted or skipped whole.
 #[test]
-fn unwanted_requests_are_skipped_however_they_are_cut() {
+fn refused_requests_are_skipped_however_they_are_cut() {
     let small = array(&[b"PING".to_vec()]);
     let one = array(&[b"ECHO".to_vec(), vec![b'x'; 100_000]]);
     let many = array(&vec![b"abcde".to_vec(); 3_000]);
@@ -304,24 +304,24 @@ fn memory_of_a_large_request_is_given_back() {
     let many = array(&vec![b"x".to_vec(); 100_000]);
     assert_eq!(decoder.decode(&many, &limits).map(is_large), Ok(true));
     assert_eq!(decoder.decode(&many, &limits).map(is_large), Ok(true));
-    assert_eq!(decoder.decode(&many, &limits), Ok(Decoded::Request { used: many.len() }));
+    assert_eq!(decoder.decode(&many, &limits), Ok(DecodeStep::Request { used: many.len() }));
     assert!(decoder.memory_bytes() >= 100_000 * size_of::<Span>());
     let quoted = [b"ECHO \"", &b"x".repeat(60_000)[..], b"\"\r\n"].concat();
-    assert_eq!(decoder.decode(&quoted, &limits), Ok(Decoded::Request { used: quoted.len() }));
-    assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
+    assert_eq!(decoder.decode(&quoted, &limits), Ok(DecodeStep::Request { used: quoted.len() }));
+    assert_eq!(decoder.decode(small, &limits), Ok(DecodeStep::Request { used: small.len() }));
     assert!(decoder.memory_bytes() <= MEMORY_KEPT_BYTES, "{}", decoder.memory_bytes());
 
     // In the middle of a request no memory can be released.
-    assert_eq!(decoder.decode(&small[..8], &limits), Ok(Decoded::Incomplete { wanted: 6 }));
+    assert_eq!(decoder.decode(&small[..8], &limits), Ok(DecodeStep::Incomplete { wanted: 6 }));
     decoder.release_memory();
     assert!(!decoder.is_between_requests());
-    assert_eq!(decoder.decode(small, &limits), Ok(Decoded::Request { used: small.len() }));
+    assert_eq!(decoder.decode(small, &limits), Ok(DecodeStep::Request { used: small.len() }));
     decoder.release_memory();
     assert_eq!(decoder.memory_bytes(), 0);
 }
 
-fn is_large(decoded: Decoded) -> bool {
-    matches!(decoded, Decoded::Large { .. })
+fn is_large(decoded: DecodeStep) -> bool {
+    matches!(decoded, DecodeStep::Large { .. })
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_warm_decoder_takes_no_more_memory() {
     let requests: [&[u8]; 3] = [b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n", b"ECHO \"a b\"\r\n", b"GETID\r\n"];
     let mut round = || {
         for request in requests {
-            assert_eq!(decoder.decode(request, &limits), Ok(Decoded::Request { used: request.len() }));
+            assert_eq!(decoder.decode(request, &limits), Ok(DecodeStep::Request { used: request.len() }));
         }
         decoder.memory_bytes()
     };
@@ -391,9 +391,9 @@ fn errors_get_replies_except_the_last_kind() {
 fn a_decoder_starts_again_after_an_error() {
     let mut decoder = Decoder::default();
     let limits = DecodeLimits::default();
-    assert_eq!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:", &limits), Ok(Decoded::Incomplete { wanted: 1 }));
+    assert_eq!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:", &limits), Ok(DecodeStep::Incomplete { wanted: 1 }));
     assert!(decoder.decode(b"*2\r\n$4\r\nPING\r\n:1\r\n", &limits).is_err());
-    assert_eq!(decoder.decode(b"PING\n", &limits), Ok(Decoded::Request { used: 5 }));
+    assert_eq!(decoder.decode(b"PING\n", &limits), Ok(DecodeStep::Request { used: 5 }));
     assert_eq!(decoder.args(b"PING\n").name(), b"PING");
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::shell::{Options, Shell, as_arrays, settings, show};
 use getid::command::Verb;
-use getid::session::{Beside, NamedDrawn, SequencesDrawn, Session, Source, TURN_BYTES_MAX, TURN_IDS_MAX, Turn};
+use getid::session::{
+    DrawSource, ExtraDraws, NamedDrawResults, SequenceDrawResults, Session, TURN_BYTES_MAX, TURN_IDS_MAX, Turn,
+};
 use getid_core::{Ask, Run};
 use proptest::prelude::*;
 
@@ -27,7 +29,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "HINCRBY orders cur 7",
         "HINCRBY orders max 7",
         "INCRBY orders 0",
-        "INCR nobody",
+        "INCR noname",
         "INCR nine",
         "INCR tweets",
         "GETID",
@@ -90,7 +92,7 @@ fn repeated_requests_are_counted_and_shown_one_by_one() {
 }
 
 #[test]
-fn a_sequence_is_asked_once_in_the_order_of_commands() {
+fn a_sequence_has_one_draw_in_the_order_of_commands() {
     let lines =
         "INCR a\r\nINCR b\r\nINCRBY a 5\r\nINCRBY b 5\r\nHINCRBY a cur 5\r\nINCR a\r\nINCR b\r\nGETID\r\nINCR a\r\n";
     let (_, turn, _) = read(lines.as_bytes(), false);
@@ -105,7 +107,7 @@ fn a_sequence_is_asked_once_in_the_order_of_commands() {
 
 /// A turn draws from at most 128 sequences. Their names stay distinct even if hashes collide.
 #[test]
-fn a_turn_asks_so_many_sequences() {
+fn a_turn_draws_from_a_bounded_number_of_sequences() {
     let input = (0..1000).map(|number| format!("INCR s{number}\r\n")).collect::<Vec<_>>().concat();
     let mut session = Session::new(1, Arc::new(settings(&options())));
     let (mut turn, mut used, mut next) = (Turn::default(), 0, 0);
@@ -168,14 +170,15 @@ fn replies_in_parts_are_those_of_the_whole() {
         for most in [1, 2, 100] {
             let (mut session, mut turn, _) = read(before.as_bytes(), false);
             session.read(input.as_bytes(), &mut turn);
-            let (mut named, mut sequences, mut drawn) = (NamedDrawn::default(), SequencesDrawn::default(), Vec::new());
+            let (mut named, mut sequences, mut drawn) =
+                (NamedDrawResults::default(), SequenceDrawResults::default(), Vec::new());
             sequences.begin(turn.sequence_draws().len());
             for (draw, part) in turn.sequence_draws().iter().zip(sequences.parts_mut()) {
                 part.left.extend(turn.sequence_asks(draw));
             }
             let (mut output, mut next) = (Vec::new(), vec![1; turn.sequence_draws().len()]);
             while let Some((source, wanted)) = turn.next_ids(most) {
-                let Source::Sequence(at) = source else { panic!("{source:?}") };
+                let DrawSource::Sequence(at) = source else { panic!("{source:?}") };
                 let part = sequences.part(at).unwrap();
                 let missing = wanted - part.available();
                 for Ask { values, times } in part.left_of(missing) {
@@ -183,12 +186,12 @@ fn replies_in_parts_are_those_of_the_whole() {
                     next[at] += i64::from(values) * i64::from(times);
                 }
                 getid::session::drop_front(&mut part.left, missing);
-                let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
-                session.write_next(&mut turn, &mut drawn, &mut beside, &mut output);
+                let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+                session.write_next(&mut turn, &mut drawn, &mut extra, &mut output);
             }
             assert!(sequences.parts().iter().all(|part| part.left.is_empty() && part.available() == 0));
-            let mut beside = Beside { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
-            session.write_beside(&turn, Ok(&drawn), &mut beside, &mut output);
+            let mut extra = ExtraDraws { named: &mut named, sequences: &mut sequences, noise: &mut || 0 };
+            session.write_with_extra(&turn, Ok(&drawn), &mut extra, &mut output);
             assert_eq!(show(&output), show(&expected), "at most {most} at a time");
         }
     }
@@ -198,13 +201,13 @@ fn replies_in_parts_are_those_of_the_whole() {
 #[test]
 fn runs_may_be_cut_anywhere() {
     let (session, turn, _) = read(b"INCRBY a 3\r\nINCRBY a 3\r\nINCRBY a 3\r\nINCR a\r\nINCRBY a 3\r\n", false);
-    let mut sequences = SequencesDrawn::default();
+    let mut sequences = SequenceDrawResults::default();
     sequences.begin(1);
     let run = |first, values, times| Run { first, increment: 2, values, times };
     sequences.part(0).unwrap().runs.extend([run(1, 3, 2), run(101, 3, 1), run(107, 1, 1), run(109, 3, 1)]);
-    let mut beside = Beside { named: &mut NamedDrawn::default(), sequences: &mut sequences, noise: &mut || 0 };
+    let mut extra = ExtraDraws { named: &mut NamedDrawResults::default(), sequences: &mut sequences, noise: &mut || 0 };
     let mut output = Vec::new();
-    session.write_beside(&turn, Ok(&[]), &mut beside, &mut output);
+    session.write_with_extra(&turn, Ok(&[]), &mut extra, &mut output);
     assert_eq!(show(&output), ":5\n:11\n:105\n:107\n:113\n");
 }
 

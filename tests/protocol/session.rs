@@ -20,7 +20,7 @@ use getid::acl::Users;
 use getid::command::{Command, TABLE, Verb};
 use getid::resp::{Value, encode};
 use getid::session::{
-    Reply, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
+    ReplyPiece, Session, Settings, TRANSACTION_BYTES_MAX, TURN_BYTES_MAX, TURN_IDS_MAX, TURN_NS_MAX, Timing, Turn,
 };
 use proptest::prelude::*;
 use redis_protocol::resp2::decode::decode as decode_resp2;
@@ -134,13 +134,13 @@ fn key_specs(frame: &Frame2) -> Frame2 {
     let of_one = |spec: &Frame2| {
         let Frame2::Array(fields) = spec else { panic!("{spec:?}") };
         let pairs = fields.chunks(2).filter(|pair| pair[0].as_str() != Some("notes"));
-        let told = pairs.map(|pair| match pair[0].as_str() {
+        let values = pairs.map(|pair| match pair[0].as_str() {
             Some("flags") => {
                 Frame2::Array(words(&pair[1]).into_iter().map(|word| Frame2::BulkString(word.into())).collect())
             }
             _ => pair[1].clone(),
         });
-        Frame2::Array(told.collect())
+        Frame2::Array(values.collect())
     };
     Frame2::Array(specs.iter().map(of_one).collect())
 }
@@ -187,7 +187,7 @@ fn a_hundred_thousand_commands_come_in_bounded_turns() {
             let turn = &shell.turn;
             assert!(turn.draws.unnamed <= IDS_A_TURN, "{} ids in a turn", turn.draws.unnamed);
             assert_eq!(turn.more, !rest.is_empty());
-            let integers = turn.replies().iter().filter(|reply| matches!(reply, Reply::Integers { .. })).count();
+            let integers = turn.replies().iter().filter(|reply| matches!(reply, ReplyPiece::Integers { .. })).count();
             assert!(integers < 50, "runs of GETID were not put together");
             (turns, drawn, ran) = (turns + 1, drawn + u64::from(turn.draws.unnamed), ran + turn.commands);
             let mut output = Vec::new();
@@ -268,7 +268,7 @@ fn a_long_transaction_is_run_over_several_turns() {
 }
 
 #[test]
-fn what_multi_queues_is_bounded() {
+fn the_queue_of_multi_is_bounded() {
     let mut options = Options::default();
     let mut shell = Shell::new(&options);
     let request = b"*2\r\n$4\r\nECHO\r\n$1000\r\n".iter().chain(&[b'x'; 1000]).chain(b"\r\n").copied();
@@ -553,7 +553,7 @@ fn a_deleted_user_has_ended_at_the_next_read() {
 /// An operator who replaces a password and closes the user's connections finds only visible logins. So a login ends its
 /// turn: later requests are read after it is visible, under the settings at that time.
 #[test]
-fn nothing_runs_behind_a_login_that_does_not_hold_any_more() {
+fn nothing_runs_after_a_login_that_is_no_longer_valid() {
     let with = |users: Users| Arc::new(Settings { users: Arc::new(users), ..settings(&Options::default()) });
     let before = Users::default().with_user(b"alice", &["on", ">old", ">other", "+@all"]).unwrap();
     let changed = |rules: &[&str]| before.with_user(b"alice", rules).unwrap();
@@ -625,16 +625,16 @@ fn refusals_in_a_row_are_counted() {
     let denials = &shell.turn.denials;
     assert_eq!((denials.len(), denials[0].count, &*denials[0].object, &*denials[0].user), (1, 100, "time", "u"));
     // Each login needs a permit.
-    let input = b"PING\r\nauth nobody x\r\nAUTH nobody x\r\n";
-    let (mut used, mut told) = (0, Vec::new());
+    let input = b"PING\r\nauth noname x\r\nAUTH noname x\r\n";
+    let (mut used, mut denials) = (0, Vec::new());
     for _ in 0..3 {
         used += shell.session.read(&input[used..], &mut shell.turn);
-        told.push(shell.turn.denials.iter().map(|denial| format!("{} {}", denial.object, denial.user)).collect());
+        denials.push(shell.turn.denials.iter().map(|denial| format!("{} {}", denial.object, denial.user)).collect());
         shell.session.permit_logins(shell.turn.logins_held);
     }
     assert_eq!(
-        (used, told),
-        (input.len(), [vec!["ping u".to_owned()], vec!["auth nobody".into()], vec!["AUTH nobody".into()]].to_vec())
+        (used, denials),
+        (input.len(), [vec!["ping u".to_owned()], vec!["auth noname".into()], vec!["AUTH noname".into()]].to_vec())
     );
     shell.session.unused_permits();
     shell.session.read(b"", &mut shell.turn);
@@ -654,7 +654,7 @@ fn new_rules_hold_from_the_next_read_on() {
 }
 
 #[test]
-fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
+fn repeated_names_do_not_enlarge_a_reply() {
     let reply =
         |names: &str| Shell::new(&Options::default()).talk(format!("COMMAND INFO {names}\r\n").as_bytes(), 1 << 20);
     assert!(reply("getid nosuch getid").starts_with(b"*3\r\n*10\r\n"), "as Redis answers");
@@ -666,7 +666,7 @@ fn names_that_come_again_and_again_do_not_make_a_reply_grow() {
 fn a_muted_turn_has_a_bound_too() {
     let mut shell = Shell::new(&Options::default());
     shell.talk(b"CLIENT REPLY OFF\r\n", usize::MAX);
-    for (request, count) in [("COMMAND\r\n", 40), ("AUTH nobody nothing\r\n", 4000)] {
+    for (request, count) in [("COMMAND\r\n", 40), ("AUTH noname nothing\r\n", 4000)] {
         let turns = shell.turns;
         assert_eq!(shell.talk(request.repeat(count).as_bytes(), usize::MAX), b"");
         let turns = shell.turns - turns;

@@ -9,10 +9,10 @@ use crate::keys;
 use getid::acl::{Protection, Users};
 use getid::command::{Vocabulary, describe_any_id, describe_id, describe_named_id, describe_named_span, describe_span};
 use getid::config::Config;
-use getid::resp::{DecodeLimits, Decoded, Decoder, Value};
+use getid::resp::{DecodeLimits, DecodeStep, Decoder, Value};
 use getid::session::{
-    AclEffect, Beside, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, IdsEffect, IntrospectEffect,
-    NamedDrawn, SequenceSettings, SequencesDrawn, Session, Settings, TURN_IDS_MAX, Timing, Turn,
+    AclEffect, ClientEffect, ClientFilter, ClientKind, ConfigEffect, Effect, ExtraDraws, IdsEffect, IntrospectEffect,
+    NamedDrawResults, SequenceCommandSettings, SequenceDrawResults, Session, Settings, TURN_IDS_MAX, Timing, Turn,
 };
 use getid_core::{
     Declaration, Layout, NamedGenerator, NamedGenerators, RandomCycle, Reservation, Run, Scheme, SequenceRefusal, Slot,
@@ -66,7 +66,9 @@ pub(crate) fn settings(options: &Options) -> Settings {
         id_mgetid_max: 100,
         turn_ids_max: TURN_IDS_MAX,
         id_max_wait_ms: 5000,
-        sequences: options.sequences.then(|| SequenceSettings { incrby_max: 1000, ..SequenceSettings::default() }),
+        sequences: options
+            .sequences
+            .then(|| SequenceCommandSettings { incrby_max: 1000, ..SequenceCommandSettings::default() }),
         databases: 16,
         users: Arc::new(Users::default().with_default_password(options.password.then_some("secret"))),
         protection: Protection::Nothing,
@@ -126,8 +128,8 @@ pub(crate) struct Shell {
     count: u64,
     /// The next slot of each named generator and the number of draws, by its place.
     named_slots: Vec<(u64, u64)>,
-    named: NamedDrawn,
-    sequences: SequencesDrawn,
+    named: NamedDrawResults,
+    sequences: SequenceDrawResults,
     /// The next value of each sequence.
     values: BTreeMap<String, i64>,
     noise: u128,
@@ -147,8 +149,8 @@ impl Shell {
             slot: Slot::first_of(Tick(68_751_421_966), 9),
             count: 0,
             named_slots: settings.generators.iter().map(|(_, generator)| (first_slot(generator), 0)).collect(),
-            named: NamedDrawn::default(),
-            sequences: SequencesDrawn::default(),
+            named: NamedDrawResults::default(),
+            sequences: SequenceDrawResults::default(),
             values: BTreeMap::new(),
             noise: 0,
             pending: Vec::new(),
@@ -200,8 +202,8 @@ impl Shell {
                 self.noise = self.noise.wrapping_add(NOISE_STEP);
                 self.noise
             };
-            let mut beside = Beside { named: &mut self.named, sequences: &mut self.sequences, noise: &mut noise };
-            self.session.write_beside(&self.turn, drawn, &mut beside, output);
+            let mut extra = ExtraDraws { named: &mut self.named, sequences: &mut self.sequences, noise: &mut noise };
+            self.session.write_with_extra(&self.turn, drawn, &mut extra, output);
         }
         if let Some(effect) = self.turn.effect.take() {
             let answer = match effect {
@@ -260,15 +262,18 @@ impl Shell {
     }
 
     /// Draws for each sequence of the turn once, in runs of up to three commands, from 1 on. There is no sequence
-    /// `nobody`, and `nine` ends at 9.
+    /// `noname`, and `nine` ends at 9.
     fn draw_values(&mut self) {
         let draws = self.turn.sequence_draws();
         self.sequences.begin(draws.len());
         for (at, draw) in draws.iter().enumerate() {
             let name = self.turn.sequence_name(draw);
-            assert!(draws[..at].iter().all(|before| self.turn.sequence_name(before) != name), "{name} is asked twice");
+            assert!(
+                draws[..at].iter().all(|before| self.turn.sequence_name(before) != name),
+                "{name} is drawn from twice"
+            );
             let part = self.sequences.part(at).unwrap();
-            if name == "nobody" {
+            if name == "noname" {
                 part.refused = Some(SequenceRefusal::NoSuch.of(name));
                 continue;
             }
@@ -338,8 +343,8 @@ fn answer(effect: &Effect) -> Value {
         Effect::Ids(IdsEffect::SpanNamed { generator, times }) => {
             describe_named_span(generator, *times, 1_488_793_021_000)
         }
-        Effect::Ids(IdsEffect::Ready { tells_why: true }) => Value::Simple("READY".into()),
-        Effect::Ids(IdsEffect::Ready { tells_why: false }) => {
+        Effect::Ids(IdsEffect::Ready { shows_reasons: true }) => Value::Simple("READY".into()),
+        Effect::Ids(IdsEffect::Ready { shows_reasons: false }) => {
             Value::error("MISCONF no ids are given now; log in to see the reason")
         }
         Effect::Ids(IdsEffect::Span(times)) => describe_span(Layout::default(), *times, 1_488_793_021_000),
@@ -505,7 +510,7 @@ pub(crate) fn as_arrays(lines: &[Vec<u8>]) -> Vec<u8> {
     let mut sent = Vec::new();
     for line in lines {
         let mut decoder = Decoder::default();
-        let Ok(Decoded::Request { .. }) = decoder.decode(line, &DecodeLimits::default()) else {
+        let Ok(DecodeStep::Request { .. }) = decoder.decode(line, &DecodeLimits::default()) else {
             sent.extend_from_slice(line);
             continue;
         };

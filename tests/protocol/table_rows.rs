@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use getid::resp::{Args, DecodeLimits, Decoded, Decoder, write_bulk, write_error};
+use getid::resp::{Args, DecodeLimits, DecodeStep, Decoder, write_bulk, write_error};
 
 use crate::support::redis::RedisServer;
 use crate::support::talk;
@@ -88,12 +88,12 @@ impl Player {
         while !self.closed {
             let input = &self.input[self.used..];
             match self.decoder.decode(input, &self.limits) {
-                Ok(Decoded::Incomplete { wanted }) => {
+                Ok(DecodeStep::Incomplete { wanted }) => {
                     assert!(wanted > 0);
                     return;
                 }
-                Ok(Decoded::Skip { used } | Decoded::Dropped { used }) => self.used += used,
-                Ok(Decoded::Large { .. }) => {
+                Ok(DecodeStep::Skip { used } | DecodeStep::Dropped { used }) => self.used += used,
+                Ok(DecodeStep::Large { .. }) => {
                     // Only the number of arguments can be wrong in a large request here.
                     let args = self.decoder.args(input);
                     let len = self.decoder.args_declared();
@@ -103,11 +103,11 @@ impl Player {
                         self.decoder.skip();
                     }
                 }
-                Ok(Decoded::Skipped { used }) => {
+                Ok(DecodeStep::Skipped { used }) => {
                     self.used += used;
                     self.output.extend_from_slice(&self.refused);
                 }
-                Ok(Decoded::Request { used }) => {
+                Ok(DecodeStep::Request { used }) => {
                     let args = self.decoder.args(input);
                     let authenticated = answer(args, self.limits.authenticated, &mut self.output);
                     self.limits.authenticated = authenticated;

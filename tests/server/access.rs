@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Server, Wire, eventually, refused};
 use getid::acl::Users;
-use getid::command::{Command, Flags, TABLE};
+use getid::command::{Command, CommandFlags, TABLE};
 use socket2::{Domain, Socket, Type};
 
 /// SHA-256 of `pw`: `printf pw | sha256sum`.
@@ -534,7 +534,7 @@ fn telltales() -> Vec<String> {
 
 /// Asserts that every command needs a login.
 fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
-    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+    for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
         let said = wire.ask(&request);
         assert!(said.contains("NOAUTH "), "{way}: {request}: {said}");
@@ -550,7 +550,7 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     let user = all.get(name.as_bytes()).unwrap();
     assert_eq!(wire.ask(&format!("AUTH {name} {password}")), "+OK", "{way}");
     let (mut requests, mut refused): (Vec<String>, Vec<String>) = Default::default();
-    for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
+    for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         if !user.may(command) {
             refused.extend(crate::support::request_of(command));
             continue;

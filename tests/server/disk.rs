@@ -37,7 +37,10 @@ fn a_folder_that_is_none() {
         said.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
         "{said}"
     );
-    assert!(said.contains(&format!("neither is '{}'", dir.path().join("missing").display())), "{said}");
+    assert!(
+        said.contains(&format!("its parent folder '{}' does not exist", dir.path().join("missing").display())),
+        "{said}"
+    );
     assert!(said.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {said}");
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");

@@ -255,7 +255,7 @@ fn a_digest_takes_the_place_of_the_default_users_password() {
     assert!(admits(&server, "hunter2") && !admits(&server, "hunter3"));
     assert!(server.connect().ask("GETID").starts_with("-NOAUTH"));
     // A reader of the digest can guess the password offline.
-    server.wait_log("everybody on this machine sees the command line");
+    server.wait_log("every user of this machine can see the command line");
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn secrets_that_others_can_read_are_warned_of() {
     let at = |name: &str| dir.path().join(name);
     write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);
     let mut server = start(dir.path(), &at("getid.conf"), &["--requirepass", "hunter3"]);
-    server.wait_log("requirepass: everybody on this machine sees the command line, with ps");
-    let line = server.wait_log("everybody on this machine can read");
+    server.wait_log("requirepass: every user of this machine can see the command line, with ps");
+    let line = server.wait_log("every user of this machine can read");
     assert!(
         line.contains("getid.conf:2: user: ") && line.contains("(mode 644), which holds a password: chmod o="),
         "{line}"
@@ -280,7 +280,7 @@ fn secrets_that_others_can_read_are_warned_of() {
     let mut server = Server::start_in(dir.path(), &words);
     server.wait_log("password (mode 604), which holds a password");
     server.wait_log("users.acl (mode 644), which holds passwords' digests");
-    server.wait_log("dir: everybody on this machine can write to");
+    server.wait_log("dir: every user of this machine can write to");
     let log = server.log_so_far();
     assert!(!log.contains("hunter"), "{log}");
     drop(server);
@@ -290,7 +290,7 @@ fn secrets_that_others_can_read_are_warned_of() {
         fs::set_permissions(at(path), Permissions::from_mode(mode)).expect("a mode");
     }
     let mut server = Server::start_in(dir.path(), &words);
-    assert_eq!(server.stop_and_count("everybody on this machine"), 0);
+    assert_eq!(server.stop_and_count("every user of this machine"), 0);
 }
 
 trait StopAndCount {

@@ -306,7 +306,7 @@ fn misuse_is_bounded() {
     for _ in 0..1000 {
         assert_eq!(listener.reply().first(), Some(&b'*'));
     }
-    assert!(listener.line().starts_with("-ERR a client may listen to at most 1000 channels"));
+    assert!(listener.line().starts_with("-ERR a client may subscribe to at most 1000 channels"));
     eventually("it listens", || wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 "));
     // A subscription ends with its connection.
     drop(listener);

@@ -173,7 +173,7 @@ fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
             format!(
                 "{FATAL} dir: '{shown}' cannot be written: Permission denied (os error 13); {shown} belongs to uid 0, gid 0 (mode \
                  755), and getid runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {shown}, or in Kubernetes \
-                 set fsGroup: {NOBODY} in the pod's securityContext; or name another with dir"
+                 set fsGroup: {NOBODY} in the pod's securityContext; or set another folder with dir"
             )
             .as_str()
         ),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{self, Server, Wire, eventually};
-use getid::config::directive::{Change, Directive};
+use getid::config::directive::{ChangeMode, Directive};
 use nix::sys::signal::Signal;
 
 #[track_caller]
@@ -82,7 +82,7 @@ const HERE: [&str; 17] = [
 #[test]
 fn every_setting_that_can_change_has_its_test() {
     let tested: BTreeSet<_> = HERE.iter().chain(&ELSEWHERE).copied().collect();
-    let rows = Directive::ALL.iter().filter(|row| ![Change::AtStart, Change::Reload].contains(&row.change));
+    let rows = Directive::ALL.iter().filter(|row| ![ChangeMode::AtStart, ChangeMode::Reload].contains(&row.change));
     assert_eq!(rows.map(|row| row.name).collect::<BTreeSet<_>>(), tested);
 }
 

@@ -225,7 +225,7 @@ fn mistakes_get_error_replies() {
             format!("RENEW quick {id} short"),
             format!("-WRONGTOKEN worker id {id} of pool 'quick': the token has 5 bytes"),
         ),
-        (format!("RENEW quick 70000 {none}"), "-ERR 70000 is no worker id: it is 0 to 65535".to_owned()),
+        (format!("RENEW quick 70000 {none}"), "-ERR 70000 is not a worker id: expected 0 to 65535".to_owned()),
         (format!("RENEW quick 65535 {none}"), "-WRONGTOKEN worker id 65535 of pool 'quick'".to_owned()),
         (format!("RENEW quick {id} {token} LAST -1"), "-ERR LAST is -1, must be Unix time in milliseconds".to_owned()),
         (

@@ -259,7 +259,7 @@ highest  144182328659279871
     run(&["span", "2010-01-01T00:00:00Z", "0"], 1, "", "FROM 2010-01-01T00:00:00.000Z lies before the epoch");
     run(&["span", "1488793021966", "2200-01-01T00:00:00Z"], 1, "", "TO 2200-01-01T00:00:00.000Z lies past 2154-05-14");
     run(&["span", "1488793021967", "1488793021966"], 1, "", "is later than TO");
-    run(&["span", "yesterday", "today"], 1, "", "FROM: 'yesterday' is no time");
+    run(&["span", "yesterday", "today"], 1, "", "FROM: 'yesterday' is not a time");
     run(&["span", "-1", "5"], 1, "", "before the epoch");
     run(
         &["span", "1488793021", "1488793022"],
@@ -295,7 +295,7 @@ fn check_config_reports_ok_or_the_errors() {
     check_config(&["--config", "config/getid.conf", "--server-id", "2"], 0, "\nserver-id 2, id-range 2 ", "");
     check_config(&["config/getid.conf", "--id-range", "3"], 1, "", "must be 21");
     // As at a start, two commands cannot have one name.
-    check_config(&["config/getid.conf", "--rename-command", "PING", "GETID"], 1, "", "a command 'GETID' already");
+    check_config(&["config/getid.conf", "--rename-command", "PING", "GETID"], 1, "", "'GETID' is already a command");
     check_config(&["/nonexistent.conf"], 1, "", "/nonexistent.conf");
     check_config(&["config/getid.conf", "--config", "x.conf"], 1, "", "--config FILE");
     check_config(&["config/getid.conf", "--save", ""], 0, "warning: command line: save: accepted", "");
@@ -357,7 +357,7 @@ fn check_config_looks_at_the_folder_and_makes_nothing() {
         &format!("{shown}/users.acl' cannot be read"),
     );
     assert!(!new.exists());
-    run(&["check-config", "--dir", "/nonexistent/getid"], 1, "", "neither is '/nonexistent'");
+    run(&["check-config", "--dir", "/nonexistent/getid"], 1, "", "its parent folder '/nonexistent' does not exist");
     run(&["check-config", "--id-state", "none"], 0, "no state is kept", "");
 }
 

@@ -238,7 +238,7 @@ fn mistakes_are_reported_before_a_store_is_opened() {
         ("sequence list --store mysq://a:hunter2@h/b", "--store: 'mysq://a:***@h/b' has none of the schemes"),
         ("sequence list --store mysq://a:hunter2@h/b", "(did you mean 'mysql:'?)"),
         ("sequence list --store none", "there is no store of sequences here"),
-        ("sequence list --store sqlite:a --store sqlite:a", "'sqlite:a' stands in two lines"),
+        ("sequence list --store sqlite:a --store sqlite:a", "'sqlite:a' appears in two lines"),
         ("sequence list --table leaf", "sequence-table is leaf, which is a table of a database server"),
         ("sequence list --store postgres://a@h/b?password-file=DIR/no", "'DIR/no' cannot be read"),
         ("sequence list --config DIR/no.conf", "DIR/no.conf: cannot be read"),

@@ -505,7 +505,10 @@ fn advance_refuses_impossible_values() {
         "id-range + shard-range + random-range is 22, must be 21",
     );
     assert!(
-        folder.run("advance DIR --server-id 0 --to tomorrow").unwrap_err().starts_with("--to: 'tomorrow' is no time")
+        folder
+            .run("advance DIR --server-id 0 --to tomorrow")
+            .unwrap_err()
+            .starts_with("--to: 'tomorrow' is not a time")
     );
     assert!(folder.run("advance DIR --server-id 0").unwrap_err().contains("required"));
     assert!(folder.run("advance DIR --server-id 0 --to 1 --past-id 1").unwrap_err().contains("cannot be used with"));
@@ -595,8 +598,8 @@ fn advance_needs_a_folder() {
     let folder = Folder::new();
     folder.check_refusal(
         "advance /nonexistent/folder --server-id 0 --to 2026-11-21T00:00:00Z",
-        "dir: '/nonexistent/folder' cannot be used: No such file or directory (os error 2), and neither is '/nonexistent', \
-         to make it in",
+        "dir: '/nonexistent/folder' cannot be used: No such file or directory (os error 2), and its parent \
+         folder '/nonexistent' does not exist",
     );
     // One level of folders is created, as at a start.
     folder.run(&format!("advance DIR/new --server-id 0 --to {NOW}")).unwrap();

@@ -4,7 +4,7 @@
 //! So the page follows the file and takes facts (values, default, time of effect) from the table. It fails unless it
 //! has every row.
 
-use getid::config::directive::{Change, Directive};
+use getid::config::directive::{ChangeMode, Directive};
 
 use super::Page;
 use super::release::Release;
@@ -108,15 +108,15 @@ fn without_when(text: &str) -> &str {
     text.strip_suffix(" At the start only.").unwrap_or(text)
 }
 
-fn when(change: Change) -> &'static str {
+fn when(change: ChangeMode) -> &'static str {
     match change {
-        Change::AtStart => "at the start only",
-        Change::AtOnce => "at the start, and by CONFIG SET at once",
-        Change::Password => "at the start, and by CONFIG SET unless the password is in a file of its own",
-        Change::Certificates => "at the start, by CONFIG SET, and at SIGHUP, which loads the files again",
-        Change::OpenFiles => "at the start, and by CONFIG SET as far as the limit of open files allows",
-        Change::BorrowLimit => "at the start, and by CONFIG SET as far as the next start can rely on it",
-        Change::Reload => "at the start, and at SIGHUP, which reads the files again",
+        ChangeMode::AtStart => "at the start only",
+        ChangeMode::AtOnce => "at the start, and by CONFIG SET at once",
+        ChangeMode::Password => "at the start, and by CONFIG SET unless the password is in a file of its own",
+        ChangeMode::Certificates => "at the start, by CONFIG SET, and at SIGHUP, which loads the files again",
+        ChangeMode::OpenFiles => "at the start, and by CONFIG SET as far as the limit of open files allows",
+        ChangeMode::BorrowLimit => "at the start, and by CONFIG SET as far as the next start can rely on it",
+        ChangeMode::Reload => "at the start, and at SIGHUP, which reads the files again",
     }
 }
 

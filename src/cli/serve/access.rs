@@ -2,31 +2,31 @@
 
 use crate::acl::{Origin, Protection, Users};
 use crate::config::RealFiles;
-use crate::config::{Config, Report, exposed_in_dir};
+use crate::config::{Config, ConfigReport, exposed_in_dir};
 use crate::server::acl_file::{self, AclFileError};
 use crate::text::printable::printable;
 
 /// Returns the users of `aclfile`; `None` without one. Its path is relative to `dir`, which must be the working folder.
-pub(super) fn load_file(config: &Config) -> Result<Option<Users>, Report> {
+pub(super) fn load_file(config: &Config) -> Result<Option<Users>, ConfigReport> {
     let Some(path) = &config.aclfile else { return Ok(None) };
     acl_file::load_users(path).map(Some).map_err(|error| match error {
         AclFileError::Io(error) => {
             let missing = error.kind() == std::io::ErrorKind::NotFound;
             let help = if missing { "; create it, empty for the default user alone" } else { "" };
-            Report::from_sentence(format!("aclfile: '{}' cannot be read: {error}{help}", path.display()))
+            ConfigReport::from_sentence(format!("aclfile: '{}' cannot be read: {error}{help}", path.display()))
         }
         AclFileError::Faults(faults) => {
             let faults = faults.into_iter().map(|fault| (fault.line, fault.sentence));
-            Report::from_lines(path, "aclfile", faults)
+            ConfigReport::from_lines(path, "aclfile", faults)
         }
     })
 }
 
 /// Fails if `http-api` names a user that does not exist.
-pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), Report> {
+pub(super) fn check_http_users(config: &Config, users: &Users) -> Result<(), ConfigReport> {
     let missing = config.http.apis.users().find(|user| users.get(user.as_bytes()).is_none());
     missing.map_or(Ok(()), |user| {
-        Err(Report::from_sentence(format!(
+        Err(ConfigReport::from_sentence(format!(
             "http-api names the user '{}', which is not in aclfile; define it there",
             printable(user)
         )))

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::surroundings::{self, Surroundings};
 use super::{access, words};
-use crate::config::{Config, Dir, RealFiles, Report, ServerIdFrom, Sources, StateKind};
+use crate::config::{Config, ConfigReport, Dir, RealFiles, ServerIdSource, Sources, StateKind};
 use crate::generators::end_of_life;
 use crate::server::listen::{ClientLimits, TooFewFiles};
 use crate::server::settings::session_settings;
@@ -47,7 +47,7 @@ pub(in crate::cli) enum Purpose {
 
 impl Startup {
     /// Reads all sources and enters the folder of the state.
-    pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, Report> {
+    pub(in crate::cli) fn load(words: Vec<String>, purpose: Purpose) -> Result<Startup, ConfigReport> {
         let mut sources = words::sources(words);
         let (mut config, warnings, overridden) = Config::load_and_compare(&sources, &RealFiles)?;
         let config_file = sources.file.take().map(|file| std::path::absolute(&file).unwrap_or(file));
@@ -116,7 +116,7 @@ fn fitted(name: &str, asked: u32, found: u32) -> String {
 /// Returns warnings about the state and the server-id.
 fn own_warnings(config: &Config, dir: &Dir) -> Vec<String> {
     let mut warnings = Vec::new();
-    if config.server_id_from == ServerIdFrom::Nobody {
+    if config.server_id_from == ServerIdSource::Default {
         warnings.push("server-id was never set and is 0: two servers with one server-id give the same IDs".to_owned());
     }
     if config.id_state == StateKind::None {

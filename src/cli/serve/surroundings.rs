@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nix::unistd::getppid;
 
-use crate::config::{Config, Report, ServerIdFrom, StateKind, ordinal};
+use crate::config::{Config, ConfigReport, ServerIdSource, StateKind, ordinal};
 use crate::system::host;
 use crate::system::mounts::Mount;
 
@@ -57,14 +57,14 @@ impl Surroundings {
 /// Fails if this pod must not start: it would have the server-id of every other pod of its `StatefulSet`.
 ///
 /// The first pod may start: 0 is its number, and many sets have one pod.
-pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Result<(), Report> {
+pub(super) fn missing_server_id(config: &Config, around: &Surroundings) -> Result<(), ConfigReport> {
     // With a claim store, one of two servers with the same server-id waits.
-    if config.server_id_from != ServerIdFrom::Nobody || config.claim.store.is_some() {
+    if config.server_id_from != ServerIdSource::Default || config.claim.store.is_some() {
         return Ok(());
     }
     match around.pod_number() {
         None | Some(0) => Ok(()),
-        Some(_) => Err(Report::from_sentence(format!(
+        Some(_) => Err(ConfigReport::from_sentence(format!(
             "server-id: nobody set it in the pod {}, so it would be 0 in each pod of its StatefulSet, and all would give the \
              same IDs; set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name",
             around.host_name
@@ -83,7 +83,7 @@ pub(super) fn alarms(config: &Config, around: &Surroundings) -> Vec<String> {
 /// Returns an alarm if the pods of a `StatefulSet` share the server-id that its template sets.
 fn shared_server_id(config: &Config, around: &Surroundings) -> Option<String> {
     let number = around.pod_number().filter(|number| *number > 0)?;
-    let is_other = config.server_id_from == ServerIdFrom::Number && config.server_id != number;
+    let is_other = config.server_id_from == ServerIdSource::Number && config.server_id != number;
     is_other.then(|| {
         format!(
             "server-id is {} in the pod {}: if its StatefulSet says so, all its pods have this server-id and give the same \

@@ -19,7 +19,7 @@ use crate::claim::lock::{LockedFolder, Names};
 use crate::claim::mark::salvaged_mark;
 use crate::claim::record::{salvaged_declarations, salvaged_ticks};
 use crate::claim::{Declarations, Identity, MachineClaim, MachineError, Mark, Owner, Place, Record, RecordError};
-use crate::text::timestamp::Time;
+use crate::text::timestamp::TimeSpec;
 
 const DAY_MS: u64 = 86_400_000;
 
@@ -316,7 +316,7 @@ impl TargetArgs {
             return Ok(Target::Past(Layout::default().split(id).tick));
         }
         let text = self.to.as_deref().unwrap_or_default();
-        let unix_ms = Time::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
+        let unix_ms = TimeSpec::parse(text).map_err(|error| format!("--to: {error}"))?.unix_ms(now_unix_ms);
         epoch
             .tick_at(unix_ms)
             .map(Target::From)

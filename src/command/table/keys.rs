@@ -2,26 +2,26 @@
 //! Commands that would lower a sequence, hide it or give it another value are refused with the alternative.
 
 use super::{
-    Access, Argument, Categories, Command, Flags, NONE, READ, READ_UPDATE, Verb, argument, help_row, one, rest, row,
-    token,
+    Argument, Categories, Command, CommandFlags, KeyAccess, NONE, READ, READ_UPDATE, Verb, argument, help_row, one,
+    rest, row, token,
 };
 
 const KEYSPACE: Categories = Categories::KEYSPACE;
 const STRING: Categories = Categories::STRING;
 
-const FAST_READ: Flags = Flags::READONLY.and(Flags::FAST);
-const FAST_WRITE: Flags = Flags::WRITE.and(Flags::FAST);
-const GROW: Flags = Flags::WRITE.and(Flags::DENY_OOM);
-const FAST_GROW: Flags = GROW.and(Flags::FAST);
+const FAST_READ: CommandFlags = CommandFlags::READONLY.and(CommandFlags::FAST);
+const FAST_WRITE: CommandFlags = CommandFlags::WRITE.and(CommandFlags::FAST);
+const GROW: CommandFlags = CommandFlags::WRITE.and(CommandFlags::DENY_OOM);
+const FAST_GROW: CommandFlags = GROW.and(CommandFlags::FAST);
 
-const LOOK: Access = Access::RO;
-const UPDATE: Access = Access::RW.and(Access::UPDATE);
-const INSERT: Access = Access::OW.and(Access::INSERT);
-const APPEND_ACCESS: Access = Access::RW.and(Access::INSERT);
-const OVERWRITE: Access = Access::OW.and(Access::UPDATE);
-const DELETE: Access = Access::RM.and(Access::DELETE);
-const READ_DELETE: Access = Access::RW.and(Access::ACCESS).and(Access::DELETE);
-const SET_ACCESS: Access = READ_UPDATE.and(Access::VARIABLE_FLAGS);
+const INSPECT: KeyAccess = KeyAccess::RO;
+const UPDATE: KeyAccess = KeyAccess::RW.and(KeyAccess::UPDATE);
+const INSERT: KeyAccess = KeyAccess::OW.and(KeyAccess::INSERT);
+const APPEND_ACCESS: KeyAccess = KeyAccess::RW.and(KeyAccess::INSERT);
+const OVERWRITE: KeyAccess = KeyAccess::OW.and(KeyAccess::UPDATE);
+const DELETE: KeyAccess = KeyAccess::RM.and(KeyAccess::DELETE);
+const READ_DELETE: KeyAccess = KeyAccess::RW.and(KeyAccess::ACCESS).and(KeyAccess::DELETE);
+const SET_ACCESS: KeyAccess = READ_UPDATE.and(KeyAccess::VARIABLE_FLAGS);
 
 pub(super) const GET: Command = row(Verb::Get, "get", 2, FAST_READ, STRING)
     .keys(&[one(1, READ)])
@@ -35,13 +35,13 @@ pub(super) const MGET: Command = row(Verb::MGet, "mget", -2, FAST_READ, STRING)
     .takes(&[argument("key", "key").multiple()]);
 
 pub(super) const EXISTS: Command = row(Verb::Exists, "exists", -2, FAST_READ, KEYSPACE)
-    .keys(&[rest(1, 1, LOOK)])
+    .keys(&[rest(1, 1, INSPECT)])
     .docs("1.0.0", "generic", "Determine if a key exists")
     .costs("O(N) where N is the number of keys to check.")
     .takes(&[argument("key", "key").multiple()]);
 
 pub(super) const TYPE: Command = row(Verb::Type, "type", 2, FAST_READ, KEYSPACE)
-    .keys(&[one(1, LOOK)])
+    .keys(&[one(1, INSPECT)])
     .docs("1.0.0", "generic", "Determine the type stored at key")
     .takes(&[argument("key", "key")]);
 
@@ -66,22 +66,23 @@ pub(super) const PEXPIRETIME: Command = row(Verb::PExpireTime, "pexpiretime", 2,
     .takes(&[argument("key", "key")]);
 
 pub(super) const STRLEN: Command = row(Verb::StrLen, "strlen", 2, FAST_READ, STRING)
-    .keys(&[one(1, LOOK)])
+    .keys(&[one(1, INSPECT)])
     .docs("2.2.0", "string", "Get the length of the value stored in a key")
     .takes(&[argument("key", "key")]);
 
 pub(super) const TOUCH: Command = row(Verb::Touch, "touch", -2, FAST_READ, KEYSPACE)
-    .keys(&[rest(1, 1, LOOK)])
+    .keys(&[rest(1, 1, INSPECT)])
     .docs("3.2.1", "generic", "Alters the last access time of a key(s). Returns the number of existing keys specified")
     .costs("O(N) where N is the number of keys that will be touched.")
     .takes(&[argument("key", "key").multiple()]);
 
-pub(super) const KEYS: Command = row(Verb::Keys, "keys", 2, Flags::READONLY, KEYSPACE.and(Categories::DANGEROUS))
-    .docs("1.0.0", "generic", "Find all keys matching the given pattern")
-    .costs("O(N) with N being the number of keys.")
-    .takes(&[argument("pattern", "pattern")]);
+pub(super) const KEYS: Command =
+    row(Verb::Keys, "keys", 2, CommandFlags::READONLY, KEYSPACE.and(Categories::DANGEROUS))
+        .docs("1.0.0", "generic", "Find all keys matching the given pattern")
+        .costs("O(N) with N being the number of keys.")
+        .takes(&[argument("pattern", "pattern")]);
 
-pub(super) const SCAN: Command = row(Verb::Scan, "scan", -2, Flags::READONLY, KEYSPACE)
+pub(super) const SCAN: Command = row(Verb::Scan, "scan", -2, CommandFlags::READONLY, KEYSPACE)
     .docs("2.8.0", "generic", "Incrementally iterate the keys space")
     .costs("O(N) for a complete iteration, where N is the number of keys.")
     .takes(&[
@@ -97,17 +98,17 @@ pub(super) const DBSIZE: Command = row(Verb::DbSize, "dbsize", 1, FAST_READ, KEY
     "Return the number of keys in the selected database",
 );
 
-pub(super) const RANDOMKEY: Command = row(Verb::RandomKey, "randomkey", 1, Flags::READONLY, KEYSPACE).docs(
+pub(super) const RANDOMKEY: Command = row(Verb::RandomKey, "randomkey", 1, CommandFlags::READONLY, KEYSPACE).docs(
     "1.0.0",
     "generic",
     "Return a random key from the keyspace",
 );
 
-pub(super) const OBJECT: Command = row(Verb::Object, "object", -2, Flags::NONE, NONE)
+pub(super) const OBJECT: Command = row(Verb::Object, "object", -2, CommandFlags::NONE, NONE)
     .docs("2.2.3", "generic", "A container for object introspection commands")
     .with(&[
-        row(Verb::ObjectEncoding, "object|encoding", 3, Flags::READONLY, KEYSPACE)
-            .keys(&[one(2, LOOK)])
+        row(Verb::ObjectEncoding, "object|encoding", 3, CommandFlags::READONLY, KEYSPACE)
+            .keys(&[one(2, INSPECT)])
             .docs("2.2.3", "generic", "Inspect the internal encoding of a Redis object")
             .takes(&[argument("key", "key")])
             .help(&[
@@ -115,8 +116,8 @@ pub(super) const OBJECT: Command = row(Verb::Object, "object", -2, Flags::NONE, 
                 "    Return the kind of internal representation used in order to store the value",
                 "    associated with a <key>.",
             ]),
-        row(Verb::ObjectFreq, "object|freq", 3, Flags::READONLY, KEYSPACE)
-            .keys(&[one(2, LOOK)])
+        row(Verb::ObjectFreq, "object|freq", 3, CommandFlags::READONLY, KEYSPACE)
+            .keys(&[one(2, INSPECT)])
             .docs("4.0.0", "generic", "Get the logarithmic access frequency counter of a Redis object")
             .takes(&[argument("key", "key")])
             .help(&[
@@ -124,8 +125,8 @@ pub(super) const OBJECT: Command = row(Verb::Object, "object", -2, Flags::NONE, 
                 "    Return the access frequency index of the <key>. The returned integer is",
                 "    proportional to the logarithm of the recent access frequency of the key.",
             ]),
-        row(Verb::ObjectIdleTime, "object|idletime", 3, Flags::READONLY, KEYSPACE)
-            .keys(&[one(2, LOOK)])
+        row(Verb::ObjectIdleTime, "object|idletime", 3, CommandFlags::READONLY, KEYSPACE)
+            .keys(&[one(2, INSPECT)])
             .docs("2.2.3", "generic", "Get the time since a Redis object was last accessed")
             .takes(&[argument("key", "key")])
             .help(&[
@@ -133,8 +134,8 @@ pub(super) const OBJECT: Command = row(Verb::Object, "object", -2, Flags::NONE, 
                 "    Return the idle time of the <key>, that is the approximated number of",
                 "    seconds elapsed since the last access to the key.",
             ]),
-        row(Verb::ObjectRefCount, "object|refcount", 3, Flags::READONLY, KEYSPACE)
-            .keys(&[one(2, LOOK)])
+        row(Verb::ObjectRefCount, "object|refcount", 3, CommandFlags::READONLY, KEYSPACE)
+            .keys(&[one(2, INSPECT)])
             .docs("2.2.3", "generic", "Get the number of references to the value of the key")
             .takes(&[argument("key", "key")])
             .help(&[
@@ -182,7 +183,7 @@ pub(super) const GETDEL: Command = row(Verb::GetDel, "getdel", 2, FAST_WRITE, ST
     .docs("6.2.0", "string", "Get the value of a key and delete the key")
     .takes(&[argument("key", "key")]);
 
-pub(super) const DEL: Command = row(Verb::Del, "del", -2, Flags::WRITE, KEYSPACE)
+pub(super) const DEL: Command = row(Verb::Del, "del", -2, CommandFlags::WRITE, KEYSPACE)
     .guarded()
     .keys(&[rest(1, 1, DELETE)])
     .docs("1.0.0", "generic", "Delete a key")
@@ -324,7 +325,7 @@ pub(super) const MSETNX: Command = row(Verb::MSetNx, "msetnx", -3, GROW, STRING)
         ..argument("key_value", "block").multiple()
     }]);
 
-pub(super) const RENAME: Command = row(Verb::Rename, "rename", 3, Flags::WRITE, KEYSPACE)
+pub(super) const RENAME: Command = row(Verb::Rename, "rename", 3, CommandFlags::WRITE, KEYSPACE)
     .keys(&[one(1, READ_DELETE), one(2, OVERWRITE)])
     .docs("1.0.0", "generic", "Rename a key")
     .takes(&[argument("key", "key"), argument("newkey", "key")]);

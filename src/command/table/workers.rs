@@ -1,7 +1,8 @@
 //! `WORKERID`: worker ids for programs that make IDs themselves.
 
 use super::{
-    Access, Argument, Categories, Command, Flags, NONE, READ, Secrets, Verb, argument, help_row, one, row, token,
+    Argument, Categories, Command, CommandFlags, KeyAccess, NONE, READ, Secrets, Verb, argument, help_row, one, row,
+    token,
 };
 
 const SINCE: &str = "0.2.0";
@@ -9,18 +10,18 @@ const GROUP: &str = "generic";
 
 const DANGEROUS: Categories = Categories::DANGEROUS;
 
-const UPDATE: Access = Access::RW.and(Access::UPDATE);
-const INSERT: Access = Access::RW.and(Access::INSERT);
+const UPDATE: KeyAccess = KeyAccess::RW.and(KeyAccess::UPDATE);
+const INSERT: KeyAccess = KeyAccess::RW.and(KeyAccess::INSERT);
 
 const POOL: Argument = argument("pool", "key");
 const ID: Argument = argument("id", "integer");
 const TOKEN: Argument = argument("token", "string");
 const LAST: Argument = argument("unix-time-milliseconds", "unix-time").after("LAST").optional();
 
-pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Flags::NONE, NONE)
+pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, CommandFlags::NONE, NONE)
     .docs(SINCE, GROUP, "A container for commands about worker ids")
     .with(&[
-        row(Verb::WorkerIdLease, "workerid|lease", -3, Flags::WRITE.and(Flags::DENY_OOM), NONE)
+        row(Verb::WorkerIdLease, "workerid|lease", -3, CommandFlags::WRITE.and(CommandFlags::DENY_OOM), NONE)
             .keys(&[one(2, INSERT)])
             .docs(SINCE, GROUP, "Lease a worker id")
             .costs("O(N) where N is the number of ids of the pool.")
@@ -31,27 +32,27 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Flags::
             ])
             .help(&[
                 "LEASE <pool> [NAME <instance>] [TTL <seconds>]",
-                "    Lease a worker id: the id, a token, and the milliseconds between which IDs may be made with it.",
+                "    Lease a worker id. Returns the id, a token, the first ms for IDs with it, and the end, exclusive.",
             ]),
-        row(Verb::WorkerIdRenew, "workerid|renew", -5, Flags::WRITE, NONE)
+        row(Verb::WorkerIdRenew, "workerid|renew", -5, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])
             .secrets(Secrets::From(4))
             .docs(SINCE, GROUP, "Renew the lease of a worker id")
             .takes(&[POOL, ID, TOKEN, LAST])
             .help(&[
                 "RENEW <pool> <id> <token> [LAST <unix-time-milliseconds>]",
-                "    Renew a lease: the millisecond from which on no IDs may be made. LAST is the time of the newest ID.",
+                "    Renew a lease. Returns its new end in ms, exclusive. LAST is the time of the newest ID.",
             ]),
-        row(Verb::WorkerIdRelease, "workerid|release", -5, Flags::WRITE, NONE)
+        row(Verb::WorkerIdRelease, "workerid|release", -5, CommandFlags::WRITE, NONE)
             .keys(&[one(2, UPDATE)])
             .secrets(Secrets::From(4))
-            .docs(SINCE, GROUP, "Give the lease of a worker id back")
+            .docs(SINCE, GROUP, "Release the lease of a worker id")
             .takes(&[POOL, ID, TOKEN, LAST])
             .help(&[
                 "RELEASE <pool> <id> <token> [LAST <unix-time-milliseconds>]",
-                "    Give a lease back. With LAST, the time of the newest ID, the next one begins behind it.",
+                "    Release a lease. With LAST, the time of the newest ID, the next lease begins after it.",
             ]),
-        row(Verb::WorkerIdList, "workerid|list", -3, Flags::READONLY, NONE)
+        row(Verb::WorkerIdList, "workerid|list", -3, CommandFlags::READONLY, NONE)
             .keys(&[one(2, READ)])
             .docs(SINCE, GROUP, "List the leases of a pool of worker ids")
             .costs("O(N) where N is the number of leases.")
@@ -62,14 +63,14 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Flags::
             ])
             .help(&[
                 "LIST <pool> [CURSOR <id>] [COUNT <n>]",
-                "    List leases in the order of their ids: a cursor for the next page, empty at the end, and a map each.",
+                "    List leases by id. Returns the cursor of the next page, empty at the end, and a map for each.",
             ]),
-        row(Verb::WorkerIdInfo, "workerid|info", 3, Flags::READONLY, NONE)
+        row(Verb::WorkerIdInfo, "workerid|info", 3, CommandFlags::READONLY, NONE)
             .keys(&[one(2, READ)])
-            .docs(SINCE, GROUP, "Tell how a pool of worker ids does")
+            .docs(SINCE, GROUP, "Return the state of a pool of worker ids")
             .takes(&[POOL])
-            .help(&["INFO <pool>", "    Tell how many ids are leased and free, and what this server has done."]),
-        row(Verb::WorkerIdInit, "workerid|init", 4, Flags::WRITE, DANGEROUS)
+            .help(&["INFO <pool>", "    Return the numbers of leased and free ids, and the counters of this server."]),
+        row(Verb::WorkerIdInit, "workerid|init", 4, CommandFlags::WRITE, DANGEROUS)
             .keys(&[one(2, UPDATE)])
             .guarded()
             .docs(SINCE, GROUP, "Open a new pool of worker ids at once")
@@ -77,16 +78,17 @@ pub(super) const WORKERID: Command = row(Verb::WorkerId, "workerid", -2, Flags::
             .takes(&[POOL, token("NEW")])
             .help(&[
                 "INIT <pool> NEW",
-                "    Declare that no id of a pool of this name was ever leased: it leases at once. Never after a restore.",
+                "    Declare that no id of a pool of this name was ever leased: it leases at once. Never after a \
+                 restore.",
             ]),
-        row(Verb::WorkerIdRevoke, "workerid|revoke", 4, Flags::WRITE, DANGEROUS)
+        row(Verb::WorkerIdRevoke, "workerid|revoke", 4, CommandFlags::WRITE, DANGEROUS)
             .keys(&[one(2, UPDATE)])
             .guarded()
             .docs(SINCE, GROUP, "End the lease of a worker id")
             .takes(&[POOL, ID])
             .help(&[
                 "REVOKE <pool> <id>",
-                "    Refuse renewals of a lease: the millisecond at which it ends, and the id is free.",
+                "    Refuse renewals of a lease. Returns the ms at which it ends and the id is free.",
             ]),
         help_row(Verb::WorkerIdHelp, "workerid|help", NONE, SINCE, GROUP),
     ]);

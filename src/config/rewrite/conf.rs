@@ -1,10 +1,10 @@
 //! Edits a file in the syntax of redis.conf, line by line.
 
-use super::document::{Document, MARKER};
+use super::document::{ConfigDocument, MARKER};
 use crate::config::conf_syntax::{quote, words_of};
 use crate::config::directive::Directive;
 use crate::config::row::Line;
-use crate::config::values::Values;
+use crate::config::values::ConfigValues;
 
 /// A file in the syntax of redis.conf.
 pub(super) struct ConfText {
@@ -100,13 +100,13 @@ impl ConfText {
     }
 }
 
-impl Document for ConfText {
+impl ConfigDocument for ConfText {
     fn own_lines(&self, name: &str) -> Vec<Line> {
         let found = self.lines.iter().filter_map(|line| line.found.as_ref());
         found.filter(|(found, _)| found == name).map(|(_, words)| words.clone()).collect()
     }
 
-    fn put(&mut self, row: &'static Directive, _: &Values, wanted: &[Line]) {
+    fn put(&mut self, row: &'static Directive, _: &ConfigValues, wanted: &[Line]) {
         let in_whole = match (row.whole(), wanted) {
             (Some(whole), [words]) => self.put_in_whole(whole.name, row.name, words.first().map_or("", String::as_str)),
             _ => false,

@@ -4,12 +4,12 @@
 
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::document::{Document, MARKER};
+use super::document::{ConfigDocument, MARKER};
 use crate::config::conf_syntax::quote;
 use crate::config::directive::Directive;
-use crate::config::row::{Line, Shape};
+use crate::config::row::{Line, ValueShape};
 use crate::config::toml;
-use crate::config::values::Values;
+use crate::config::values::ConfigValues;
 
 /// A file in TOML.
 pub(super) struct TomlText {
@@ -35,7 +35,7 @@ impl TomlText {
         let Some(key) = key else { return self.append(row, lines) };
         let own = self.own_lines(row.name);
         let Some(item) = self.document.get_mut(&key) else { return };
-        if let (Shape::Table { keys, .. }, Some(table)) = (row.shape, item.as_table_like_mut()) {
+        if let (ValueShape::Table { keys, .. }, Some(table)) = (row.shape, item.as_table_like_mut()) {
             for line in lines {
                 if let [key, words @ ..] = line.as_slice() {
                     let mut names = keys.iter().filter(|names| names.contains(&key.as_str())).copied().flatten();
@@ -71,7 +71,7 @@ impl TomlText {
     }
 
     /// Sets the value in the directive that it is a part of. Returns whether that is present.
-    fn put_in_whole(&mut self, whole: &Directive, row: &Directive, values: &Values) -> bool {
+    fn put_in_whole(&mut self, whole: &Directive, row: &Directive, values: &ConfigValues) -> bool {
         let Some(key) = self.key(whole.name) else { return false };
         let is_part = |word: &String| word.eq_ignore_ascii_case(row.name);
         if !self.own_lines(whole.name).iter().flatten().any(is_part) {
@@ -90,13 +90,13 @@ impl TomlText {
     }
 }
 
-impl Document for TomlText {
+impl ConfigDocument for TomlText {
     fn own_lines(&self, name: &str) -> Vec<Line> {
         let items = toml::read(&self.document.to_string()).into_iter();
         items.filter_map(|item| item.found.ok()).filter(|(found, _)| found == name).map(|(_, words)| words).collect()
     }
 
-    fn put(&mut self, row: &'static Directive, values: &Values, lines: &[Line]) {
+    fn put(&mut self, row: &'static Directive, values: &ConfigValues, lines: &[Line]) {
         let in_whole = row.whole().is_some_and(|whole| self.put_in_whole(whole, row, values));
         if !in_whole || self.key(row.name).is_some() {
             self.set(row, lines);
@@ -179,14 +179,14 @@ fn replace(old: &mut Value, mut new: Value) {
 fn value(row: &Directive, lines: &[Line], as_bool: bool) -> Value {
     let array = |words: &Line| Value::from(words.iter().map(|word| Value::from(word.as_str())).collect::<Array>());
     match (row.shape, lines) {
-        (Shape::Lines { .. }, [words]) if row.has_values() => Value::from(words.concat()),
-        (Shape::Lines { .. }, _) if row.has_values() => array(&lines.concat()),
-        (Shape::Lines { .. }, _) => Value::from(lines.iter().map(array).collect::<Array>()),
-        (Shape::Table { .. }, _) => {
+        (ValueShape::Lines { .. }, [words]) if row.has_values() => Value::from(words.concat()),
+        (ValueShape::Lines { .. }, _) if row.has_values() => array(&lines.concat()),
+        (ValueShape::Lines { .. }, _) => Value::from(lines.iter().map(array).collect::<Array>()),
+        (ValueShape::Table { .. }, _) => {
             let lines = lines.iter().filter_map(|line| line.split_first());
             Value::from(lines.map(|(key, words)| (key.as_str(), scalars(words))).collect::<InlineTable>())
         }
-        (Shape::Words { quoted: false, .. }, [words]) => array(words),
+        (ValueShape::Words { quoted: false, .. }, [words]) => array(words),
         (_, [words]) => match words.first().map_or("", String::as_str) {
             "yes" if as_bool => Value::from(true),
             "no" if as_bool => Value::from(false),

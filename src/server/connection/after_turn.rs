@@ -10,7 +10,7 @@ use super::buffers::{Buffers, FLUSH_BYTES};
 use super::pace::{self, SLICE_NS};
 use super::state::ClientConnection;
 use super::wait::Wait;
-use crate::acl::{Proof, Reason};
+use crate::acl::{DenialReason, Proof};
 use crate::command::Verb;
 use crate::metrics::MeasuredDraw;
 use crate::resp::Value;
@@ -18,7 +18,9 @@ use crate::server::effects::{EffectReply, ReplyChunks};
 use crate::server::monitor::MONITORS_MAX;
 use crate::server::registry::StopMode;
 use crate::server::transport::Transport;
-use crate::session::{Calls, Effect, ErrorCode, Form, IntrospectEffect, NamedDrawn, Reply, SequencesDrawn, Turn};
+use crate::session::{
+    Calls, Effect, ErrorCode, IntrospectEffect, NamedDrawResults, ReplyForm, ReplyPiece, SequenceDrawResults, Turn,
+};
 use crate::stats::bucket_of;
 use crate::system::clock::{self, Clock as _};
 
@@ -50,7 +52,7 @@ impl<T: Transport> ClientConnection<T> {
         if draw.waited {
             self.server.note_draw_wait(draw.ns);
         }
-        if share_ns >= self.session.settings().timing.noted_ns {
+        if share_ns >= self.session.settings().timing.slow_ns {
             self.server.note_ids(&self.admission.client, &self.session, turn, share_ns);
         }
     }
@@ -62,8 +64,8 @@ impl<T: Transport> ClientConnection<T> {
         let (mut getids, mut mgetids) = (0, 0);
         for reply in turn.replies() {
             match *reply {
-                Reply::Integers { count } => getids += count,
-                Reply::Bulks { .. } => mgetids += 1,
+                ReplyPiece::Integers { count } => getids += count,
+                ReplyPiece::Bulks { .. } => mgetids += 1,
                 // Replies of named generators and sequences have refusals of their own.
                 _ => {}
             }
@@ -75,7 +77,7 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Counts commands that got an error instead of values of sequences.
     #[cold]
-    pub(super) fn count_refused_values(&self, sequences: &SequencesDrawn) {
+    pub(super) fn count_refused_values(&self, sequences: &SequenceDrawResults) {
         let Some(own) = self.server.metrics.own_commands() else { return };
         for part in sequences.parts() {
             let code = part.refused.as_ref().map(|text| ErrorCode::of(text.as_bytes()));
@@ -87,14 +89,14 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Counts commands that got an error instead of IDs of named generators, or for a number that is too wide.
     #[cold]
-    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawn) {
+    pub(super) fn count_named_refused(&self, turn: &Turn, named: &NamedDrawResults) {
         let Some(own) = self.server.metrics.own_commands() else { return };
         for [getids, mgetids] in named.parts().iter().map(|part| part.too_wide).filter(|errors| *errors != [0; 2]) {
             own.refuse(Verb::GetId, getids, ErrorCode::of(b"ERR "));
             own.refuse(Verb::MGetId, mgetids, ErrorCode::of(b"ERR "));
         }
         let replies = turn.replies().iter().filter_map(|reply| match *reply {
-            Reply::Named { at } => turn.named_reply(at),
+            ReplyPiece::Named { at } => turn.named_reply(at),
             _ => None,
         });
         for reply in replies {
@@ -102,9 +104,9 @@ impl<T: Transport> ClientConnection<T> {
             if let Some(text) = refused {
                 let code = ErrorCode::of(text.as_bytes());
                 match reply.form {
-                    Form::Each => own.refuse(Verb::GetId, reply.count, code),
-                    Form::Array => own.refuse(Verb::MGetId, 1, code),
-                    Form::Unheard => {}
+                    ReplyForm::Each => own.refuse(Verb::GetId, reply.count, code),
+                    ReplyForm::Array => own.refuse(Verb::MGetId, 1, code),
+                    ReplyForm::Suppressed => {}
                 }
             }
         }
@@ -117,7 +119,7 @@ impl<T: Transport> ClientConnection<T> {
         for &(code, count) in turn.tally.errors() {
             own.add_error(code, count);
         }
-        for noted in turn.tally.take_noted() {
+        for noted in turn.tally.take_slow_commands() {
             self.server.note(&self.admission.client, &self.session.view().names.name, noted);
         }
         let mut shown = turn.tally.shown().peekable();
@@ -243,7 +245,8 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Counts the command whose effect the server has carried out.
     fn count_effect(&self, turn: &mut Turn, value: Option<&Value>, performed_ns: u64) {
-        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.tally.take_asker()) else {
+        let (Some(own), Some(mut asker)) = (self.server.metrics.own_commands(), turn.tally.take_effect_command())
+        else {
             return;
         };
         asker.ns += performed_ns;
@@ -254,7 +257,7 @@ impl<T: Transport> ClientConnection<T> {
         }
         let (verb, ns) = (asker.command.verb, asker.ns);
         own.add(&[Calls { verb, calls: 1, failed, rejected: 0, ns, bucket: bucket_of(ns) }]);
-        if ns >= self.session.settings().timing.noted_ns {
+        if ns >= self.session.settings().timing.slow_ns {
             self.server.note(&self.admission.client, &self.session.view().names.name, asker);
         }
     }
@@ -294,7 +297,7 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Handles refusals and logins. The answer to a wrong login is delayed: an error ends the connection meanwhile.
     async fn take_access_news(&mut self, turn: &mut Turn) -> io::Result<()> {
-        let wrong = turn.denials.iter().filter(|denial| denial.reason == Reason::Auth);
+        let wrong = turn.denials.iter().filter(|denial| denial.reason == DenialReason::Auth);
         let failures: u64 = wrong.map(|denial| denial.count).sum();
         let left = self.session.unused_permits();
         let kept = if self.session.is_in_exec() { left } else { 0 };

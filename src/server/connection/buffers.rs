@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use getid_core::Reservation;
 
 use crate::metrics::Work;
-use crate::session::{NamedDrawn, SequencesDrawn, Turn, Unblock};
+use crate::session::{NamedDrawResults, SequenceDrawResults, Turn, Unblock};
 
 /// Size of one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
 pub(super) const READ_BYTES: usize = 16 * 1024;
@@ -63,8 +63,8 @@ pub(super) struct Buffers {
     pub(super) output: Vec<u8>,
     pub(super) turn: Turn,
     pub(super) drawn: Vec<Reservation>,
-    pub(super) named: NamedDrawn,
-    pub(super) sequences: SequencesDrawn,
+    pub(super) named: NamedDrawResults,
+    pub(super) sequences: SequenceDrawResults,
     /// Set by `CLIENT UNBLOCK`, which ends the wait of the whole input read so far, even in several turns.
     pub(super) unblocked: Option<Unblock>,
     /// Work done since the last count.

@@ -19,7 +19,7 @@ use super::wait::Wait;
 use crate::metrics::MeasuredDraw;
 use crate::server::registry::Client;
 use crate::server::transport::Transport;
-use crate::session::{Beside, Draws, NamedDrawn, NamedPart, SequencesDrawn, Source, Turn, Unblock};
+use crate::session::{DrawSource, Draws, ExtraDraws, NamedDrawResults, NamedPart, SequenceDrawResults, Turn, Unblock};
 use crate::system::{clock, noise};
 
 /// Index of the unnamed generator.
@@ -112,7 +112,7 @@ pub(super) enum DrawWaitEnd {
 impl Draw {
     /// Returns true if a generator or a sequence refused.
     #[inline]
-    pub(super) fn is_refused(&self, named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
+    pub(super) fn is_refused(&self, named: &NamedDrawResults, sequences: &SequenceDrawResults) -> bool {
         match &self.outcome {
             DrawOutcome::Drawn => false,
             DrawOutcome::Refused(_) | DrawOutcome::WithExtra(Some(_)) => true,
@@ -184,7 +184,7 @@ impl<T: Transport> ClientConnection<T> {
 
     /// Draws from the named generators. Returns true if all have given their IDs or refused. They are drawn from only
     /// if no earlier draw has to wait.
-    fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawn, is_whole: bool) -> bool {
+    fn draw_named_now(&self, turn: &Turn, named: &mut NamedDrawResults, is_whole: bool) -> bool {
         let draws = turn.named_draws();
         named.begin(draws.len());
         for (at, draw) in draws.iter().enumerate() {
@@ -205,7 +205,7 @@ impl<T: Transport> ClientConnection<T> {
     #[inline]
     fn measured_draw_start(&self) -> Option<u64> {
         let own = self.server.metrics.own_commands()?;
-        let is_measured = own.is_measured_next() || self.session.settings().timing.noted_ns < MEASURE_ALL_BELOW_NS;
+        let is_measured = own.is_measured_next() || self.session.settings().timing.slow_ns < MEASURE_ALL_BELOW_NS;
         is_measured.then(clock::stopwatch_ns)
     }
 
@@ -219,7 +219,7 @@ impl<T: Transport> ClientConnection<T> {
         let mut later = DrawProgress { refused: unfinished.refused, values_until: None, ends_half_closed: true };
         while let Some((source, missing)) = next_missing(buffers, later.refused.is_some()) {
             let waited = match source {
-                Source::Sequence(_) => self.wait_for_values(None, &mut later, buffers).await?,
+                DrawSource::Sequence(_) => self.wait_for_values(None, &mut later, buffers).await?,
                 source => self.wait_for_ids(source, missing, &mut later, buffers).await?,
             };
             let unblocked = match waited {
@@ -246,13 +246,13 @@ impl<T: Transport> ClientConnection<T> {
     async fn draw_in_parts(&mut self, later: &mut DrawProgress, buffers: &mut Buffers) -> io::Result<Option<Unblock>> {
         while let Some((source, count)) = buffers.turn.next_ids(PART_IDS) {
             let drawn = match source {
-                Source::Unnamed => ids_of(&buffers.drawn),
-                Source::Named(at) => buffers.named.part(at).map_or(0, |part| part.left()),
-                Source::Sequence(at) => buffers.sequences.part(at).map_or(0, |part| part.available()),
+                DrawSource::Unnamed => ids_of(&buffers.drawn),
+                DrawSource::Named(at) => buffers.named.part(at).map_or(0, |part| part.left()),
+                DrawSource::Sequence(at) => buffers.sequences.part(at).map_or(0, |part| part.available()),
             };
             if let Some(missing) = count.checked_sub(drawn).filter(|&missing| missing > 0) {
                 let waited = match source {
-                    Source::Sequence(at) => self.wait_for_values(Some((at, missing)), later, buffers).await?,
+                    DrawSource::Sequence(at) => self.wait_for_values(Some((at, missing)), later, buffers).await?,
                     source => self.wait_for_ids(source, missing, later, buffers).await?,
                 };
                 match waited {
@@ -270,21 +270,21 @@ impl<T: Transport> ClientConnection<T> {
     /// Writes the next reply into the output.
     fn write_next(&self, buffers: &mut Buffers) {
         let Buffers { turn, drawn, named, sequences, output, .. } = buffers;
-        let mut beside = Beside { named, sequences, noise: &mut noise::bits };
+        let mut beside = ExtraDraws { named, sequences, noise: &mut noise::bits };
         self.session.write_next(turn, drawn, &mut beside, output);
     }
 
     /// Draws the missing IDs of one generator, in turn with others. An error ends the connection.
     async fn wait_for_ids(
         &mut self,
-        source: Source,
+        source: DrawSource,
         missing: u32,
         later: &mut DrawProgress,
         buffers: &mut Buffers,
     ) -> io::Result<DrawWaitEnd> {
         let Buffers { turn, drawn, named, .. } = buffers;
         let named = match source {
-            Source::Named(at) => turn.named_draws().get(at).zip(named.part(at)),
+            DrawSource::Named(at) => turn.named_draws().get(at).zip(named.part(at)),
             _ => None,
         };
         let server = Arc::clone(&self.server);
@@ -365,9 +365,9 @@ fn refuse_all(how: Unblock, buffers: &mut Buffers) -> Draw {
 fn refuse_missing(how: Unblock, mut refused: Option<DrawRefusal>, buffers: &mut Buffers) -> Option<DrawRefusal> {
     while let Some((source, _)) = next_missing(buffers, refused.is_some()) {
         let place = match source {
-            Source::Unnamed => None,
-            Source::Named(at) => buffers.named.part(at).map(|part| &mut part.refused),
-            Source::Sequence(at) => buffers.sequences.part(at).map(|part| &mut part.refused),
+            DrawSource::Unnamed => None,
+            DrawSource::Named(at) => buffers.named.part(at).map(|part| &mut part.refused),
+            DrawSource::Sequence(at) => buffers.sequences.part(at).map(|part| &mut part.refused),
         };
         match place {
             None => refused = Some(DrawRefusal::Unblocked(how)),
@@ -379,21 +379,22 @@ fn refuse_missing(how: Unblock, mut refused: Option<DrawRefusal>, buffers: &mut 
 
 /// Returns the next source with missing IDs that has not refused, and the number of missing IDs, or of commands without
 /// values.
-fn next_missing(buffers: &Buffers, is_refused: bool) -> Option<(Source, u32)> {
+fn next_missing(buffers: &Buffers, is_refused: bool) -> Option<(DrawSource, u32)> {
     let Buffers { turn, drawn, named, sequences, .. } = buffers;
     let unnamed = turn.draws.unnamed.saturating_sub(ids_of(drawn));
     if unnamed > 0 && !is_refused {
-        return Some((Source::Unnamed, unnamed));
+        return Some((DrawSource::Unnamed, unnamed));
     }
     let parts = turn.named_draws().iter().zip(named.parts()).enumerate();
     let named = parts.filter(|(_, (_, part))| part.refused.is_none()).find_map(|(at, (draw, part))| {
-        draw.ids.checked_sub(part.left()).filter(|&missing| missing > 0).map(|missing| (Source::Named(at), missing))
+        draw.ids.checked_sub(part.left()).filter(|&missing| missing > 0).map(|missing| (DrawSource::Named(at), missing))
     });
     let waiting = || sequences.parts().iter().enumerate().find(|(_, part)| part.waits());
-    named.or_else(|| waiting().map(|(at, part)| (Source::Sequence(at), part.left.iter().map(|ask| ask.times).sum())))
+    named
+        .or_else(|| waiting().map(|(at, part)| (DrawSource::Sequence(at), part.left.iter().map(|ask| ask.times).sum())))
 }
 
-fn is_any_refused(named: &NamedDrawn, sequences: &SequencesDrawn) -> bool {
+fn is_any_refused(named: &NamedDrawResults, sequences: &SequenceDrawResults) -> bool {
     let of_sequences = || sequences.parts().iter().any(|part| part.refused.is_some());
     named.parts().iter().any(|part| part.refused.is_some()) || of_sequences()
 }

@@ -39,7 +39,7 @@ use task::Task;
 
 use crate::server::registry::StopMode;
 use crate::server::transport::Transport;
-use crate::session::Beside;
+use crate::session::ExtraDraws;
 use crate::system::{clock, noise};
 
 /// Size up to which replies to a client that must log in and has not are gathered before they are written, bytes: it is
@@ -254,8 +254,8 @@ impl<T: Transport> ClientConnection<T> {
             DrawOutcome::WithExtra(refusal) => {
                 let text = refusal.as_ref().map(ToString::to_string);
                 let drawn = text.as_deref().map_or(Ok(&drawn[..]), Err);
-                let mut beside = Beside { named, sequences, noise: &mut noise::bits };
-                self.session.write_beside(turn, drawn, &mut beside, output);
+                let mut beside = ExtraDraws { named, sequences, noise: &mut noise::bits };
+                self.session.write_with_extra(turn, drawn, &mut beside, output);
                 if let Some(text) = &text {
                     self.count_refused(turn, text);
                 }

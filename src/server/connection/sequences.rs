@@ -14,13 +14,13 @@ use super::state::ClientConnection;
 use crate::generators::Counter;
 use crate::generators::sequence::{Drawn, Sequences};
 use crate::server::transport::Transport;
-use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequencePart, SequencesDrawn, Turn, drop_front};
+use crate::session::{CounterPeriod, SEQUENCES_OFF, SequenceDraw, SequenceDrawResults, SequencePart, Turn, drop_front};
 
 impl<T: Transport> ClientConnection<T> {
     /// Takes the values in memory from each sequence. Returns true if nothing is left to wait for; refusals do not
     /// count as left.
     #[inline]
-    pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequencesDrawn) -> bool {
+    pub(super) fn draw_values_now(&self, turn: &Turn, values: &mut SequenceDrawResults) -> bool {
         let draws = turn.sequence_draws();
         values.begin(draws.len());
         if !draws.is_empty()
@@ -121,7 +121,7 @@ impl<T: Transport> ClientConnection<T> {
         until: Instant,
         sequences: &Sequences,
         turn: &Turn,
-        values: &mut SequencesDrawn,
+        values: &mut SequenceDrawResults,
     ) -> io::Result<(DrawWaitEnd, Vec<(usize, Arc<str>)>)> {
         for (draw, part) in turn.sequence_draws().iter().zip(values.parts_mut()) {
             if draw.is_counter() {
@@ -175,7 +175,7 @@ fn text_of(refusal: &SequenceRefusal, name: &str, draw: &SequenceDraw) -> String
 }
 
 /// Sets up a turn's sequence draws, without drawing.
-pub(super) fn begin_all(turn: &Turn, values: &mut SequencesDrawn) {
+pub(super) fn begin_all(turn: &Turn, values: &mut SequenceDrawResults) {
     let draws = turn.sequence_draws();
     values.begin(draws.len());
     for (draw, part) in draws.iter().zip(values.parts_mut()) {

@@ -82,8 +82,8 @@ fn unblock(server: &Server, id: i64, how: Unblock) -> Value {
 
 fn is_of_kind(client: &Client, kind: ClientKind) -> bool {
     match kind {
-        ClientKind::Normal => !client.has_subscriptions(),
-        ClientKind::PubSub => client.has_subscriptions(),
+        ClientKind::Normal => !client.is_subscribed(),
+        ClientKind::PubSub => client.is_subscribed(),
         ClientKind::Master | ClientKind::Replica => false,
     }
 }

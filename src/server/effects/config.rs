@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::acl::{DEFAULT_USER, User, Users};
-use crate::config::{Config, FilesFrom, Pair, UserLine, secrets};
+use crate::config::{Config, FilesFrom, SettingPair, UserLine, secrets};
 use crate::logging::throttle::throttled;
 use crate::resp::Value;
 use crate::server::Server;
@@ -58,7 +58,7 @@ fn get(server: &Server, names: &[Vec<u8>], shows_secrets: bool) -> Value {
     Value::Map(pairs.map(|(name, value)| (Value::bulk(name), Value::bulk(shown(name, value)))).collect())
 }
 
-fn set(server: &Server, pairs: &[Pair], actor: Actor) -> Value {
+fn set(server: &Server, pairs: &[SettingPair], actor: Actor) -> Value {
     match server.change_config(pairs, actor) {
         Ok(()) => Value::OK,
         Err(error) => Value::error(error.to_string()),

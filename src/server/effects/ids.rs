@@ -22,7 +22,7 @@ pub(super) fn perform(server: &Server, effect: IdsEffect) -> EffectReply {
         IdsEffect::DecodeAny { id, named } => command::describe_any_id(layout, id, &named, now_ms()),
         IdsEffect::DecodeNamed(id) => command::describe_named_id(&id, now_ms()),
         IdsEffect::Generators => return generators(server.named_generators(), &server.settings.get().counters),
-        IdsEffect::Ready { tells_why } => ready(server, tells_why),
+        IdsEffect::Ready { shows_reasons } => ready(server, shows_reasons),
         IdsEffect::Span(times) => command::describe_span(layout, times, now_ms()),
         IdsEffect::SpanNamed { generator, times } => command::describe_named_span(&generator, times, now_ms()),
     })
@@ -100,15 +100,15 @@ fn describe(own: &NamedStatus) -> Value {
 
 /// Answers whether IDs are given. At the borrow limit they are, though not to all clients at once: a load balancer that
 /// removed such a server would remove one after the other.
-fn ready(server: &Server, shows_reason: bool) -> Value {
+fn ready(server: &Server, shows_reasons: bool) -> Value {
     match server.generators.standby_refusal() {
-        Some(text) if shows_reason => return Value::error(text),
+        Some(text) if shows_reasons => return Value::error(text),
         Some(_) => return Value::error("LOADING this server is a standby; log in to see the reason"),
         None => {}
     }
     match server.issuer().refusing().filter(|refusal| !refusal.is_overload()) {
         None => Value::Simple("READY".into()),
-        Some(refusal) if shows_reason => Value::error(refusal.to_string()),
+        Some(refusal) if shows_reasons => Value::error(refusal.to_string()),
         Some(Refusal::Closed) => Value::error("ERR no ids are given now"),
         Some(_) => Value::error("MISCONF no ids are given now; log in to see the reason"),
     }

@@ -14,7 +14,7 @@ use crate::resp::Value;
 use crate::server::Server;
 use crate::server::audit::AuditAction;
 use crate::server::registry::Client;
-use crate::session::{HashFields, HashLook, KeysEffect, Only, SEQUENCES_OFF, Scan, SetSequence};
+use crate::session::{HashFields, HashQuery, KeyScan, KeysEffect, SEQUENCES_OFF, SetCondition, SetSequence};
 use crate::system::noise;
 use crate::text::glob::Pattern;
 use crate::text::name_hash::hash_of;
@@ -34,15 +34,15 @@ type KeysResult = Result<EffectReply, String>;
 pub(super) async fn perform(server: &Arc<Server>, effect: KeysEffect, client: &Client) -> EffectReply {
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
     let outcome = match effect {
-        KeysEffect::Look { key, look } => {
-            find(sequences, &key).await.map(|found| look.answer(key.as_str(), found.map(|view| view.last)).into())
+        KeysEffect::Property { key, property } => {
+            find(sequences, &key).await.map(|found| property.answer(key.as_str(), found.map(|view| view.last)).into())
         }
         KeysEffect::Values(keys) => values(sequences, keys).await,
         KeysEffect::Count(keys) => count(sequences, &keys).await,
         KeysEffect::Set(set) => set_to(server, sequences, set, client).await,
         KeysEffect::Delete(keys) => delete(server, sequences, keys, client).await,
         KeysEffect::GetDelete(key) => get_delete(server, sequences, key, client).await,
-        KeysEffect::Hash { key, look } => hash(sequences, &key, &look).await,
+        KeysEffect::Hash { key, query } => hash(sequences, &key, &query).await,
         KeysEffect::Names(pattern) => names(server, sequences, &pattern).await,
         KeysEffect::Scan(request) => scan(server, sequences, request).await,
         KeysEffect::Size => size(sequences).await,
@@ -94,10 +94,10 @@ fn check_lookups<'a>(sequences: &Sequences, command: &str, keys: impl Iterator<I
 }
 
 async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, client: &Client) -> KeysResult {
-    let SetSequence { key, last, only, reply } = set;
+    let SetSequence { key, last, condition, reply } = set;
     let error_text = |error: SequenceError| error.of(key.as_str());
     let mut found = find(sequences, &key).await?;
-    if found.is_none() && only != Only::Old {
+    if found.is_none() && condition != SetCondition::Old {
         let created =
             sequences.create(key.clone(), sequences.settings().spec(), Some(last), CreateHow::default()).await;
         match created {
@@ -110,7 +110,7 @@ async fn set_to(server: &Server, sequences: &Arc<Sequences>, set: SetSequence, c
             Err(error) => return Err(error_text(error)),
         }
     }
-    let Some(view) = found.filter(|_| only != Only::New) else {
+    let Some(view) = found.filter(|_| condition != SetCondition::New) else {
         return Ok(reply.answer(false, found_value(sequences, &key).await?).into());
     };
     if last < view.last {
@@ -160,8 +160,8 @@ async fn drop_one(
     Ok(Some(view.last))
 }
 
-async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> KeysResult {
-    let view = if look.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
+async fn hash(sequences: &Arc<Sequences>, key: &Key, query: &HashQuery) -> KeysResult {
+    let view = if query.needs_max() { sequences.inspect(key).await } else { sequences.find(key).await };
     let view = view.map_err(|error| error.of(key.as_str()))?;
     let fields = view.map(|view| {
         let given_in = |per_s: f64, s: f64| {
@@ -177,7 +177,7 @@ async fn hash(sequences: &Arc<Sequences>, key: &Key, look: &HashLook) -> KeysRes
             long_term: given_in(long_term, 1800.0),
         }
     });
-    Ok(look.answer(fields.as_ref()).into())
+    Ok(query.answer(fields.as_ref()).into())
 }
 
 /// Parses the pattern of a request.
@@ -210,7 +210,7 @@ async fn names(server: &Server, sequences: &Arc<Sequences>, pattern: &[u8]) -> K
     Ok(EffectReply::Chunks(Box::new(Items::new(found.into_iter().map(|key| Value::from(key.as_str())), bytes))))
 }
 
-async fn scan(server: &Server, sequences: &Arc<Sequences>, request: Scan) -> KeysResult {
+async fn scan(server: &Server, sequences: &Arc<Sequences>, request: KeyScan) -> KeysResult {
     let pattern = request.pattern.as_deref().map(pattern_of).transpose()?;
     let Some(mut after) = server.cursors.name_of(request.cursor) else {
         return Err("ERR invalid cursor: it is unknown or too old. Begin again with 0".into());

@@ -26,7 +26,7 @@ pub(super) async fn perform(server: &Arc<Server>, effect: ScriptEffect, client: 
     }
     let Some(sequences) = server.generators.sequences() else { return Value::error(SEQUENCES_OFF).into() };
     let outcome = match effect {
-        ScriptEffect::Count { key, values, only_if_there } => count(sequences, &key, values, only_if_there).await,
+        ScriptEffect::Count { key, values, only_if_present } => count(sequences, &key, values, only_if_present).await,
         ScriptEffect::Init { key, first, allocation } => {
             let made = init(sequences, &key, first, allocation).await;
             if made == Ok(Value::Integer(1)) {
@@ -54,8 +54,8 @@ pub(super) async fn take(sequences: &Arc<Sequences>, key: &Key, values: u32) -> 
     runs.first().copied().ok_or_else(|| getid_core::SequenceRefusal::Closed.of(name))
 }
 
-async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_there: bool) -> ScriptResult {
-    if only_if_there {
+async fn count(sequences: &Arc<Sequences>, key: &Key, values: u32, only_if_present: bool) -> ScriptResult {
+    if only_if_present {
         let found = sequences.find(key).await.map_err(|error| error.of(key.as_str()))?;
         if found.is_none() {
             return Ok(Value::Null);

@@ -3,35 +3,35 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK, SYNTAX};
 use crate::resp::{Value, parse_integer, write_id};
 use crate::session::client::NAME_BYTES_MAX;
 use crate::session::effect::{ClientEffect, ClientFilter, ClientKill, ClientKind, Effect, Pause, Unblock};
-use crate::session::reply_mode::Wanted;
+use crate::session::reply_mode::ReplyOption;
 
 /// Implements `CLIENT ID`.
-pub(super) fn id(call: &mut Call<'_>) -> Outcome {
+pub(super) fn id(call: &mut Call<'_>) -> CommandResult {
     let id = call.client.view.id;
     call.turn.push_with(|out| write_id(id, out));
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Implements `CLIENT GETNAME`.
-pub(super) fn get_name(call: &mut Call<'_>) -> Outcome {
-    Ok(Answer::Value(match &*call.client.view.names.name {
+pub(super) fn get_name(call: &mut Call<'_>) -> CommandResult {
+    Ok(CommandReply::Value(match &*call.client.view.names.name {
         "" => Value::Null,
         name => Value::from(name),
     }))
 }
 
 /// Implements `CLIENT SETNAME name`.
-pub(super) fn set_name(call: &mut Call<'_>) -> Outcome {
+pub(super) fn set_name(call: &mut Call<'_>) -> CommandResult {
     call.client.view.names_mut().name = client_name(call.arg(2))?;
     Ok(OK)
 }
 
 /// Implements `CLIENT SETINFO LIB-NAME|LIB-VER value`.
-pub(super) fn set_info(call: &mut Call<'_>) -> Outcome {
+pub(super) fn set_info(call: &mut Call<'_>) -> CommandResult {
     let (option, value) = (call.arg(2), call.arg(3));
     let what = str::from_utf8(option).unwrap_or_default();
     let names = if option.eq_ignore_ascii_case(b"lib-name") {
@@ -46,31 +46,31 @@ pub(super) fn set_info(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `CLIENT NO-EVICT ON|OFF`.
-pub(super) fn no_evict(call: &mut Call<'_>) -> Outcome {
+pub(super) fn no_evict(call: &mut Call<'_>) -> CommandResult {
     call.client.view.no_evict = on_or_off(call.arg(2))?;
     Ok(OK)
 }
 
 /// Implements `CLIENT NO-TOUCH ON|OFF`.
-pub(super) fn no_touch(call: &mut Call<'_>) -> Outcome {
+pub(super) fn no_touch(call: &mut Call<'_>) -> CommandResult {
     call.client.view.no_touch = on_or_off(call.arg(2))?;
     Ok(OK)
 }
 
 /// Implements `CLIENT REPLY ON|OFF|SKIP`.
-pub(super) fn reply(call: &mut Call<'_>) -> Outcome {
-    let words = [("on", Wanted::On), ("off", Wanted::Off), ("skip", Wanted::Skip)];
-    let wanted = named(&words, call.arg(2)).ok_or(SYNTAX)?;
-    call.client.reply_mode.set(wanted);
-    if wanted != Wanted::On {
-        return Ok(Answer::Pushed);
+pub(super) fn reply(call: &mut Call<'_>) -> CommandResult {
+    let words = [("on", ReplyOption::On), ("off", ReplyOption::Off), ("skip", ReplyOption::Skip)];
+    let option = named(&words, call.arg(2)).ok_or(SYNTAX)?;
+    call.client.reply_mode.set(option);
+    if option != ReplyOption::On {
+        return Ok(CommandReply::Pushed);
     }
     call.turn.unmute_unless(false);
     Ok(OK)
 }
 
 /// `CLIENT TRACKING ON|OFF [option ...]`: always off. `+OK` to `ON` would promise messages that are never sent.
-pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
+pub(super) fn tracking(call: &mut Call<'_>) -> CommandResult {
     let mut options = call.args.iter().skip(3);
     while let Some(option) = options.next() {
         let is = |names: &[&str]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(option));
@@ -83,14 +83,14 @@ pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
         }
     }
     if on_or_off(call.arg(2))? {
-        return Err("ERR CLIENT TRACKING cannot be ON: there are no keys here whose changes could be told".into());
+        return Err("ERR CLIENT TRACKING cannot be ON: there are no keys whose changes could be tracked".into());
     }
     Ok(OK)
 }
 
 /// `CLIENT TRACKINGINFO`: always reports off.
-pub(super) fn tracking_info(_: &mut Call<'_>) -> Outcome {
-    Ok(Answer::Value(Value::map([
+pub(super) fn tracking_info(_: &mut Call<'_>) -> CommandResult {
+    Ok(CommandReply::Value(Value::map([
         ("flags", Value::Set(vec![Value::from("off")])),
         ("redirect", Value::Integer(-1)),
         ("prefixes", Value::Array(Vec::new())),
@@ -98,18 +98,18 @@ pub(super) fn tracking_info(_: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `CLIENT GETREDIR`.
-pub(super) fn get_redir(_: &mut Call<'_>) -> Outcome {
-    Ok(Answer::Encoded(b":-1\r\n"))
+pub(super) fn get_redir(_: &mut Call<'_>) -> CommandResult {
+    Ok(CommandReply::Encoded(b":-1\r\n"))
 }
 
 /// Implements `CLIENT CACHING YES|NO`.
-pub(super) fn caching(_: &mut Call<'_>) -> Outcome {
+pub(super) fn caching(_: &mut Call<'_>) -> CommandResult {
     Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
         .into())
 }
 
 /// Implements `CLIENT LIST [TYPE kind | ID id ...]`.
-pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
     let filter = match (call.args.get(2), call.args.get(3)) {
         (None, _) => ClientFilter::All,
         (Some(option), Some(name)) if call.args.len() == 4 && option.eq_ignore_ascii_case(b"type") => {
@@ -128,7 +128,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 
 /// `CLIENT KILL addr:port`, or `CLIENT KILL option value ...`. An option that comes twice counts the last time, as in
 /// Redis.
-pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
+pub(super) fn kill(call: &mut Call<'_>) -> CommandResult {
     if call.args.len() == 3 {
         let kill = ClientKill { is_old_form: true, addr: Some(call.arg(2).to_vec()), ..ClientKill::default() };
         return Ok(effect(ClientEffect::Kill(Box::new(kill))));
@@ -157,7 +157,7 @@ pub(super) fn kill(call: &mut Call<'_>) -> Outcome {
 }
 
 /// `CLIENT PAUSE timeout [WRITE|ALL]`, the timeout in milliseconds.
-pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
+pub(super) fn pause(call: &mut Call<'_>) -> CommandResult {
     let modes = [("all", Pause::All), ("write", Pause::Write)];
     let holds = match call.args.get(3) {
         _ if call.args.len() > 4 => return Err(call.wrong_number("CLIENT")),
@@ -170,7 +170,7 @@ pub(super) fn pause(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
-pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
+pub(super) fn unblock(call: &mut Call<'_>) -> CommandResult {
     let reasons = [("timeout", Unblock::Timeout), ("error", Unblock::Error)];
     let how = match call.args.get(3) {
         _ if call.args.len() > 4 => return Err(call.wrong_number("CLIENT")),
@@ -181,8 +181,8 @@ pub(super) fn unblock(call: &mut Call<'_>) -> Outcome {
     Ok(effect(ClientEffect::Unblock { id, how }))
 }
 
-pub(super) fn effect(effect: ClientEffect) -> Answer {
-    Answer::Effect(Effect::Client(effect))
+pub(super) fn effect(effect: ClientEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Client(effect))
 }
 
 /// Returns the meaning of a word, in any letter case.

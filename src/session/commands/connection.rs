@@ -1,7 +1,7 @@
 //! Commands about the connection itself: its user, its protocol, and its end.
 
 use super::client::client_name;
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK, SYNTAX};
 use crate::acl::DEFAULT_USER;
 use crate::command::REDIS_VERSION;
 use crate::resp::{Protocol, Value, parse_integer, write_array_header, write_bulk};
@@ -14,47 +14,47 @@ const HELLO_NEEDS_AUTH: &str = "NOAUTH HELLO must be called with the client alre
                                 select the RESP protocol version at the same time";
 
 /// Implements `PING [message]`.
-pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
+pub(super) fn ping(call: &mut Call<'_>) -> CommandResult {
     match call.args.get(1) {
         // A message, since a plain reply could be mistaken for one.
-        message if call.client.listens_only() && call.args.len() <= 2 => {
+        message if call.client.is_limited_to_pubsub() && call.args.len() <= 2 => {
             let message = message.unwrap_or_default();
             call.turn.push_with(|out| {
                 write_array_header(2, out);
                 write_bulk(b"pong", out);
                 write_bulk(message, out);
             });
-            Ok(Answer::Pushed)
+            Ok(CommandReply::Pushed)
         }
-        None => Ok(Answer::Encoded(b"+PONG\r\n")),
+        None => Ok(CommandReply::Encoded(b"+PONG\r\n")),
         Some(_) if call.args.len() > 2 => Err(call.command.arity_error().into()),
         Some(_) => echo(call),
     }
 }
 
 /// Implements `ECHO message`.
-pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
+pub(super) fn echo(call: &mut Call<'_>) -> CommandResult {
     let message = call.arg(1);
     call.turn.push_with(|out| write_bulk(message, out));
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Implements `QUIT`.
-pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
+pub(super) fn quit(call: &mut Call<'_>) -> CommandResult {
     call.turn.close = true;
     Ok(OK)
 }
 
 /// `RESET`. As in Redis, the values of `CLIENT SETINFO` remain.
-pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
+pub(super) fn reset(call: &mut Call<'_>) -> CommandResult {
     call.transaction.discard();
     call.client.reset(call.turn);
     call.turn.unmute_unless(call.client.reply_mode.is_muted());
-    Ok(Answer::Encoded(b"+RESET\r\n"))
+    Ok(CommandReply::Encoded(b"+RESET\r\n"))
 }
 
 /// Implements `SELECT index`.
-pub(super) fn select(call: &mut Call<'_>) -> Outcome {
+pub(super) fn select(call: &mut Call<'_>) -> CommandResult {
     let index = parse_integer(call.arg(1)).ok_or(NOT_AN_INTEGER)?;
     if i32::try_from(index).is_err() {
         let (least, most) = (i32::MIN, i32::MAX);
@@ -70,7 +70,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `AUTH [user] password`.
-pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
+pub(super) fn auth(call: &mut Call<'_>) -> CommandResult {
     let (user, password) = match (call.args.get(1), call.args.get(2), call.args.len()) {
         // Only in this form may a user believe that the password matters.
         (Some(_), None, _) if call.client.settings.users.default_user().is_nopass() => {
@@ -85,7 +85,7 @@ pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `HELLO [version [AUTH user password] [SETNAME name]]`.
-pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hello(call: &mut Call<'_>) -> CommandResult {
     let protocol = call.args.get(1).map(protocol).transpose()?;
     if let Some([user, password]) = hello_options(call)? {
         log_in(call, user, password)?;
@@ -98,7 +98,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         call.client.set_protocol(protocol);
     }
     let view = &call.client.view;
-    Ok(Answer::Value(Value::map([
+    Ok(CommandReply::Value(Value::map([
         ("server", Value::from("redis")),
         ("version", Value::from(REDIS_VERSION)),
         ("proto", Value::Integer(if view.protocol == Protocol::Resp3 { 3 } else { 2 })),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use getid_core::{CounterDeclaration, NAME_BYTES_MAX, NamedGenerator, RequestField, is_name};
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
 use crate::acl::User;
 use crate::command::{
     Command, NamedId, Verb, check_named_span, parse_counter_id, parse_id, parse_named_id, parse_span, quoted,
@@ -12,25 +12,25 @@ use crate::command::{
 use crate::resp::{Args, parse_integer};
 use crate::session::Settings;
 use crate::session::effect::{Effect, IdsEffect};
-use crate::session::named::{Form, NamedReply};
+use crate::session::named::{NamedReply, ReplyForm};
 use crate::session::turn::named_cost;
 use crate::text::suggest::is_near;
 
 /// `GETID [name [field value ...]]` outside the fast path.
 #[inline]
-pub(super) fn getid(call: &mut Call<'_>) -> Outcome {
+pub(super) fn getid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::GetId)?;
     if call.args.len() > 1 {
         return named(call, 1, 1);
     }
     call.turn.tally.ids(Verb::GetId, 1, 0);
     call.turn.push_each_id(1);
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Implements `MGETID count [name [field value ...]]`.
 #[inline]
-pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
+pub(super) fn mgetid(call: &mut Call<'_>) -> CommandResult {
     check_server_id(call, Verb::MGetId)?;
     let counted = parse_integer(call.arg(1));
     match counted.map(u32::try_from) {
@@ -40,7 +40,7 @@ pub(super) fn mgetid(call: &mut Call<'_>) -> Outcome {
             }
             call.turn.tally.ids(Verb::MGetId, 1, 0);
             call.turn.push_ids(count);
-            return Ok(Answer::Pushed);
+            return Ok(CommandReply::Pushed);
         }
         _ => call.turn.tally.ids(Verb::MGetId, 1, 1),
     }
@@ -58,19 +58,19 @@ fn check_server_id(call: &mut Call<'_>, verb: Verb) -> Result<(), ErrorText> {
 }
 
 /// Error of a server for which no server-id is free.
-const NO_SERVER_ID: &str = "LOADING standby: no server-id has come free for this server (server-id auto)";
+const NO_SERVER_ID: &str = "LOADING standby: no server-id is free for this server (server-id auto)";
 
 /// Draws from the generator that the argument at `at` names. Values of its fields follow.
 #[inline(never)]
-fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
+fn named(call: &mut Call<'_>, at: usize, count: u32) -> CommandResult {
     let verb = call.command.verb;
     let Call { args, client, turn, transaction, command, .. } = call;
     let settings = &client.settings;
-    let asked = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
+    let found = settings.generators.find(args.get(at).unwrap_or_default()).and_then(|place| {
         let (index, generator) = settings.generators.get(place)?;
         Some((place, index, generator))
     });
-    let Some((place, index, generator)) = asked else {
+    let Some((place, index, generator)) = found else {
         if let Some(place) = settings.counters.find(args.get(at).unwrap_or_default()) {
             let takes_more = args.len() > at + 1;
             return super::sequences::ids_of_counter(call, place, count, takes_more);
@@ -87,12 +87,12 @@ fn named(call: &mut Call<'_>, at: usize, count: u32) -> Outcome {
         }
     };
     turn.tally.ids(verb, 1, 0);
-    let form = if verb == Verb::GetId { Form::Each } else { Form::Array };
+    let form = if verb == Verb::GetId { ReplyForm::Each } else { ReplyForm::Array };
     turn.push_named([place, index], NamedReply { draw: 0, count, form, request }, || {
         named_cost(generator, settings.turn_ids_max, settings.id_max_wait_ms)
     });
-    turn.is_repeatable = form == Form::Each && !transaction.is_open();
-    Ok(Answer::Pushed)
+    turn.is_repeatable = form == ReplyForm::Each && !transaction.is_open();
+    Ok(CommandReply::Pushed)
 }
 
 /// Returns the request's field values, placed in the ID: all fields of the generator, each once, in any order.
@@ -102,7 +102,7 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
         return Err(format!("ERR generator '{name}' belongs to server-id {server_id}"));
     }
     let fields = generator.request_fields();
-    let (mut request, mut given) = (0, 0_u128);
+    let (mut request, mut present) = (0, 0_u128);
     for at in (0..words.len()).step_by(2) {
         let word = words.get(at).unwrap_or_default();
         let Some(place) = fields.iter().position(|field| field.name.as_bytes() == word) else {
@@ -112,10 +112,10 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
         let Some(value) = words.get(at + 1) else {
             return Err(format!("ERR field '{field}' of generator '{name}' has no value: it takes 0 to {max}"));
         };
-        if given >> place & 1 == 1 {
+        if present >> place & 1 == 1 {
             return Err(format!("ERR field '{field}' of generator '{name}' is given twice"));
         }
-        given |= 1 << place;
+        present |= 1 << place;
         let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
         let number = str::from_utf8(value).ok().filter(|_| is_number).and_then(|text| text.parse::<u64>().ok());
         request |= match number {
@@ -126,10 +126,11 @@ fn request_of(generator: &NamedGenerator, words: Args<'_>) -> Result<u128, Strin
             }
         };
     }
-    let missing = fields.iter().enumerate().find(|(place, _)| given >> place & 1 == 0);
+    let missing = fields.iter().enumerate().find(|(place, _)| present >> place & 1 == 0);
     missing.map_or(Ok(request), |(_, RequestField { name: field, max, .. })| {
         Err(format!(
-            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} {field} 0"
+            "ERR generator '{name}' needs a value for its field '{field}' with each request, 0 to {max}: GETID {name} \
+             {field} 0"
         ))
     })
 }
@@ -149,9 +150,9 @@ fn unknown_field(generator: &NamedGenerator, word: &[u8]) -> String {
 const UNKNOWN_NAME_BYTES: usize = 4096;
 
 /// Maximum number of names that are compared with an unknown one.
-const LOOKED_AT_MAX: usize = 100;
+const COMPARED_NAMES_MAX: usize = 100;
 /// Maximum length of an unknown name that is compared with others, bytes.
-const LOOKED_AT_BYTES_MAX: usize = 64;
+const COMPARED_NAME_BYTES_MAX: usize = 64;
 
 /// Returns the error for an unknown generator. It suggests only similar names that the user may request.
 #[cold]
@@ -159,8 +160,10 @@ fn unknown(settings: &Settings, name: &[u8], command: &Command, user: &User) -> 
     let typed = str::from_utf8(name).unwrap_or_default();
     let names = settings.generators.iter().map(|(_, generator)| generator.declaration().name());
     let names = names.chain(settings.counters.iter().map(|counter| counter.name()));
-    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= LOOKED_AT_BYTES_MAX);
-    let near = near.take(LOOKED_AT_MAX).filter(|name| is_near(typed, name) && user.may_ask(command, name.as_bytes()));
+    let near = names.filter(|name| name.len().abs_diff(typed.len()) <= 2 && typed.len() <= COMPARED_NAME_BYTES_MAX);
+    let near = near
+        .take(COMPARED_NAMES_MAX)
+        .filter(|name| is_near(typed, name) && user.may_access_key(command, name.as_bytes()));
     let near: Vec<String> = near.take(3).map(|name| format!("'{name}'")).collect();
     no_generator(name, &near)
 }
@@ -177,13 +180,13 @@ pub fn no_generator(name: &[u8], near: &[String]) -> String {
     let meant = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
     let dot = if near.is_empty() { "." } else { "" };
     format!(
-        "ERR no generator '{typed}'{meant}{dot} A line 'generator {typed} <kind>' in the configuration declares it, and \
-         SIGHUP has the server read that"
+        "ERR no generator '{typed}'{meant}{dot} Declare it with a line 'generator {typed} <kind>' in the \
+         configuration, and send SIGHUP to the server"
     )
 }
 
 /// Implements `DECODEID id [name]`.
-pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
+pub(super) fn decode(call: &mut Call<'_>) -> CommandResult {
     let text = call.arg(1);
     if call.args.len() > 2 {
         let id = if let Some(counter) = counter_at(call, 2) {
@@ -193,12 +196,12 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
             let number = parse_named_id(&generator, text)?;
             NamedId::Number(generator, number)
         };
-        return Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeNamed(id))));
     }
     let id = parse_id(text).map_err(|error| error.to_string());
     let (generators, counters) = (&call.client.settings.generators, &call.client.settings.counters);
     if generators.is_empty() && counters.is_empty() {
-        return Ok(Answer::Effect(Effect::Ids(IdsEffect::Decode(id?))));
+        return Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Decode(id?))));
     }
     // At most as many as there are generators. The shell, which has the clock, knows which of them to omit.
     let text = str::from_utf8(text).unwrap_or_default();
@@ -211,7 +214,7 @@ pub(super) fn decode(call: &mut Call<'_>) -> Outcome {
     if named.is_empty() {
         id.as_ref().map_err(Clone::clone)?;
     }
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::DecodeAny { id: id.ok(), named })))
 }
 
 /// Returns the counter that the last argument, at `at`, names, if any.
@@ -235,13 +238,13 @@ fn generator_at(call: &mut Call<'_>, at: usize) -> Result<Arc<NamedGenerator>, E
 }
 
 /// Implements `IDREADY`.
-pub(super) fn ready(call: &mut Call<'_>) -> Outcome {
-    let tells_why = call.client.is_authenticated();
-    Ok(Answer::Effect(Effect::Ids(IdsEffect::Ready { tells_why })))
+pub(super) fn ready(call: &mut Call<'_>) -> CommandResult {
+    let shows_reasons = call.client.is_authenticated();
+    Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Ready { shows_reasons })))
 }
 
 /// Implements `IDSPAN from to [name]`.
-pub(super) fn span(call: &mut Call<'_>) -> Outcome {
+pub(super) fn span(call: &mut Call<'_>) -> CommandResult {
     if let Some(counter) = counter_at(call, 3) {
         let (name, kind) = (counter.name(), counter.word());
         return Err(format!("ERR ids of generator '{name}' have no span: a {kind} holds no time").into());
@@ -255,5 +258,5 @@ pub(super) fn span(call: &mut Call<'_>) -> Outcome {
             IdsEffect::SpanNamed { generator, times }
         }
     };
-    Ok(Answer::Effect(Effect::Ids(effect)))
+    Ok(CommandReply::Effect(Effect::Ids(effect)))
 }

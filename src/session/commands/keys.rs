@@ -6,11 +6,13 @@
 use getid_core::{CounterKind, Key, VALUE_MAX};
 
 use super::sequences::{SEQUENCES_OFF, is_a_generator, not_a_name};
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
 use crate::command::{Verb, quoted};
 use crate::resp::{Value, parse_integer};
 use crate::session::effect::Effect;
-use crate::session::sequence_effect::{BEGINS_AGAIN, HashLook, KeysEffect, Look, Only, Scan, SetReply, SetSequence};
+use crate::session::sequence_effect::{
+    BEGINS_AGAIN, HashQuery, KeyProperty, KeyScan, KeysEffect, SetCondition, SetReply, SetSequence,
+};
 
 /// Default number of names that one `SCAN` reads, as in Redis.
 const SCAN_COUNT: u32 = 10;
@@ -21,92 +23,92 @@ const SCAN_COUNT_MAX: u32 = 1_000;
 const CONDITIONS: [&str; 4] = ["nx", "xx", "gt", "lt"];
 
 /// `GET`, `TYPE`, `TTL` and other reads of one key.
-pub(super) fn look(call: &mut Call<'_>) -> Outcome {
-    let (look, at) = match call.command.verb {
-        Verb::Type => (Look::Type, 1),
-        Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => (Look::Ttl, 1),
-        Verb::StrLen => (Look::Len, 1),
-        Verb::ObjectEncoding => (Look::Encoding, 2),
-        Verb::ObjectRefCount => (Look::RefCount, 2),
-        Verb::ObjectIdleTime => (Look::Idle, 2),
-        Verb::ObjectFreq => (Look::Freq, 2),
-        _ => (Look::Value, 1),
+pub(super) fn read(call: &mut Call<'_>) -> CommandResult {
+    let (property, at) = match call.command.verb {
+        Verb::Type => (KeyProperty::Type, 1),
+        Verb::Ttl | Verb::PTtl | Verb::ExpireTime | Verb::PExpireTime => (KeyProperty::Ttl, 1),
+        Verb::StrLen => (KeyProperty::Len, 1),
+        Verb::ObjectEncoding => (KeyProperty::Encoding, 2),
+        Verb::ObjectRefCount => (KeyProperty::RefCount, 2),
+        Verb::ObjectIdleTime => (KeyProperty::Idle, 2),
+        Verb::ObjectFreq => (KeyProperty::Freq, 2),
+        _ => (KeyProperty::Value, 1),
     };
-    look_at(call, at, look)
+    read_property(call, at, property)
 }
 
-fn look_at(call: &mut Call<'_>, at: usize, look: Look) -> Outcome {
+fn read_property(call: &mut Call<'_>, at: usize, property: KeyProperty) -> CommandResult {
     call.check_store()?;
     let name = call.arg(at);
-    if matches!(look, Look::Value | Look::Len) {
+    if matches!(property, KeyProperty::Value | KeyProperty::Len) {
         call.check_no_generator(name)?;
     }
     match key_of(name) {
-        Some(key) => Ok(effect(KeysEffect::Look { key, look })),
-        None => Ok(Answer::Value(look.answer("", None))),
+        Some(key) => Ok(effect(KeysEffect::Property { key, property })),
+        None => Ok(CommandReply::Value(property.answer("", None))),
     }
 }
 
 /// Implements `MGET key ...`.
-pub(super) fn values(call: &mut Call<'_>) -> Outcome {
+pub(super) fn values(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Values(call.args.iter().skip(1).map(key_of).collect())))
 }
 
 /// `EXISTS key ...` and `TOUCH key ...`
-pub(super) fn count(call: &mut Call<'_>) -> Outcome {
+pub(super) fn count(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Count(call.args.iter().skip(1).filter_map(key_of).collect())))
 }
 
 /// `DEL key ...` and `UNLINK key ...`
-pub(super) fn delete(call: &mut Call<'_>) -> Outcome {
+pub(super) fn delete(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Delete(call.args.iter().skip(1).filter_map(key_of).collect())))
 }
 
 /// Implements `GETDEL key`.
-pub(super) fn get_delete(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get_delete(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     call.check_no_generator(call.arg(1))?;
-    Ok(key_of(call.arg(1)).map_or(Answer::Value(Value::Null), |key| effect(KeysEffect::GetDelete(key))))
+    Ok(key_of(call.arg(1)).map_or(CommandReply::Value(Value::Null), |key| effect(KeysEffect::GetDelete(key))))
 }
 
 /// `PERSIST key`: always 0, since a sequence has no expiry.
-pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
+pub(super) fn persist(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
-    Ok(Answer::Encoded(b":0\r\n"))
+    Ok(CommandReply::Encoded(b":0\r\n"))
 }
 
 /// Implements `SET key n [NX|XX] [GET] [KEEPTTL]`.
-pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+pub(super) fn set(call: &mut Call<'_>) -> CommandResult {
     let options = SetOptions::read(call)?;
     if options.expires {
         return Err(never_expires(call.arg(1)));
     }
-    let only = match (options.nx, options.xx) {
-        (true, _) => Only::New,
-        (_, true) => Only::Old,
-        _ => Only::Any,
+    let condition = match (options.nx, options.xx) {
+        (true, _) => SetCondition::New,
+        (_, true) => SetCondition::Old,
+        _ => SetCondition::Any,
     };
-    set_to(call, 2, only, if options.get { SetReply::Old } else { SetReply::Ok })
+    set_to(call, 2, condition, if options.get { SetReply::Old } else { SetReply::Ok })
 }
 
 /// Implements `SETNX key n`.
-pub(super) fn set_new(call: &mut Call<'_>) -> Outcome {
-    set_to(call, 2, Only::New, SetReply::Count)
+pub(super) fn set_new(call: &mut Call<'_>) -> CommandResult {
+    set_to(call, 2, SetCondition::New, SetReply::Count)
 }
 
 /// Implements `GETSET key n`.
-pub(super) fn get_set(call: &mut Call<'_>) -> Outcome {
-    set_to(call, 2, Only::Any, SetReply::Old)
+pub(super) fn get_set(call: &mut Call<'_>) -> CommandResult {
+    set_to(call, 2, SetCondition::Any, SetReply::Old)
 }
 
-fn set_to(call: &mut Call<'_>, at: usize, only: Only, reply: SetReply) -> Outcome {
+fn set_to(call: &mut Call<'_>, at: usize, condition: SetCondition, reply: SetReply) -> CommandResult {
     call.check_store()?;
     let key = call.sequence_at(1)?;
     let last = last_value(call.arg(at))?;
-    Ok(effect(KeysEffect::Set(SetSequence { key, last, only, reply })))
+    Ok(effect(KeysEffect::Set(SetSequence { key, last, condition, reply })))
 }
 
 /// Parsed options of `SET`.
@@ -159,18 +161,18 @@ fn check_expiry(call: &Call<'_>, expiry: &[u8]) -> Result<(), ErrorText> {
 }
 
 /// `SETEX key seconds value` and `PSETEX key ms value`
-pub(super) fn set_with_expiry(call: &mut Call<'_>) -> Outcome {
+pub(super) fn set_with_expiry(call: &mut Call<'_>) -> CommandResult {
     check_expiry(call, call.arg(2))?;
     Err(never_expires(call.arg(1)))
 }
 
 /// `GETEX key [option]`: `GET` if there is no option.
-pub(super) fn get_with_expiry(call: &mut Call<'_>) -> Outcome {
+pub(super) fn get_with_expiry(call: &mut Call<'_>) -> CommandResult {
     let word = |name: &str| call.args.get(2).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
     match call.args.len() {
-        2 => return look_at(call, 1, Look::Value),
+        2 => return read_property(call, 1, KeyProperty::Value),
         // There is no expiry to remove.
-        3 if word("persist") => return look_at(call, 1, Look::Value),
+        3 if word("persist") => return read_property(call, 1, KeyProperty::Value),
         4 if ["ex", "px", "exat", "pxat"].iter().any(|name| word(name)) => check_expiry(call, call.arg(3))?,
         _ => return Err(SYNTAX.into()),
     }
@@ -178,17 +180,17 @@ pub(super) fn get_with_expiry(call: &mut Call<'_>) -> Outcome {
 }
 
 /// `EXPIRE key seconds [NX|XX|GT|LT]` and related commands.
-pub(super) fn expire(call: &mut Call<'_>) -> Outcome {
-    let mut given = [false; CONDITIONS.len()];
+pub(super) fn expire(call: &mut Call<'_>) -> CommandResult {
+    let mut present = [false; CONDITIONS.len()];
     for word in call.args.iter().skip(3) {
         let at = CONDITIONS.iter().position(|known| known.as_bytes().eq_ignore_ascii_case(word));
         let at = at.ok_or_else(|| {
             let word = String::from_utf8_lossy(word.get(..word.len().min(64)).unwrap_or_default()).into_owned();
             format!("ERR Unsupported option {word}")
         })?;
-        given[at] = true;
+        present[at] = true;
     }
-    let [nx, xx, gt, lt] = given;
+    let [nx, xx, gt, lt] = present;
     if nx && (xx || gt || lt) {
         return Err("ERR NX and XX, GT or LT options at the same time are not compatible".into());
     }
@@ -197,11 +199,11 @@ pub(super) fn expire(call: &mut Call<'_>) -> Outcome {
     }
     parse_integer(call.arg(2)).ok_or(NOT_AN_INTEGER)?;
     // XX and GT need an existing expiry, and Redis answers 0 without one too.
-    look_at(call, 1, Look::Expire { only_new: nx || xx || gt })
+    read_property(call, 1, KeyProperty::Expire { only_new: nx || xx || gt })
 }
 
 /// `DECR key`, `DECRBY key n`
-pub(super) fn decrease(call: &mut Call<'_>) -> Outcome {
+pub(super) fn decrease(call: &mut Call<'_>) -> CommandResult {
     if let Some(by) = call.args.get(2) {
         match parse_integer(by) {
             None => return Err(NOT_AN_INTEGER.into()),
@@ -209,18 +211,18 @@ pub(super) fn decrease(call: &mut Call<'_>) -> Outcome {
             Some(_) => {}
         }
     }
-    refuse(call, "it never goes back", "INCR and INCRBY take values; what goes up and down is not for a sequence")
+    refuse(call, "it never goes back", "INCR and INCRBY take values; a sequence cannot be decremented")
 }
 
 /// Implements `INCRBYFLOAT key n`.
-pub(super) fn increase_by_float(call: &mut Call<'_>) -> Outcome {
+pub(super) fn increase_by_float(call: &mut Call<'_>) -> CommandResult {
     let text = str::from_utf8(call.arg(2)).ok().filter(|text| !text.starts_with(char::is_whitespace));
     text.and_then(|text| text.parse::<f64>().ok()).ok_or("ERR value is not a valid float")?;
     refuse(call, "it counts in whole numbers", "use INCRBY")
 }
 
 /// `APPEND key text`, `SETRANGE key offset text`
-pub(super) fn edit(call: &mut Call<'_>) -> Outcome {
+pub(super) fn edit(call: &mut Call<'_>) -> CommandResult {
     if call.command.verb == Verb::SetRange {
         match parse_integer(call.arg(2)) {
             None => return Err(NOT_AN_INTEGER.into()),
@@ -232,7 +234,7 @@ pub(super) fn edit(call: &mut Call<'_>) -> Outcome {
 }
 
 /// `MSET key n ...`, `MSETNX key n ...`
-pub(super) fn set_many(call: &mut Call<'_>) -> Outcome {
+pub(super) fn set_many(call: &mut Call<'_>) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(call.command.arity_error().into());
     }
@@ -240,42 +242,42 @@ pub(super) fn set_many(call: &mut Call<'_>) -> Outcome {
 }
 
 /// `RENAME key newkey`, `RENAMENX key newkey`
-pub(super) fn rename(call: &mut Call<'_>) -> Outcome {
+pub(super) fn rename(call: &mut Call<'_>) -> CommandResult {
     refuse(
         call,
-        "it keeps its name, for under another it could give its values again",
+        "it keeps its name, because under another name it could give its values again",
         "SEQUENCE CREATE newname START n, with n above its last value, and SEQUENCE DROP name",
     )
 }
 
 /// Implements `HSET key field value ...`.
-pub(super) fn hash_set(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hash_set(call: &mut Call<'_>) -> CommandResult {
     if !call.args.len().is_multiple_of(2) {
         return Err(call.command.arity_error().into());
     }
     refuse(
         call,
-        "its fields are told, not set",
+        "its fields are read-only",
         "HINCRBY name cur n takes values, SET name n raises it, SEQUENCE ALTER name MAX n sets its max",
     )
 }
 
 /// `HGET`, `HMGET`, `HEXISTS`, `HGETALL`, `HKEYS`, `HVALS`, `HLEN`
-pub(super) fn hash(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hash(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     call.check_no_generator(call.arg(1))?;
-    let look = match call.command.verb {
-        Verb::HGet => HashLook::Field(field(call.arg(2))),
-        Verb::HMGet => HashLook::Fields(call.args.iter().skip(2).map(field).collect()),
-        Verb::HExists => HashLook::Has(field(call.arg(2))),
-        Verb::HKeys => HashLook::Names,
-        Verb::HVals => HashLook::Values,
-        Verb::HLen => HashLook::Len,
-        _ => HashLook::All,
+    let query = match call.command.verb {
+        Verb::HGet => HashQuery::Field(field(call.arg(2))),
+        Verb::HMGet => HashQuery::Fields(call.args.iter().skip(2).map(field).collect()),
+        Verb::HExists => HashQuery::Has(field(call.arg(2))),
+        Verb::HKeys => HashQuery::Names,
+        Verb::HVals => HashQuery::Values,
+        Verb::HLen => HashQuery::Len,
+        _ => HashQuery::All,
     };
     match key_of(call.arg(1)) {
-        Some(key) => Ok(effect(KeysEffect::Hash { key, look })),
-        None => Ok(Answer::Value(look.answer(None))),
+        Some(key) => Ok(effect(KeysEffect::Hash { key, query })),
+        None => Ok(CommandReply::Value(query.answer(None))),
     }
 }
 
@@ -288,15 +290,15 @@ fn field(name: &[u8]) -> Vec<u8> {
 const FIELD_BYTES_MAX: usize = 32;
 
 /// Implements `KEYS pattern`.
-pub(super) fn names(call: &mut Call<'_>) -> Outcome {
+pub(super) fn names(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Names(call.arg(1).to_vec())))
 }
 
 /// Implements `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`.
-pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
+pub(super) fn scan(call: &mut Call<'_>) -> CommandResult {
     let cursor = str::from_utf8(call.arg(1)).ok().and_then(|text| text.parse().ok()).ok_or("ERR invalid cursor")?;
-    let mut scan = Scan { cursor, pattern: None, count: SCAN_COUNT, is_of_type: true };
+    let mut scan = KeyScan { cursor, pattern: None, count: SCAN_COUNT, is_of_type: true };
     let mut words = call.args.iter().skip(2);
     while let Some(word) = words.next() {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
@@ -321,13 +323,13 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `DBSIZE`.
-pub(super) fn size(call: &mut Call<'_>) -> Outcome {
+pub(super) fn size(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Size))
 }
 
 /// Implements `RANDOMKEY`.
-pub(super) fn random(call: &mut Call<'_>) -> Outcome {
+pub(super) fn random(call: &mut Call<'_>) -> CommandResult {
     call.check_store()?;
     Ok(effect(KeysEffect::Random))
 }
@@ -377,7 +379,8 @@ fn key_of(name: &[u8]) -> Option<Key> {
 pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
     parse_integer(text).filter(|last| (0..=VALUE_MAX).contains(last)).ok_or_else(|| {
         format!(
-            "ERR '{}' is no value of a sequence, which is an integer of 0 to {VALUE_MAX}. Nothing but sequences is kept here",
+            "ERR '{}' is not a value of a sequence: expected an integer of 0 to {VALUE_MAX}. This server stores only \
+             sequences",
             quoted(text)
         )
         .into()
@@ -387,8 +390,8 @@ pub(super) fn last_value(text: &[u8]) -> Result<i64, ErrorText> {
 #[cold]
 fn never_expires(name: &[u8]) -> ErrorText {
     format!(
-        "ERR a sequence never expires, for a counter that begins again gives its values twice: leave the expiry of '{}' \
-         away. {BEGINS_AGAIN}",
+        "ERR a sequence never expires, because a counter that restarts gives its values twice: omit the expiry of \
+         '{}'. {BEGINS_AGAIN}",
         quoted(name)
     )
     .into()
@@ -396,12 +399,12 @@ fn never_expires(name: &[u8]) -> ErrorText {
 
 /// Returns the error of a command that sequences do not support.
 #[cold]
-fn refuse(call: &Call<'_>, why: &str, remedy: &str) -> Outcome {
+fn refuse(call: &Call<'_>, why: &str, remedy: &str) -> CommandResult {
     let command = call.command.full_name.to_ascii_uppercase();
     Err(format!("ERR {command} is refused to a sequence such as '{}': {why}. Instead: {remedy}", quoted(call.arg(1)))
         .into())
 }
 
-fn effect(effect: KeysEffect) -> Answer {
-    Answer::Effect(Effect::Keys(effect))
+fn effect(effect: KeysEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Keys(effect))
 }

@@ -30,7 +30,7 @@ pub use ids::no_generator;
 pub(super) use sequences::HASH_FIELD;
 pub use sequences::SEQUENCES_OFF;
 
-use super::client::Client;
+use super::client::ClientState;
 use super::effect::{AclEffect, ClientEffect, ConfigEffect, Effect, IdsEffect, IntrospectEffect};
 use super::transaction::Transaction;
 use super::turn::Turn;
@@ -47,15 +47,15 @@ const OPTION_BYTES_MAX: usize = 128;
 pub(super) struct Call<'a> {
     pub(super) command: &'static Command,
     pub(super) args: Args<'a>,
-    pub(super) client: &'a mut Client,
+    pub(super) client: &'a mut ClientState,
     pub(super) transaction: &'a mut Transaction,
     pub(super) turn: &'a mut Turn,
 }
 
 /// Result of a command: its reply, or the text of an error without the `-`.
-type Outcome = Result<Answer, ErrorText>;
+type CommandResult = Result<CommandReply, ErrorText>;
 
-enum Answer {
+enum CommandReply {
     /// The reply is already in the turn, or there is none.
     Pushed,
     /// RESP that is the same in both protocols.
@@ -65,7 +65,7 @@ enum Answer {
     Effect(Effect),
 }
 
-const OK: Answer = Answer::Encoded(b"+OK\r\n");
+const OK: CommandReply = CommandReply::Encoded(b"+OK\r\n");
 
 struct ErrorText(Cow<'static, [u8]>);
 
@@ -89,7 +89,7 @@ impl From<Vec<u8>> for ErrorText {
 
 /// Returns the function of a command. A command without arguments for the server returns its effect directly.
 #[expect(clippy::too_many_lines, reason = "a line for each command")]
-fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
+fn function(verb: Verb) -> fn(&mut Call<'_>) -> CommandResult {
     match verb {
         Verb::GetId => ids::getid,
         Verb::MGetId => ids::mgetid,
@@ -106,7 +106,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         | Verb::ObjectEncoding
         | Verb::ObjectFreq
         | Verb::ObjectIdleTime
-        | Verb::ObjectRefCount => keys::look,
+        | Verb::ObjectRefCount => keys::read,
         Verb::MGet => keys::values,
         Verb::Exists | Verb::Touch => keys::count,
         Verb::Keys => keys::names,
@@ -176,7 +176,7 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
         | Verb::ClusterSlots => introspect::cluster,
 
         Verb::DecodeId => ids::decode,
-        Verb::Generators => |_| Ok(Answer::Effect(Effect::Ids(IdsEffect::Generators))),
+        Verb::Generators => |_| Ok(CommandReply::Effect(Effect::Ids(IdsEffect::Generators))),
         Verb::IdReady => ids::ready,
         Verb::IdSpan => ids::span,
 
@@ -283,15 +283,15 @@ fn function(verb: Verb) -> fn(&mut Call<'_>) -> Outcome {
 }
 
 /// Handles a container without a subcommand, which its arity does not admit.
-fn container(call: &mut Call<'_>) -> Outcome {
+fn container(call: &mut Call<'_>) -> CommandResult {
     Err(call.command.arity_error().into())
 }
 
 /// Returns the `HELP` of a container.
-fn help(call: &mut Call<'_>) -> Outcome {
+fn help(call: &mut Call<'_>) -> CommandResult {
     let is_container = |row: &&Command| row.subcommands.iter().any(|sub| sub.verb == call.command.verb);
     let lines = TABLE.iter().find(is_container).map_or(Value::Array(Vec::new()), command::command_help);
-    Ok(Answer::Value(lines))
+    Ok(CommandReply::Value(lines))
 }
 
 impl<'a> Call<'a> {
@@ -331,27 +331,27 @@ impl<'a> Call<'a> {
 
     fn run_timed(&mut self) {
         let timing = &self.client.settings.timing;
-        let begun = self.turn.tally.begin(timing);
+        let start = self.turn.tally.begin(timing);
         let outcome = function(self.command.verb)(self);
         self.push(outcome);
         let is_unfinished = self.turn.effect.is_some();
-        self.turn.tally.end(begun, &self.client.settings.timing, self.command, self.args, is_unfinished);
+        self.turn.tally.end(start, &self.client.settings.timing, self.command, self.args, is_unfinished);
     }
 
     #[inline]
-    fn push(&mut self, outcome: Outcome) {
-        if !matches!(outcome, Ok(Answer::Pushed)) {
+    fn push(&mut self, outcome: CommandResult) {
+        if !matches!(outcome, Ok(CommandReply::Pushed)) {
             self.push_reply(outcome);
         }
     }
 
     #[inline(never)]
-    fn push_reply(&mut self, outcome: Outcome) {
+    fn push_reply(&mut self, outcome: CommandResult) {
         match outcome {
-            Ok(Answer::Pushed) => {}
-            Ok(Answer::Encoded(bytes)) => self.turn.push(bytes),
-            Ok(Answer::Value(value)) => self.turn.push_value(&value, self.client.view.protocol),
-            Ok(Answer::Effect(effect)) => self.turn.effect = Some(effect),
+            Ok(CommandReply::Pushed) => {}
+            Ok(CommandReply::Encoded(bytes)) => self.turn.push(bytes),
+            Ok(CommandReply::Value(value)) => self.turn.push_value(&value, self.client.view.protocol),
+            Ok(CommandReply::Effect(effect)) => self.turn.effect = Some(effect),
             Err(text) => self.turn.push_error(text.0),
         }
     }
@@ -389,7 +389,7 @@ impl<'a> Call<'a> {
 
 /// Shows `EXEC` to monitors, with the words as sent.
 #[cold]
-pub(super) fn show_exec(client: &Client, turn: &mut Turn) {
+pub(super) fn show_exec(client: &ClientState, turn: &mut Turn) {
     if let Some(command) = TABLE.iter().find(|command| command.verb == Verb::Exec) {
         let args = [&b"EXEC"[..]].into_iter();
         turn.tally.show(command, client.view.database, args, client.settings.timing.is_secret);

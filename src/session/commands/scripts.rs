@@ -1,9 +1,9 @@
 //! `EVAL`, `EVALSHA` and `SCRIPT`: known scripts are replaced by their meaning; all others are refused.
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, OK, Outcome};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, OK};
 use crate::resp::{Value, parse_integer};
 use crate::session::effect::Effect;
-use crate::session::scripts::{KnownScript, Meaning, by_sha1, by_text};
+use crate::session::scripts::{KnownScript, ScriptMeaning, by_sha1, by_text};
 use crate::session::sequence_effect::ScriptEffect;
 
 /// Redis's answer to an unknown SHA-1. Libraries then send the text.
@@ -12,18 +12,18 @@ const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
 /// Number of hex digits of a SHA-1.
 const SHA1_DIGITS: usize = 40;
 
-const UNKNOWN: &str = "ERR scripts are not run here, but for those by which django-redis (incr, decr) and Redisson \
-                       (RIdGenerator) count: INCR, INCRBY and SEQUENCE NEXT do what others may want";
+const UNKNOWN: &str = "ERR only the counting scripts of django-redis (incr, decr) and Redisson (RIdGenerator) are \
+                       supported: use INCR, INCRBY or SEQUENCE NEXT instead";
 
 /// Implements `EVAL script numkeys key ... arg ...`.
-pub(super) fn eval(call: &mut Call<'_>) -> Outcome {
+pub(super) fn eval(call: &mut Call<'_>) -> CommandResult {
     let keys = key_count(call)?;
     let known = by_text(call.arg(1)).ok_or(UNKNOWN)?;
     run(call, known, keys)
 }
 
 /// Implements `EVALSHA sha1 numkeys key ... arg ...`.
-pub(super) fn eval_sha(call: &mut Call<'_>) -> Outcome {
+pub(super) fn eval_sha(call: &mut Call<'_>) -> CommandResult {
     if call.arg(1).len() != SHA1_DIGITS {
         return Err(NO_SCRIPT.into());
     }
@@ -44,7 +44,7 @@ fn key_count(call: &Call<'_>) -> Result<usize, ErrorText> {
     }
 }
 
-fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> Outcome {
+fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> CommandResult {
     call.check_store()?;
     let [own_keys, own_args] = known.takes;
     let args = call.args.len() - 3 - keys;
@@ -58,36 +58,36 @@ fn run(call: &mut Call<'_>, known: &KnownScript, keys: usize) -> Outcome {
     let key = call.sequence_at(3)?;
     let number = |at: usize| parse_integer(call.args.get(3 + keys + at).unwrap_or_default()).ok_or(NOT_AN_INTEGER);
     let effect = match known.meaning {
-        Meaning::Count | Meaning::CountIfThere => {
-            let values = call.values_asked(number(0)?, &key)?;
-            ScriptEffect::Count { key, values, only_if_there: known.meaning == Meaning::CountIfThere }
+        ScriptMeaning::Count | ScriptMeaning::CountIfPresent => {
+            let values = call.requested_values(number(0)?, &key)?;
+            ScriptEffect::Count { key, values, only_if_present: known.meaning == ScriptMeaning::CountIfPresent }
         }
-        Meaning::Init => {
+        ScriptMeaning::Init => {
             let (first, allocation) = (number(0)?, number(1)?);
             if !(0..=getid_core::VALUE_MAX).contains(&first) {
                 return Err(format!("ERR sequence '{key}' cannot begin at {first}: its values are not negative").into());
             }
-            ScriptEffect::Init { first, allocation: call.values_asked(allocation, &key)?, key }
+            ScriptEffect::Init { first, allocation: call.requested_values(allocation, &key)?, key }
         }
-        Meaning::Allocate => ScriptEffect::Allocate(key),
+        ScriptMeaning::Allocate => ScriptEffect::Allocate(key),
     };
-    Ok(Answer::Effect(Effect::Script(effect)))
+    Ok(CommandReply::Effect(Effect::Script(effect)))
 }
 
 /// Implements `SCRIPT LOAD script`.
-pub(super) fn load(call: &mut Call<'_>) -> Outcome {
+pub(super) fn load(call: &mut Call<'_>) -> CommandResult {
     let known = by_text(call.arg(2)).ok_or(UNKNOWN)?;
-    Ok(Answer::Value(Value::from(known.sha1)))
+    Ok(CommandReply::Value(Value::from(known.sha1)))
 }
 
 /// Implements `SCRIPT EXISTS sha1 ...`.
-pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
+pub(super) fn exists(call: &mut Call<'_>) -> CommandResult {
     let known = call.args.iter().skip(2).map(|sha1| Value::Integer(by_sha1(sha1).is_some().into()));
-    Ok(Answer::Value(Value::Array(known.collect())))
+    Ok(CommandReply::Value(Value::Array(known.collect())))
 }
 
 /// `SCRIPT FLUSH [ASYNC|SYNC]`: no effect, since the known scripts are built in.
-pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
+pub(super) fn flush(call: &mut Call<'_>) -> CommandResult {
     let is_mode = |word: &[u8]| [&b"async"[..], b"sync"].iter().any(|mode| word.eq_ignore_ascii_case(mode));
     match (call.args.get(2), call.args.len()) {
         (None, _) => Ok(OK),
@@ -97,6 +97,6 @@ pub(super) fn flush(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `SCRIPT KILL`.
-pub(super) fn kill(_: &mut Call<'_>) -> Outcome {
+pub(super) fn kill(_: &mut Call<'_>) -> CommandResult {
     Err("NOTBUSY No scripts in execution right now.".into())
 }

@@ -3,7 +3,7 @@
 use getid_core::{Key, RESERVED_MAX, Spec};
 
 use super::keys::last_value;
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
 use crate::command::quoted;
 use crate::resp::parse_integer;
 use crate::session::effect::Effect;
@@ -31,7 +31,7 @@ const ADOPTED_TABLE: &str = "id_generator";
 const ADOPTED_ID: i64 = 1;
 
 /// Implements `SEQUENCE CREATE name [option value ...] [FRESH]`.
-pub(super) fn create(call: &mut Call<'_>) -> Outcome {
+pub(super) fn create(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
     let mut words = words_from(call, 3)?;
     let before = words.len();
@@ -43,12 +43,12 @@ pub(super) fn create(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `SEQUENCE ALTER name option value ...`.
-pub(super) fn alter(call: &mut Call<'_>) -> Outcome {
+pub(super) fn alter(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
     let words = words_from(call, 3)?;
     if words.iter().step_by(2).any(|word| word.eq_ignore_ascii_case("start")) {
         return Err(format!(
-            "ERR sequence '{key}' has begun, and start is for one that has not: SEQUENCE RAISE {key} n lets it go on above n"
+            "ERR sequence '{key}' has begun, so its start cannot change: SEQUENCE RAISE {key} n continues it above n"
         )
         .into());
     }
@@ -64,37 +64,39 @@ fn words_from<'a>(call: &Call<'a>, at: usize) -> Result<Vec<&'a str>, ErrorText>
     }
     let words = call.args.iter().skip(at);
     words
-        .map(|word| str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is no option", quoted(word)))))
+        .map(|word| {
+            str::from_utf8(word).map_err(|_| ErrorText::from(format!("ERR '{}' is not an option", quoted(word))))
+        })
         .collect()
 }
 
 /// Implements `SEQUENCE INFO name`.
-pub(super) fn info(call: &mut Call<'_>) -> Outcome {
-    about(call, call.counter_at(2)?, SequenceEffect::Info)
+pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Info)
 }
 
 /// Implements `SEQUENCE CONFIRM name`.
-pub(super) fn confirm(call: &mut Call<'_>) -> Outcome {
-    about(call, call.counter_at(2)?, SequenceEffect::Confirm)
+pub(super) fn confirm(call: &mut Call<'_>) -> CommandResult {
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Confirm)
 }
 
 /// Implements `SEQUENCE DECLARE name`.
-pub(super) fn declare(call: &mut Call<'_>) -> Outcome {
-    about(call, call.counter_at(2)?, SequenceEffect::Declare)
+pub(super) fn declare(call: &mut Call<'_>) -> CommandResult {
+    key_effect(call, call.counter_at(2)?, SequenceEffect::Declare)
 }
 
 /// Implements `SEQUENCE DROP name`.
-pub(super) fn drop_sequence(call: &mut Call<'_>) -> Outcome {
-    about(call, call.sequence_at(2)?, SequenceEffect::Drop)
+pub(super) fn drop_sequence(call: &mut Call<'_>) -> CommandResult {
+    key_effect(call, call.sequence_at(2)?, SequenceEffect::Drop)
 }
 
-fn about(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> Outcome {
+fn key_effect(call: &Call<'_>, key: Key, of: fn(Key) -> SequenceEffect) -> CommandResult {
     call.check_store()?;
     Ok(effect(of(key)))
 }
 
 /// Implements `SEQUENCE RAISE name last`.
-pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
+pub(super) fn raise(call: &mut Call<'_>) -> CommandResult {
     let key = call.counter_at(2)?;
     let last = last_value(call.arg(3))?;
     call.check_store()?;
@@ -102,7 +104,7 @@ pub(super) fn raise(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `SEQUENCE STORES [CONFIRM nonce [RAISE-ALL n]]`.
-pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
+pub(super) fn stores(call: &mut Call<'_>) -> CommandResult {
     let is = |place: usize, name: &str| call.arg(place).eq_ignore_ascii_case(name.as_bytes());
     let margin = match call.args.len() {
         2 => {
@@ -125,7 +127,7 @@ pub(super) fn stores(call: &mut Call<'_>) -> Outcome {
 /// Implements `SEQUENCE BACKUP file`.
 ///
 /// The required end of the name keeps it apart from all files of a server, SQLite's included.
-pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
+pub(super) fn backup(call: &mut Call<'_>) -> CommandResult {
     let is_known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
     let is_plain = |name: &&str| {
         name.len() <= BACKUP_BYTES_MAX
@@ -135,7 +137,8 @@ pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
     };
     let name = str::from_utf8(call.arg(2)).ok().filter(is_plain).ok_or_else(|| {
         format!(
-            "ERR '{}' cannot be the name of a backup: it has up to {BACKUP_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -, begins \
+            "ERR '{}' cannot be the name of a backup: it has up to {BACKUP_BYTES_MAX} bytes of A-Z a-z 0-9 _ . -, \
+             begins \
              with a letter or a digit, ends in {BACKUP_ENDING}, and is written into dir",
             quoted(call.arg(2))
         )
@@ -146,7 +149,7 @@ pub(super) fn backup(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `SEQUENCE LIST [pattern] [CURSOR name] [COUNT n]`.
-pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
     let (mut pattern, mut after, mut count) = (None, String::new(), LIST_COUNT);
     let mut words = call.args.iter().skip(2);
     let mut is_first = true;
@@ -175,7 +178,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `SEQUENCE ADOPT name [TABLE table] [ID n]`.
-pub(super) fn adopt(call: &mut Call<'_>) -> Outcome {
+pub(super) fn adopt(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
     let (mut table, mut id) = (ADOPTED_TABLE.to_owned(), ADOPTED_ID);
     let mut words = call.args.iter().skip(3);
@@ -204,7 +207,7 @@ fn table_name(name: &[u8]) -> Result<String, ErrorText> {
 }
 
 /// Implements `SEQUENCE NEXT name [COUNT n]`.
-pub(super) fn next(call: &mut Call<'_>) -> Outcome {
+pub(super) fn next(call: &mut Call<'_>) -> CommandResult {
     let key = call.sequence_at(2)?;
     let count = match (call.args.get(3), call.args.get(4), call.args.len()) {
         (None, ..) => Some(1),
@@ -212,23 +215,26 @@ pub(super) fn next(call: &mut Call<'_>) -> Outcome {
         _ => return Err(SYNTAX.into()),
     };
     call.check_store()?;
-    let values = call.values_asked(count.ok_or(NOT_AN_INTEGER)?, &key)?;
+    let values = call.requested_values(count.ok_or(NOT_AN_INTEGER)?, &key)?;
     Ok(effect(SequenceEffect::Next { key, values }))
 }
 
 impl Call<'_> {
-    /// Checks a number of requested values against [`SequenceSettings::incrby_max`].
+    /// Checks a number of requested values against [`SequenceCommandSettings::incrby_max`].
     ///
-    /// [`SequenceSettings::incrby_max`]: crate::session::SequenceSettings::incrby_max
-    pub(super) fn values_asked(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {
+    /// [`SequenceCommandSettings::incrby_max`]: crate::session::SequenceSettings::incrby_max
+    pub(super) fn requested_values(&self, count: i64, key: &Key) -> Result<u32, ErrorText> {
         let max = self.client.settings.sequences.map_or(0, |settings| settings.incrby_max);
         u32::try_from(count).ok().filter(|count| (1..=max).contains(count)).ok_or_else(|| {
-            format!("ERR {count} values are asked of sequence '{key}', which gives 1 to {max} at a time (sequence-incrby-max)")
-                .into()
+            format!(
+                "ERR {count} values are requested from sequence '{key}', which gives 1 to {max} at a time \
+                     (sequence-incrby-max)"
+            )
+            .into()
         })
     }
 }
 
-pub(super) fn effect(effect: SequenceEffect) -> Answer {
-    Answer::Effect(Effect::Sequence(effect))
+pub(super) fn effect(effect: SequenceEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Sequence(effect))
 }

@@ -4,7 +4,7 @@
 
 use getid_core::{SEQUENCE_NAME_RULE, is_sequence_name};
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER};
 use crate::command::quoted;
 use crate::resp::parse_integer;
 use crate::session::turn::counter_cost;
@@ -14,23 +14,23 @@ use crate::text::name_hash::hash_of;
 pub(in crate::session) const HASH_FIELD: &str = "cur";
 
 /// Error of a server that has no store for sequences.
-pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. 'sequence-store' in \
-                                 its configuration, and a restart, turn them on";
+pub const SEQUENCES_OFF: &str = "ERR sequences are off: the server has no store for them. Set 'sequence-store' in its \
+                                 configuration, and restart it";
 
 /// Implements `INCR name`.
 #[inline]
-pub(super) fn incr(call: &mut Call<'_>) -> Outcome {
+pub(super) fn incr(call: &mut Call<'_>) -> CommandResult {
     count(call, 1)
 }
 
 /// Implements `INCRBY name n`.
-pub(super) fn incr_by(call: &mut Call<'_>) -> Outcome {
+pub(super) fn incr_by(call: &mut Call<'_>) -> CommandResult {
     let values = values_of(call, 2)?;
     count(call, values)
 }
 
 /// Implements `HINCRBY name cur n`.
-pub(super) fn hash_incr_by(call: &mut Call<'_>) -> Outcome {
+pub(super) fn hash_incr_by(call: &mut Call<'_>) -> CommandResult {
     let values = values_of(call, 3)?;
     if call.arg(2) != HASH_FIELD.as_bytes() {
         let (name, field) = (quoted(call.arg(1)), quoted(call.arg(2)));
@@ -47,22 +47,22 @@ pub(super) fn hash_incr_by(call: &mut Call<'_>) -> Outcome {
 fn values_of(call: &mut Call<'_>, at: usize) -> Result<u32, ErrorText> {
     let Some(settings) = call.client.settings.sequences else { return Err(refused(call, SEQUENCES_OFF)) };
     let max = settings.incrby_max;
-    let Some(asked) = parse_integer(call.arg(at)) else { return Err(refused(call, NOT_AN_INTEGER)) };
-    let values = u32::try_from(asked).ok().filter(|values| (1..=max).contains(values));
+    let Some(count) = parse_integer(call.arg(at)) else { return Err(refused(call, NOT_AN_INTEGER)) };
+    let values = u32::try_from(count).ok().filter(|values| (1..=max).contains(values));
     values.ok_or_else(|| {
         let name = quoted(call.arg(1));
-        let text = match asked {
+        let text = match count {
             0 => format!(
-                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} tells where \
-                 it is"
+                "ERR a step of 0 gives no value: a sequence gives 1 to {max} values at a time, and GET {name} returns \
+                 its position"
             ),
             ..0 => format!(
-                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {asked}. SEQUENCE CREATE makes \
-                 another one that begins again"
+                "ERR a sequence never goes back: '{name}' takes steps of 1 to {max}, not {count}. SEQUENCE CREATE \
+                 makes another one"
             ),
-            _ => format!(
-                "ERR {asked} values of '{name}' are too many for one request: sequence-incrby-max allows {max}"
-            ),
+            _ => {
+                format!("ERR {count} values of '{name}' are too many for one request: sequence-incrby-max allows {max}")
+            }
         };
         refused(call, text)
     })
@@ -77,7 +77,7 @@ fn refused(call: &mut Call<'_>, text: impl Into<ErrorText>) -> ErrorText {
 
 /// Adds a request for values of the sequence that the first argument names.
 #[inline]
-fn count(call: &mut Call<'_>, values: u32) -> Outcome {
+fn count(call: &mut Call<'_>, values: u32) -> CommandResult {
     let name = call.arg(1);
     let hash = hash_of(name);
     let draw = match call.turn.find_sequence(hash, name) {
@@ -88,7 +88,7 @@ fn count(call: &mut Call<'_>, values: u32) -> Outcome {
     call.turn.tally.ids(verb, 1, 0);
     call.turn.push_sequence(draw, verb, values);
     call.turn.is_repeatable = !call.transaction.is_open();
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Adds a draw from a sequence that is new in this turn. Its name is checked here.
@@ -108,7 +108,7 @@ fn begin(call: &mut Call<'_>, hash: u64, name: &[u8]) -> Result<usize, ErrorText
 }
 
 /// Handles `GETID name` and `MGETID count name` of a counter, at `place` in the settings.
-pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> Outcome {
+pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, takes_more: bool) -> CommandResult {
     let settings = &call.client.settings;
     let Some(counter) = settings.counters.get(place) else { return Err(refused(call, SEQUENCES_OFF)) };
     if settings.sequences.is_none() {
@@ -128,7 +128,7 @@ pub(super) fn ids_of_counter(call: &mut Call<'_>, place: usize, values: u32, tak
     call.turn.tally.ids(verb, 1, 0);
     call.turn.push_sequence(draw, verb, values);
     call.turn.count_ids(cost.saturating_mul(values));
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Returns the error for an invalid name of a sequence.
@@ -141,7 +141,7 @@ pub(super) fn not_a_name(name: &[u8]) -> String {
 #[cold]
 pub(super) fn is_a_generator(name: &str) -> String {
     format!(
-        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator, and GETID {name} \
-         asks it"
+        "WRONGTYPE Operation against a key holding the wrong kind of value: '{name}' is a generator; use GETID \
+         {name}"
     )
 }

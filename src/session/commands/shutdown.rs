@@ -1,10 +1,10 @@
 //! The command `SHUTDOWN`.
 
-use super::{Answer, Call, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, SYNTAX};
 use crate::session::effect::{Effect, Shutdown};
 
 /// Implements `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`.
-pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
+pub(super) fn shutdown(call: &mut Call<'_>) -> CommandResult {
     let mut options = Shutdown::default();
     let mut save = false;
     for word in call.args.iter().skip(1) {
@@ -22,5 +22,5 @@ pub(super) fn shutdown(call: &mut Call<'_>) -> Outcome {
     if (save && options.nosave) || (options.abort && others) {
         return Err(SYNTAX.into());
     }
-    Ok(Answer::Effect(Effect::Shutdown(options)))
+    Ok(CommandReply::Effect(Effect::Shutdown(options)))
 }

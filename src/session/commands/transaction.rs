@@ -1,11 +1,11 @@
 //! `MULTI`, `EXEC` and related commands, none of which is queued itself.
 
-use super::{Answer, Call, OK, Outcome};
+use super::{Call, CommandReply, CommandResult, OK};
 use crate::command::quoted;
 use crate::resp::write_array_header;
 
 /// Implements `MULTI`.
-pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
+pub(super) fn multi(call: &mut Call<'_>) -> CommandResult {
     if call.transaction.is_queueing() {
         return Err("ERR MULTI calls can not be nested".into());
     }
@@ -14,7 +14,7 @@ pub(super) fn multi(call: &mut Call<'_>) -> Outcome {
 }
 
 /// `EXEC`: writes the head of the array. The session runs the commands one by one, which may take several turns.
-pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
+pub(super) fn exec(call: &mut Call<'_>) -> CommandResult {
     if !call.transaction.is_queueing() {
         return Err("ERR EXEC without MULTI".into());
     }
@@ -24,11 +24,11 @@ pub(super) fn exec(call: &mut Call<'_>) -> Outcome {
     }
     let len = call.transaction.run();
     call.turn.push_with(|out| write_array_header(len, out));
-    Ok(Answer::Pushed)
+    Ok(CommandReply::Pushed)
 }
 
 /// Implements `DISCARD`.
-pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
+pub(super) fn discard(call: &mut Call<'_>) -> CommandResult {
     if !call.transaction.is_queueing() {
         return Err("ERR DISCARD without MULTI".into());
     }
@@ -38,19 +38,19 @@ pub(super) fn discard(call: &mut Call<'_>) -> Outcome {
 
 /// `WATCH key ...`: refused. Every key is a sequence or may become one. `EXEC` cannot detect a change of it, since
 /// other servers give its values too. A client that compares and sets would give values twice.
-pub(super) fn watch(call: &mut Call<'_>) -> Outcome {
+pub(super) fn watch(call: &mut Call<'_>) -> CommandResult {
     if call.transaction.is_queueing() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
     let name = quoted(call.arg(1));
     Err(format!(
-        "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot tell whether other clients and servers have \
+        "ERR WATCH is refused to a sequence such as '{name}': EXEC cannot detect whether other clients and servers have \
          taken values since. Instead: INCR {name} takes the next value, INCRBY {name} n takes n, without MULTI"
     )
     .into())
 }
 
 /// Implements `UNWATCH`.
-pub(super) fn unwatch(_: &mut Call<'_>) -> Outcome {
+pub(super) fn unwatch(_: &mut Call<'_>) -> CommandResult {
     Ok(OK)
 }

@@ -1,6 +1,6 @@
 //! `WORKERID`: worker ids for programs that make IDs themselves.
 
-use super::{Answer, Call, ErrorText, NOT_AN_INTEGER, Outcome, SYNTAX};
+use super::{Call, CommandReply, CommandResult, ErrorText, NOT_AN_INTEGER, SYNTAX};
 use crate::command::quoted;
 use crate::resp::parse_integer;
 use crate::session::effect::Effect;
@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = getid_core::worker::HOLDER_NAME_BYTES_MAX;
 const POOL_BYTES_MAX: usize = 64;
 
 /// Implements `WORKERID LEASE pool [NAME instance] [TTL seconds]`.
-pub(super) fn lease(call: &mut Call<'_>) -> Outcome {
+pub(super) fn lease(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     let (mut name, mut ttl_ms) = (None, None);
     let mut words = call.args.iter().skip(3);
@@ -41,7 +41,8 @@ fn holder(name: &[u8]) -> Result<String, ErrorText> {
     let text = str::from_utf8(name).ok().filter(|_| is_plain);
     text.map(str::to_owned).ok_or_else(|| {
         format!(
-            "ERR '{}' cannot be the NAME: it has 1 to {NAME_BYTES_MAX} bytes of printable ASCII without a blank, and is not '-'",
+            "ERR '{}' cannot be the NAME: it has 1 to {NAME_BYTES_MAX} bytes of printable ASCII without a blank, and \
+             is not '-'",
             quoted(name)
         )
         .into()
@@ -59,24 +60,24 @@ fn ttl(text: &[u8]) -> Result<u64, ErrorText> {
 }
 
 /// Implements `WORKERID RENEW pool id token [LAST unix-ms]`.
-pub(super) fn renew(call: &mut Call<'_>) -> Outcome {
-    let (pool, id, token, last_ms) = held(call)?;
+pub(super) fn renew(call: &mut Call<'_>) -> CommandResult {
+    let (pool, id, token, last_ms) = lease_args(call)?;
     Ok(effect(WorkerEffect::Renew { pool, id, token, last_ms }))
 }
 
 /// Implements `WORKERID RELEASE pool id token [LAST unix-ms]`.
-pub(super) fn release(call: &mut Call<'_>) -> Outcome {
-    let (pool, id, token, last_ms) = held(call)?;
+pub(super) fn release(call: &mut Call<'_>) -> CommandResult {
+    let (pool, id, token, last_ms) = lease_args(call)?;
     Ok(effect(WorkerEffect::Release { pool, id, token, last_ms }))
 }
 
-fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorText> {
+fn lease_args(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), ErrorText> {
     let (pool, id) = (pool(call)?, worker_id(call)?);
     let token = call.arg(4);
     if token.len() != WorkerWord::BYTES {
         return Err(format!(
             "WRONGTOKEN worker id {id} of pool '{pool}': the token has {} bytes, must be the {} hex digits that \
-             WORKERID LEASE has answered",
+             WORKERID LEASE returned",
             token.len(),
             WorkerWord::BYTES
         )
@@ -94,7 +95,7 @@ fn held(call: &Call<'_>) -> Result<(String, u32, WorkerWord, Option<u64>), Error
 }
 
 /// Implements `WORKERID LIST pool [CURSOR id] [COUNT n]`.
-pub(super) fn list(call: &mut Call<'_>) -> Outcome {
+pub(super) fn list(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     let (mut from, mut count) = (0, LIST_COUNT);
     let mut words = call.args.iter().skip(3);
@@ -113,12 +114,12 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `WORKERID INFO pool`.
-pub(super) fn info(call: &mut Call<'_>) -> Outcome {
+pub(super) fn info(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Info { pool: pool(call)? }))
 }
 
 /// Implements `WORKERID INIT pool NEW`.
-pub(super) fn init(call: &mut Call<'_>) -> Outcome {
+pub(super) fn init(call: &mut Call<'_>) -> CommandResult {
     let pool = pool(call)?;
     if !call.arg(3).eq_ignore_ascii_case(b"new") {
         return Err(SYNTAX.into());
@@ -127,7 +128,7 @@ pub(super) fn init(call: &mut Call<'_>) -> Outcome {
 }
 
 /// Implements `WORKERID REVOKE pool id`.
-pub(super) fn revoke(call: &mut Call<'_>) -> Outcome {
+pub(super) fn revoke(call: &mut Call<'_>) -> CommandResult {
     Ok(effect(WorkerEffect::Revoke { pool: pool(call)?, id: worker_id(call)? }))
 }
 
@@ -147,9 +148,9 @@ fn worker_id(call: &Call<'_>) -> Result<u32, ErrorText> {
     let id = parse_integer(call.arg(3)).ok_or(NOT_AN_INTEGER)?;
     let max = getid_core::worker::POOL_SIZE_MAX - 1;
     let known = u32::try_from(id).ok().filter(|id| *id <= max);
-    known.ok_or_else(|| format!("ERR {id} is no worker id: it is 0 to {max}").into())
+    known.ok_or_else(|| format!("ERR {id} is not a worker id: expected 0 to {max}").into())
 }
 
-fn effect(effect: WorkerEffect) -> Answer {
-    Answer::Effect(Effect::Worker(effect))
+fn effect(effect: WorkerEffect) -> CommandReply {
+    CommandReply::Effect(Effect::Worker(effect))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::printable::printable_up_to;
-use super::{Divided, StoreTls, decoded, divided, host_and_port, is_loopback, option, set_once, tls_of};
+use super::{AddressParts, StoreTls, decoded, host_and_port, is_loopback, option, set_once, split_address, tls_of};
 
 /// The most members that one address names.
 const ENDPOINTS_MAX: usize = 16;
@@ -56,7 +56,7 @@ pub struct EtcdAddress {
 
 impl EtcdAddress {
     /// Whether all members are on this machine.
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         self.endpoints.iter().all(|(host, _)| is_loopback(host))
     }
 }
@@ -64,7 +64,7 @@ impl EtcdAddress {
 /// Parses an address after `etcd:`.
 pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
     const FORM: &str = "must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX";
-    let Divided { authority, path, options } = divided(rest, FORM)?;
+    let AddressParts { authority, path, options } = split_address(rest, FORM)?;
     let (login, places) = authority.rsplit_once('@').map_or((None, authority), |(login, rest)| (Some(login), rest));
     let (user, password) = match login.map(|login| login.split_once(':').unwrap_or((login, ""))) {
         None => (None, None),
@@ -109,7 +109,7 @@ pub(super) fn address(rest: &str) -> Result<EtcdAddress, String> {
             _ => set_once(&mut found.key_file, value.into(), name)?,
         }
     }
-    found.tls = tls.unwrap_or(if found.is_here() { StoreTls::No } else { StoreTls::Verify });
+    found.tls = tls.unwrap_or(if found.is_local() { StoreTls::No } else { StoreTls::Verify });
     found.compact_every_s = compact_every_s.unwrap_or(COMPACT_EVERY_S);
     check(&found)?;
     Ok(found)
@@ -134,11 +134,11 @@ fn check(found: &EtcdAddress) -> Result<(), String> {
             "names a user without a password; write USER:PASSWORD@ or password-file=PATH"
         }
         EtcdAddress { ca_file: Some(_), tls: StoreTls::No | StoreTls::Yes, .. } => {
-            "has a ca-file, which only tls=verify looks at"
+            "has a ca-file, which only tls=verify uses"
         }
         EtcdAddress { cert_file: Some(_), key_file: None, .. } => "has a cert-file without its key-file",
         EtcdAddress { cert_file: None, key_file: Some(_), .. } => "has a key-file without its cert-file",
-        EtcdAddress { cert_file: Some(_), tls: StoreTls::No, .. } => "has a cert-file, which tls=no does not show",
+        EtcdAddress { cert_file: Some(_), tls: StoreTls::No, .. } => "has a cert-file, which tls=no does not use",
         _ => return Ok(()),
     };
     Err(sentence.to_owned())
@@ -154,7 +154,7 @@ fn prefix(path: &str) -> Result<String, String> {
         return Ok(found);
     }
     Err(format!(
-        "has a prefix that is none, must be 1 to {PREFIX_BYTES_MAX} letters, digits, '.', '_', '-' and ':', in parts \
+        "has an invalid prefix, must be 1 to {PREFIX_BYTES_MAX} letters, digits, '.', '_', '-' and ':', in parts \
          that single '/' divide"
     ))
 }
@@ -217,29 +217,29 @@ mod tests {
     #[test]
     fn an_error_names_the_mistake() {
         for (text, expected) in [
-            ("etcd:a/b", "has no // behind the scheme, must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX"),
+            ("etcd:a/b", "has no // after the scheme, must be etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/PREFIX"),
             ("etcd://", "names no host, must be"),
             ("etcd:///p", "names no host, must be"),
             ("etcd://a,,b", "names no host as number 2"),
             ("etcd://a,b:2379,b", "names b:2379 twice"),
-            ("etcd://a:0", "has no port behind the ':'"),
+            ("etcd://a:0", "has no port after the ':'"),
             ("etcd://::1", "an IPv6 address is in brackets"),
             ("etcd://@a", "names no user before it"),
             ("etcd://:x@a", "names no user before it"),
             ("etcd://u@a", "names a user without a password; write USER:PASSWORD@ or password-file=PATH"),
             ("etcd://a?password-file=p", "has a password-file, and names no user"),
             ("etcd://u:p@a?password-file=p", "has a password and a password-file"),
-            ("etcd://localhost?ca-file=p", "has a ca-file, which only tls=verify looks at"),
+            ("etcd://localhost?ca-file=p", "has a ca-file, which only tls=verify uses"),
             ("etcd://a?cert-file=p", "has a cert-file without its key-file"),
             ("etcd://a?key-file=p", "has a key-file without its cert-file"),
-            ("etcd://localhost?key-file=p&cert-file=p", "has a cert-file, which tls=no does not show"),
+            ("etcd://localhost?key-file=p&cert-file=p", "has a cert-file, which tls=no does not use"),
             ("etcd://a?socket=/s", "has the option 'socket', must be one of password-file, tls, ca-file, cert-file"),
             ("etcd://a?tls=no&tls=no", "has the option 'tls' twice"),
             ("etcd://a?compact-every-s=86401", "has compact-every-s=86401, must be 0 (never) to 86400"),
             ("etcd://a?compact-every-s=no", "has compact-every-s=no, must be 0"),
             ("etcd://a?tls=maybe", "has tls=maybe, must be tls=no, tls=yes or tls=verify"),
-            ("etcd://a//p", "has a prefix that is none"),
-            ("etcd://a/p%20q", "has a prefix that is none"),
+            ("etcd://a//p", "has an invalid prefix"),
+            ("etcd://a/p%20q", "has an invalid prefix"),
             ("etcd://a/p#q", "has a '#' in it"),
         ] {
             let error = StoreUrl::parse(text).err().unwrap_or_else(|| panic!("{text} is accepted")).to_string();
@@ -265,11 +265,11 @@ mod tests {
             ("etcd://h/p?password=hunter2&key-file=k", "etcd://h/p?password=***&key-file=k"),
         ] {
             assert_eq!(without_password(text), shown, "{text}");
-            let told = match StoreUrl::parse(text) {
+            let printed = match StoreUrl::parse(text) {
                 Ok(url) => format!("{url:?} {}", url.shown()),
                 Err(error) => format!("{error} {error:?}"),
             };
-            assert!(!told.contains("hun") && !told.contains("ter2"), "{text}: {told}");
+            assert!(!printed.contains("hun") && !printed.contains("ter2"), "{text}: {printed}");
         }
         let mut url = StoreUrl::parse("etcd://a@h/b?password-file=p&ca-file=c").unwrap();
         url.set_password("hunter2".to_owned());

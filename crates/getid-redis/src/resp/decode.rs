@@ -8,7 +8,7 @@
 //!   request that arrives byte by byte costs as much as in one piece.
 //! - It allocates nothing for sizes that a client merely declares. The list of spans grows as arguments arrive.
 //! - It keeps nothing unnecessary. A large request is shown to the caller as soon as its size is known
-//!   ([`Decoded::Large`]); one that would be refused anyway is then skipped as it arrives.
+//!   ([`DecodeStep::Large`]); one that would be refused anyway is then skipped as it arrives.
 //! - The same bytes give the same requests and the same error, however they were cut on the way.
 //!
 //! Limits, order of checks and error texts are those of Redis 7.0 (`processMultibulkBuffer`, `processInlineBuffer`,
@@ -90,7 +90,7 @@ enum Stage {
 
 /// Result of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decoded {
+pub enum DecodeStep {
     /// The request continues behind the input.
     Incomplete {
         /// Lower bound of the missing bytes, >= 1. A client chose this number, which may be as large as
@@ -155,7 +155,7 @@ impl Default for DecodeLimits {
 impl Decoder {
     /// Reads the request at the beginning of `input`.
     ///
-    /// `input` starts at the first byte that no request has used yet. After [`Decoded::Incomplete`] the caller calls
+    /// `input` starts at the first byte that no request has used yet. After [`DecodeStep::Incomplete`] the caller calls
     /// again with the same bytes and more behind them.
     ///
     /// A fast path for requests that are known byte for byte (`*1\r\n$5\r\nGETID\r\n`) belongs in front of this call.
@@ -170,10 +170,10 @@ impl Decoder {
     ///
     /// Panics if `input` is shorter than in the previous call.
     #[inline]
-    pub fn decode(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+    pub fn decode(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<DecodeStep, ProtocolError> {
         let decoded = match self.stage {
             Stage::Between => {
-                let Some(&first) = input.first() else { return Ok(Decoded::Incomplete { wanted: 1 }) };
+                let Some(&first) = input.first() else { return Ok(DecodeStep::Incomplete { wanted: 1 }) };
                 self.begin();
                 if first == b'*' { self.array_header(input, limits) } else { self.inline(input, limits) }
             }
@@ -187,7 +187,10 @@ impl Decoder {
             }
             Stage::SkipHeader | Stage::SkipData { .. } => self.skipped(input, limits),
         };
-        if matches!(decoded, Ok(Decoded::Request { .. } | Decoded::Skip { .. } | Decoded::Skipped { .. }) | Err(_)) {
+        if matches!(
+            decoded,
+            Ok(DecodeStep::Request { .. } | DecodeStep::Skip { .. } | DecodeStep::Skipped { .. }) | Err(_)
+        ) {
             self.stage = Stage::Between;
         }
         decoded
@@ -205,7 +208,7 @@ impl Decoder {
         self.spans.len() - partial + self.args_missing
     }
 
-    /// Skips the array of [`Decoded::Large`], from the next call on.
+    /// Skips the array of [`DecodeStep::Large`], from the next call on.
     pub fn skip(&mut self) {
         if let Stage::Large { bytes } = self.stage {
             self.stage = Stage::SkipData { bytes: bytes + 2 };
@@ -258,13 +261,13 @@ impl Decoder {
 
     /// Parses `*<count>\r\n`.
     #[inline]
-    fn array_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+    fn array_header(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<DecodeStep, ProtocolError> {
         let Some(header) = self.header(input, limits, ProtocolError::TooBigMultibulkCount)? else {
             self.stage = Stage::ArrayHeader;
-            return Ok(Decoded::Incomplete { wanted: 1 });
+            return Ok(DecodeStep::Incomplete { wanted: 1 });
         };
         let count = header.number.ok_or(ProtocolError::InvalidMultibulkLength)?;
-        let Ok(count) = usize::try_from(count) else { return Ok(Decoded::Skip { used: header.end }) };
+        let Ok(count) = usize::try_from(count) else { return Ok(DecodeStep::Skip { used: header.end }) };
         if count > limits.args_max {
             return Err(ProtocolError::InvalidMultibulkLength);
         }
@@ -273,7 +276,7 @@ impl Decoder {
         }
         self.position = header.end;
         if count == 0 {
-            return Ok(Decoded::Skip { used: header.end });
+            return Ok(DecodeStep::Skip { used: header.end });
         }
         self.scanned = header.end;
         self.args_missing = count;
@@ -283,25 +286,25 @@ impl Decoder {
 
     /// Parses `$<bytes>\r\n<data>\r\n` for each missing argument.
     #[inline]
-    fn bulks(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+    fn bulks(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<DecodeStep, ProtocolError> {
         loop {
             let bytes = match self.stage {
                 Stage::BulkData { bytes } => bytes,
                 _ => match self.bulk_header(input, limits)? {
                     Some(bytes) => bytes,
-                    None => return Ok(Decoded::Incomplete { wanted: 1 }),
+                    None => return Ok(DecodeStep::Incomplete { wanted: 1 }),
                 },
             };
             // bulk_header has checked that this doesn't overflow.
             let end = self.position + bytes + 2;
-            if end > LARGE_BYTES[0] && self.is_to_be_shown(end, input) {
+            if end > LARGE_BYTES[0] && self.is_shown(end, input) {
                 self.spans.push(Span { start: self.position, end: input.len().min(end - 2) });
                 self.stage = Stage::Large { bytes };
-                return Ok(Decoded::Large { bytes: end });
+                return Ok(DecodeStep::Large { bytes: end });
             }
             if input.len() < end {
                 self.stage = Stage::BulkData { bytes };
-                return Ok(Decoded::Incomplete { wanted: end - input.len() });
+                return Ok(DecodeStep::Incomplete { wanted: end - input.len() });
             }
             self.spans.push(Span { start: self.position, end: self.position + bytes });
             self.position = end;
@@ -309,26 +312,26 @@ impl Decoder {
             self.stage = Stage::BulkHeader;
             self.args_missing -= 1;
             if self.args_missing == 0 {
-                return Ok(Decoded::Request { used: end });
+                return Ok(DecodeStep::Request { used: end });
             }
         }
     }
 
     /// Returns true if an array that extends at least to `end` has just passed one of [`LARGE_BYTES`].
     #[cold]
-    fn is_to_be_shown(&mut self, end: usize, input: &[u8]) -> bool {
+    fn is_shown(&mut self, end: usize, input: &[u8]) -> bool {
         let passed = LARGE_BYTES.iter().filter(|&&bytes| end > bytes).count();
         let is_quotable = input.len() >= (end - 2).min(self.position + QUOTED_BYTES);
-        let is_to_be_shown = passed > self.large && is_quotable;
-        if is_to_be_shown {
+        let is_shown = passed > self.large && is_quotable;
+        if is_shown {
             self.large = passed;
         }
-        is_to_be_shown
+        is_shown
     }
 
     /// Skips the arrived part of an array.
     #[cold]
-    fn skipped(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+    fn skipped(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<DecodeStep, ProtocolError> {
         // Nothing of it is held, so it may have any size.
         let limits = DecodeLimits { request_bytes_max: usize::MAX, ..*limits };
         loop {
@@ -343,7 +346,7 @@ impl Decoder {
                 self.stage = Stage::SkipHeader;
                 self.args_missing -= 1;
                 if self.args_missing == 0 {
-                    return Ok(Decoded::Skipped { used: self.position });
+                    return Ok(DecodeStep::Skipped { used: self.position });
                 }
             }
             match self.bulk_header(input, &limits)? {
@@ -354,10 +357,10 @@ impl Decoder {
     }
 
     /// Releases the bytes that were skipped so far.
-    fn dropped(&mut self) -> Decoded {
+    fn dropped(&mut self) -> DecodeStep {
         let used = std::mem::take(&mut self.position);
         self.scanned -= used;
-        if used == 0 { Decoded::Incomplete { wanted: 1 } } else { Decoded::Dropped { used } }
+        if used == 0 { DecodeStep::Incomplete { wanted: 1 } } else { DecodeStep::Dropped { used } }
     }
 
     /// Returns the length of the bulk whose header begins at `position`, and moves `position` to its data.
@@ -389,7 +392,7 @@ impl Decoder {
         input: &[u8],
         limits: &DecodeLimits,
         too_long: ProtocolError,
-    ) -> Result<Option<Header>, ProtocolError> {
+    ) -> Result<Option<LengthHeader>, ProtocolError> {
         // Fast path: nearly all headers have one or two digits.
         let line = self.position;
         let (number, end) = match input[line..] {
@@ -414,14 +417,14 @@ impl Decoder {
         if end > limits.request_bytes_max {
             return Err(ProtocolError::RequestTooBig);
         }
-        Ok(Some(Header { number, end }))
+        Ok(Some(LengthHeader { number, end }))
     }
 
     /// Parses an inline command: `PING\n`, `ECHO "two words"\r\n`.
-    fn inline(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<Decoded, ProtocolError> {
+    fn inline(&mut self, input: &[u8], limits: &DecodeLimits) -> Result<DecodeStep, ProtocolError> {
         let Some(newline) = self.line_end(input, b'\n', limits, ProtocolError::TooBigInline)? else {
             self.stage = Stage::Inline;
-            return Ok(Decoded::Incomplete { wanted: 1 });
+            return Ok(DecodeStep::Incomplete { wanted: 1 });
         };
         let used = newline + 1;
         if used > limits.request_bytes_max {
@@ -435,7 +438,7 @@ impl Decoder {
         } else {
             split_plain(line, &mut self.spans);
         }
-        Ok(if self.spans.is_empty() { Decoded::Skip { used } } else { Decoded::Request { used } })
+        Ok(if self.spans.is_empty() { DecodeStep::Skip { used } } else { DecodeStep::Request { used } })
     }
 
     /// Returns the end of the line that begins at `position`, or `None` if it has not arrived.
@@ -475,7 +478,7 @@ impl Decoder {
 }
 
 /// A parsed header line.
-struct Header {
+struct LengthHeader {
     /// The number; `None` if it is not an integer.
     number: Option<i64>,
     /// End of the line, exclusive.

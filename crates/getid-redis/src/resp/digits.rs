@@ -29,7 +29,7 @@ pub const ID_BYTES_MAX: usize = LINE_BYTES;
 /// Writes IDs as lines of one kind, `:<id>` or `$<len>` and the digits. Best for IDs that are close together.
 #[derive(Debug)]
 pub struct IdWriter {
-    kind: Kind,
+    kind: LineKind,
     /// The number with zeros for its last eight digits; 0: none yet.
     base: u64,
     /// Eight lines, one after the other.
@@ -41,7 +41,7 @@ pub struct IdWriter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum LineKind {
     Integer,
     Bulk,
 }
@@ -49,15 +49,15 @@ enum Kind {
 impl IdWriter {
     /// Returns a writer of integers, as in the reply of `GETID`.
     pub fn integers() -> IdWriter {
-        IdWriter::of(Kind::Integer)
+        IdWriter::of(LineKind::Integer)
     }
 
     /// Returns a writer of bulk strings, as in the reply of `MGETID`.
     pub fn bulks() -> IdWriter {
-        IdWriter::of(Kind::Bulk)
+        IdWriter::of(LineKind::Bulk)
     }
 
-    fn of(kind: Kind) -> IdWriter {
+    fn of(kind: LineKind) -> IdWriter {
         IdWriter { kind, base: 0, lines: [0; BLOCK_BYTES], low_at: 0, len: 0 }
     }
 
@@ -160,8 +160,8 @@ impl IdWriter {
         let (mut digits, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
         let digits = digits.format(leading).as_bytes();
         match self.kind {
-            Kind::Integer => append(b":"),
-            Kind::Bulk => {
+            LineKind::Integer => append(b":"),
+            LineKind::Bulk => {
                 append(b"$");
                 append(length.format(digits.len() + LOW_DIGITS).as_bytes());
                 append(b"\r\n")
@@ -183,8 +183,8 @@ impl IdWriter {
     #[cold]
     fn write_small(&self, id: u64, output: &mut Vec<u8>) {
         match self.kind {
-            Kind::Integer => super::write_id(id, output),
-            Kind::Bulk => super::write_bulk_id(id, output),
+            LineKind::Integer => super::write_id(id, output),
+            LineKind::Bulk => super::write_bulk_id(id, output),
         }
     }
 }
@@ -196,16 +196,16 @@ mod tests {
 
     use super::*;
 
-    fn expected(kind: Kind, ids: &[u64]) -> String {
+    fn expected(kind: LineKind, ids: &[u64]) -> String {
         let line = |id: &u64| match kind {
-            Kind::Integer => format!(":{id}\r\n"),
-            Kind::Bulk => format!("${}\r\n{id}\r\n", id.to_string().len()),
+            LineKind::Integer => format!(":{id}\r\n"),
+            LineKind::Bulk => format!("${}\r\n{id}\r\n", id.to_string().len()),
         };
         ids.iter().map(line).collect()
     }
 
     fn check(ids: &[u64]) {
-        for kind in [Kind::Integer, Kind::Bulk] {
+        for kind in [LineKind::Integer, LineKind::Bulk] {
             let (mut writer, mut output) = (IdWriter::of(kind), Vec::new());
             for &id in ids {
                 writer.write(id, &mut output);
@@ -217,7 +217,7 @@ mod tests {
     /// Compares runs of one writer, in each way, with their IDs one by one.
     fn check_runs(scheme: &Scheme, runs: &[Reservation]) {
         let ids: Vec<u64> = runs.iter().flat_map(|&run| scheme.ids(run)).map(Id::get).collect();
-        for kind in [Kind::Integer, Kind::Bulk] {
+        for kind in [LineKind::Integer, LineKind::Bulk] {
             let (mut fastest, mut portable) = (IdWriter::of(kind), IdWriter::of(kind));
             // The output already has other bytes.
             let (mut by_fastest, mut by_portable) = (b"*1\r\n".to_vec(), Vec::new());

@@ -9,7 +9,7 @@ mod decode;
 mod digits;
 mod encode;
 
-pub use decode::{Args, DecodeLimits, Decoded, Decoder, ProtocolError, Span, parse_integer};
+pub use decode::{Args, DecodeLimits, DecodeStep, Decoder, ProtocolError, Span, parse_integer};
 pub use digits::{ID_BYTES_MAX, IdWriter};
 pub use encode::{
     Protocol, Value, encode, write_array_header, write_bulk, write_bulk_header, write_bulk_id, write_count,
