@@ -5,7 +5,7 @@
 
 use getid_core::SequenceStatus;
 
-use super::{Facts, Value};
+use super::{Facts, MetricValue};
 use crate::generators::sequence::StoreStatus;
 use crate::text::printable::is_unprintable;
 
@@ -13,12 +13,12 @@ use crate::text::printable::is_unprintable;
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Returns a line for each store, by its number.
-pub(super) fn of_stores(facts: &Facts<'_>) -> Value {
+pub(super) fn of_stores(facts: &Facts<'_>) -> MetricValue {
     let stores = facts.sequences.iter().flat_map(|own| &own.stores).enumerate();
-    Value::Family(stores.map(|(number, store)| (number.to_string(), of_store(store))).collect())
+    MetricValue::Family(stores.map(|(number, store)| (number.to_string(), of_store(store))).collect())
 }
 
-fn of_store(store: &StoreStatus) -> Value {
+fn of_store(store: &StoreStatus) -> MetricValue {
     let parts = vec![
         ("address", plain(&store.shown).into()),
         ("state", store.state().into()),
@@ -33,17 +33,17 @@ fn of_store(store: &StoreStatus) -> Value {
         ("reserved", store.reserved.into()),
         ("said", store.said.as_deref().map(plain).into()),
     ];
-    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+    MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
 
 /// Returns a line for each of the busiest sequences, by name.
-pub(super) fn of_busiest(facts: &Facts<'_>) -> Value {
-    let Some(own) = facts.sequences.as_ref() else { return Value::Absent };
+pub(super) fn of_busiest(facts: &Facts<'_>) -> MetricValue {
+    let Some(own) = facts.sequences.as_ref() else { return MetricValue::Absent };
     let lines = own.busiest.iter().map(|(name, status)| (name.clone(), of_one(status, own.clock_ms)));
-    Value::Family(lines.collect())
+    MetricValue::Family(lines.collect())
 }
 
-fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
+fn of_one(status: &SequenceStatus, clock_ms: u64) -> MetricValue {
     let [per_10_s, per_5_min, per_30_min] = status.per_s.map(rate);
     let parts = vec![
         ("given", status.used.into()),
@@ -61,12 +61,12 @@ fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
         ("waiting", status.waiting.into()),
         ("errors", status.errors.into()),
     ];
-    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+    MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
 
 /// Converts a share in ten-thousandths to a number from 0 to 1.
-fn share(ten_thousandths: u16) -> Value {
-    Value::Decimal { units: ten_thousandths.into(), decimals: 4 }
+fn share(ten_thousandths: u16) -> MetricValue {
+    MetricValue::Decimal { units: ten_thousandths.into(), decimals: 4 }
 }
 
 #[expect(
@@ -74,8 +74,8 @@ fn share(ten_thousandths: u16) -> Value {
     clippy::cast_sign_loss,
     reason = "a rate is not negative, and casts saturate"
 )]
-fn rate(per_s: f64) -> Value {
-    Value::hundredths((per_s * 100.0).round() as u64)
+fn rate(per_s: f64) -> MetricValue {
+    MetricValue::hundredths((per_s * 100.0).round() as u64)
 }
 
 /// Returns the start of a text, with blanks for control characters, so that no escape lengthens it.
@@ -112,8 +112,8 @@ mod tests {
         let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
         assert_eq!(of_store(&StoreStatus::of_tests()).to_string(), up);
-        let said = Some("db: Access denied, twice\r\n# Server".to_owned());
-        let down = StoreStatus { is_up: Some(false), said, ..StoreStatus::of_tests() };
+        let error = Some("db: Access denied, twice\r\n# Server".to_owned());
+        let down = StoreStatus { is_up: Some(false), said: error, ..StoreStatus::of_tests() };
         let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
         assert_eq!(of_store(&down).to_string(), expected);
         let held = StoreStatus { is_held: true, ..StoreStatus::of_tests() };
