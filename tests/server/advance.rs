@@ -89,8 +89,8 @@ impl Place {
 
     /// Starts the server, asserts that it refuses, and runs the command in its error.
     fn follow_the_remedy(&self, largest_id: u64) {
-        let said = refused(self.dir.path(), &self.words(), |_| {});
-        let command = said.split('`').nth(1).unwrap_or_else(|| panic!("no remedy: {said}"));
+        let log = refused(self.dir.path(), &self.words(), |_| {});
+        let command = log.split('`').nth(1).unwrap_or_else(|| panic!("no remedy: {log}"));
         Place::run(&command.replace("--past-id ID", &format!("--past-id {largest_id}")));
     }
 

@@ -240,9 +240,9 @@ fn a_start_that_fails_reports_the_reason_and_exits_1() {
             command.args(["--port", &free]);
         }
         let output = command.output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-        assert!(said.contains(expected), "{words:?}: {said}");
+        let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert!(text.contains(expected), "{words:?}: {text}");
     }
 }
 

@@ -55,8 +55,8 @@ fn kill_by_kind_by_user_and_by_our_end() {
     let (stranger, mut known) = (server.connect(), server.connect());
     assert_eq!(known.ask("AUTH secret"), "+OK");
     wire.wait_info("connected_clients", "3");
-    for nobody in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
-        assert_eq!(wire.ask(&format!("CLIENT KILL {nobody} SKIPME yes")), ":0", "{nobody}");
+    for filter in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
+        assert_eq!(wire.ask(&format!("CLIENT KILL {filter} SKIPME yes")), ":0", "{filter}");
     }
     // Without SKIPME, the connection that sends the command is left alone.
     assert_eq!(wire.ask("CLIENT KILL TYPE normal USER default"), ":2");

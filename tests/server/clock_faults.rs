@@ -117,17 +117,17 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
     let mut all = Vec::new();
 
     // Without a record: past the end of the 42 bits, and before the epoch.
-    for (wrong, says) in [(2200, "past the last instant an id can carry"), (2010, "before the epoch")] {
+    for (wrong, reason) in [(2200, "past the last instant an id can carry"), (2010, "before the epoch")] {
         clock.set(year(wrong));
         let mut server = clock.start(dir.path(), &["--server-id", "1"]);
         let mut wire = server.connect();
         for _ in 0..100 {
             let refusal = wire.ask("GETID");
             assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
-            assert!(refusal.contains(says), "{refusal}");
+            assert!(refusal.contains(reason), "{refusal}");
             assert_eq!(wire.ask("PING"), "+PONG");
         }
-        assert!(wire.info("refusing").contains(says));
+        assert!(wire.info("refusing").contains(reason));
         assert!(!dir.path().join("getid-1.state").exists(), "nothing is written");
         clock.set(0);
         server.wait_log("clock is right again");
@@ -268,15 +268,15 @@ fn the_end_of_a_generator_is_logged_once_a_day() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);
-    let told = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
+    let warning = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
     let mut wire = server.connect();
     eventually("two looks", || number(&mut wire, "uptime_in_seconds") >= 2);
-    assert_eq!(server.count_log(told), 1, "{}", server.log_so_far());
+    assert_eq!(server.count_log(warning), 1, "{}", server.log_so_far());
     clock.set(DAY_S);
-    eventually("it is logged again", || server.count_log(told) == 2);
+    eventually("it is logged again", || server.count_log(warning) == 2);
     let uptime = number(&mut wire, "uptime_in_seconds");
     eventually("two more looks", || number(&mut wire, "uptime_in_seconds") >= uptime + 2);
-    assert_eq!(server.count_log(told), 2, "{}", server.log_so_far());
+    assert_eq!(server.count_log(warning), 2, "{}", server.log_so_far());
 }
 
 /// Draws some IDs: one, a hundred, and fifty pipelined.

@@ -32,17 +32,14 @@ const SAVED_AGAIN: &str = "the watermark can be saved again";
 fn a_folder_that_is_none() {
     let dir = tempfile::tempdir().expect("a folder");
     let missing = dir.path().join("missing/too");
-    let said = refused(&missing, &[], |_| {});
-    assert!(
-        said.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
-        "{said}"
-    );
-    assert!(said.contains(&format!("neither is '{}'", dir.path().join("missing").display())), "{said}");
-    assert!(said.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {said}");
+    let log = refused(&missing, &[], |_| {});
+    assert!(log.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())), "{log}");
+    assert!(log.contains(&format!("neither is '{}'", dir.path().join("missing").display())), "{log}");
+    assert!(log.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {log}");
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");
-    let said = refused(&file, &[], |_| {});
-    assert!(said.contains(&format!("dir: '{}' is not a folder", file.display())), "{said}");
+    let log = refused(&file, &[], |_| {});
+    assert!(log.contains(&format!("dir: '{}' is not a folder", file.display())), "{log}");
 }
 
 #[test]
@@ -69,15 +66,15 @@ fn a_record_that_must_not_be_used() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("getid-0.state");
         fs::write(&path, text).expect("written");
-        let said = refused(dir.path(), words, |_| {});
+        let log = refused(dir.path(), words, |_| {});
         let options = match words {
             [] => " --max-borrow 3000".to_owned(),
             _ => format!(" --epoch {} --max-borrow 3000 --force", later.unix_ms()),
         };
         let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
-        assert!(said.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {said}");
-        assert!(said.contains(cause), "{name}: {said}");
-        assert!(said.contains(&remedy), "{name}: {remedy}\n{said}");
+        assert!(log.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {log}");
+        assert!(log.contains(cause), "{name}: {log}");
+        assert!(log.contains(&remedy), "{name}: {remedy}\n{log}");
         assert_eq!(fs::read_to_string(&path).expect("there"), text, "{name}: left as it was");
 
         // Run the remedy from the error.
@@ -314,15 +311,15 @@ fn a_start_that_gets_no_thread() {
     for limit in 1..=3 {
         let dir = tempfile::tempdir().expect("a folder");
         chown(dir.path(), Some(USER), Some(USER)).expect("as root");
-        let said = refused(dir.path(), &[], |command| {
+        let log = refused(dir.path(), &[], |command| {
             let mut prlimit = Command::new("prlimit");
             prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
             prlimit.env("GETID_ID_MACHINE_CLAIM", "no").uid(USER).gid(USER);
             prlimit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             *command = prlimit;
         });
-        assert!(said.contains("thread") && !said.contains("bug"), "{limit}: {said}");
-        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {said}");
+        assert!(log.contains("thread") && !log.contains("bug"), "{limit}: {log}");
+        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {log}");
     }
 }
 
@@ -352,7 +349,7 @@ fn a_start_that_gets_too_few_threads() {
                 assert_eq!(wire.ask("PING"), "+PONG");
                 assert!(!server.log_so_far().contains("bug"), "{limit}");
             }
-            Err(said) => assert!(said.contains("ulimit -u") && !said.contains("bug"), "{limit}: {said}"),
+            Err(log) => assert!(log.contains("ulimit -u") && !log.contains("bug"), "{limit}: {log}"),
         }
     }
 }
@@ -442,8 +439,8 @@ fn two_folders_of_one_machine() {
         first_dir.path().display()
     );
     for more in [&[][..], &["--id-state", "none"]] {
-        let said = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
-        assert!(said.contains(&refusal), "{said}");
+        let log = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
+        assert!(log.contains(&refusal), "{log}");
     }
     assert_eq!(fs::read_dir(second_dir.path()).expect("listed").count(), 0, "refused before it touched the folder");
     // A record that is moved past an ID does not help against a server that continues to issue larger ones.
@@ -502,16 +499,16 @@ fn killed_and_started_at_once() {
 #[test]
 #[ignore = "needs root"]
 fn two_users_of_one_machine() {
-    const NOBODY: u32 = 65_534;
+    const NOBODY_UID: u32 = 65_534;
     let words = claiming(2);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let dirs = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
-    chown(dirs[1].path(), Some(NOBODY), Some(NOBODY)).expect("as root");
+    chown(dirs[1].path(), Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
     let first = Server::start_in(dirs[0].path(), &words);
-    let said = refused(dirs[1].path(), &words, |command| {
-        command.uid(NOBODY).gid(NOBODY);
+    let log = refused(dirs[1].path(), &words, |command| {
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     });
-    assert!(said.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{said}");
+    assert!(log.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{log}");
 }
 
 /// A folder in place of the file that a save writes fails each save, as a full disk does.
@@ -620,10 +617,10 @@ fn a_disk_that_is_full_at_the_stop() {
 fn a_disk_that_is_full_at_the_start() {
     let disk = Disk::mount("size=64k");
     disk.fill();
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("the first save of the state failed: cannot write "), "{said}");
-    assert!(said.contains("No space left on device"), "{said}");
-    assert!(said.contains(&*disk.path.to_string_lossy()), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("the first save of the state failed: cannot write "), "{log}");
+    assert!(log.contains("No space left on device"), "{log}");
+    assert!(log.contains(&*disk.path.to_string_lossy()), "{log}");
 }
 
 #[test]
@@ -631,15 +628,15 @@ fn a_disk_that_is_full_at_the_start() {
 fn a_disk_that_is_read_only_at_the_start() {
     let disk = Disk::mount("size=64k");
     disk.remount("ro");
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("Read-only file system"), "{said}");
-    assert!(said.contains(&format!("dir: '{}' cannot be written", disk.path.display())), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("Read-only file system"), "{log}");
+    assert!(log.contains(&format!("dir: '{}' cannot be written", disk.path.display())), "{log}");
     // A record exists, and the disk has become read-only since.
     disk.remount("rw");
     Server::start_in(&disk.path, &[]).stop();
     disk.remount("ro");
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("Read-only file system"), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("Read-only file system"), "{log}");
 }
 
 /// A mount cannot be made read-only while the lock file is open. A folder that forbids writing has the effect of
@@ -647,14 +644,14 @@ fn a_disk_that_is_read_only_at_the_start() {
 #[test]
 #[ignore = "needs root"]
 fn a_folder_that_forbids_writing_while_running() {
-    const NOBODY: u32 = 65_534;
+    const NOBODY_UID: u32 = 65_534;
     let parent = tempfile::tempdir().expect("a folder");
     fs::set_permissions(parent.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
-    chown(&dir, Some(NOBODY), Some(NOBODY)).expect("as root");
+    chown(&dir, Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
     let as_nobody = |command: &mut Command| {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
     let mut server = Server::try_start_in(&dir, &SHORT, as_nobody).expect("started");
     let mut wire = server.connect();

@@ -69,7 +69,7 @@ fn a_start_with_a_pipe_is_refused() {
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     let config = dir.path().join("getid.conf");
     fs::write(&config, format!("include {}\n", pipe.display())).expect("written");
-    for said in [
+    for log in [
         refused(dir.path(), &[], |command| with_file(command, &pipe)),
         refused(dir.path(), &[], |command| with_file(command, &config)),
         refused(dir.path(), &["--aclfile", shown(&pipe)], |_| {}),
@@ -89,13 +89,13 @@ fn a_start_with_a_pipe_is_refused() {
             |_| {},
         ),
     ] {
-        assert!(said.contains("it is a named pipe, must be a regular file"), "{said}");
+        assert!(log.contains("it is a named pipe, must be a regular file"), "{log}");
     }
-    let said = refused(dir.path(), &["--logfile", shown(&pipe)], |_| {});
-    assert!(said.contains("a named pipe that nobody reads"), "{said}");
+    let log = refused(dir.path(), &["--logfile", shown(&pipe)], |_| {});
+    assert!(log.contains("a named pipe that nobody reads"), "{log}");
     symlink("elsewhere", dir.path().join("link")).expect("a link");
-    let said = refused(dir.path(), &["--logfile", "link"], |_| {});
-    assert!(said.contains("symbolic link, which is not followed"), "{said}");
+    let log = refused(dir.path(), &["--logfile", "link"], |_| {});
+    assert!(log.contains("symbolic link, which is not followed"), "{log}");
     assert!(!dir.path().join("elsewhere").exists());
 }
 
@@ -109,8 +109,8 @@ fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
     eventually("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
     assert_eq!(mode(&socket) & 0o777, 0o600);
     // Another server does not take the socket, even if it has no right to connect to it.
-    let said = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
-    assert!(said.contains("another server is listening on it"), "{said}");
+    let log = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
+    assert!(log.contains("another server is listening on it"), "{log}");
     // Nor the pid file, at its start or at its end.
     let mut second = Server::start_in(two.path(), &["--server-id", "1", "--pidfile", shown(&pid)]);
     second.wait_log(&format!("it is that of the getid with pid {}, which runs", first.pid()));
@@ -240,11 +240,11 @@ fn a_password_file_comes_by_the_environment_or_by_systemd_too() {
     for (text, expected) in [("", "is empty"), ("a\nb\n", "has more than one line"), (&"x".repeat(513), "is longer")] {
         let password = dir.path().join("password");
         fs::write(&password, text).expect("written");
-        let said = refused(dir.path(), &["--requirepass-file", shown(&password)], |_| {});
-        assert!(said.contains(expected) && said.contains("a password of 1 to 512 bytes"), "{said}");
+        let log = refused(dir.path(), &["--requirepass-file", shown(&password)], |_| {});
+        assert!(log.contains(expected) && log.contains("a password of 1 to 512 bytes"), "{log}");
     }
-    let said = refused(dir.path(), &["--requirepass-file", "x", "--requirepass", "hunter2"], |_| {});
-    assert!(said.contains("both by requirepass and by requirepass-file") && !said.contains("hunter2"), "{said}");
+    let log = refused(dir.path(), &["--requirepass-file", "x", "--requirepass", "hunter2"], |_| {});
+    assert!(log.contains("both by requirepass and by requirepass-file") && !log.contains("hunter2"), "{log}");
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn changes_between_lives() {
     server.kill();
     let fields = "time:36@10ms server-id:5 place:3 counter:12";
     let mut now = FIRST.to_owned();
-    for (from, to, said) in [
+    for (from, to, reason) in [
         // Harmless changes: the new declaration replaces the old one.
         (
             wide(&format!("{fields} place 3 epoch 1400000000000")),
@@ -112,7 +112,7 @@ fn changes_between_lives() {
     ] {
         let generators = now.replace(&from, &to);
         assert_ne!(generators, now, "{from}");
-        if said.is_empty() {
+        if reason.is_empty() {
             let server = place.start(&generators);
             place.draw(&server, &NAMES);
             server.kill();
@@ -121,7 +121,7 @@ fn changes_between_lives() {
         }
         let before = fs::read(place.path().join("getid-0.state")).expect("a record");
         let text = place.refused(&generators);
-        assert!(text.contains("cannot use the record") && text.contains(said), "{to}: {text}");
+        assert!(text.contains("cannot use the record") && text.contains(reason), "{to}: {text}");
         let dir = place.path().display();
         let remedy = |name: &str| format!("`getid state forget {name} {dir} --server-id 0 --past-id ID`");
         let name = NAMES.iter().find(|name| text.contains(&format!("generator '{name}' can't be declared so")));

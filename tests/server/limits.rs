@@ -37,8 +37,8 @@ fn a_burst_beyond_maxclients_reads_why() {
         wire.send("PING\r\n");
     }
     server.signal(Signal::SIGCONT);
-    for said in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
-        assert_eq!(said, "-ERR max number of clients reached\r\n");
+    for reply in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
+        assert_eq!(reply, "-ERR max number of clients reached\r\n");
     }
     drop((wire, operators));
 }
@@ -207,8 +207,8 @@ fn the_http_port_has_its_share_of_the_open_files() {
     let http = support::free_port().to_string();
     let words = ["--http-port", &http, "--maxclients", "100"];
     let lowered = |server: &mut Server| {
-        let said = ["maxclients 100 needs", "http-max-clients 1024 needs"].map(|what| server.wait_log(what));
-        said.map(|line| {
+        let log = ["maxclients 100 needs", "http-max-clients 1024 needs"].map(|what| server.wait_log(what));
+        log.map(|line| {
             line.split(" is ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number")
         })
     };
@@ -235,10 +235,10 @@ fn the_http_port_has_its_share_of_the_open_files() {
 #[test]
 fn a_start_without_room_for_a_client_names_the_limit_and_the_number() {
     let dir = support::folder();
-    let said =
+    let log =
         support::refused(dir.path(), &["--io-threads", "8"], |command| support::by_shell(command, "ulimit -n 50"));
-    assert!(said.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{said}");
-    assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
+    assert!(log.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{log}");
+    assert!(log.contains("Raise it with ulimit -n or LimitNOFILE="), "{log}");
 }
 
 /// Clients without a login open as many idle sockets as the limit of open files permits. IDs continue, and the state is

@@ -174,14 +174,14 @@ fn a_second_process_is_refused_with_the_holders_pid() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &QUIET);
     let first = server.connect().id();
-    let said = refused(dir.path(), &[], |_| {});
+    let log = refused(dir.path(), &[], |_| {});
     let lock = dir.path().join("getid-0.lock");
     let expected = format!(
         "server-id 0 is in use: {} is locked by pid {}; stop that process, or set another server-id or dir",
         lock.display(),
         server.pid()
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(log.contains(&expected), "{log}");
     let other = Server::start_in(dir.path(), &["--server-id", "1"]);
     assert_eq!(other.connect().id() >> 19 & 3, 1);
     assert!(server.connect().id() > first, "the first server continues");

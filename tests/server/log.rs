@@ -68,15 +68,15 @@ fn a_reader_that_stalls_stops_no_client_and_gets_a_count_of_dropped_lines() {
     assert_eq!(wire.ask("CONFIG SET timeout 7"), "+OK");
 
     let lines = lines_of(reader);
-    let told = loop {
+    let line = loop {
         let line = lines.recv_timeout(PATIENCE).expect("the count");
         if line.contains("log lines were dropped") {
             break line;
         }
     };
-    assert!(told.contains(" warning "), "{told}");
-    let count = told.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
-    assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{told}");
+    assert!(line.contains(" warning "), "{line}");
+    let count = line.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
+    assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{line}");
     // The reader continues.
     assert_eq!(wire.ask("CONFIG SET timeout 8"), "+OK");
     assert_eq!(server.stop().code(), Some(0));
@@ -127,9 +127,9 @@ fn audit_lines_contain_no_secrets() {
     let port = wire.stream().local_addr().expect("its address").port();
     for (command, reply, line) in [
         (
-            "AUTH nobody hunter3",
+            "AUTH missing hunter3",
             "-WRONGPASS",
-            "audit: login failed user=default client=ID addr=ADDR tried=nobody count=1",
+            "audit: login failed user=default client=ID addr=ADDR tried=missing count=1",
         ),
         ("AUTH admin hunter2", "+OK", "audit: logged in user=admin client=ID addr=ADDR"),
         (
@@ -140,7 +140,7 @@ fn audit_lines_contain_no_secrets() {
         ("CONFIG RESETSTAT", "+OK", "audit: CONFIG RESETSTAT user=admin client=ID addr=ADDR"),
         ("CONFIG REWRITE", "+OK", "audit: CONFIG REWRITE user=admin client=ID addr=ADDR"),
         ("ACL SETUSER bob on >hunter5", "+OK", "audit: ACL SETUSER user=admin client=ID addr=ADDR name=bob"),
-        ("ACL DELUSER bob nobody", ":1", "audit: ACL DELUSER user=admin client=ID addr=ADDR names=bob"),
+        ("ACL DELUSER bob missing", ":1", "audit: ACL DELUSER user=admin client=ID addr=ADDR names=bob"),
         ("ACL SAVE", "+OK", "audit: ACL SAVE user=admin client=ID addr=ADDR"),
         ("ACL LOAD", "+OK", "audit: ACL LOAD user=admin client=ID addr=ADDR"),
         ("ACL LOG RESET", "+OK", "audit: ACL LOG RESET user=admin client=ID addr=ADDR"),
@@ -166,8 +166,8 @@ fn audit_lines_contain_no_secrets() {
         assert!(found.contains(after), "{command}: {found}");
     }
     server.wait();
-    let said = server.log_so_far();
-    assert!(!said.contains("hunter"), "{said}");
+    let log = server.log_so_far();
+    assert!(!log.contains("hunter"), "{log}");
 }
 
 #[test]

@@ -25,12 +25,12 @@ impl Edited {
         Edited { server, wire, path, _dir: dir }
     }
 
-    /// Writes this text, sends SIGHUP, and returns the log line that contains `said`.
+    /// Writes this text, sends SIGHUP, and returns the log line that contains `expected`.
     #[track_caller]
-    fn reload(&mut self, text: &str, said: &str) -> String {
+    fn reload(&mut self, text: &str, expected: &str) -> String {
         fs::write(&self.path, text).expect("written");
         self.server.signal(Signal::SIGHUP);
-        self.server.wait_log(said)
+        self.server.wait_log(expected)
     }
 
     #[track_caller]
@@ -105,8 +105,8 @@ fn a_reload_that_is_refused_leaves_all_as_it_was() {
 #[test]
 fn other_values_in_the_file_stay_and_are_named() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\nport 0\nhz 20\n");
-    let said = "which stay: changed by CONFIG SET: timeout, hz; changed by a restart: databases";
-    edited.reload("generator a uuid7\nport 0\nhz 30\ntimeout 7\ndatabases 3\n", said);
+    let expected = "which stay: changed by CONFIG SET: timeout, hz; changed by a restart: databases";
+    edited.reload("generator a uuid7\nport 0\nhz 30\ntimeout 7\ndatabases 3\n", expected);
     assert_eq!(edited.server.count_log("SIGHUP: generators"), 0);
     edited.gives(&["a"]);
     // After CONFIG SET the running value differs from the file's until the file is edited.
@@ -118,13 +118,13 @@ fn other_values_in_the_file_stay_and_are_named() {
 #[test]
 fn info_about_generators_follows_a_reload() {
     let mut edited = Edited::start("t.conf", "generator a uuid7\n");
-    let told = |edited: &mut Edited| edited.wire.ask_bulk("INFO generators");
-    assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=0,"));
+    let generators = |edited: &mut Edited| edited.wire.ask_bulk("INFO generators");
+    assert!(generators(&mut edited).contains("generator_a:kind=uuid7,issued=0,"));
     edited.reload("generator b baidu\n", "near the end of their time: 'b' (ended, 2024-11-20T13:24:16.000Z)");
-    let text = told(&mut edited);
+    let text = generators(&mut edited);
     assert!(text.contains("generator_b:kind=baidu,issued=0,") && !text.contains("generator_a"), "{text}");
     edited.reload("generator a uuid7\n", "SIGHUP: generators: added: a; taken away: b");
     edited.gives(&["a"]);
-    assert!(told(&mut edited).contains("generator_a:kind=uuid7,issued=1,"));
+    assert!(generators(&mut edited).contains("generator_a:kind=uuid7,issued=1,"));
     assert_eq!(edited.server.count_log("near the end"), 1);
 }

@@ -127,9 +127,9 @@ fn a_backup_is_taken_while_values_are_given_and_put_back() {
         assert!(refused.starts_with(&format!("-ERR '{name}' cannot be the name of a backup")), "{refused}");
     }
     fs::write(dir.path().join(".first.backup.part"), "what a crash has left").unwrap();
-    let said = wire.ask("SEQUENCE BACKUP first.backup");
+    let reply = wire.ask("SEQUENCE BACKUP first.backup");
     assert!(!dir.path().join(".first.backup.part").exists());
-    assert!(said.starts_with("+OK ") && said.ends_with(" bytes in first.backup"), "{said}");
+    assert!(reply.starts_with("+OK ") && reply.ends_with(" bytes in first.backup"), "{reply}");
     let again = wire.ask("SEQUENCE BACKUP first.backup");
     assert!(again.contains("there is a file") && again.contains("first.backup' already"), "{again}");
     let last = (0..500).map(|_| value(&wire.ask("INCR orders"))).last().unwrap();

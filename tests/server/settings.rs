@@ -255,8 +255,8 @@ fn a_timeout_closes_existing_clients() {
     eventually("it is counted", || {
         let mut other = server.connect();
         let _ = other.try_send("INFO stats\r\nQUIT\r\n");
-        let told = other.try_lines();
-        let count = told.iter().find_map(|line| line.strip_prefix("idle_closed_connections:"));
+        let lines = other.try_lines();
+        let count = lines.iter().find_map(|line| line.strip_prefix("idle_closed_connections:"));
         count.is_some_and(|count| count != "0")
     });
 }

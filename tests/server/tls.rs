@@ -43,7 +43,7 @@ fn ids_come_over_both_versions_and_any_thread() {
             assert!(many[0] > id && many.is_sorted_by(|a, b| a < b));
             last = many[99];
             assert_eq!(client.ask("MGETID 101"), "-ERR parameters error! argv[1] = 101");
-            // The server sends `close_notify`, which tells its end of the connection from an attacker's.
+            // The server sends `close_notify`, which distinguishes an orderly close from an attacker's.
             assert_eq!(client.ask("QUIT"), "+OK");
             assert_eq!(client.rest(), "");
         }
@@ -300,8 +300,8 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let port = free_port().to_string();
     let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
     words.extend(["--tls-auth-clients", "no"]);
-    let said = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
-    assert!(said.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{said}");
+    let log = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
+    assert!(log.contains("to spare, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"), "{log}");
 
     let started = Server::try_start_in(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 160"));
     let server = started.unwrap_or_else(|log| panic!("{log}"));
@@ -508,9 +508,9 @@ fn each_fault_of_a_certificate_file_has_its_error() {
     ] {
         let [cert, key, ca] = [cert, key, ca].map(|name| Some(PathBuf::from(files.path(name))));
         let config = Config { tls_cert_file: cert, tls_key_file: key, tls_ca_cert_file: ca, ..config_of(&files) };
-        let said = load(&config).expect_err(expected);
+        let error = load(&config).expect_err(expected);
         let expected = expected.replace("{}", &files.path(""));
-        assert!(said.contains(&expected), "expected {expected:?}:\n{said}");
+        assert!(error.contains(&expected), "expected {expected:?}:\n{error}");
     }
 }
 
@@ -531,17 +531,17 @@ fn a_start_without_good_certificates_is_refused() {
         ("", &ca, "but there is no tls-cert-file"),
     ] {
         let words = words_of(&port, cert, ca);
-        let said = start(&words);
-        assert!(said.contains(expected), "expected {expected:?}:\n{said}");
+        let error = start(&words);
+        assert!(error.contains(expected), "expected {expected:?}:\n{error}");
         let output = getid().args(["check-config", "--dir", &files.path("")]).args(words).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "check-config: expected {expected:?}:\n{said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(expected), "check-config: expected {expected:?}:\n{text}");
     }
     assert!(!Path::new(&files.path("getid-0.state")).exists(), "a start that fails leaves no trace");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let said = start(&words_of(&taken.local_addr().expect("its address").port().to_string(), &cert, &ca));
-    assert!(said.contains("stop it, or set another with tls-port"), "{said}");
+    let error = start(&words_of(&taken.local_addr().expect("its address").port().to_string(), &cert, &ca));
+    assert!(error.contains("stop it, or set another with tls-port"), "{error}");
 }
 
 /// Returns a command for `redis-cli`, if it supports TLS.
@@ -577,11 +577,11 @@ fn redis_cli_and_redis_benchmark_work() {
     assert!(id(second.trim_start_matches("(integer) ")) > id(&first));
     let (_, many) = run(redis_cli(), &own, &["MGETID", "100"]);
     assert_eq!(many.lines().count(), 100, "{many}");
-    let (ok, said) = run(redis_cli(), &[], &["GETID"]);
-    assert!(!ok || said.contains("rror"), "without a certificate: {said}");
+    let (ok, output) = run(redis_cli(), &[], &["GETID"]);
+    assert!(!ok || output.contains("rror"), "without a certificate: {output}");
     let words = ["-n", "20000", "-c", "20", "-P", "16", "-q", "MGETID", "100"];
-    let (ok, said) = run(Command::new("redis-benchmark"), &own, &words);
-    assert!(ok && said.contains("requests per second"), "{said}");
+    let (ok, output) = run(Command::new("redis-benchmark"), &own, &words);
+    assert!(ok && output.contains("requests per second"), "{output}");
     assert_eq!(server.stop().code(), Some(0));
     assert!(PathBuf::from(files.path("getid-0.state")).exists());
 }
@@ -609,8 +609,8 @@ fn versions_and_cipher_suites_are_those_configured() {
         ("tls-ciphers AES128-SHA", "argument(s) must be one of the following: ECDHE-ECDSA-AES256-GCM-SHA384"),
         ("tls-ciphersuites TLS_AES_128_CCM_SHA256", "argument(s) must be one of the following: TLS_AES_256_GCM_SHA384"),
     ] {
-        let said = wire.ask(&format!("CONFIG SET {pair}"));
-        assert!(said.contains(reason), "{pair}: {said}");
+        let reply = wire.ask(&format!("CONFIG SET {pair}"));
+        assert!(reply.contains(reason), "{pair}: {reply}");
     }
     // The client's order of suites counts, unless the server's is preferred.
     assert_eq!(wire.ask("CONFIG SET tls-ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"), "+OK");
@@ -629,11 +629,11 @@ fn authorities_may_lie_in_a_folder() {
     let port = free_port();
     let files_of = format!("--tls-port {port} --tls-cert-file server.crt --tls-key-file server.key --tls-ca-cert-dir");
     let (good_words, bad_words) = (format!("{files_of} authorities"), format!("{files_of} none"));
-    let said = refused(files.dir.path(), &support::words(&good_words), |_| {});
-    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{said}");
-    let said = refused(files.dir.path(), &support::words(&bad_words), |_| {});
-    assert!(said.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{said}");
-    assert!(said.contains("Give a folder of PEM files"), "{said}");
+    let log = refused(files.dir.path(), &support::words(&good_words), |_| {});
+    assert!(log.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{log}");
+    let log = refused(files.dir.path(), &support::words(&bad_words), |_| {});
+    assert!(log.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{log}");
+    assert!(log.contains("Give a folder of PEM files"), "{log}");
     write("own.pem", &files.authority.pem);
     write("README", "these are ours");
     std::fs::create_dir(folder.join("old")).expect("made");
@@ -651,8 +651,8 @@ fn authorities_may_lie_in_a_folder() {
     // The file together with the folder, and neither.
     assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir \"\" tls-ca-cert-file ca.crt"), "+OK");
     assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_err());
-    let said = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
-    assert!(said.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{said}");
+    let reply = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(reply.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{reply}");
 }
 
 /// As in Redis 8, the common name of a certificate is the user, whatever its passwords.
@@ -691,7 +691,7 @@ fn a_certificate_can_name_the_user() {
         params.distinguished_name = DistinguishedName::new();
     });
     let cases = [
-        ("nobody", Some(named("nobody"))),
+        ("unknown", Some(named("unknown"))),
         ("off", Some(named("off"))),
         ("two", Some(two)),
         ("none", Some(none)),
@@ -717,8 +717,8 @@ fn a_certificate_can_name_the_user() {
     assert_eq!(Secure::connect_tls(&config, port).expect("it connects").user(), "orders");
     assert_eq!(admin.ask("CONFIG SET tls-auth-clients-user off"), "+OK");
     assert!(Secure::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
-    let said = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
-    assert!(said.contains("nobody shows a certificate"), "{said}");
+    let reply = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
+    assert!(reply.contains("nobody shows a certificate"), "{reply}");
 }
 
 #[test]

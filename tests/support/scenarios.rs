@@ -8,8 +8,8 @@ pub(crate) use scenarios;
 
 /// Returns true if a database refused a statement because of its duration alone: another session held the lock for a
 /// second, or it ran for two. The statement had no effect. On a stalled machine that happens to any statement.
-pub fn is_over_time(said: &str) -> bool {
-    ["lock timeout", "statement timeout", "(error 1205)", "(error 1969)"].iter().any(|why| said.contains(why))
+pub fn is_over_time(text: &str) -> bool {
+    ["lock timeout", "statement timeout", "(error 1205)", "(error 1969)"].iter().any(|why| text.contains(why))
 }
 
 /// Returns the scenarios whose name contains `GETID_STORE_SCENARIO`, or all if that is not set. Prints each before it

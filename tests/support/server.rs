@@ -134,9 +134,9 @@ pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> St
     let log = gather(&mut child);
     let mut server = Server { child, port: 0, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
     let status = server.wait();
-    let said = server.whole_log();
-    assert_eq!(status.code(), Some(1), "{said}");
-    said
+    let log = server.whole_log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    log
 }
 
 impl Server {
