@@ -1,4 +1,4 @@
-"""What `compare` measures of the HTTP port: requests against a bare axum handler (benches/null_http.rs), the cost of a
+"""Measurements of the HTTP port for `compare`: requests against a bare axum handler (benches/null_http.rs), the cost of a
 scrape and of a viewer of the page, and whether they affect GETID on the Redis port. wrk makes the load."""
 
 import base64
@@ -93,7 +93,7 @@ def load(machine, server, port, method, path, seconds, logs_in):
     try:
         output, complaint = process.communicate(timeout=seconds + START_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        raise Failure(f"no end: {' '.join(command)}") from None
+        raise Failure(f"did not end in time: {' '.join(command)}") from None
     finally:
         machine.end(process)
     spent = cpu_ns(server.pid) - before
