@@ -153,7 +153,7 @@ fn unfinished_echo() -> Vec<u8> {
 /// Attacks by which a client without a password once had the container of docs/install.md killed.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn strangers_do_not_have_the_documented_container_killed() {
+fn clients_without_a_login_do_not_kill_the_documented_container() {
     for (limit_mib, words) in [(128, "--maxclients 2000 --http-max-clients 200"), (256, "")] {
         let mut attacked = AttackedServer::start(limit_mib, words);
         let mut all = Vec::new();
@@ -170,7 +170,7 @@ fn strangers_do_not_have_the_documented_container_killed() {
 /// Attacks by clients with full rights: at the limit of deploy/kubernetes, and at one eighth of it.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn clients_do_not_have_the_pod_killed() {
+fn clients_do_not_kill_the_pod() {
     for (limit_mib, words) in [(32, "--maxclients 1000 --http-max-clients 100"), (256, "")] {
         let mut attacked = AttackedServer::start(limit_mib, words);
         assert_eq!(attacked.watch.ask("CONFIG SET requirepass \"\" protected-mode no"), "+OK");

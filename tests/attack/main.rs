@@ -98,7 +98,7 @@ impl Probe {
 }
 
 #[test]
-fn hundreds_that_drip_are_answered_and_cost_little() {
+fn hundreds_of_slow_senders_get_replies_at_a_low_cost() {
     const CLIENTS: usize = 300;
     let server = Server::start(&[]);
     attack_server(&server, None, CLIENTS * 4 * 1024, || {
@@ -132,7 +132,7 @@ const DECLARED: [(&[u8], bool); 10] = [
 ];
 
 #[test]
-fn lengths_that_are_only_declared_cost_nothing() {
+fn declared_lengths_reserve_no_memory() {
     const ROUNDS: usize = 40;
     let clients = ROUNDS * DECLARED.len();
     for password in [None, Some("secret")] {
@@ -163,7 +163,7 @@ fn lengths_that_are_only_declared_cost_nothing() {
 }
 
 #[test]
-fn requests_that_stop_short_cost_what_was_sent() {
+fn incomplete_requests_cost_only_the_sent_bytes() {
     const CLIENTS: usize = 60;
     const ARGUMENTS: usize = 5_000;
     let request = [b"*1048576\r\n", &b"$0\r\n\r\n".repeat(ARGUMENTS)[..]].concat();
@@ -185,7 +185,7 @@ fn requests_that_stop_short_cost_what_was_sent() {
 }
 
 #[test]
-fn many_that_never_read_are_held_back() {
+fn clients_that_never_read_are_held_back() {
     const CLIENTS: usize = 10;
     const REQUESTS: usize = 4_000;
     let server = Server::start(&WIDE);
@@ -228,7 +228,7 @@ fn many_that_never_read_are_held_back() {
 }
 
 #[test]
-fn a_thousand_come_and_go_and_leave_nothing_behind() {
+fn a_thousand_short_connections_leave_nothing_behind() {
     const CLIENTS: usize = 1_000;
     let server = Server::start(&[]);
     attack_server(&server, None, 4 << 20, || {
@@ -253,7 +253,7 @@ fn a_thousand_come_and_go_and_leave_nothing_behind() {
 }
 
 #[test]
-fn hundreds_that_send_almost_requests_at_once() {
+fn hundreds_of_clients_send_near_requests_at_once() {
     const CLIENTS: usize = 300;
     let server = Server::start(&["--loglevel", "debug"]);
     let mut random = Random(0x5eed);
@@ -281,7 +281,7 @@ fn hundreds_that_send_almost_requests_at_once() {
 /// good client has its turn once a round, and the state is saved.
 #[test]
 #[ignore = "needs the release binary and 10 s"]
-fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
+fn hundreds_of_clients_request_a_thousand_settings_at_a_time() {
     const CLIENTS: usize = 450;
     const NAMES: usize = 1_024;
     const REQUESTS: usize = 8;
@@ -348,7 +348,7 @@ fn flood_requests(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) 
 /// next thousands.
 #[test]
 #[ignore = "needs the release binary and 20 s"]
-fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
+fn twelve_thousand_waiting_clients_disconnect() {
     const CLIENTS: usize = 12_000;
     /// Number of requests whose IDs take one turn.
     const PIPELINE: usize = 82;

@@ -310,7 +310,7 @@ fn a_link_to_an_acl_file_stays_one() {
 }
 
 #[test]
-fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
+fn a_wrong_or_missing_acl_file_prevents_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let log = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
     assert!(log.contains("aclfile: 'users.acl' cannot be read: No such file or directory"), "{log}");
@@ -497,7 +497,7 @@ fn guessing_is_slow_for_the_guesser() {
 
 /// On one connection each reply to a wrong login comes later than the last. Replies to earlier commands do not wait.
 #[test]
-fn the_answers_to_wrong_logins_come_late() {
+fn replies_to_wrong_logins_are_delayed() {
     let server = Server::start(&["--requirepass", "secret", "--shutdown-timeout", "60"]);
     let mut wire = server.connect();
     let began = Instant::now();
@@ -537,7 +537,7 @@ fn secret_texts() -> Vec<String> {
 }
 
 /// Asserts that every command needs a login.
-fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
+fn assert_commands_need_a_login<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     for command in rows().filter(|command| !command.flags.has(Flags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
         let reply = wire.ask(&request);
@@ -547,7 +547,7 @@ fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
 
 /// Runs each command that the user has a right to, with arguments that ask for much: no reply contains a secret.
 /// Commands without a right are refused.
-fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
+fn assert_user_gains_no_rights<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
     let mut all = Users::default();
     let rules: Vec<&str> = line.split(' ').skip(1).collect();
     all.define(name.as_bytes(), &rules).unwrap();
@@ -598,7 +598,7 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
 /// Each user of the page, over TCP and over the Unix socket in a connection reserved for operators: no user gets more
 /// rights than the page grants, and nothing has changed.
 #[test]
-fn no_documented_user_becomes_another() {
+fn no_documented_user_gains_rights() {
     const PLACES: u64 = 8;
     let users = documented_users();
     assert!(users.len() >= 2, "{users:?}");
@@ -619,19 +619,19 @@ fn no_documented_user_becomes_another() {
     assert!(list.concat().contains(&secret_texts()[4]) && settings.iter().any(|value| value == SECRETS[1]));
     let is_kept_place = |admin: &mut Wire| admin.info_number("connected_clients") > PLACES;
     let (mut tcp, way) = (server.connect(), "TCP");
-    a_stranger_may_do_nothing(&mut tcp, way);
+    assert_commands_need_a_login(&mut tcp, way);
     assert!(!is_kept_place(&mut admin));
     for (name, password, line) in &users {
-        tries_to_become_another(&mut tcp, way, [name, password, line]);
+        assert_user_gains_no_rights(&mut tcp, way, [name, password, line]);
     }
     // From here on only the operators' connections are free.
     let mut others: Vec<Wire> = (0..PLACES - 2).map(|_| server.connect()).collect();
     assert!(others.iter_mut().all(|wire| wire.ask("PING").starts_with("-NOAUTH")));
     let (mut unix, way) = (Wire::connect_unix(&socket), "Unix socket, an operator's place");
-    a_stranger_may_do_nothing(&mut unix, way);
+    assert_commands_need_a_login(&mut unix, way);
     assert!(is_kept_place(&mut admin));
     for (name, password, line) in &users {
-        tries_to_become_another(&mut unix, way, [name, password, line]);
+        assert_user_gains_no_rights(&mut unix, way, [name, password, line]);
     }
     drop(others);
     assert_eq!(reply(&mut admin, "ACL LIST"), list);

@@ -203,7 +203,7 @@ fn a_record_of_the_older_format() {
 /// Too little information: an old copy that was put back, a deleted record, and `id-state none`. The right clock is
 /// enough.
 #[test]
-fn records_that_know_less_than_was_given() {
+fn records_below_the_issued_ids() {
     let mut place = Place::new(200);
     place.life();
     let old = place.record();

@@ -132,7 +132,7 @@ fn with_more_threads_ids_stay_unique_and_ordered() {
 }
 
 #[test]
-fn an_id_asked_for_after_anothers_reply_is_larger_on_any_connection() {
+fn an_id_requested_after_another_reply_is_larger_on_any_connection() {
     let server = Server::start(&[]);
     let mut wires: Vec<Wire> = (0..5).map(|_| server.connect()).collect();
     let mut last = 0;
@@ -247,7 +247,7 @@ fn a_start_that_fails_reports_the_reason_and_exits_1() {
 }
 
 #[test]
-fn a_password_keeps_strangers_out() {
+fn a_password_is_required() {
     let server = Server::start(&["--requirepass", "open sesame"]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("GETID"), "-NOAUTH Authentication required.");

@@ -70,7 +70,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
 }
 
 #[test]
-fn a_client_that_kills_itself_gets_the_reply_and_nothing_behind_it() {
+fn a_client_that_kills_itself_gets_the_reply_and_nothing_after_it() {
     let server = Server::start(&[]);
     for (kill, reply) in [("CLIENT KILL ID {id} SKIPME no", ":1\r\n"), ("CLIENT KILL {addr}", "+OK\r\n")] {
         let mut wire = server.connect();
@@ -202,7 +202,7 @@ fn a_transaction_with_ids_is_held_at_exec_too() {
 }
 
 #[test]
-fn pause_all_holds_all_but_what_ends_it() {
+fn pause_all_holds_all_but_the_commands_that_end_it() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut held = server.connect();
     assert_eq!(held.ask("AUTH secret"), "+OK");
@@ -221,7 +221,7 @@ fn pause_all_holds_all_but_what_ends_it() {
 }
 
 #[test]
-fn a_pause_ends_by_itself_and_lets_all_go() {
+fn a_pause_ends_by_itself_and_releases_all_clients() {
     let server = Server::start(&["--io-threads", "2"]);
     let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
     for wire in &mut wires {
@@ -314,7 +314,7 @@ fn client_list_shows_the_state_of_a_client() {
 }
 
 #[test]
-fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
+fn a_held_client_has_the_name_set_in_the_same_packet() {
     let server = Server::start(&[]);
     let mut operator = server.connect();
     for user in ["bob", "eve"] {

@@ -47,7 +47,7 @@ fn formats_and_serials_are_given_in_order() {
 }
 
 #[test]
-fn the_generators_command_lists_them() {
+fn the_generators_command_lists_counters() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "short", "sequence", "format", "hex"]].concat());
     let reply = ask(&server, "GENERATORS");
     assert!(
@@ -58,7 +58,7 @@ fn the_generators_command_lists_them() {
 }
 
 #[test]
-fn pipelines_and_transactions_mix_them() {
+fn pipelines_and_transactions_mix_counters() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "num", "sequence"]].concat());
     let mut wire = server.connect();
     wire.send("GETID num\r\nGETID\r\nGETID invoice\r\nGETID num\r\nMGETID 2 invoice\r\nPING\r\nMULTI\r\nGETID num\r\nGETID invoice\r\nEXEC\r\n");
@@ -125,7 +125,7 @@ fn a_counter_that_begins_again_less_often_continues_above_earlier_values() {
 }
 
 #[test]
-fn they_are_added_and_taken_away_while_the_server_runs() {
+fn counters_are_added_and_removed_while_the_server_runs() {
     let dir = folder();
     let file = dir.path().join("getid.conf");
     let write = |lines: &str| fs::write(&file, format!("{lines}hz 10\n")).unwrap();

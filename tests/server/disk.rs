@@ -29,7 +29,7 @@ const SAVE_FAILED: &str = "saving the watermark failed";
 const SAVED_AGAIN: &str = "the watermark can be saved again";
 
 #[test]
-fn a_folder_that_is_none() {
+fn a_missing_folder_or_a_file_in_its_place() {
     let dir = tempfile::tempdir().expect("a folder");
     let missing = dir.path().join("missing/too");
     let log = refused(&missing, &[], |_| {});
@@ -43,7 +43,7 @@ fn a_folder_that_is_none() {
 }
 
 #[test]
-fn a_record_that_must_not_be_used() {
+fn an_unusable_record_is_refused() {
     let advance = |dir: &Path, options: &str| {
         let dir = dir.display();
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
@@ -91,7 +91,7 @@ fn a_record_that_must_not_be_used() {
 }
 
 #[test]
-fn an_earlier_epoch_and_another_layout_go_on() {
+fn an_earlier_epoch_and_another_layout_continue() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &[]);
     let last = server.connect().id();
@@ -155,7 +155,7 @@ fn a_folder_deleted_and_created_again_is_claimed_again() {
 }
 
 #[test]
-fn a_second_server_in_a_new_folder_keeps_the_first_off() {
+fn a_second_server_in_a_new_folder_excludes_the_first() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -306,7 +306,7 @@ fn no_thread_can_be_made() {
 /// record, because its clock may be wrong.
 #[test]
 #[ignore = "needs root"]
-fn a_start_that_gets_no_thread() {
+fn a_start_without_a_thread_is_refused() {
     const USER: u32 = 64_322;
     for limit in 1..=3 {
         let dir = tempfile::tempdir().expect("a folder");
@@ -328,7 +328,7 @@ fn a_start_that_gets_no_thread() {
 #[test]
 #[cfg(feature = "http")]
 #[ignore = "needs root"]
-fn a_start_that_gets_too_few_threads() {
+fn a_start_with_too_few_threads_is_refused() {
     const USER: u32 = 64_323;
     for limit in 1..=12 {
         let dir = tempfile::tempdir().expect("a folder");

@@ -100,7 +100,7 @@ fn a_start_with_a_pipe_is_refused() {
 }
 
 #[test]
-fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
+fn a_pid_file_and_a_socket_of_a_running_server_are_kept() {
     let (one, two) = (support::folder(), support::folder());
     let (pid, socket) = (one.path().join("pid"), one.path().join("socket"));
     let words =
@@ -259,7 +259,7 @@ fn a_digest_takes_the_place_of_the_default_users_password() {
 }
 
 #[test]
-fn secrets_that_others_can_read_are_warned_of() {
+fn secrets_readable_by_others_are_logged() {
     let dir = support::folder();
     let at = |name: &str| dir.path().join(name);
     write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);

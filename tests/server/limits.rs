@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// Each connection of a burst beyond `maxclients` reads the refusal, even one that sends before it is accepted.
 #[test]
-fn a_burst_beyond_maxclients_reads_why() {
+fn a_burst_beyond_maxclients_reads_the_error() {
     let server = Server::start(&["--maxclients", "1", "--unixsocket", "getid.sock"]);
     let wire = server.connect();
     let operators = server.take_operators_places();
@@ -47,7 +47,7 @@ fn a_burst_beyond_maxclients_reads_why() {
 const OUTPUT_BYTES_MAX: usize = 400_000;
 
 #[test]
-fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
+fn clients_that_read_no_replies_are_bounded_and_closed_on_every_transport() {
     let files = Files::new();
     let (mut server, tls_port) = files.start("no", &["--client-output-timeout", "0", "--unixsocket", "getid.sock"]);
     let (mut wire, mut tcp) = (server.connect(), server.connect());

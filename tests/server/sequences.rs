@@ -52,7 +52,7 @@ fn values_of_fifty_connections_are_unique_and_ascend_on_each() {
 
 /// On any connection, a value requested after another's reply is larger.
 #[test]
-fn a_value_asked_for_after_anothers_reply_is_larger() {
+fn a_value_requested_after_another_reply_is_larger() {
     let server = Server::start(&[&COUNTS[..], &["--io-threads", "4"]].concat());
     let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
     let mut last = 0;

@@ -84,7 +84,7 @@ fn info_reports_sequences_and_their_store() {
 }
 
 #[test]
-fn the_busiest_have_a_line_and_no_more_than_sixteen() {
+fn at_most_sixteen_busiest_sequences_have_a_line() {
     let server = Server::start(&["--sequence-create", "on-first-use"]);
     let mut wire = server.connect();
     let longest = "x".repeat(128);
@@ -107,7 +107,7 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
 
 /// Each warning is logged once. The second waits, because the log has at most one of these lines per second.
 #[test]
-fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
+fn a_sequence_near_its_max_is_logged_at_80_and_at_95_percent() {
     let dir = folder();
     let mut server = Server::start_in(dir.path(), &[]);
     let mut wire = server.connect();
@@ -161,7 +161,7 @@ fn a_store_that_cannot_be_used_is_logged_once_and_reconnected() {
 
 /// A backup is put back with no other sign of it.
 #[test]
-fn a_file_that_was_put_back_is_warned_of_and_where_each_sequence_is() {
+fn a_restored_file_is_logged_with_the_position_of_each_sequence() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &[]);
     let mut wire = server.connect();
@@ -233,7 +233,7 @@ fn refusals_of_a_database_are_named_in_the_log_and_by_check_config() {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn a_database_that_goes_comes_and_goes_back_is_logged_once_each() {
+fn a_database_that_fails_recovers_and_loses_writes_is_logged_once_each() {
     let mut database = PostgresServer::start(&[]);
     let mut server = Server::start(&["--sequence-store", &database.url(), "--sequence-wait-ms", "5000"]);
     let mut wire = server.connect();

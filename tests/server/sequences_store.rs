@@ -116,7 +116,7 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
 
 /// A backup that is taken under load and restored: values issued since are not issued again.
 #[test]
-fn a_backup_is_taken_while_values_are_given_and_put_back() {
+fn a_backup_is_taken_while_values_are_issued_and_restored() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &COUNTS);
     let mut wire = server.connect();

@@ -216,7 +216,7 @@ fn protected_mode_closes_and_opens_for_other_machines() {
 }
 
 #[test]
-fn maxclients_moves_both_ways_and_asks_the_system() {
+fn maxclients_is_raised_and_lowered_within_the_systems_limit() {
     let server = Server::start(&["--maxclients", "2"]);
     let (mut wire, mut second) = (server.connect(), server.connect());
     second.id();
@@ -272,7 +272,7 @@ fn timer(server: &Server, client: &TcpStream) -> Option<(String, u64)> {
 }
 
 #[test]
-fn tcp_keepalive_is_that_of_connections_to_come() {
+fn tcp_keepalive_applies_to_new_connections() {
     let server = Server::start(&["--tcp-keepalive", "0"]);
     let mut before = server.connect();
     before.id();
@@ -288,7 +288,7 @@ fn tcp_keepalive_is_that_of_connections_to_come() {
 }
 
 #[test]
-fn hz_is_how_soon_rates_follow() {
+fn hz_sets_the_interval_of_rates() {
     let server = Server::start(&["--hz", "1"]);
     let mut wire = server.connect();
     set(&mut wire, "hz 500");
@@ -317,7 +317,7 @@ fn hz_is_how_soon_rates_follow() {
 }
 
 #[test]
-fn a_stop_goes_by_the_shutdown_timeout_in_force() {
+fn a_stop_uses_the_shutdown_timeout_in_force() {
     let mut server = Server::start(&["--shutdown-timeout", "1000"]);
     let mut stuck = server.connect();
     set(&mut stuck, "shutdown-timeout 1");
@@ -346,7 +346,7 @@ fn loglevel_applies_to_later_lines() {
 }
 
 #[test]
-fn borrowing_goes_by_the_limits_in_force() {
+fn borrowing_uses_the_limits_in_force() {
     let narrow = ["--shard-range", "0", "--random-range", "19"];
     let server =
         Server::start(&[&narrow[..], &["--id-max-borrow-ms", "300", "--id-watermark-lead-ms", "300"]].concat());

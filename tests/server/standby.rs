@@ -155,7 +155,7 @@ fn info_reports_the_whole_claim() {
 }
 
 #[test]
-fn without_a_server_id_nothing_pretends_to_be_one() {
+fn without_a_server_id_no_field_has_one() {
     let none = ClaimStatus {
         server_id: None,
         holder: None,

@@ -24,7 +24,7 @@ fn without_dir(command: &mut Command) {
 }
 
 #[test]
-fn a_start_ends_with_the_line_that_people_wait_for() {
+fn a_start_ends_with_the_ready_line() {
     let parent = tempfile::tempdir().expect("a folder");
     let parent = parent.path().canonicalize().expect("its name");
     let dir = parent.join("state");
@@ -70,7 +70,7 @@ fn a_start_ends_with_the_line_that_people_wait_for() {
 }
 
 #[test]
-fn signals_that_mean_nothing_here_end_nothing() {
+fn signals_without_a_meaning_are_ignored() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     for signal in [
@@ -99,7 +99,7 @@ fn home() -> (tempfile::TempDir, std::path::PathBuf) {
 
 #[test]
 #[ignore = "needs root"]
-fn users_state_is_in_their_home() {
+fn the_state_of_a_user_is_in_the_home_folder() {
     let (_home, home) = home();
     let state = home.join(".local/state/getid");
     fs::write(home.join("getid-2.state"), "").expect("written");
@@ -133,7 +133,7 @@ fn users_state_is_in_their_home() {
 /// Runs in a mount namespace, so that the machine's folder stays untouched.
 #[test]
 #[ignore = "needs root"]
-fn roots_state_is_the_machines() {
+fn the_state_of_root_is_in_the_system_folder() {
     let port = free_port();
     let words = format!(
         "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 300); do \

@@ -248,7 +248,7 @@ fn load(config: &Config) -> Result<Arc<Acceptor>, String> {
 
 /// The server runs in this process, with grace periods of a fraction of a second.
 #[test]
-fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
+fn a_flood_of_stalled_handshakes_is_bounded_and_others_connect_meanwhile() {
     // Bound of handshakes with `maxclients 3`.
     const BOUND: usize = 64;
     const FLOOD: usize = 200;

@@ -140,7 +140,7 @@ fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
 }
 
 #[test]
-fn a_restart_knows_all_leases() {
+fn a_restart_restores_all_leases() {
     let dir = folder_with_open_pools();
     let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
@@ -169,7 +169,7 @@ fn a_restart_knows_all_leases() {
 }
 
 #[test]
-fn an_operator_looks_at_leases_and_ends_them() {
+fn an_operator_lists_and_revokes_leases() {
     let dir = folder_with_open_pools();
     let mut server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
