@@ -144,7 +144,7 @@ mod tests {
             (MetricValue::Parts(vec![("calls", 3_u64.into()), ("usec", MetricValue::us(5))]), "calls=3,usec=0.005"),
             (None::<u64>.into(), ""),
             ("a, b=1\n# c:d".into(), "a; b:1\\n# c:d"),
-            (MetricValue::Parts(vec![("said", "x=1, y".into()), ("calls", 3_u64.into())]), "said=x:1; y,calls=3"),
+            (MetricValue::Parts(vec![("error", "x=1, y".into()), ("calls", 3_u64.into())]), "error=x:1; y,calls=3"),
         ] {
             assert_eq!(value.to_string(), text);
         }

@@ -195,7 +195,7 @@ fn clients_that_never_read_are_held_back() {
         let mut open: Vec<TcpStream> = (0..CLIENTS).map(|_| narrow(&server)).collect();
         let mut sent = [0; CLIENTS];
         let mut watch = server.connect();
-        eventually("they are held back", || {
+        eventually("the clients are held back", || {
             for (client, sent) in open.iter_mut().zip(&mut sent) {
                 match client.write(&requests[*sent..]) {
                     Ok(n) => *sent += n,
@@ -248,7 +248,7 @@ fn a_thousand_short_connections_leave_nothing_behind() {
             }
         }
         let mut watch = server.connect();
-        eventually("all were there", || watch.info_number("total_connections_received") >= CLIENTS as u64);
+        eventually("all connections are counted", || watch.info_number("total_connections_received") >= CLIENTS as u64);
     });
 }
 
@@ -271,8 +271,8 @@ fn hundreds_of_clients_send_near_requests_at_once() {
         }
         // They leave with replies unread: requests that the server has not read by then are lost.
         let mut watch = server.connect();
-        eventually("some were requests", || watch.info_number("ids_issued") > CLIENTS as u64);
-        eventually("and some were none", || watch.info("protocol_error_connections") != "0");
+        eventually("some of the requests are valid", || watch.info_number("ids_issued") > CLIENTS as u64);
+        eventually("some of the requests break the protocol", || watch.info("protocol_error_connections") != "0");
         open
     });
 }
@@ -367,7 +367,7 @@ fn twelve_thousand_waiting_clients_disconnect() {
                 client.write_all(&requests).expect("sent");
             }
             // IDs may be borrowed for three seconds, so the first clients have theirs.
-            eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
+            eventually("the clients wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
             // Clients that wait for long are checked less and less often. A slow machine still reads requests at first.

@@ -224,8 +224,8 @@ fn several_addresses_and_a_unix_socket() {
 #[test]
 fn a_start_that_fails_reports_the_reason_and_exits_1() {
     let dir = tempfile::tempdir().expect("a folder");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("its address").port().to_string();
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = busy.local_addr().expect("its address").port().to_string();
     for (words, expected) in [
         (vec!["--port", &port, "--bind", "127.0.0.1"], "could not listen on 127.0.0.1"),
         (vec!["--dir", "/nonexistent/folder/too"], "/nonexistent/folder"),

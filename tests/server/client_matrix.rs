@@ -368,11 +368,11 @@ fn hiredis() {
 }
 
 /// Output of a row that this process runs itself, in the format of a script.
-struct Report(String);
+struct ClientReport(String);
 
-impl Report {
-    fn new(client: &str, version: &str) -> Report {
-        Report(format!("version {client} {version}\n"))
+impl ClientReport {
+    fn new(client: &str, version: &str) -> ClientReport {
+        ClientReport(format!("version {client} {version}\n"))
     }
 
     fn ok(&mut self, check: &str) {
@@ -411,7 +411,7 @@ fn redis_cli() {
     let row = find_row("redis-cli", "");
     let servers = Servers::start();
     let port = servers.plain.port;
-    let mut report = Report::new("redis-cli", &version_of("redis-cli"));
+    let mut report = ClientReport::new("redis-cli", &version_of("redis-cli"));
 
     assert_eq!(cli(port, "-n 3 PING"), "PONG\n");
     assert!(cli(port, "CLIENT INFO").contains(" resp=2") && cli(port, "-3 CLIENT INFO").contains(" resp=3"));
@@ -468,7 +468,7 @@ fn redis_cli() {
     assert_eq!(servers.plain.connect().ask(&format!("CLIENT KILL ID {before}")), ":1");
     // A lost request reveals the closed connection: `redis-cli` prints an error and reconnects for the next one.
     session.send("PING\n");
-    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "it does not reconnect");
+    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "redis-cli does not reconnect");
     assert_ne!(session.ask("CLIENT ID"), before);
     report.ok("reconnect");
 
@@ -549,7 +549,7 @@ impl Drop for Session {
 fn redis_benchmark() {
     let row = find_row("redis-benchmark", "");
     let servers = Servers::start();
-    let mut report = Report::new("redis-benchmark", &version_of("redis-benchmark"));
+    let mut report = ClientReport::new("redis-benchmark", &version_of("redis-benchmark"));
     // The benchmark counts replies and prints their rate; the server's counter shows that they were IDs.
     let load = |port: u16, words: &str, least: u64, server: &Server| {
         let before = issued(server);
@@ -594,7 +594,7 @@ fn prometheus_redis_exporter() {
     let servers = Servers::start();
     let output = run(Command::new(EXPORTER).arg("-version"), "");
     let version = output.split("Redis Metrics Exporter ").nth(1).and_then(|rest| rest.split(['-', '+', ' ']).next());
-    let mut report = Report::new(EXPORTER, version.expect("its version"));
+    let mut report = ClientReport::new(EXPORTER, version.expect("its version"));
     let mut wire = servers.plain.connect();
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0"), "+OK");
     // Enough draws to take a microsecond together, the resolution of INFO.
@@ -724,8 +724,8 @@ impl Exporter {
                 }
             }
         });
-        eventually("it serves", || {
-            assert!(child.try_wait().expect("its status").is_none(), "it has ended");
+        eventually("the exporter serves", || {
+            assert!(child.try_wait().expect("its status").is_none(), "the exporter has ended");
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
         Exporter { child, port, lines, log: Vec::new(), scrapes: 0 }

@@ -155,7 +155,7 @@ fn lose_store(dir: &Path) {
     let of_store =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sequences-"));
     let lost: Vec<PathBuf> = files.filter(of_store).collect();
-    assert!(!lost.is_empty(), "there was no store");
+    assert!(!lost.is_empty(), "no store file was found");
     for path in lost {
         fs::remove_file(path).unwrap();
     }
@@ -203,7 +203,11 @@ fn the_name_of_a_serial_is_not_a_sequences() {
     let server = Server::start(&["--generator", "tiny", "serial", "{n:6}", "--generator", "num", "sequence"]);
     let reply = ask(&server, "SEQUENCE CONFIRM tiny");
     assert!(reply.starts_with("-ERR generator 'tiny' has no row"), "{reply}");
-    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above the values of another program");
+    assert_eq!(
+        ask(&server, "SEQUENCE RAISE tiny 41"),
+        "+OK",
+        "the sequence may start above the values of another program"
+    );
     assert_eq!(ask(&server, "GETID tiny"), "000042");
     let reply = ask(&server, "GETID tinny");
     assert!(reply.starts_with("-ERR no generator 'tinny'; did you mean 'tiny'?"), "{reply}");

@@ -188,8 +188,8 @@ fn a_second_server_in_a_new_folder_excludes_the_first() {
         refusal.contains(&format!("is locked by pid {}", second.pid()))
     });
     let failures = wire.info_number("watermark_save_failures");
-    eventually("it has tried to save twice more", || {
-        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it must not give IDs again");
+    eventually("the first server has tried two more saves", || {
+        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "the first server must issue no IDs again");
         of_second.push(other.id());
         wire.info_number("watermark_save_failures") >= failures + 2
     });
@@ -244,7 +244,7 @@ fn a_deleted_lock_file_is_created_again() {
     let mut wire = server.connect();
     let mut last = wire.id();
     fs::remove_file(dir.path().join("getid-0.lock")).expect("deleted");
-    eventually("it is saved again", || {
+    eventually("a save succeeds again", || {
         let reply = draw_if_given(&mut wire, &mut last);
         assert!(reply.starts_with(':') || reply.starts_with("-MISCONF claim lost"), "{reply}");
         server.count_log(SAVED_AGAIN) != 0
@@ -265,7 +265,7 @@ fn every_descriptor_is_taken() {
         (0..150).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("into the backlog")).collect();
     let saves = wire.info_number("watermark_saves");
     let mut last = 0;
-    eventually("it has saved twice more", || {
+    eventually("the server has saved twice more", || {
         let id = wire.id();
         assert!(id > last);
         last = id;
@@ -294,7 +294,7 @@ fn no_thread_can_be_made() {
     let lowered = Command::new("prlimit").args(["--pid", &pid, "--nproc=1:1"]).uid(USER).gid(USER).status();
     assert!(lowered.expect("it runs").success());
     let saves = wire.info_number("watermark_saves");
-    eventually("it has saved twice more", || {
+    eventually("the server has saved twice more", || {
         wire.id();
         wire.info_number("watermark_saves") >= saves + 2
     });
@@ -372,7 +372,7 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     };
     write();
     let mut refusal = String::new();
-    eventually("it is refused", || {
+    eventually("IDs are refused", || {
         if fs::read_to_string(&path).expect("there") != theirs {
             write();
         }
@@ -382,9 +382,9 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     assert!(refusal.starts_with("-MISCONF claim lost: another server (term 2; this one has term 1)"), "{refusal}");
     assert!(refusal.contains("stop one of the two, then restart this one"), "{refusal}");
     let failures = wire.info_number("watermark_save_failures");
-    eventually("it has tried to save twice more", || wire.info_number("watermark_save_failures") >= failures + 2);
+    eventually("the server has tried two more saves", || wire.info_number("watermark_save_failures") >= failures + 2);
     assert_eq!(fs::read_to_string(&path).expect("there"), theirs, "the other one's record is left alone");
-    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it does not begin again by itself");
+    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "the server does not claim again by itself");
 
     // After a stop and a start, as the error advises, it continues past the other server's IDs.
     drop(wire);
@@ -691,7 +691,7 @@ fn draw_if_given(wire: &mut Wire, last: &mut u64) -> String {
 /// Returns the first ID after the server serves again.
 fn id_again(wire: &mut Wire) -> u64 {
     let mut reply = String::new();
-    eventually("it serves again", || {
+    eventually("the server issues IDs again", || {
         reply = wire.ask("GETID");
         reply.starts_with(':')
     });
@@ -734,7 +734,7 @@ impl Disk {
         let mut file = fs::File::create(self.path.join("filler")).expect("made");
         for _ in 0..2 {
             // More than fits: the write fails, and the disk is full.
-            assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
+            assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "the disk is larger than requested");
             // A save in progress frees a block.
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -763,5 +763,5 @@ fn delete(dir: &Path) {
     let gone = dir.with_extension("gone");
     fs::rename(dir, &gone).expect("moved away");
     // The server may create a file in it at this moment.
-    eventually("it is deleted", || fs::remove_dir_all(&gone).is_ok());
+    eventually("the moved folder is deleted", || fs::remove_dir_all(&gone).is_ok());
 }

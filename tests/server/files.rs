@@ -307,27 +307,27 @@ impl StopAndCount for Server {
 }
 
 /// A server's threads and memory before many clients connect, and the limits for afterwards.
-struct Before {
+struct ResourceBaseline {
     threads: usize,
     resident_kb: u64,
     reserved_kb: u64,
 }
 
-impl Before {
-    fn of(server: &Server) -> Before {
+impl ResourceBaseline {
+    fn of(server: &Server) -> ResourceBaseline {
         let (resident_kb, reserved_kb) = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
-        Before { threads: threads(server), resident_kb, reserved_kb }
+        ResourceBaseline { threads: threads(server), resident_kb, reserved_kb }
     }
 
     /// Asserts that there is no new thread, and that each of `clients` costs a connection's buffers, not a thread's
     /// stack. An allocator reserves arenas of 64 MiB at a time.
-    fn holds(&self, server: &Server, clients: u64) {
+    fn assert_limits(&self, server: &Server, clients: u64) {
         let threads = threads(server);
         assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
         let resident_kb = server.memory_kb("VmHWM").saturating_sub(self.resident_kb);
         let reserved_kb = server.memory_kb("VmPeak").saturating_sub(self.reserved_kb);
-        assert!(resident_kb < 4 * 1024 + clients * 16, "{resident_kb} kB more are resident");
-        assert!(reserved_kb < 256 * 1024 + clients * 16, "{reserved_kb} kB more are reserved");
+        assert!(resident_kb < 4 * 1024 + clients * 16, "the resident memory grew by {resident_kb} kB");
+        assert!(reserved_kb < 256 * 1024 + clients * 16, "the reserved memory grew by {reserved_kb} kB");
     }
 }
 
@@ -344,7 +344,7 @@ fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     let mut wires: Vec<Wire> = (0..200).map(|_| server.connect()).collect();
     let mut good = server.connect();
     good.id();
-    let before = Before::of(&server);
+    let before = ResourceBaseline::of(&server);
     for wire in &mut wires {
         wire.send("CONFIG REWRITE\r\n".repeat(5));
     }
@@ -359,7 +359,7 @@ fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     }
     // The first change runs, and 64 wait.
     assert!(made >= 64, "{made} changes were made");
-    before.holds(&server, 200);
+    before.assert_limits(&server, 200);
 }
 
 /// More clients than the runtime has blocking threads send a change whose file hangs. They cost one change in progress
@@ -384,10 +384,10 @@ fn hundreds_of_changes_while_their_file_hangs() {
     })
     .unwrap_or_else(|log| panic!("{log}"));
     let mut good = server.connect();
-    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "it does not hang yet");
+    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "no save hangs yet");
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
     good.wait_info("connected_clients", &(CLIENTS + 1).to_string());
-    let before = Before::of(&server);
+    let before = ResourceBaseline::of(&server);
     let mut last = 0;
     for (call, timeout) in [("open", 77), ("sync", 78)] {
         fs::write(&hang, call).expect("written");
@@ -414,7 +414,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
             good.info_number("rdb_saves") >= saves + 2
                 && answered.iter().filter(|stream| is_there(stream)).count() >= REFUSED
         });
-        before.holds(&server, CLIENTS as u64);
+        before.assert_limits(&server, CLIENTS as u64);
 
         fs::remove_file(&hang).expect("removed");
         let replies: Vec<String> = wires.iter_mut().map(Wire::line).collect();
@@ -424,7 +424,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         assert!((CLIENTS / 2..=REFUSED).contains(&too_many), "{replies:?}");
         let too_late = count("-BUSY CONFIG REWRITE has waited for its file");
         assert_eq!(count("+OK") + too_late, CLIENTS - too_many, "{replies:?}");
-        eventually("it hangs no more", || fs::remove_file(&begun).is_ok());
+        eventually("no save hangs any more", || fs::remove_file(&begun).is_ok());
         assert_eq!(good.ask("CONFIG REWRITE"), "+OK");
         assert!(fs::read_to_string(&config).expect("text").contains(&format!("timeout {timeout}\n")));
     }

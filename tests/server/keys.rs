@@ -254,7 +254,7 @@ fn names_are_listed_in_pages_and_each_once() {
             if cursor == "0" {
                 break;
             }
-            assert!(calls < NAMES, "it does not end");
+            assert!(calls < NAMES, "SCAN does not end");
         }
         let expected: Vec<_> = all.iter().filter(|name| pattern == "*" || name.ends_with('9')).cloned().collect();
         assert_eq!(found, expected, "COUNT {count} MATCH {pattern}");
@@ -310,7 +310,9 @@ fn misuse_is_bounded() {
         assert_eq!(listener.reply().first(), Some(&b'*'));
     }
     assert!(listener.line().starts_with("-ERR a client may listen to at most 1000 channels"));
-    eventually("it listens", || wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 "));
+    eventually("the client has all subscriptions", || {
+        wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 ")
+    });
     // A subscription ends with its connection.
     drop(listener);
     eventually("the listener is gone", || wire.ask_bulk("CLIENT LIST TYPE pubsub").is_empty());

@@ -61,7 +61,7 @@ fn a_reader_that_stalls_stops_no_client_and_gets_a_count_of_dropped_lines() {
     // IDs pass the watermark that was on disk at the start, so it was saved since.
     let saves = || std::fs::read(dir.path().join("getid-0.state")).expect("a state");
     let before = saves();
-    eventually("it is saved", || {
+    eventually("the watermark is saved", || {
         assert!(wire.id() > first);
         saves() != before
     });
@@ -96,21 +96,21 @@ fn a_server_with_an_unread_log_can_be_stopped() {
 
 #[test]
 fn a_flood_of_lines_is_a_few_and_a_count() {
-    const ASKED: u64 = 20_000;
+    const COMMANDS: u64 = 20_000;
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
-    for _ in 0..ASKED / 1000 {
+    for _ in 0..COMMANDS / 1000 {
         wire.send("CLIENT PAUSE 0 WRITE\r\n".repeat(1000));
         (0..1000).for_each(|_| assert_eq!(wire.line(), "+OK"));
     }
     // Each command has a line or is part of a count, which needs no further command.
-    eventually("all are logged", || {
+    eventually("all commands are logged", || {
         let lines = server.count_log("audit: CLIENT PAUSE user=default");
         let log = server.log_so_far();
         let counts = log.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
         let counted: u64 = counts.filter_map(|(count, _)| count.parse::<u64>().ok()).sum();
         assert!(lines < 500, "{lines} lines");
-        lines as u64 + counted == ASKED
+        lines as u64 + counted == COMMANDS
     });
 }
 
@@ -160,8 +160,8 @@ fn audit_lines_contain_no_secrets() {
             wire.ask(command)
         };
         assert!(answer.starts_with(reply), "{command}: {answer}");
-        let wanted = line.replace("ADDR", &format!("127.0.0.1:{port}"));
-        let (before, after) = wanted.split_once("ID").expect("one");
+        let expected = line.replace("ADDR", &format!("127.0.0.1:{port}"));
+        let (before, after) = expected.split_once("ID").expect("one");
         let found = server.wait_log(before);
         assert!(found.contains(after), "{command}: {found}");
     }
@@ -180,7 +180,7 @@ fn the_first_login_of_a_user_has_its_line_however_it_is_sent_and_others_are_coun
     wire.send("AUTH ann hunter2\r\nAUTH bob hunter3\r\nHELLO 2 AUTH ann hunter2 SETNAME x\r\nACL WHOAMI\r\n");
     assert_eq!((wire.line(), wire.line()), ("+OK".to_owned(), "+OK".to_owned()));
     let logins = |server: &mut Server, user: &str| server.count_log(&format!("audit: logged in user={user} "));
-    eventually("each has a line", || (logins(&mut server, "ann"), logins(&mut server, "bob")) == (1, 1));
+    eventually("each user has a line", || (logins(&mut server, "ann"), logins(&mut server, "bob")) == (1, 1));
     for _ in 0..100 {
         assert_eq!(server.connect().ask("AUTH ann hunter2"), "+OK");
     }

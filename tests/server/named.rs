@@ -114,7 +114,7 @@ fn unblock_ends_the_wait_for_a_named_generator_and_leaves_other_replies() {
     eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
     assert!(waiting.line().starts_with(':'), "the unnamed generator's reply stays");
     assert_eq!(waiting.line(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
-    eventually("all are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    eventually("all draws are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn names_come_and_go_with_a_reload() {
     assert_eq!(wire.ask("GETID tweets"), wrong);
     write("generator tweets twitter\n");
     server.signal(Signal::SIGHUP);
-    eventually("it is there", || wire.ask("GETID tweets").starts_with(':'));
+    eventually("the generator exists", || wire.ask("GETID tweets").starts_with(':'));
     // Other changes leave it as it is.
     assert_eq!(wire.ask("CONFIG SET id-mgetid-max 50"), "+OK");
     assert_eq!(wire.ask("COMMAND GETKEYS GETID tweets"), "*1");
@@ -200,10 +200,10 @@ fn names_come_and_go_with_a_reload() {
     wire.line();
     write("generator other leaf\n");
     server.signal(Signal::SIGHUP);
-    eventually("the other is there", || wire.ask("GETID other").starts_with(':'));
+    eventually("the other generator exists", || wire.ask("GETID other").starts_with(':'));
     assert!(wire.ask("GETID tweets").starts_with("-ERR no generator 'tweets'"));
     write("");
     server.signal(Signal::SIGHUP);
-    eventually("none is left", || wire.ask("GETID other") == wrong);
+    eventually("the other generator is removed", || wire.ask("GETID other") == wrong);
     assert!(wire.ask("GETID").starts_with(':'));
 }

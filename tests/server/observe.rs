@@ -624,7 +624,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
     });
     let mut wire = server.connect();
     let mut pings = 0;
-    eventually("it is dropped", || {
+    eventually("the monitor is dropped", || {
         let word = "x".repeat(1000);
         wire.send(format!("PING {word}\r\n").repeat(1000));
         for _ in 0..1000 {
@@ -632,7 +632,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
         }
         pings += 1000;
         // The sender waits, so that the reading monitor never falls behind by a full queue, however slow its thread.
-        eventually("it saw every command", || seen.load(Relaxed) >= pings);
+        eventually("the monitor saw every command", || seen.load(Relaxed) >= pings);
         wire.info("monitors_dropped") != "0"
     });
     server.wait_log("does not keep up with MONITOR and is closed");

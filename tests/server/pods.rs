@@ -93,7 +93,7 @@ fn orphans_are_reaped_by_process_1() {
     let (server, _, _) = serve("getid-0", dir.path(), &orphan, &["--server-id", "0"]);
     let namespace = children(&server.pid().to_string());
     let [process_1] = &namespace[..] else { panic!("one: {namespace:?}") };
-    assert_eq!(children(process_1).len(), 1, "it lost its parent, and waits for a writer");
+    assert_eq!(children(process_1).len(), 1, "the orphan lost its parent and waits for a writer");
     fs::write(&ends, "").expect("it ends");
     support::eventually("nothing is left of it", || children(process_1).is_empty());
 }
@@ -107,7 +107,7 @@ fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
     let line = log.lines().next().expect("a sentence");
     assert!(line.starts_with(&format!("{FATAL} server-id: nobody set it in the pod getid-1, ")), "{log}");
     assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{log}");
-    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "no trace");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "the folder is empty");
     let (_first, _, server_id) = serve("getid-0", dir.path(), &mount, &[]);
     assert_eq!(server_id, "0", "the first one may be alone");
 }

@@ -123,7 +123,7 @@ fn a_client_gone_without_a_reset_costs_one_reply() {
         wire.send("MGETID 100\r\n".repeat(20));
     }
     let mut wire = server.connect();
-    eventually("they wait", || wire.info_number("blocked_clients") >= GONE as u64 - 1);
+    eventually("the clients wait", || wire.info_number("blocked_clients") >= GONE as u64 - 1);
     // Both directions are closed. The server sees a client that has finished sending and still reads.
     drop(gone);
     wire.wait_info("connected_clients", "1");

@@ -289,14 +289,14 @@ fn ten_thousand_unknown_names_stall_no_client() {
     let requests = (0..NAMES).map(|name| format!("INCR unknown:{name}\r\n")).collect::<Vec<_>>().concat();
     let sender = wire.stream().try_clone().unwrap();
     let sending = std::thread::spawn(move || std::io::Write::write_all(&mut &sender, requests.as_bytes()));
-    let mut beside = server.connect();
+    let mut other = server.connect();
     for _ in 0..20 {
-        assert!(beside.ask("GETID").starts_with(':'));
+        assert!(other.ask("GETID").starts_with(':'));
     }
     for _ in 0..NAMES {
         let reply = wire.line();
         assert!(reply.starts_with("-ERR no such sequence") || reply.starts_with("-ERR sequence 'unknown:"), "{reply}");
     }
     sending.join().unwrap().unwrap();
-    assert!(beside.ask("GETID").starts_with(':'));
+    assert!(other.ask("GETID").starts_with(':'));
 }

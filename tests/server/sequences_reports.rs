@@ -46,7 +46,7 @@ fn info_reports_sequences_and_their_store() {
     for field in ["rate_10s=", "rate_5min=", "rate_30min="] {
         assert!(line.contains(field), "{field}: {line}");
     }
-    assert_eq!(info_field(&mut wire, "sequence_missing"), None, "it is none");
+    assert_eq!(info_field(&mut wire, "sequence_missing"), None, "the sequence does not exist");
     for (field, expected) in [
         ("sequences_given", 3),
         ("sequences_held", u64::try_from(left).unwrap()),
@@ -125,7 +125,7 @@ fn a_sequence_near_its_max_is_logged_at_80_and_at_95_percent() {
     assert_eq!(wire.ask("SEQUENCE RAISE tickets 950000"), "+OK");
     assert_eq!(wire.ask("INCR tickets"), ":950001");
     server.wait_log("'tickets' has used 95 % of its values up to its max 1000000: 49,998 are left");
-    eventually("its end", || {
+    eventually("the sequence reaches its max", || {
         let reply = wire.ask("INCRBY tickets 5000");
         reply.starts_with("-ERR sequence 'tickets' has no more values up to its max 1000000")
     });
@@ -146,7 +146,7 @@ fn a_store_that_cannot_be_used_is_logged_once_and_reconnected() {
     let store = info_field(&mut wire, "sequences_store_0").unwrap();
     assert!(store.contains(",state=down,") && store.contains("said=") && store.contains("No such file"), "{store}");
     // The server retries several times before.
-    eventually("tries", || {
+    eventually("the store is retried", || {
         let store = info_field(&mut wire, "sequences_store_0").unwrap();
         part(&store, "errors").is_some_and(|errors| errors >= 3)
     });
@@ -252,7 +252,7 @@ fn a_database_that_fails_recovers_and_loses_writes_is_logged_once_each() {
     eventually("values continue", || wire.ask("INCR orders").starts_with(':'));
     assert_eq!(["It is tried again", " answers again"].map(|text| server.count_log(text)), [1, 1]);
     database.psql("UPDATE getid_sequence SET next = 1");
-    eventually("it is refused", || {
+    eventually("the sequence is refused", || {
         wire.ask("INCR orders").starts_with("-MISCONF sequence 'orders': its store went back")
     });
     server.wait_log("the sequence 'orders' went back: its next value in postgres://");

@@ -25,7 +25,7 @@ fn get(wire: &mut Wire, name: &str) -> String {
 }
 
 /// Directives whose effect another test file shows. A new directive is in neither list and fails the test below.
-const ELSEWHERE: [&str; 31] = [
+const TESTED_ELSEWHERE: [&str; 31] = [
     "acllog-max-len",
     "client-output-timeout",
     "slowlog-log-slower-than",
@@ -59,7 +59,7 @@ const ELSEWHERE: [&str; 31] = [
     "http-host",
 ];
 
-const HERE: [&str; 17] = [
+const TESTED_HERE: [&str; 17] = [
     "maxmemory-clients",
     "auth-timeout",
     "tcp-keepalive",
@@ -81,7 +81,7 @@ const HERE: [&str; 17] = [
 
 #[test]
 fn every_setting_that_can_change_has_its_test() {
-    let tested: BTreeSet<_> = HERE.iter().chain(&ELSEWHERE).copied().collect();
+    let tested: BTreeSet<_> = TESTED_HERE.iter().chain(&TESTED_ELSEWHERE).copied().collect();
     let rows = Directive::ALL.iter().filter(|row| ![Change::AtStart, Change::Reload].contains(&row.change));
     assert_eq!(rows.map(|row| row.name).collect::<BTreeSet<_>>(), tested);
 }
@@ -250,9 +250,9 @@ fn a_timeout_closes_existing_clients() {
     let (mut wire, mut idle) = (server.connect(), server.connect());
     idle.id();
     set(&mut wire, "timeout 1");
-    assert_eq!(idle.rest(), "", "closed without a word");
+    assert_eq!(idle.rest(), "", "the server closes without a reply");
     // A client that sends too slowly is closed as well.
-    eventually("it is counted", || {
+    eventually("the closed connection is counted", || {
         let mut other = server.connect();
         let _ = other.try_send("INFO stats\r\nQUIT\r\n");
         let lines = other.try_lines();
@@ -284,7 +284,9 @@ fn tcp_keepalive_applies_to_new_connections() {
         timer(&server, after.stream())
             .is_some_and(|(kind, left)| kind == "02" && (900 * ticks_per_s..=1000 * ticks_per_s).contains(&left))
     });
-    eventually("none for the other", || timer(&server, before.stream()).is_some_and(|(kind, _)| kind == "00"));
+    eventually("the older connection has no timer", || {
+        timer(&server, before.stream()).is_some_and(|(kind, _)| kind == "00")
+    });
 }
 
 #[test]
@@ -355,7 +357,7 @@ fn borrowing_uses_the_limits_in_force() {
     // A start begins 300 ms ahead of the clock. That is the limit until the time of the configured one has passed.
     set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
     assert!(wire.id() > first);
-    eventually("the limit as it is set now", || wire.info_number("borrow_ms") == 0);
+    eventually("the new limit is in force", || wire.info_number("borrow_ms") == 0);
     // From here on at most 100 IDs are free at once, at 1000 a second.
     let busy = (0..100).find_map(|_| {
         let reply = wire.ask("MGETID 50");
@@ -404,7 +406,7 @@ fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
     set(&mut wire, "id-watermark-lead-ms 60000");
     eventually("a save by the new lead", || wire.info_number("watermark_saves") > saves);
     set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 3000 id-borrow-policy error");
-    eventually("an id", || wire.ask("GETID").starts_with(':'));
+    eventually("an ID is issued", || wire.ask("GETID").starts_with(':'));
     let ahead_ms = wire.info_number("borrow_ms");
     assert!(ahead_ms <= 3000, "{ahead_ms}");
 }
@@ -555,7 +557,7 @@ fn resetstat_resets_the_counters() {
     assert_eq!((field("total_connections_received"), field("rejected_connections")), (0, 0));
     assert_eq!((wire.info("ids_issued"), wire.info("clients_peak")), (issued, peak));
     wires[1].id();
-    eventually("both are counted", || wires[0].info_number("total_commands_processed") >= 4);
+    eventually("both commands are counted", || wires[0].info_number("total_commands_processed") >= 4);
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_server_at_its_borrow_limit_is_ready() {
         assert_eq!(probe.ask("IDREADY"), "+READY");
         busy += (0..50).filter(|_| greedy.line().starts_with("-BUSY")).count();
     }
-    assert!(busy > 0, "it was at the limit");
+    assert!(busy > 0, "the server was at its borrow limit");
 }
 
 /// Asserts that `check-config` and a start refuse these words with the same sentence.
@@ -263,7 +263,7 @@ fn the_http_port_is_named_before_and_at_the_start() {
     let log = support::refused(other.path(), &own, |_| {});
     assert!(log.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{log}");
     assert!(log.contains("set another with http-port"), "{log}");
-    assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "no trace");
+    assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "the folder is empty");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn its_times_and_limits_fit_the_defaults() {
     // Pending replies, then the last save, each with shutdown-timeout.
     assert!(number("TimeoutStopSec") > 2 * default("shutdown-timeout"));
     assert!(number("LimitNOFILE") >= default("maxclients") + 32);
-    assert!(number("WatchdogSec") >= 10, "a machine under load must not look dead");
+    assert!(number("WatchdogSec") >= 10, "a busy machine must not cause a watchdog restart");
     assert_eq!(the_one("Restart"), "always");
 }
 
@@ -142,7 +142,7 @@ struct Manager {
 }
 
 impl Manager {
-    fn heard(&self) -> String {
+    fn receive(&self) -> String {
         let mut bytes = [0; 512];
         let len = loop {
             match self.socket.recv(&mut bytes) {
@@ -159,7 +159,7 @@ impl Manager {
     #[track_caller]
     fn wait_for(&self, begin: &str) {
         loop {
-            let message = self.heard();
+            let message = self.receive();
             if message.starts_with(begin) {
                 return;
             }
@@ -200,7 +200,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
         *command = unit;
     });
     let server = started.unwrap_or_else(|log| panic!("{log}"));
-    assert_eq!(manager.heard(), "READY=1\nSTATUS=Serving IDs\n");
+    assert_eq!(manager.receive(), "READY=1\nSTATUS=Serving IDs\n");
     server.connect().id();
     // `systemctl status` shows whether IDs are issued. Here a folder is in the place of the file that a save writes.
     while std::fs::create_dir_all(dir.path().join("getid-0.state.tmp/x")).is_err() {}

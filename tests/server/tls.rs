@@ -65,7 +65,7 @@ fn a_first_request_is_not_held_up() {
     drop(Dial::new(&files.authority).connect(port).expect("connected"));
     // A delayed request would take 40 ms. On a slow machine some do.
     let mut fastest = Duration::MAX;
-    eventually("one that nothing holds up", || {
+    eventually("a request without delay", || {
         let started = Instant::now();
         Dial::new(&files.authority).connect(port).expect("connected");
         fastest = fastest.min(started.elapsed());
@@ -88,7 +88,7 @@ fn tls_may_be_the_only_port() {
     let mut line = String::new();
     while !line.contains("Ready to accept connections") {
         line.clear();
-        assert_ne!(log.read_line(&mut line).expect("a log"), 0, "it ended");
+        assert_ne!(log.read_line(&mut line).expect("a log"), 0, "the log ended");
     }
     assert!(line.contains(&format!("connections on tls://127.0.0.1:{port} (pid {}, ", child.id())), "{line}");
     let mut client = Dial::new(&files.authority).connect(port.parse().expect("a port")).expect("connected");
@@ -273,11 +273,11 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_connect_meanwhile() {
                 });
             }
         });
-        eventually("it listens", || TcpStream::connect(("127.0.0.1", config.tls_port)).is_ok());
+        eventually("the port listens", || TcpStream::connect(("127.0.0.1", config.tls_port)).is_ok());
         let mut stalled = stall(config.tls_port, FLOOD);
         let evicted = || server.metrics.counted(Counter::HandshakesEvicted);
         let mut most = 0;
-        eventually("all that came have begun", || {
+        eventually("all handshakes have begun", || {
             most = most.max(server.handshakes.count());
             evicted() == (FLOOD - BOUND) as u64
         });
@@ -539,8 +539,8 @@ fn a_start_without_good_certificates_is_refused() {
         assert!(text.contains(expected), "check-config: expected {expected:?}:\n{text}");
     }
     assert!(!Path::new(&files.path("getid-0.state")).exists(), "a start that fails leaves no trace");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let error = start(&words_of(&taken.local_addr().expect("its address").port().to_string(), &cert, &ca));
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let error = start(&words_of(&busy.local_addr().expect("its address").port().to_string(), &cert, &ca));
     assert!(error.contains("stop it, or set another with tls-port"), "{error}");
 }
 

@@ -301,7 +301,7 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
     });
     let pool = wire.info("worker_pool_small");
     assert!(pool.contains("size=8,leased="), "{pool}");
-    eventually("all are free again", || wire.info("worker_pool_small").contains("leased=0,free=8"));
+    eventually("all ids are free again", || wire.info("worker_pool_small").contains("leased=0,free=8"));
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn run_connection(
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let request = pattern.ids.map_or_else(|| "GETID\r\n".to_owned(), |ids| format!("MGETID {ids}\r\n"));
     let requests = request.repeat(pattern.depth as usize).into_bytes();
-    let mut replies = Replies { stream: stream.try_clone()?, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 };
+    let mut replies = ReplyReader { stream: stream.try_clone()?, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 };
     while !judge.is_over() {
         witness.begin_requests();
         stream.write_all(&requests)?;
@@ -76,7 +76,7 @@ fn run_connection(
 }
 
 /// Reads one reply, and returns true if it contains IDs.
-fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -> io::Result<bool> {
+fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut ReplyReader) -> io::Result<bool> {
     let line = replies.line(judge)?;
     match line.split_first() {
         Some((b':', id)) => {
@@ -113,14 +113,14 @@ fn number(digits: &[u8]) -> io::Result<u64> {
     value.ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-struct Replies {
+struct ReplyReader {
     stream: UnixStream,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
 }
 
-impl Replies {
+impl ReplyReader {
     /// Reads the next line, without its end.
     fn line(&mut self, judge: &Judge) -> io::Result<&[u8]> {
         let mut scanned = self.begin;

@@ -14,10 +14,10 @@ pub fn is_over_time(text: &str) -> bool {
 
 /// Returns the scenarios whose name contains `GETID_STORE_SCENARIO`, or all if that is not set. Prints each before it
 /// runs in the store `shown`.
-pub fn asked_for<S: Copy>(shown: &str, scenarios: &[(&str, S)]) -> impl Iterator<Item = S> {
+pub fn selected_scenarios<S: Copy>(shown: &str, scenarios: &[(&str, S)]) -> impl Iterator<Item = S> {
     let only = std::env::var("GETID_STORE_SCENARIO").unwrap_or_default();
-    let asked = scenarios.iter().filter(move |(name, _)| name.contains(&only));
-    asked.map(move |(name, scenario)| {
+    let selected = scenarios.iter().filter(move |(name, _)| name.contains(&only));
+    selected.map(move |(name, scenario)| {
         println!("{shown}: {name}");
         *scenario
     })
