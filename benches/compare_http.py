@@ -45,16 +45,16 @@ VIEWER_SHARE_MAX = 0.5
 VIEWER_SECONDS = 10
 
 
-def measure(machine, wanted, results):
-    """Measures all rows whose names are in `wanted`, into `results`."""
+def measure(machine, selected, results):
+    """Measures all rows whose names are in `selected`, into `results`."""
     # wrk counts in whole seconds.
     seconds = max(1, round(machine.options.seconds))
-    rows = [row for row in REQUESTS if row[0] in wanted]
+    rows = [row for row in REQUESTS if row[0] in selected]
     if rows:
         measure_requests(machine, rows, seconds, results)
-    if SCRAPES in wanted:
+    if SCRAPES in selected:
         measure_scrapes(machine, results)
-    if VIEWERS in wanted:
+    if VIEWERS in selected:
         measure_viewers(machine, results)
 
 
@@ -179,18 +179,18 @@ def measure_viewers(machine, results):
         for viewers in (0, VIEWER_COUNT):
             with contextlib.ExitStack() as stack:
                 streams = [stack.enter_context(view(port)) for _ in range(viewers)]
-                before, began, taken = cpu_ns(server.pid), time.monotonic(), 0
+                before, began, received = cpu_ns(server.pid), time.monotonic(), 0
                 for stream in streams:
                     stream.settimeout(0.01)
                 while time.monotonic() < began + VIEWER_SECONDS:
                     time.sleep(0.2)
                     for stream in streams:
                         with contextlib.suppress(TimeoutError):
-                            taken += len(stream.recv(1 << 20))
+                            received += len(stream.recv(1 << 20))
                 share = (cpu_ns(server.pid) - before) / 1e9 / (time.monotonic() - began)
                 runs["viewed" if viewers else "calm"].append(share)
                 if viewers:
-                    runs["bytes"].append(taken / viewers / VIEWER_SECONDS)
+                    runs["bytes"].append(received / viewers / VIEWER_SECONDS)
     progress(f"{VIEWERS}: " + ", ".join(f"{values[-1]:.3g} {name}" for name, values in runs.items()))
     machine.end(server.process)
 

@@ -127,14 +127,14 @@ def print_all(options, results):
     verified = [ids for rows in results.values() for row in rows.values() for ids in row.get("verified", [])]
     if verified:
         print(f"\nOrder with io-threads: `getid verify` checked {sum(verified):,} IDs of {len(verified)} runs, "
-              f"{CONNECTIONS} connections each: none came twice, on each connection they ascend, and an ID that was "
-              "asked for after another's reply is larger.")
+              f"{CONNECTIONS} connections each: each ID is unique, IDs ascend on each connection, and an ID that was "
+              "requested after another's reply is larger.")
     cores = len(os.sched_getaffinity(0))
     missing = [count for count in COUNTS[1:] if cores < 2 * count]
     if results and missing:
         needed = " and ".join(str(2 * count) for count in missing)
-        print(f"\nRequests a second with io-threads {' and '.join(map(str, missing))}: not measured. It takes a core for "
-              f"each thread and as many for the load, {needed}; this machine has {cores}.")
+        print(f"\nRequests a second with io-threads {' and '.join(map(str, missing))}: not measured. The measurement needs "
+              f"a core for each thread and as many for the load, {needed}; this machine has {cores}.")
 
 
 def print_arrangement(arrangement, rows):
