@@ -183,7 +183,7 @@ impl Metric {
     }
 
     /// Labels the samples as those of the unnamed generator.
-    pub(super) const fn of_unnamed(self) -> Metric {
+    pub(super) const fn label_unnamed(self) -> Metric {
         self.with_label("generator", UNNAMED)
     }
 

@@ -244,7 +244,7 @@ impl<'a> Facts<'a> {
 }
 
 /// Returns the value of a gauge.
-pub(super) fn load(gauge: &AtomicU64) -> MetricValue {
+pub(super) fn gauge_value(gauge: &AtomicU64) -> MetricValue {
     gauge.load(Relaxed).into()
 }
 

@@ -105,7 +105,7 @@ pub enum Counter {
     DeniedChannels,
     /// Connections to the HTTP port, refused ones included.
     HttpConnections,
-    /// HTTP connections refused because all places of `http-max-clients` were at work.
+    /// HTTP connections refused because all slots of `http-max-clients` were busy.
     HttpRefused,
     /// HTTP connections that were evicted to make room for others.
     HttpEvicted,
@@ -115,7 +115,7 @@ pub enum Counter {
     HttpAnswered,
     /// HTTP requests answered with a status of 400 to 499.
     HttpFaulty,
-    /// HTTP requests answered with a status of 500 and more.
+    /// HTTP requests answered with a status of 500 or more.
     HttpFailed,
     /// HTTP requests whose head or chunks were malformed.
     HttpHeadsBad,

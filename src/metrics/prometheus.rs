@@ -203,9 +203,9 @@ fn number(value: &MetricValue, conversion: Conversion) -> Option<SampleNumber> {
     };
     match value {
         MetricValue::Integer(integer) if decimals_more == 0 => Some(SampleNumber::integer(*integer)),
-        MetricValue::Integer(integer) => Some(SampleNumber::Real(scaled(*integer, decimals_more))),
+        MetricValue::Integer(integer) => Some(SampleNumber::Real(scale(*integer, decimals_more))),
         MetricValue::Decimal { units, decimals } => {
-            Some(SampleNumber::Real(scaled((*units).into(), decimals + decimals_more)))
+            Some(SampleNumber::Real(scale((*units).into(), decimals + decimals_more)))
         }
         MetricValue::Absent | MetricValue::Text(_) | MetricValue::Parts(_) | MetricValue::Family(_) => None,
     }
@@ -216,14 +216,14 @@ fn text_of(value: &MetricValue) -> Option<&str> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floating point numbers only")]
-fn scaled(units: i128, decimals: u32) -> f64 {
+fn scale(units: i128, decimals: u32) -> f64 {
     units as f64 / 10_i128.pow(decimals) as f64
 }
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (family, samples) in &self.families {
-            let (name, unit, kind) = described(family, self.format);
+            let (name, unit, kind) = describe(family, self.format);
             let mut encoder = encoder.encode_descriptor(name, &family.help, unit.as_ref(), kind)?;
             for sample in samples {
                 self.encode_sample(&mut encoder, family.family_type, sample)?;
@@ -234,7 +234,7 @@ impl Collector for Exposition {
 }
 
 /// Returns the name, unit and type of a family in a format.
-fn described(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
+fn describe(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
     let name = family.name;
     match (format, family.family_type) {
         (_, FamilyType::Histogram) | (TextFormat::OpenMetrics, _) => {}
@@ -301,7 +301,7 @@ fn encode_histogram(encoder: &mut MetricEncoder<'_>, durations: &Durations) -> f
     let (bounds, above) = histogram.between_powers(FIRST_BOUND_OCTAVE..=LAST_BOUND_OCTAVE);
     let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&(ns, count)| (ns as f64 / 1e9, count)).collect();
     buckets.push((f64::INFINITY, above));
-    encoder.encode_histogram::<NoLabelSet>(scaled((*sum_ns).into(), 9), histogram.total(), &buckets, None)
+    encoder.encode_histogram::<NoLabelSet>(scale((*sum_ns).into(), 9), histogram.total(), &buckets, None)
 }
 
 impl Labels {
@@ -328,7 +328,7 @@ impl SampleNumber {
         match (u64::try_from(integer), i64::try_from(integer)) {
             (Ok(unsigned), _) => SampleNumber::Unsigned(unsigned),
             (_, Ok(signed)) => SampleNumber::Signed(signed),
-            _ => SampleNumber::Real(scaled(integer, 0)),
+            _ => SampleNumber::Real(scale(integer, 0)),
         }
     }
 }
@@ -347,7 +347,7 @@ impl EncodeCounterValue for SampleNumber {
     fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
         match self {
             SampleNumber::Unsigned(unsigned) => EncodeCounterValue::encode(unsigned, encoder),
-            SampleNumber::Signed(signed) => EncodeCounterValue::encode(&scaled((*signed).into(), 0), encoder),
+            SampleNumber::Signed(signed) => EncodeCounterValue::encode(&scale((*signed).into(), 0), encoder),
             SampleNumber::Real(real) => EncodeCounterValue::encode(real, encoder),
         }
     }
@@ -385,12 +385,12 @@ mod tests {
         assert_eq!(
             sorted(lines(&facts, TextFormat::Prometheus, "getid_ids_issued")),
             format!(
-                "{samples}\n# TYPE getid_ids_issued_total counter\n# HELP getid_ids_issued_total IDs given in this life."
+                "{samples}\n# TYPE getid_ids_issued_total counter\n# HELP getid_ids_issued_total IDs issued since the start."
             )
         );
         assert_eq!(
             sorted(lines(&facts, TextFormat::OpenMetrics, "getid_ids_issued")),
-            format!("{samples}\n# TYPE getid_ids_issued counter\n# HELP getid_ids_issued IDs given in this life.")
+            format!("{samples}\n# TYPE getid_ids_issued counter\n# HELP getid_ids_issued IDs issued since the start.")
         );
     }
 

@@ -11,7 +11,7 @@
 
 use super::claim;
 use super::export::{Durations, Export, OmitReason, RowPart};
-use super::facts::load;
+use super::facts::gauge_value;
 use super::{CommandTotals, Counter, Facts, MetricValue, sequences, workers};
 use crate::command::{self, REDIS_VERSION};
 use crate::generators::NamedStatus;
@@ -114,7 +114,7 @@ const fn constant(name: &'static str, value: &'static str) -> Metric {
     Metric { name, kind: MetricKind::Text, help, source: ValueSource::Constant(value), export }
 }
 
-const fn each(
+const fn generator_metric(
     name: &'static str,
     kind: MetricKind,
     help: &'static str,
@@ -174,7 +174,7 @@ const SERVER: &[Metric] = &[
         .export_label("getid_server_info", "tcp_port"),
     gauge("server_time_usec", "System clock, Unix time in microseconds.", |facts| facts.process.wall_unix_us.into())
         .export_us("getid_time_seconds").with_help("System clock, Unix time in seconds."),
-    gauge("uptime_in_seconds", "Seconds since the start.", |facts| load(&facts.metrics.uptime_s))
+    gauge("uptime_in_seconds", "Seconds since the start.", |facts| gauge_value(&facts.metrics.uptime_s))
         .export("getid_uptime_seconds"),
     gauge("uptime_in_days", "Whole days since the start.", |facts| (facts.metrics.uptime_s() / 86_400).into())
         .computed("getid_uptime_seconds / 86400"),
@@ -220,7 +220,7 @@ const CLIENTS: &[Metric] = &[
         .export("getid_clients_blocked"),
     gauge("unixsocket_clients", "Clients on the Unix socket.", |facts| facts.clients.on_unix_socket.into())
         .export("getid_clients_on_unix_socket"),
-    gauge("clients_peak", "Most clients at one time.", |facts| load(&facts.metrics.clients_peak))
+    gauge("clients_peak", "Most clients at one time.", |facts| gauge_value(&facts.metrics.clients_peak))
         .export("getid_clients_peak"),
     gauge("monitors", "Clients that run `MONITOR`.", |facts| facts.clients.monitors.into()).export("getid_monitors"),
     counter("monitors_dropped", "Monitors that were closed because they fell behind.",
@@ -243,15 +243,16 @@ const CLIENTS: &[Metric] = &[
 
 #[rustfmt::skip]
 const HTTP: &[Metric] = &[
-    gauge("http_connected_clients", "Connections to the HTTP port.", |facts| load(&facts.metrics.http.connected))
+    gauge("http_connected_clients", "Connections to the HTTP port.", |facts| gauge_value(&facts.metrics.http.connected))
         .export("getid_http_connected_clients"),
-    gauge("http_peak_clients", "Most connections to the HTTP port at one time.", |facts| load(&facts.metrics.http.peak))
+    gauge("http_peak_clients", "Most connections to the HTTP port at one time.",
+        |facts| gauge_value(&facts.metrics.http.peak))
         .export("getid_http_peak_clients"),
     gauge("http_max_clients", "Limit of HTTP connections: the directive `http-max-clients`, lowered to what the \
         limit of open files allows.",
         |facts| facts.config.http.clients_max.into()).export("getid_http_max_clients"),
     gauge("http_streams", "Event streams in progress; at most a second old.",
-        |facts| load(&facts.metrics.http.streams)).export("getid_http_streams"),
+        |facts| gauge_value(&facts.metrics.http.streams)).export("getid_http_streams"),
     counter("http_connections_received", "Connections to the HTTP port, refused ones included.",
         |facts| facts.counted(Counter::HttpConnections)).export("getid_http_connections_total"),
     counter("http_connections_refused", "HTTP connections refused because all slots of `http-max-clients` were busy.",
@@ -299,7 +300,7 @@ const MEMORY: &[Metric] = &[
         .same_as("used_memory"),
     text("used_memory_rss_human", "Resident memory.", |facts| MetricValue::human(facts.memory.resident_bytes))
         .same_as("used_memory"),
-    gauge("used_memory_peak", "Largest resident memory, bytes.", |facts| load(&facts.metrics.memory_peak))
+    gauge("used_memory_peak", "Largest resident memory, bytes.", |facts| gauge_value(&facts.metrics.memory_peak))
         .export("getid_memory_peak_bytes"),
     text("used_memory_peak_human", "Largest resident memory.", |facts| MetricValue::human(facts.metrics.memory_peak()))
         .same_as("used_memory_peak"),
@@ -310,7 +311,7 @@ const MEMORY: &[Metric] = &[
     gauge("used_memory_overhead", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
         .same_as("used_memory"),
     gauge("used_memory_startup", "Resident memory when the first client could connect, bytes.",
-        |facts| load(&facts.metrics.memory_startup)).export("getid_memory_startup_bytes"),
+        |facts| gauge_value(&facts.metrics.memory_startup)).export("getid_memory_startup_bytes"),
     constant("used_memory_dataset", "0"),
     constant("used_memory_dataset_perc", "0.00%"),
     gauge("allocator_allocated", "Resident memory, bytes.", |facts| facts.memory.resident_bytes.into())
@@ -539,7 +540,7 @@ const CPU: &[Metric] = &[
 const COMMANDSTATS: &[Metric] = &[
     counter("cmdstat_", "Statistics of each command that was called: completed calls; their total time, and time \
         per call, in microseconds; requests rejected before they ran; calls answered with an error.",
-        |facts| of_commands(facts, |totals| {
+        |facts| command_values(facts, |totals| {
             let CommandTotals { calls, failed, rejected, ns, .. } = *totals;
             // In hundredths, from the exact time: many IDs take less than a microsecond.
             let per_call = (u128::from(ns) + 5 * u128::from(calls)) / (10 * u128::from(calls.max(1)));
@@ -577,7 +578,7 @@ const ERRORSTATS: &[Metric] = &[
 #[rustfmt::skip]
 const LATENCYSTATS: &[Metric] = &[
     gauge("latency_percentiles_usec_", "Percentiles of the duration of each command that was called, microseconds.",
-        |facts| of_commands(facts, |totals| {
+        |facts| command_values(facts, |totals| {
             let at = |per_mille| MetricValue::us(totals.histogram.percentile_ns(per_mille));
             let parts = || vec![("p50", at(500)), ("p99", at(990)), ("p99.9", at(999))];
             (totals.calls > 0).then(|| MetricValue::Parts(parts()))
@@ -594,7 +595,7 @@ fn durations(facts: &Facts<'_>) -> Vec<(String, Durations)> {
     command::rows().filter_map(of).collect()
 }
 
-fn of_commands(facts: &Facts<'_>, value: fn(&CommandTotals) -> Option<MetricValue>) -> MetricValue {
+fn command_values(facts: &Facts<'_>, value: fn(&CommandTotals) -> Option<MetricValue>) -> MetricValue {
     let of = |row: &command::Command| Some((row.full_name.to_owned(), value(&facts.metrics.command(row.verb)?)?));
     MetricValue::Family(command::rows().filter_map(of).collect())
 }
@@ -611,14 +612,14 @@ const GENERATOR: &[Metric] = &[
         .computed("getid_ids_demanded_per_second > getid_layout_capacity_per_second"),
     text("layout_ends", "End of the layout's time.",
         |facts| timestamp::format_rfc3339(facts.layout.last_unix_ms()).into())
-        .export_ms("getid_layout_end_timestamp_seconds").of_unnamed()
+        .export_ms("getid_layout_end_timestamp_seconds").label_unnamed()
         .with_help("End of the time of the generator's IDs, Unix seconds.")
         .with_source(|facts| facts.layout.last_unix_ms().into()),
     gauge("layout_days_left", "Days until the end of the layout's time; negative after the end.",
         |facts| facts.days_until(facts.layout.last_unix_ms()).into())
         .computed("(getid_layout_end_timestamp_seconds - time()) / 86400"),
     counter("ids_issued", "IDs issued since the start.", |facts| facts.generator.mint.ids_issued.into())
-        .export("getid_ids_issued_total").of_unnamed(),
+        .export("getid_ids_issued_total").label_unnamed(),
     gauge("position", "First tick without an ID, ms since the epoch.", |facts| facts.generator.mint.position.0.into())
         .export_ms("getid_position_timestamp_seconds")
         .with_help("First tick without an ID, Unix seconds.")
@@ -647,11 +648,11 @@ const GENERATOR: &[Metric] = &[
         .export("getid_clock_jump_held"),
     text("refusing", "Reason for which requests for IDs are refused now, or `no`.",
         |facts| facts.generator.refusing.as_ref().map_or_else(|| "no".to_owned(), ToString::to_string).into())
-        .export_unless("getid_refusing", "no").of_unnamed()
+        .export_unless("getid_refusing", "no").label_unnamed()
         .with_help("1 while requests for IDs of the generator are refused."),
     gauge("borrow_ms", "Distance of the next ID ahead of the reference clock, ms.",
         |facts| facts.generator.mint.borrow_ms.into())
-        .export_ms("getid_borrow_seconds").of_unnamed(),
+        .export_ms("getid_borrow_seconds").label_unnamed(),
     gauge("borrow_ms_max", "Largest distance of an ID ahead of the reference clock since the start, ms.",
         |facts| facts.generator.mint.highest_borrow_ms.into()).export_ms("getid_borrow_highest_seconds"),
     gauge("borrow_limit_ms", "The directive `id-max-borrow-ms`, ms.", |facts| facts.config.id_max_borrow_ms.into())
@@ -659,7 +660,7 @@ const GENERATOR: &[Metric] = &[
     text("borrow_policy", "The directive `id-borrow-policy`.", |facts| facts.config.id_borrow_policy.word().into())
         .export_label("getid_server_info", "borrow_policy"),
     gauge("ids_per_sec", "IDs issued or refused in the last second.", |facts| facts.generator.asked_per_s.into())
-        .export("getid_ids_per_second").of_unnamed(),
+        .export("getid_ids_per_second").label_unnamed(),
     gauge("ids_per_sec_demanded", "IDs issued, refused or waited for in the last second.",
         |facts| facts.generator.demanded_per_s.into()).export("getid_ids_demanded_per_second"),
     gauge("draws_waiting", "Draws that wait now; a draw is the IDs of all requests of one read.",
@@ -671,13 +672,13 @@ const GENERATOR: &[Metric] = &[
     gauge("wait_limit_ms", "The directive `id-max-wait-ms`, ms.", |facts| facts.config.id_max_wait_ms.into())
         .export_ms("getid_wait_limit_seconds"),
     counter("draws_waited", "Draws that waited since the start.", |facts| facts.generator.waits.into())
-        .export("getid_draws_waited_total").of_unnamed(),
+        .export("getid_draws_waited_total").label_unnamed(),
     counter("draws_waited_ms", "Total time that draws waited since the start, ms.",
         |facts| facts.generator.waited_ms.into())
         .export_ms("getid_draws_waited_seconds_total")
         .with_help("Total time that draws waited since the start, seconds."),
     counter("draws_refused", "Draws that were refused since the start.", |facts| facts.generator.refusals.into())
-        .export("getid_draws_refused_total").of_unnamed(),
+        .export("getid_draws_refused_total").label_unnamed(),
     text("state", "The directive `id-state`.", |facts| facts.config.id_state.word().into())
         .export_label("getid_server_info", "state"),
     text("state_dir", "State folder.", |facts| facts.config.state_dir.display().to_string().into())
@@ -719,24 +720,27 @@ const GENERATOR: &[Metric] = &[
 
 #[rustfmt::skip]
 const GENERATORS: &[Metric] = &[
-    each("kind", MetricKind::Text, "Declared kind of the generator.",
+    generator_metric("kind", MetricKind::Text, "Declared kind of the generator.",
         |_, own| own.generator.declaration().kind().word.into())
         .export_label("getid_generator_info", "kind"),
-    each("issued", MetricKind::Counter, "IDs issued since the start.", |_, own| own.issued.into())
+    generator_metric("issued", MetricKind::Counter, "IDs issued since the start.", |_, own| own.issued.into())
         .export("getid_ids_issued_total"),
-    each("waited", MetricKind::Counter, "Draws that waited since the start.", |_, own| own.waited.into())
+    generator_metric("waited", MetricKind::Counter, "Draws that waited since the start.", |_, own| own.waited.into())
         .export("getid_draws_waited_total"),
-    each("refused", MetricKind::Counter, "Draws that were refused since the start.", |_, own| own.refused.into())
+    generator_metric("refused", MetricKind::Counter, "Draws that were refused since the start.",
+        |_, own| own.refused.into())
         .export("getid_draws_refused_total"),
-    each("ahead_ms", MetricKind::Gauge, "Distance of the next ID ahead of the reference clock, ms.",
+    generator_metric("ahead_ms", MetricKind::Gauge, "Distance of the next ID ahead of the reference clock, ms.",
         |_, own| own.ahead_ms.into())
         .export_ms("getid_borrow_seconds"),
-    each("rate", MetricKind::Gauge, "IDs issued or refused in the last second.", |_, own| own.asked_per_s.into())
+    generator_metric("rate", MetricKind::Gauge, "IDs issued or refused in the last second.",
+        |_, own| own.asked_per_s.into())
         .export("getid_ids_per_second"),
-    each("refuses", MetricKind::Gauge, "1 while requests for IDs of the generator are refused.",
+    generator_metric("refuses", MetricKind::Gauge, "1 while requests for IDs of the generator are refused.",
         |_, own| own.refusing.is_some().into())
         .export("getid_refusing"),
-    each("days_left", MetricKind::Gauge, "Days until the end of the time of the generator's IDs; negative after the \
+    generator_metric("days_left", MetricKind::Gauge, "Days until the end of the time of the generator's IDs; negative \
+        after the \
         end, absent for a kind without time.",
         |facts, own| own.generator.declaration().ends_unix_ms().map(|unix_ms| facts.days_until(unix_ms)).into())
         .export_ms("getid_layout_end_timestamp_seconds")
@@ -771,7 +775,7 @@ const SEQUENCES: &[Metric] = &[
         state (`opening`, `up`, `held` or `down`) and its age in seconds; database; statements; failed statements; \
         other live servers; servers that the store waits for while it is `held`; unanswered statements that may \
         still take effect; slowest statement, ms; reserved values; the reason if it is `held` or `down`.",
-        sequences::of_stores)
+        sequences::store_lines)
         .export_parts("store", STORE_PARTS),
     gauge("sequences_unlisted", "Sequences in memory without a line of their own: INFO lists the 16 busiest, \
         `/metrics` the 1,000 busiest.", |facts| facts.unlisted_sequences().in_memory.into())
@@ -791,7 +795,7 @@ const SEQUENCES: &[Metric] = &[
         the values up to its max that all servers have reserved, 0 to 1; values per second over 10 s, 5 min and 30 \
         min; values of the last reservation, its age and its duration, ms; draws that waited; draws that wait now; \
         failed fetches.",
-        sequences::of_busiest)
+        sequences::busiest_lines)
         .export_parts("sequence", SEQUENCE_PARTS),
 ];
 
@@ -801,7 +805,7 @@ const WORKERS: &[Metric] = &[
         from the store; size; ids leased by all servers; free ids; and this server's counts since the start: \
         leases, renewals, releases, revocations, refused renewals and releases, requests without a free id, failed \
         calls of the store.",
-        workers::of_pools)
+        workers::pool_lines)
         .export_parts("pool", WORKER_PARTS),
 ];
 

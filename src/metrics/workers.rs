@@ -4,11 +4,11 @@ use super::{Facts, MetricValue};
 use crate::workers::PoolView;
 
 /// Returns a line for each pool, by its name.
-pub(super) fn of_pools(facts: &Facts<'_>) -> MetricValue {
-    MetricValue::Family(facts.workers.iter().map(|pool| (pool.name.clone(), of_one(pool))).collect())
+pub(super) fn pool_lines(facts: &Facts<'_>) -> MetricValue {
+    MetricValue::Family(facts.workers.iter().map(|pool| (pool.name.clone(), pool_line(pool))).collect())
 }
 
-fn of_one(pool: &PoolView) -> MetricValue {
+fn pool_line(pool: &PoolView) -> MetricValue {
     let counts = pool.counts;
     MetricValue::Parts(vec![
         ("known", if pool.is_known { "yes" } else { "no" }.into()),
