@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::support::tls::{Dial, Files};
+use crate::support::tls::{Files, TlsDialer};
 use crate::support::{self, SHORT_LEAD, Server, Wire, config_get, eventually};
 use crate::turns::{self, Flood, ReadMode};
 use getid::config::{Config, OutputBufferLimit};
@@ -51,7 +51,7 @@ fn clients_that_read_no_replies_are_bounded_and_closed_on_every_transport() {
     let files = Files::new();
     let (mut server, tls_port) = files.start("no", &["--client-output-timeout", "0", "--unixsocket", "getid.sock"]);
     let (mut wire, mut tcp) = (server.connect(), server.connect());
-    let mut tls = Dial::new(&files.authority).connect(tls_port).expect("connected");
+    let mut tls = TlsDialer::new(&files.authority).connect(tls_port).expect("connected");
     let mut unix = Wire::connect_unix(&files.dir.path().join("getid.sock"));
     tcp.send_and_never_read();
     tls.send_and_never_read();
