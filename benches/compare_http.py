@@ -1,4 +1,4 @@
-"""What `compare` measures of the HTTP port: requests against a bare axum handler (benches/null_http.rs), the cost of a
+"""Measurements of the HTTP port for `compare`: requests against a bare axum handler (benches/null_http.rs), the cost of a
 scrape and of a viewer of the page, and whether they affect GETID on the Redis port. wrk makes the load."""
 
 import base64
@@ -45,16 +45,16 @@ VIEWER_SHARE_MAX = 0.5
 VIEWER_SECONDS = 10
 
 
-def measure(machine, wanted, results):
-    """Measures all rows whose names are in `wanted`, into `results`."""
+def measure(machine, selected, results):
+    """Measures all rows whose names are in `selected`, into `results`."""
     # wrk counts in whole seconds.
     seconds = max(1, round(machine.options.seconds))
-    rows = [row for row in REQUESTS if row[0] in wanted]
+    rows = [row for row in REQUESTS if row[0] in selected]
     if rows:
         measure_requests(machine, rows, seconds, results)
-    if SCRAPES in wanted:
+    if SCRAPES in selected:
         measure_scrapes(machine, results)
-    if VIEWERS in wanted:
+    if VIEWERS in selected:
         measure_viewers(machine, results)
 
 
@@ -93,7 +93,7 @@ def load(machine, server, port, method, path, seconds, logs_in):
     try:
         output, complaint = process.communicate(timeout=seconds + START_PATIENCE_S)
     except subprocess.TimeoutExpired:
-        raise Failure(f"no end: {' '.join(command)}") from None
+        raise Failure(f"did not end in time: {' '.join(command)}") from None
     finally:
         machine.end(process)
     spent = cpu_ns(server.pid) - before
@@ -179,18 +179,18 @@ def measure_viewers(machine, results):
         for viewers in (0, VIEWER_COUNT):
             with contextlib.ExitStack() as stack:
                 streams = [stack.enter_context(view(port)) for _ in range(viewers)]
-                before, began, taken = cpu_ns(server.pid), time.monotonic(), 0
+                before, began, received = cpu_ns(server.pid), time.monotonic(), 0
                 for stream in streams:
                     stream.settimeout(0.01)
                 while time.monotonic() < began + VIEWER_SECONDS:
                     time.sleep(0.2)
                     for stream in streams:
                         with contextlib.suppress(TimeoutError):
-                            taken += len(stream.recv(1 << 20))
+                            received += len(stream.recv(1 << 20))
                 share = (cpu_ns(server.pid) - before) / 1e9 / (time.monotonic() - began)
                 runs["viewed" if viewers else "calm"].append(share)
                 if viewers:
-                    runs["bytes"].append(taken / viewers / VIEWER_SECONDS)
+                    runs["bytes"].append(received / viewers / VIEWER_SECONDS)
     progress(f"{VIEWERS}: " + ", ".join(f"{values[-1]:.3g} {name}" for name, values in runs.items()))
     machine.end(server.process)
 

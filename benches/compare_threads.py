@@ -1,4 +1,4 @@
-"""What `compare` measures of io-threads: the cost of several against one, how much more they serve if there are cores
+"""Measurements of io-threads for `compare`: the cost of several against one, how much more they serve if there are cores
 for them, and whether IDs stay in order."""
 
 import contextlib
@@ -96,7 +96,7 @@ def verify(machine, server, depth):
     try:
         output, complaint = process.communicate(timeout=options.seconds + 60)
     except subprocess.TimeoutExpired:
-        raise Failure(f"no end: {' '.join(command)}") from None
+        raise Failure(f"did not end in time: {' '.join(command)}") from None
     finally:
         machine.end(process)
     if process.returncode != 0:
@@ -126,15 +126,15 @@ def print_all(options, results):
             print_arrangement(arrangement, rows)
     verified = [ids for rows in results.values() for row in rows.values() for ids in row.get("verified", [])]
     if verified:
-        print(f"\nOrder with io-threads: `getid verify` looked at {sum(verified):,} IDs of {len(verified)} runs, "
-              f"{CONNECTIONS} connections each: none came twice, on each connection they ascend, and an ID that was "
-              "asked for after another's reply is larger.")
+        print(f"\nOrder with io-threads: `getid verify` checked {sum(verified):,} IDs of {len(verified)} runs, "
+              f"{CONNECTIONS} connections each: each ID is unique, IDs ascend on each connection, and an ID that was "
+              "requested after another's reply is larger.")
     cores = len(os.sched_getaffinity(0))
     missing = [count for count in COUNTS[1:] if cores < 2 * count]
     if results and missing:
         needed = " and ".join(str(2 * count) for count in missing)
-        print(f"\nRequests a second with io-threads {' and '.join(map(str, missing))}: not measured. It takes a core for "
-              f"each thread and as many for the load, {needed}; this machine has {cores}.")
+        print(f"\nRequests a second with io-threads {' and '.join(map(str, missing))}: not measured. The measurement needs "
+              f"a core for each thread and as many for the load, {needed}; this machine has {cores}.")
 
 
 def print_arrangement(arrangement, rows):

@@ -46,7 +46,7 @@ struct Counters {
     /// Number of calls in `ns` and `buckets`. The others are ID commands since the last measured turn.
     timed: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
-    /// Value of `calls` at the last reset. The only field that another thread writes.
+    /// MetricValue of `calls` at the last reset. The only field that another thread writes.
     reset_calls: AtomicU64,
 }
 
@@ -101,7 +101,7 @@ impl CommandCounters {
 
     /// Shares a measured draw among the ID commands of its turn, whose calls are already added; returns the share in
     /// ns.
-    pub fn charge(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
+    pub fn attribute_time(&self, calls: &[Calls], draw: MeasuredDraw) -> u64 {
         let of_draw = || calls.iter().filter(|calls| calls.verb.draws_ids());
         let all: u64 = of_draw().map(|calls| u64::from(calls.calls)).sum();
         let share_ps = draw.ns.saturating_mul(1000) / all.max(1);
@@ -317,7 +317,7 @@ mod tests {
         let turn = [ids(Verb::GetId, 3), ids(Verb::MGetId, 1)];
         assert!(own.is_measured_next());
         own.add(&turn);
-        assert_eq!(own.charge(&turn, MeasuredDraw { ns: 400, waited: false }), 100);
+        assert_eq!(own.attribute_time(&turn, MeasuredDraw { ns: 400, waited: false }), 100);
         for _ in 1..MEASURED_EVERY {
             assert!(!own.is_measured_next());
             own.add(&turn);
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (48, 4800, 48));
         assert!(own.is_measured_next());
         own.add(&turn);
-        own.charge(&turn, MeasuredDraw { ns: 4000, waited: false });
+        own.attribute_time(&turn, MeasuredDraw { ns: 4000, waited: false });
         let getid = totals(&own, Verb::GetId);
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (51, 3 * 100 + 48 * 1000, 51));
         let mgetid = totals(&own, Verb::MGetId);
@@ -339,10 +339,10 @@ mod tests {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 2)];
         own.add(&turn);
-        own.charge(&turn, MeasuredDraw { ns: 100, waited: false });
+        own.attribute_time(&turn, MeasuredDraw { ns: 100, waited: false });
         own.add(&turn);
         own.add(&turn);
-        own.charge(&turn, MeasuredDraw { ns: 2_000_000, waited: true });
+        own.attribute_time(&turn, MeasuredDraw { ns: 2_000_000, waited: true });
         let getid = totals(&own, Verb::GetId);
         // The turn between, which was not measured, is timed like the first.
         assert_eq!((getid.calls, getid.ns, getid.histogram.total()), (6, 2_000_000 + 4 * 50, 6));
@@ -354,11 +354,11 @@ mod tests {
     fn unmeasured_commands_are_timed_like_the_last_draw() {
         let own = CommandCounters::default();
         own.add(&[ids(Verb::GetId, 1)]);
-        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
+        own.attribute_time(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 80, waited: false });
         own.add(&[ids(Verb::MGetId, 2)]);
         assert_eq!(totals(&own, Verb::MGetId).ns, 160);
         own.add(&[ids(Verb::GetId, 1)]);
-        own.charge(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 90, waited: false });
+        own.attribute_time(&[ids(Verb::GetId, 1)], MeasuredDraw { ns: 90, waited: false });
         assert_eq!(totals(&own, Verb::MGetId).ns, 180);
     }
 
@@ -367,7 +367,7 @@ mod tests {
         let own = CommandCounters::default();
         let turn = [ids(Verb::GetId, 1000)];
         own.add(&turn);
-        own.charge(&turn, MeasuredDraw { ns: 60, waited: false });
+        own.attribute_time(&turn, MeasuredDraw { ns: 60, waited: false });
         assert_eq!(totals(&own, Verb::GetId).ns, 60);
     }
 
@@ -377,14 +377,14 @@ mod tests {
         let threads = || [&own].into_iter();
         let turn = [ids(Verb::GetId, 1000)];
         own.add(&turn);
-        own.charge(&turn, MeasuredDraw { ns: 50_000, waited: false });
+        own.attribute_time(&turn, MeasuredDraw { ns: 50_000, waited: false });
         own.add(&turn);
         own.add(&turn);
         let before = Baseline::of(threads());
         for waited in [true, false] {
             let turn = [ids(Verb::GetId, 10)];
             own.add(&turn);
-            own.charge(&turn, MeasuredDraw { ns: 40_000, waited });
+            own.attribute_time(&turn, MeasuredDraw { ns: 40_000, waited });
         }
         let since = before.command(threads(), Verb::GetId).unwrap();
         assert_eq!((since.calls, since.ns, since.histogram.total()), (20, 80_000, 20));

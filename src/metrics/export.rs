@@ -6,12 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::table::{Kind, Metric, SECTIONS, Source};
-use super::{Facts, Value};
+use super::table::{Metric, MetricKind, SECTIONS, ValueSource};
+use super::{Facts, MetricValue};
 use crate::generators::NamedStatus;
 use crate::stats::Histogram;
 
-/// Value of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
+/// MetricValue of the label `generator` for the unnamed generator. It is no valid name, so no other generator has it.
 pub const UNNAMED: &str = "(unnamed)";
 
 /// How a metric, or a part of one, is exported to Prometheus.
@@ -24,7 +24,7 @@ pub enum Export {
         /// Label that identifies the owner of the values, such as `command`.
         label: &'static str,
         /// The parts, one for each name.
-        parts: &'static [Part],
+        parts: &'static [RowPart],
     },
     /// As a classic histogram.
     Histogram {
@@ -45,7 +45,7 @@ pub enum Export {
         label: &'static str,
     },
     /// Not exported, for this reason.
-    Untold(Untold),
+    Omitted(OmitReason),
 }
 
 /// Samples of a family.
@@ -58,14 +58,14 @@ pub struct Series {
     /// Label name and value that distinguish these samples from others of the family.
     pub label: Option<(&'static str, &'static str)>,
     /// Conversion of the value to a number in a base unit.
-    pub convert: Convert,
-    /// Source of the value, if it differs from that of INFO's field.
-    pub source: Option<Source>,
+    pub conversion: Conversion,
+    /// ValueSource of the value, if it differs from that of INFO's field.
+    pub source: Option<ValueSource>,
 }
 
 /// Conversion of a value to a number in a base unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Convert {
+pub enum Conversion {
     /// The value is already in a base unit.
     Plain,
     /// The value is in milliseconds.
@@ -80,18 +80,18 @@ pub enum Convert {
 
 /// One of several values of a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct RowPart {
     /// Name of the value in INFO.
     pub name: &'static str,
-    /// Kind of the value.
-    pub kind: Kind,
+    /// MetricKind of the value.
+    pub kind: MetricKind,
     /// How the value is exported.
     pub export: Export,
 }
 
 /// Reason why a value is not exported to Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untold {
+pub enum OmitReason {
     /// The value never changes, and exists for Redis's tools.
     Constant,
     /// Another field has the same value.
@@ -101,7 +101,7 @@ pub enum Untold {
     /// Another reason, as a sentence.
     Because(&'static str),
     /// The row has no export yet; a test fails.
-    NotSaid,
+    Unmapped,
 }
 
 /// Durations of one kind of event.
@@ -114,12 +114,12 @@ pub struct Durations {
 }
 
 /// Returns the export as a family without label.
-const fn series(family: &'static str, convert: Convert) -> Export {
-    Export::Series(Series { family, help: None, label: None, convert, source: None })
+const fn series(family: &'static str, conversion: Conversion) -> Export {
+    Export::Series(Series { family, help: None, label: None, conversion, source: None })
 }
 
 impl Metric {
-    const fn export(self, export: Export) -> Metric {
+    const fn with_export(self, export: Export) -> Metric {
         Metric { export, ..self }
     }
 
@@ -131,105 +131,105 @@ impl Metric {
     }
 
     /// Exports the row as this family.
-    pub(super) const fn told(self, family: &'static str) -> Metric {
-        self.export(series(family, Convert::Plain))
+    pub(super) const fn export(self, family: &'static str) -> Metric {
+        self.with_export(series(family, Conversion::Plain))
     }
 
     /// Exports the row as this family, in seconds instead of milliseconds.
-    pub(super) const fn told_of_ms(self, family: &'static str) -> Metric {
-        self.export(series(family, Convert::Ms))
+    pub(super) const fn export_ms(self, family: &'static str) -> Metric {
+        self.with_export(series(family, Conversion::Ms))
     }
 
     /// Exports the row as this family, in seconds instead of microseconds.
-    pub(super) const fn told_of_us(self, family: &'static str) -> Metric {
-        self.export(series(family, Convert::Us))
+    pub(super) const fn export_us(self, family: &'static str) -> Metric {
+        self.with_export(series(family, Conversion::Us))
     }
 
     /// Exports the row as this family: 1 for a word, 0 for others.
-    pub(super) const fn told_if(self, family: &'static str, word: &'static str) -> Metric {
-        self.export(series(family, Convert::OneIf(word)))
+    pub(super) const fn export_if(self, family: &'static str, word: &'static str) -> Metric {
+        self.with_export(series(family, Conversion::OneIf(word)))
     }
 
     /// Exports the row as this family: 0 for a word, 1 for others.
-    pub(super) const fn told_unless(self, family: &'static str, word: &'static str) -> Metric {
-        self.export(series(family, Convert::OneUnless(word)))
+    pub(super) const fn export_unless(self, family: &'static str, word: &'static str) -> Metric {
+        self.with_export(series(family, Conversion::OneUnless(word)))
     }
 
     /// Exports the row as a label of a family whose value is always 1.
-    pub(super) const fn told_as_label(self, family: &'static str, label: &'static str) -> Metric {
-        self.export(Export::Label { family, label })
+    pub(super) const fn export_label(self, family: &'static str, label: &'static str) -> Metric {
+        self.with_export(Export::Label { family, label })
     }
 
     /// Exports the row as several families.
-    pub(super) const fn told_in_parts(self, label: &'static str, parts: &'static [Part]) -> Metric {
-        self.export(Export::Parts { label, parts })
+    pub(super) const fn export_parts(self, label: &'static str, parts: &'static [RowPart]) -> Metric {
+        self.with_export(Export::Parts { label, parts })
     }
 
     /// Exports the row as a histogram.
-    pub(super) const fn told_as_histogram(
+    pub(super) const fn export_histogram(
         self,
         family: &'static str,
         help: &'static str,
         label: &'static str,
         read: fn(&Facts<'_>) -> Vec<(String, Durations)>,
     ) -> Metric {
-        self.export(Export::Histogram { family, help, label, read })
+        self.with_export(Export::Histogram { family, help, label, read })
     }
 
     /// Adds a label to the samples.
-    pub(super) const fn with(self, label: &'static str, value: &'static str) -> Metric {
+    pub(super) const fn with_label(self, label: &'static str, value: &'static str) -> Metric {
         let series = Series { label: Some((label, value)), ..self.series() };
-        self.export(Export::Series(series))
+        self.with_export(Export::Series(series))
     }
 
     /// Labels the samples as those of the unnamed generator.
-    pub(super) const fn of_unnamed(self) -> Metric {
-        self.with("generator", UNNAMED)
+    pub(super) const fn label_unnamed(self) -> Metric {
+        self.with_label("generator", UNNAMED)
     }
 
     /// Sets the help text.
-    pub(super) const fn saying(self, help: &'static str) -> Metric {
+    pub(super) const fn with_help(self, help: &'static str) -> Metric {
         let series = Series { help: Some(help), ..self.series() };
-        self.export(Export::Series(series))
+        self.with_export(Export::Series(series))
     }
 
     /// Sets another source of the value than INFO's.
-    pub(super) const fn reading(self, read: fn(&Facts<'_>) -> Value) -> Metric {
-        let series = Series { source: Some(Source::Facts(read)), ..self.series() };
-        self.export(Export::Series(series))
+    pub(super) const fn with_source(self, read: fn(&Facts<'_>) -> MetricValue) -> Metric {
+        let series = Series { source: Some(ValueSource::Facts(read)), ..self.series() };
+        self.with_export(Export::Series(series))
     }
 
     /// Sets another source of the value for each named generator.
-    pub(super) const fn reading_each(self, read: fn(&Facts<'_>, &NamedStatus) -> Value) -> Metric {
-        let series = Series { source: Some(Source::Generator(read)), ..self.series() };
-        self.export(Export::Series(series))
+    pub(super) const fn with_source_each(self, read: fn(&Facts<'_>, &NamedStatus) -> MetricValue) -> Metric {
+        let series = Series { source: Some(ValueSource::Generator(read)), ..self.series() };
+        self.with_export(Export::Series(series))
     }
 
     /// Excludes the row from the export: another field has the same value.
     pub(super) const fn same_as(self, field: &'static str) -> Metric {
-        self.export(Export::Untold(Untold::SameAs(field)))
+        self.with_export(Export::Omitted(OmitReason::SameAs(field)))
     }
 
     /// Excludes the row from the export: Prometheus computes the value.
     pub(super) const fn computed(self, expression: &'static str) -> Metric {
-        self.export(Export::Untold(Untold::Computed(expression)))
+        self.with_export(Export::Omitted(OmitReason::Computed(expression)))
     }
 }
 
-impl Part {
+impl RowPart {
     /// Returns a part whose number only grows.
-    pub(super) const fn counter(name: &'static str, family: &'static str, help: &'static str) -> Part {
-        Part::of(name, Kind::Counter, family, help, Convert::Plain)
+    pub(super) const fn counter(name: &'static str, family: &'static str, help: &'static str) -> RowPart {
+        RowPart::of(name, MetricKind::Counter, family, help, Conversion::Plain)
     }
 
     /// Returns a part whose number may fall.
-    pub(super) const fn gauge(name: &'static str, family: &'static str, help: &'static str) -> Part {
-        Part::of(name, Kind::Gauge, family, help, Convert::Plain)
+    pub(super) const fn gauge(name: &'static str, family: &'static str, help: &'static str) -> RowPart {
+        RowPart::of(name, MetricKind::Gauge, family, help, Conversion::Plain)
     }
 
     /// Returns a part whose value is a time in milliseconds.
-    pub(super) const fn gauge_of_ms(name: &'static str, family: &'static str, help: &'static str) -> Part {
-        Part::of(name, Kind::Gauge, family, help, Convert::Ms)
+    pub(super) const fn gauge_of_ms(name: &'static str, family: &'static str, help: &'static str) -> RowPart {
+        RowPart::of(name, MetricKind::Gauge, family, help, Conversion::Ms)
     }
 
     /// Returns a part whose value is a word: 1 for this one, 0 for others.
@@ -238,43 +238,49 @@ impl Part {
         family: &'static str,
         help: &'static str,
         word: &'static str,
-    ) -> Part {
-        Part::of(name, Kind::Gauge, family, help, Convert::OneIf(word))
+    ) -> RowPart {
+        RowPart::of(name, MetricKind::Gauge, family, help, Conversion::OneIf(word))
     }
 
     /// Returns a part that is a label of a family whose value is always 1.
-    pub(super) const fn label(name: &'static str, family: &'static str, label: &'static str) -> Part {
-        Part { name, kind: Kind::Text, export: Export::Label { family, label } }
+    pub(super) const fn label(name: &'static str, family: &'static str, label: &'static str) -> RowPart {
+        RowPart { name, kind: MetricKind::Text, export: Export::Label { family, label } }
     }
 
     /// Returns a part that is not exported.
-    pub(super) const fn untold(name: &'static str, why: Untold) -> Part {
-        Part { name, kind: Kind::Text, export: Export::Untold(why) }
+    pub(super) const fn omitted(name: &'static str, why: OmitReason) -> RowPart {
+        RowPart { name, kind: MetricKind::Text, export: Export::Omitted(why) }
     }
 
     /// Adds a label beside that of the row.
-    pub(super) const fn with(self, label: &'static str, value: &'static str) -> Part {
+    pub(super) const fn with_label(self, label: &'static str, value: &'static str) -> RowPart {
         let Export::Series(series) = self.export else { panic!("the part has no family") };
-        Part { export: Export::Series(Series { label: Some((label, value)), ..series }), ..self }
+        RowPart { export: Export::Series(Series { label: Some((label, value)), ..series }), ..self }
     }
 
-    const fn of(name: &'static str, kind: Kind, family: &'static str, help: &'static str, convert: Convert) -> Part {
-        Part {
+    const fn of(
+        name: &'static str,
+        kind: MetricKind,
+        family: &'static str,
+        help: &'static str,
+        conversion: Conversion,
+    ) -> RowPart {
+        RowPart {
             name,
             kind,
-            export: Export::Series(Series { family, help: Some(help), label: None, convert, source: None }),
+            export: Export::Series(Series { family, help: Some(help), label: None, conversion, source: None }),
         }
     }
 }
 
 /// Help texts of the families whose value is always 1.
 pub const INFOS: &[(&str, &str)] = &[
-    ("getid_build_info", "The program: its version, and the Redis whose protocol it speaks."),
-    ("getid_process_info", "The process: what it is, and where it came from."),
-    ("getid_server_info", "Settings of the server that are words."),
-    ("getid_generator_info", "Each named generator: what it is declared as."),
-    ("getid_claim_info", "The claim in a cluster store: where it is, whose it is, and who this server is."),
-    ("getid_store_info", "Each store of sequences: its address without a password, and its database."),
+    ("getid_build_info", "Version of the program, and Redis version whose protocol it speaks."),
+    ("getid_process_info", "Process id, program, configuration file and system of the process."),
+    ("getid_server_info", "Settings of the server that are texts."),
+    ("getid_generator_info", "Declared kind of each named generator."),
+    ("getid_claim_info", "Claim in a cluster store: the store, the holder, and this server."),
+    ("getid_store_info", "Address, without a password, and database of each store of sequences."),
 ];
 
 /// Returns the unit in a family's name, for OpenMetrics.
@@ -288,8 +294,8 @@ pub fn unit_of(family: &str) -> Option<&'static str> {
 pub struct Family {
     /// Name of the family.
     pub name: &'static str,
-    /// Shape of its samples.
-    pub shape: Shape,
+    /// FamilyType of its samples.
+    pub family_type: FamilyType,
     /// Help text of one sentence.
     pub help: Cow<'static, str>,
     /// Names of its labels.
@@ -300,9 +306,9 @@ pub struct Family {
     pub fields: Vec<String>,
 }
 
-/// Shape of a family's samples.
+/// FamilyType of a family's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum FamilyType {
     /// A number that only grows, until the next start or `CONFIG RESETSTAT`.
     Counter,
     /// A number that may fall.
@@ -319,16 +325,16 @@ pub fn families() -> Vec<Family> {
     for section in SECTIONS {
         for metric in section.metrics {
             let (section, help) = (section.title, metric.help);
-            let own = matches!(metric.source, Source::Generator(_)).then_some("generator");
+            let own = matches!(metric.source, ValueSource::Generator(_)).then_some("generator");
             if let Export::Parts { label, parts } = metric.export {
-                for Part { name, kind, export } in parts {
+                for RowPart { name, kind, export } in parts {
                     let field = format!("{}*: {name}", metric.name);
-                    add(&mut families, export, Row { section, kind: *kind, help: name, own: Some(label), field });
+                    add(&mut families, export, FamilyRow { section, kind: *kind, help: name, own: Some(label), field });
                 }
             } else {
                 let field =
                     if own.is_some() { format!("generator_*: {}", metric.name) } else { metric.name.to_owned() };
-                add(&mut families, &metric.export, Row { section, kind: metric.kind, help, own, field });
+                add(&mut families, &metric.export, FamilyRow { section, kind: metric.kind, help, own, field });
             }
         }
     }
@@ -336,24 +342,24 @@ pub fn families() -> Vec<Family> {
 }
 
 /// A row, or a part of one, as input of a family.
-struct Row {
+struct FamilyRow {
     section: &'static str,
-    kind: Kind,
+    kind: MetricKind,
     help: &'static str,
     own: Option<&'static str>,
     field: String,
 }
 
-fn add(families: &mut Vec<Family>, export: &Export, row: Row) {
-    let Row { section, kind, help, own, field } = row;
-    let (name, shape, help, label) = match *export {
+fn add(families: &mut Vec<Family>, export: &Export, row: FamilyRow) {
+    let FamilyRow { section, kind, help, own, field } = row;
+    let (name, family_type, help, label) = match *export {
         Export::Series(series) => {
-            let shape = if kind == Kind::Counter { Shape::Counter } else { Shape::Gauge };
-            (series.family, shape, series.help_or(help), series.label.map(|(label, _)| label))
+            let family_type = if kind == MetricKind::Counter { FamilyType::Counter } else { FamilyType::Gauge };
+            (series.family, family_type, series.help_or(help), series.label.map(|(label, _)| label))
         }
-        Export::Histogram { family, help, label, .. } => (family, Shape::Histogram, help.into(), Some(label)),
-        Export::Label { family, label } => (family, Shape::Info, info_help(family).into(), Some(label)),
-        Export::Untold(_) | Export::Parts { .. } => return,
+        Export::Histogram { family, help, label, .. } => (family, FamilyType::Histogram, help.into(), Some(label)),
+        Export::Label { family, label } => (family, FamilyType::Info, info_help(family).into(), Some(label)),
+        Export::Omitted(_) | Export::Parts { .. } => return,
     };
     let labels = own.into_iter().chain(label);
     if let Some(family) = families.iter_mut().find(|family| family.name == name) {
@@ -361,7 +367,7 @@ fn add(families: &mut Vec<Family>, export: &Export, row: Row) {
         family.labels.extend(new);
         family.fields.push(field);
     } else {
-        families.push(Family { name, shape, help, labels: labels.collect(), section, fields: vec![field] });
+        families.push(Family { name, family_type, help, labels: labels.collect(), section, fields: vec![field] });
     }
 }
 
@@ -373,9 +379,9 @@ fn info_help(family: &str) -> &'static str {
 impl Series {
     /// Returns the family's help text; `help` is that of its row. Times are in seconds.
     pub(super) fn help_or(&self, help: &'static str) -> Cow<'static, str> {
-        match (self.help, self.convert) {
+        match (self.help, self.conversion) {
             (Some(help), _) => help.into(),
-            (None, Convert::Ms) => help.replace(", ms", ", seconds").into(),
+            (None, Conversion::Ms) => help.replace(", ms", ", seconds").into(),
             (None, _) => help.into(),
         }
     }
@@ -388,35 +394,36 @@ mod tests {
     use super::*;
 
     /// Returns for each row and part: its field, kind, export, and the labels of its samples.
-    fn told() -> Vec<(String, Kind, Export, Vec<&'static str>)> {
-        let mut told = Vec::new();
+    fn row_exports() -> Vec<(String, MetricKind, Export, Vec<&'static str>)> {
+        let mut exports = Vec::new();
         for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
             let own: Vec<_> =
-                matches!(metric.source, Source::Generator(_)).then_some("generator").into_iter().collect();
+                matches!(metric.source, ValueSource::Generator(_)).then_some("generator").into_iter().collect();
             if let Export::Parts { label, parts } = metric.export {
-                let of = |part: &Part| (format!("{}{}", metric.name, part.name), part.kind, part.export, vec![label]);
-                told.extend(parts.iter().map(of));
+                let of =
+                    |part: &RowPart| (format!("{}{}", metric.name, part.name), part.kind, part.export, vec![label]);
+                exports.extend(parts.iter().map(of));
             } else {
-                told.push((metric.name.to_owned(), metric.kind, metric.export, own));
+                exports.push((metric.name.to_owned(), metric.kind, metric.export, own));
             }
         }
-        told
+        exports
     }
 
     #[test]
     fn each_field_is_exported_or_has_a_reason() {
-        let fields: BTreeSet<String> = told().into_iter().map(|(field, ..)| field).collect();
+        let fields: BTreeSet<String> = row_exports().into_iter().map(|(field, ..)| field).collect();
         let families: BTreeSet<&str> = families().iter().map(|family| family.name).collect();
-        for (field, _, export, _) in told() {
-            let Export::Untold(why) = export else { continue };
+        for (field, _, export, _) in row_exports() {
+            let Export::Omitted(why) = export else { continue };
             match why {
-                Untold::Constant => {}
-                Untold::SameAs(other) => {
-                    let target = told().into_iter().find(|(field, ..)| field == other);
+                OmitReason::Constant => {}
+                OmitReason::SameAs(other) => {
+                    let target = row_exports().into_iter().find(|(field, ..)| field == other);
                     let (.., export, _) = target.unwrap_or_else(|| panic!("{field} is as {other}, which is no field"));
-                    assert!(!matches!(export, Export::Untold(_)), "{field} is as {other}, which is not exported");
+                    assert!(!matches!(export, Export::Omitted(_)), "{field} is as {other}, which is not exported");
                 }
-                Untold::Computed(expression) => {
+                OmitReason::Computed(expression) => {
                     let words = expression.split(|char: char| !(char.is_ascii_alphanumeric() || char == '_'));
                     let named: Vec<_> = words.filter(|word| word.starts_with("getid_")).collect();
                     assert!(!named.is_empty(), "{field}: {expression}");
@@ -425,8 +432,8 @@ mod tests {
                         assert!(families.contains(base), "{field}: {expression} has {name}");
                     }
                 }
-                Untold::Because(why) => assert!(why.ends_with('.'), "{field}: {why}"),
-                Untold::NotSaid => panic!("{field} has no export to Prometheus and no reason"),
+                OmitReason::Because(why) => assert!(why.ends_with('.'), "{field}: {why}"),
+                OmitReason::Unmapped => panic!("{field} has no export to Prometheus and no reason"),
             }
         }
         assert!(fields.len() > 200, "{}", fields.len());
@@ -435,11 +442,11 @@ mod tests {
     #[test]
     fn families_are_named_by_the_rules() {
         let mut bases = BTreeSet::new();
-        for Family { name, shape, help, labels, .. } in families() {
-            let is_of_name = |char: char| char.is_ascii_lowercase() || char == '_';
-            assert!(name.starts_with("getid_") && name.chars().all(is_of_name), "{name}");
-            assert_eq!(name.ends_with("_total"), shape == Shape::Counter, "{name}");
-            assert_eq!(name.ends_with("_info"), shape == Shape::Info, "{name}");
+        for Family { name, family_type, help, labels, .. } in families() {
+            let is_name_char = |char: char| char.is_ascii_lowercase() || char == '_';
+            assert!(name.starts_with("getid_") && name.chars().all(is_name_char), "{name}");
+            assert_eq!(name.ends_with("_total"), family_type == FamilyType::Counter, "{name}");
+            assert_eq!(name.ends_with("_info"), family_type == FamilyType::Info, "{name}");
             for ending in ["_sum", "_count", "_bucket", "_created"] {
                 assert!(!name.ends_with(ending), "{name}");
             }
@@ -458,27 +465,30 @@ mod tests {
 
     #[test]
     fn samples_of_a_family_are_of_one_kind() {
-        let mut families: BTreeMap<&str, (Kind, Vec<&str>)> = BTreeMap::new();
+        let mut families: BTreeMap<&str, (MetricKind, Vec<&str>)> = BTreeMap::new();
         let mut samples = BTreeSet::new();
-        for (field, kind, export, mut labels) in told() {
+        for (field, kind, export, mut labels) in row_exports() {
             let Export::Series(series) = export else { continue };
             assert!(
-                series.convert == Convert::Plain || kind != Kind::Text || series.source.is_some() || is_of_word(series)
+                series.conversion == Conversion::Plain
+                    || kind != MetricKind::Text
+                    || series.source.is_some()
+                    || is_word_test(series)
             );
-            if matches!(series.convert, Convert::Ms | Convert::Us) {
+            if matches!(series.conversion, Conversion::Ms | Conversion::Us) {
                 assert_eq!(unit_of(series.family), Some("seconds"), "{field}");
             }
             labels.extend(series.label.map(|(label, _)| label));
             let sample = (series.family, series.label, labels.len());
             let is_named = series.label.is_none() && labels == ["generator"];
             assert!(samples.insert(sample) || is_named, "{field} has the samples of another field");
-            let kind = if kind == Kind::Text { Kind::Gauge } else { kind };
+            let kind = if kind == MetricKind::Text { MetricKind::Gauge } else { kind };
             let first = families.entry(series.family).or_insert_with(|| (kind, labels.clone()));
             assert_eq!(*first, (kind, labels), "{field}");
         }
     }
 
-    fn is_of_word(series: Series) -> bool {
-        matches!(series.convert, Convert::OneIf(_) | Convert::OneUnless(_))
+    fn is_word_test(series: Series) -> bool {
+        matches!(series.conversion, Conversion::OneIf(_) | Conversion::OneUnless(_))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use getid_core::{Layout, Tick};
 
-use super::{Counter, Metrics, Value};
+use super::{Counter, MetricValue, Metrics};
 use crate::claim::status::{ClaimRole, ClaimStatus};
 use crate::config::Config;
 use crate::generators::sequence::{SequenceTotals, SequencesStatus};
@@ -132,7 +132,7 @@ pub struct TlsFacts {
 
 impl Facts<'_> {
     /// Returns the number of these events.
-    pub(super) fn counted(&self, counter: Counter) -> Value {
+    pub(super) fn counted(&self, counter: Counter) -> MetricValue {
         self.metrics.counted(counter).into()
     }
 
@@ -154,11 +154,11 @@ impl Facts<'_> {
     /// Returns how long IDs continue if the claim store stops answering now, in ms; 0 for a standby.
     pub fn ride_through_ms(&self, claim: &ClaimStatus) -> u64 {
         // The value as of the last call of the store.
-        let told_ms = claim.ride_through_ms;
-        let Some(held_ms) = self.generator.held_for_ms else { return told_ms };
+        let reported_ms = claim.ride_through_ms;
+        let Some(held_ms) = self.generator.held_for_ms else { return reported_ms };
         // IDs follow the reference clock: the wall clock may be wrong.
         let mint = &self.generator.mint;
-        told_ms.min(held_ms).min(mint.watermark.0.saturating_sub(mint.reference.0))
+        reported_ms.min(held_ms).min(mint.watermark.0.saturating_sub(mint.reference.0))
     }
 
     /// Returns the state of the claim of this server's server-id.
@@ -206,7 +206,7 @@ impl Facts<'_> {
     }
 
     /// Returns the time of a tick as text.
-    pub(super) fn time(&self, tick: Tick) -> Value {
+    pub(super) fn time(&self, tick: Tick) -> MetricValue {
         timestamp::format_rfc3339(self.unix_ms(tick)).into()
     }
 
@@ -244,7 +244,7 @@ impl<'a> Facts<'a> {
 }
 
 /// Returns the value of a gauge.
-pub(super) fn load(gauge: &AtomicU64) -> Value {
+pub(super) fn gauge_value(gauge: &AtomicU64) -> MetricValue {
     gauge.load(Relaxed).into()
 }
 
@@ -276,14 +276,20 @@ mod tests {
     #[test]
     fn a_standby_has_no_failed_save() {
         let metrics = Metrics::default();
-        let told = |claim: Option<ClaimRole>, last_save_ok| {
+        let last_save_of = |claim: Option<ClaimRole>, last_save_ok| {
             let mut facts = Facts::of_tests(&metrics);
             facts.claim = claim.map(|role| Arc::new(ClaimStatus { role, ..ClaimStatus::default() }));
             facts.generator = Lazy::new(Box::new(move || IssuerStatus { last_save_ok, ..IssuerStatus::default() }));
             facts.last_save()
         };
-        assert_eq!((told(None, true), told(None, false)), ("ok", "err"));
-        assert_eq!((told(Some(ClaimRole::Holder), true), told(Some(ClaimRole::Holder), false)), ("ok", "err"));
-        assert_eq!((told(Some(ClaimRole::Standby), true), told(Some(ClaimRole::Standby), false)), ("ok", "ok"));
+        assert_eq!((last_save_of(None, true), last_save_of(None, false)), ("ok", "err"));
+        assert_eq!(
+            (last_save_of(Some(ClaimRole::Holder), true), last_save_of(Some(ClaimRole::Holder), false)),
+            ("ok", "err")
+        );
+        assert_eq!(
+            (last_save_of(Some(ClaimRole::Standby), true), last_save_of(Some(ClaimRole::Standby), false)),
+            ("ok", "ok")
+        );
     }
 }

@@ -2,27 +2,27 @@
 
 use std::fmt::Write as _;
 
-use super::table::{SECTIONS, Section, Source};
-use super::{Facts, Value};
+use super::table::{SECTIONS, Section, ValueSource};
+use super::{Facts, MetricValue};
 use crate::generators::NamedStatus;
 
 /// Returns the text of INFO with the named sections, in any letter case. Without names, or with `default`, it has the
 /// default sections, and with `all` or `everything` all of them. The sections of named generators, sequences, worker
 /// ids, the HTTP port and a claim in a cluster store are omitted if they are empty and not named.
 pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
-    let asked = |name: &str| names.iter().any(|asked| asked.eq_ignore_ascii_case(name));
-    let all = asked("all") || asked("everything");
-    let default = names.is_empty() || asked("default");
+    let is_named = |name: &str| names.iter().any(|given| given.eq_ignore_ascii_case(name));
+    let all = is_named("all") || is_named("everything");
+    let default = names.is_empty() || is_named("default");
     let mut out = String::with_capacity(8192);
     for section in SECTIONS {
         let has_lines = || {
-            (!section.is_of_generators() || !facts.generators.is_empty())
-                && (!section.is_of_sequences() || facts.sequences.is_some())
-                && (!section.is_of_claim() || facts.claim.is_some())
-                && (!section.is_of_workers() || !facts.workers.is_empty())
-                && (!section.is_of_http() || facts.config.http.port != 0)
+            (!section.is_generators_section() || !facts.generators.is_empty())
+                && (!section.is_sequences_section() || facts.sequences.is_some())
+                && (!section.is_claim_section() || facts.claim.is_some())
+                && (!section.is_workers_section() || !facts.workers.is_empty())
+                && (!section.is_http_section() || facts.config.http.port != 0)
         };
-        if !(asked(section.title) || (all || default && section.is_default) && has_lines()) {
+        if !(is_named(section.title) || (all || default && section.is_default) && has_lines()) {
             continue;
         }
         if !out.is_empty() {
@@ -33,18 +33,18 @@ pub fn text(facts: &Facts<'_>, names: &[String]) -> String {
         for metric in section.metrics {
             let name = metric.name;
             let _ = match metric.source {
-                Source::Constant(value) => write!(out, "{name}:{value}\r\n"),
-                Source::Facts(read) => match read(facts) {
-                    Value::Absent => Ok(()),
-                    Value::Family(values) => values
+                ValueSource::Constant(value) => write!(out, "{name}:{value}\r\n"),
+                ValueSource::Facts(read) => match read(facts) {
+                    MetricValue::Absent => Ok(()),
+                    MetricValue::Family(values) => values
                         .iter()
                         .try_for_each(|(label, value)| write!(out, "{name}{}:{value}\r\n", field_of(label))),
                     value => write!(out, "{name}:{value}\r\n"),
                 },
-                Source::Generator(_) => Ok(()),
+                ValueSource::Generator(_) => Ok(()),
             };
         }
-        if section.is_of_generators() {
+        if section.is_generators_section() {
             facts.generators.iter().for_each(|own| generator_line(&mut out, facts, section, own));
         }
     }
@@ -59,12 +59,14 @@ fn field_of(name: &str) -> String {
 /// Writes the line of one named generator.
 fn generator_line(out: &mut String, facts: &Facts<'_>, section: &Section, own: &NamedStatus) {
     let values = section.metrics.iter().filter_map(|metric| match metric.source {
-        Source::Generator(read) => Some((metric.name, read(facts, own))).filter(|(_, value)| *value != Value::Absent),
+        ValueSource::Generator(read) => {
+            Some((metric.name, read(facts, own))).filter(|(_, value)| *value != MetricValue::Absent)
+        }
         _ => None,
     });
     let name = field_of(own.generator.declaration().name());
     // Writing to a String cannot fail.
-    let _ = write!(out, "generator_{name}:{}\r\n", Value::Parts(values.collect()));
+    let _ = write!(out, "generator_{name}:{}\r\n", MetricValue::Parts(values.collect()));
 }
 
 #[cfg(test)]
@@ -79,11 +81,11 @@ pub(super) mod tests {
     use crate::config::Config;
     use crate::generators::sequence::{SequencesStatus, StoreStatus};
     use crate::generators::time::IssuerStatus;
-    use crate::metrics::table::Kind;
+    use crate::metrics::table::MetricKind;
     use crate::metrics::{ClientFacts, CpuFacts, Lazy, MemoryFacts, Metrics, ProcessFacts};
 
     /// Returns the text of these sections of a server with these generators, and the facts gathered for it, in order.
-    fn told(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
+    fn info_text(sections: &[&str], generators: &[NamedStatus]) -> (String, Vec<&'static str>) {
         fn noted<'a, T: 'a>(what: &'static str, by: &'a RefCell<Vec<&'static str>>, facts: T) -> Lazy<'a, T> {
             Lazy::new(Box::new(move || {
                 by.borrow_mut().push(what);
@@ -123,7 +125,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_section_gathers_its_own_facts_only() {
-        let gathered = |sections: &[&str]| told(sections, &[]).1;
+        let gathered = |sections: &[&str]| info_text(sections, &[]).1;
         let cheap =
             ["server", "stats", "replication", "commandstats", "errorstats", "latencystats", "cluster", "keyspace"];
         assert_eq!(gathered(&cheap), [""; 0]);
@@ -148,12 +150,12 @@ pub(super) mod tests {
         let expected = "# Generators\r\n\
             generator_orders/eu:kind=layout,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,refuses=0,days_left=1023\r\n\
             generator_trace:kind=uuid4,issued=7,waited=2,refused=1,ahead_ms=12,rate=3,refuses=0\r\n";
-        assert_eq!(told(&["generators"], &generators).0, expected);
+        assert_eq!(info_text(&["generators"], &generators).0, expected);
         for sections in [&[] as &[&str], &["default"], &["all"], &["everything"]] {
-            assert!(told(sections, &generators).0.ends_with(expected), "{sections:?}");
-            assert!(!told(sections, &[]).0.contains("# Generators"), "{sections:?}");
+            assert!(info_text(sections, &generators).0.ends_with(expected), "{sections:?}");
+            assert!(!info_text(sections, &[]).0.contains("# Generators"), "{sections:?}");
         }
-        assert_eq!(told(&["generators"], &[]).0, "# Generators\r\n");
+        assert_eq!(info_text(&["generators"], &[]).0, "# Generators\r\n");
     }
 
     /// Parses a value like redis-py 2.10 to 4.6: its fields, none of a plain value.
@@ -213,7 +215,7 @@ pub(super) mod tests {
             let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("{line:?} has no name"));
             let fields = read_as_redis_py_does(value).unwrap_or_else(|item| panic!("{name}: {item}"));
             let row = SECTIONS.iter().flat_map(|section| section.metrics).find(|row| row.name == name);
-            if row.is_some_and(|row| row.kind == Kind::Text) {
+            if row.is_some_and(|row| row.kind == MetricKind::Text) {
                 // Later versions parse a value with one of these characters as a list.
                 assert!(!value.contains([',', '=']), "{line}");
             }
@@ -236,7 +238,7 @@ pub(super) mod tests {
         ] {
             *count = u64::MAX;
         }
-        let text = told(&["generators"], &vec![longest; 1000]).0;
+        let text = info_text(&["generators"], &vec![longest; 1000]).0;
         assert!((256 << 10..336 << 10).contains(&text.len()), "{}", text.len());
     }
 }

@@ -28,7 +28,7 @@ use commands::Baseline;
 pub use commands::{CommandCounters, CommandTotals, ERROR_CODES_MAX, MeasuredDraw};
 pub use facts::{ClientFacts, CpuFacts, Facts, Lazy, MemoryFacts, ProcessFacts, TlsFacts};
 pub use rate::Rate;
-pub use value::Value;
+pub use value::MetricValue;
 
 use crate::command::Verb;
 use crate::session::ErrorCode;
@@ -41,7 +41,7 @@ pub struct Metrics {
     /// Counters of each thread that serves connections.
     work: Box<[ThreadWork]>,
     /// Sums of `work` at the last reset. Only its own thread writes a thread's counters, so a reset subtracts.
-    work_before: Mutex<Work>,
+    work_before: Mutex<WorkTotals>,
     counts: [AtomicU64; Counter::COUNT],
     /// Most clients at a time.
     pub clients_peak: AtomicU64,
@@ -105,7 +105,7 @@ pub enum Counter {
     DeniedChannels,
     /// Connections to the HTTP port, refused ones included.
     HttpConnections,
-    /// HTTP connections refused because all places of `http-max-clients` were at work.
+    /// HTTP connections refused because all slots of `http-max-clients` were busy.
     HttpRefused,
     /// HTTP connections that were evicted to make room for others.
     HttpEvicted,
@@ -115,7 +115,7 @@ pub enum Counter {
     HttpAnswered,
     /// HTTP requests answered with a status of 400 to 499.
     HttpFaulty,
-    /// HTTP requests answered with a status of 500 and more.
+    /// HTTP requests answered with a status of 500 or more.
     HttpFailed,
     /// HTTP requests whose head or chunks were malformed.
     HttpHeadsBad,
@@ -164,7 +164,7 @@ struct ThreadWork {
 
 /// Sums of the threads' counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkTotals {
     /// Requests answered, errors included.
     pub requests: u64,
     /// Reads that returned data.
@@ -185,7 +185,7 @@ impl Metrics {
 
     /// Adds the counts of one read. Called on the thread that read.
     #[inline]
-    pub fn add_read(&self, read: Work) {
+    pub fn add_read(&self, read: WorkTotals) {
         let Some(own) = self.work.get(io_threads::current()) else { return };
         bump(&own.requests, read.requests);
         bump(&own.reads, read.reads);
@@ -269,10 +269,10 @@ impl Metrics {
     }
 
     /// Returns the sums over all threads since the last reset.
-    pub fn work(&self) -> Work {
+    pub fn work(&self) -> WorkTotals {
         let before = *self.work_before.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.work_of_all_time();
-        Work {
+        WorkTotals {
             requests: all.requests.wrapping_sub(before.requests),
             reads: all.reads.wrapping_sub(before.reads),
             writes: all.writes.wrapping_sub(before.writes),
@@ -294,8 +294,8 @@ impl Metrics {
     }
 
     /// Returns the sums over all threads since the start, for rates.
-    pub fn work_of_all_time(&self) -> Work {
-        self.work.iter().fold(Work::default(), |sum, own| Work {
+    pub fn work_of_all_time(&self) -> WorkTotals {
+        self.work.iter().fold(WorkTotals::default(), |sum, own| WorkTotals {
             requests: sum.requests + own.requests.load(Relaxed),
             reads: sum.reads + own.reads.load(Relaxed),
             writes: sum.writes + own.writes.load(Relaxed),
@@ -318,26 +318,26 @@ mod tests {
     #[test]
     fn work_is_summed_over_threads() {
         let metrics = Metrics::new(2);
-        metrics.add_read(Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
-        metrics.add_read(Work { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
-        assert_eq!(metrics.work(), Work { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
+        metrics.add_read(WorkTotals { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 });
+        metrics.add_read(WorkTotals { requests: 1, reads: 1, writes: 2, input_bytes: 15, output_bytes: 21 });
+        assert_eq!(metrics.work(), WorkTotals { requests: 4, reads: 2, writes: 3, input_bytes: 60, output_bytes: 84 });
     }
 
     #[test]
     fn a_reset_starts_at_zero_and_disturbs_no_writer() {
         let metrics = Metrics::new(1);
-        let read = Work { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
+        let read = WorkTotals { requests: 3, reads: 1, writes: 1, input_bytes: 45, output_bytes: 63 };
         metrics.add_read(read);
         metrics.count(Counter::Connections);
         metrics.clients_peak.fetch_max(5, Relaxed);
         metrics.reset();
-        assert_eq!((metrics.work(), metrics.counted(Counter::Connections)), (Work::default(), 0));
+        assert_eq!((metrics.work(), metrics.counted(Counter::Connections)), (WorkTotals::default(), 0));
         assert_eq!(metrics.clients_peak.load(Relaxed), 5);
         metrics.add_read(read);
         assert_eq!(metrics.work(), read);
         assert_eq!(metrics.work_of_all_time().requests, 6);
         metrics.reset();
-        assert_eq!(metrics.work(), Work::default());
+        assert_eq!(metrics.work(), WorkTotals::default());
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
             // A thread that serves no connections counts as the first, so there must be only one here.
             let writer = scope.spawn(|| {
                 for _ in 0..100_000 {
-                    metrics.add_read(Work { requests: 1, ..Work::default() });
+                    metrics.add_read(WorkTotals { requests: 1, ..WorkTotals::default() });
                 }
             });
             while !writer.is_finished() {

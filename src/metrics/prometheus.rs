@@ -17,9 +17,9 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::export::{Convert, Durations, Export, Family, Series, Shape, families, unit_of};
-use super::table::{Metric, SECTIONS, Source};
-use super::{Facts, Value};
+use super::export::{Conversion, Durations, Export, Family, FamilyType, Series, families, unit_of};
+use super::table::{Metric, SECTIONS, ValueSource};
+use super::{Facts, MetricValue};
 
 /// Powers of two in ns that bound the histograms' buckets: from 64 ns to 17 s.
 const FIRST_BOUND_OCTAVE: u32 = 6;
@@ -47,7 +47,7 @@ impl TextFormat {
 /// Returns all exported metrics in a text format.
 pub fn text(facts: &Facts<'_>, format: TextFormat) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition { families: told(facts), format }));
+    registry.register_collector(Box::new(Exposition { families: collect_samples(facts), format }));
     let mut text = String::with_capacity(64 * 1024);
     // Writing to a String cannot fail.
     let _ = encode_registry(&mut text, &registry);
@@ -59,21 +59,21 @@ pub fn text(facts: &Facts<'_>, format: TextFormat) -> String {
 
 static FAMILIES: LazyLock<(Vec<Family>, HashMap<&'static str, usize>)> = LazyLock::new(|| {
     let families = families();
-    let places = families.iter().enumerate().map(|(place, family)| (family.name, place)).collect();
-    (families, places)
+    let indices = families.iter().enumerate().map(|(index, family)| (family.name, index)).collect();
+    (families, indices)
 });
 
 /// All families, each with its samples at one moment.
 #[derive(Debug)]
 struct Exposition {
-    families: Vec<(&'static Family, Vec<Sample>)>,
+    families: Vec<(&'static Family, Vec<FamilySample>)>,
     format: TextFormat,
 }
 
 #[derive(Debug)]
-struct Sample {
+struct FamilySample {
     labels: Labels,
-    said: Said,
+    value: SampleValue,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -87,36 +87,42 @@ struct Labels {
 }
 
 #[derive(Debug)]
-enum Said {
-    Number(Number),
+enum SampleValue {
+    Number(SampleNumber),
     Durations(Durations),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Number {
+enum SampleNumber {
     Unsigned(u64),
     Signed(i64),
     Real(f64),
 }
 
 /// Samples by the index of their family.
-struct Samples(Vec<Vec<Sample>>);
+struct Samples(Vec<Vec<FamilySample>>);
 
 impl Samples {
-    fn of(&mut self, family: &str) -> Option<&mut Vec<Sample>> {
-        FAMILIES.1.get(family).and_then(|&place| self.0.get_mut(place))
+    fn of(&mut self, family: &str) -> Option<&mut Vec<FamilySample>> {
+        FAMILIES.1.get(family).and_then(|&index| self.0.get_mut(index))
     }
 
-    fn add(&mut self, series: &Series, of: Option<(&'static str, Arc<str>)>, value: &Value) {
-        let Some(number) = number(value, series.convert) else { return };
+    fn add(&mut self, series: &Series, of: Option<(&'static str, Arc<str>)>, value: &MetricValue) {
+        let Some(number) = number(value, series.conversion) else { return };
         let labels = Labels { of, fixed: series.label, words: Vec::new() };
         if let Some(samples) = self.of(series.family) {
-            samples.push(Sample { labels, said: Said::Number(number) });
+            samples.push(FamilySample { labels, value: SampleValue::Number(number) });
         }
     }
 
     /// Adds a label to the family's sample of the same owner; the first label creates the sample.
-    fn add_word(&mut self, family: &str, label: &'static str, of: Option<(&'static str, Arc<str>)>, value: &Value) {
+    fn add_word(
+        &mut self,
+        family: &str,
+        label: &'static str,
+        of: Option<(&'static str, Arc<str>)>,
+        value: &MetricValue,
+    ) {
         let Some(samples) = self.of(family) else { return };
         // Unchanged: INFO's text replaces some characters.
         let word = (label, text_of(value).map_or_else(|| value.to_string(), str::to_owned));
@@ -124,22 +130,22 @@ impl Samples {
             last.labels.words.push(word);
         } else {
             let labels = Labels { of, fixed: None, words: vec![word] };
-            samples.push(Sample { labels, said: Said::Number(Number::Unsigned(1)) });
+            samples.push(FamilySample { labels, value: SampleValue::Number(SampleNumber::Unsigned(1)) });
         }
     }
 
     /// Adds the value of a row, or of a part of one.
-    fn add_value(&mut self, export: &Export, of: Option<(&'static str, Arc<str>)>, value: &Value) {
+    fn add_value(&mut self, export: &Export, of: Option<(&'static str, Arc<str>)>, value: &MetricValue) {
         match export {
             Export::Series(series) => self.add(series, of, value),
             Export::Label { family, label } => self.add_word(family, label, of, value),
-            Export::Histogram { .. } | Export::Parts { .. } | Export::Untold(_) => {}
+            Export::Histogram { .. } | Export::Parts { .. } | Export::Omitted(_) => {}
         }
     }
 }
 
 /// Returns the samples of all rows.
-fn told(facts: &Facts<'_>) -> Vec<(&'static Family, Vec<Sample>)> {
+fn collect_samples(facts: &Facts<'_>) -> Vec<(&'static Family, Vec<FamilySample>)> {
     let mut samples = Samples(FAMILIES.0.iter().map(|_| Vec::new()).collect());
     let generators: Vec<Arc<str>> =
         facts.generators.iter().map(|own| own.generator.declaration().name().into()).collect();
@@ -151,12 +157,12 @@ fn told(facts: &Facts<'_>) -> Vec<(&'static Family, Vec<Sample>)> {
 
 fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators: &[Arc<str>]) {
     match metric.export {
-        Export::Untold(_) => return,
+        Export::Omitted(_) => return,
         Export::Histogram { family, label, read, .. } => {
             let Some(samples) = samples.of(family) else { return };
-            samples.extend(read(facts).into_iter().map(|(owner, durations)| Sample {
+            samples.extend(read(facts).into_iter().map(|(owner, durations)| FamilySample {
                 labels: Labels { of: Some((label, owner.into())), ..Labels::default() },
-                said: Said::Durations(durations),
+                value: SampleValue::Durations(durations),
             }));
             return;
         }
@@ -164,11 +170,11 @@ fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators
     }
     let own_source = if let Export::Series(Series { source, .. }) = metric.export { source } else { None };
     match own_source.unwrap_or(metric.source) {
-        Source::Constant(_) => {}
-        Source::Facts(read) => match (metric.export, read(facts)) {
-            (Export::Parts { label, parts }, Value::Family(entries)) => {
+        ValueSource::Constant(_) => {}
+        ValueSource::Facts(read) => match (metric.export, read(facts)) {
+            (Export::Parts { label, parts }, MetricValue::Family(entries)) => {
                 for (owner, values) in entries {
-                    let Value::Parts(values) = values else { continue };
+                    let MetricValue::Parts(values) = values else { continue };
                     let owner: Arc<str> = owner.into();
                     for (name, value) in &values {
                         let Some(part) = parts.iter().find(|part| part.name == *name) else { continue };
@@ -178,7 +184,7 @@ fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators
             }
             (export, value) => samples.add_value(&export, None, &value),
         },
-        Source::Generator(read) => {
+        ValueSource::Generator(read) => {
             for (own, name) in facts.generators.iter().zip(generators) {
                 samples.add_value(&metric.export, Some(("generator", Arc::clone(name))), &read(facts, own));
             }
@@ -187,38 +193,40 @@ fn add_row(samples: &mut Samples, facts: &Facts<'_>, metric: &Metric, generators
 }
 
 /// Converts a value to a base unit; `None` if it is not a number.
-fn number(value: &Value, convert: Convert) -> Option<Number> {
-    let decimals_more = match convert {
-        Convert::Plain => 0,
-        Convert::Ms => 3,
-        Convert::Us => 6,
-        Convert::OneIf(word) => return text_of(value).map(|text| Number::Unsigned((text == word).into())),
-        Convert::OneUnless(word) => return text_of(value).map(|text| Number::Unsigned((text != word).into())),
+fn number(value: &MetricValue, conversion: Conversion) -> Option<SampleNumber> {
+    let decimals_more = match conversion {
+        Conversion::Plain => 0,
+        Conversion::Ms => 3,
+        Conversion::Us => 6,
+        Conversion::OneIf(word) => return text_of(value).map(|text| SampleNumber::Unsigned((text == word).into())),
+        Conversion::OneUnless(word) => return text_of(value).map(|text| SampleNumber::Unsigned((text != word).into())),
     };
     match value {
-        Value::Integer(integer) if decimals_more == 0 => Some(Number::integer(*integer)),
-        Value::Integer(integer) => Some(Number::Real(scaled(*integer, decimals_more))),
-        Value::Decimal { units, decimals } => Some(Number::Real(scaled((*units).into(), decimals + decimals_more))),
-        Value::Absent | Value::Text(_) | Value::Parts(_) | Value::Family(_) => None,
+        MetricValue::Integer(integer) if decimals_more == 0 => Some(SampleNumber::integer(*integer)),
+        MetricValue::Integer(integer) => Some(SampleNumber::Real(scale(*integer, decimals_more))),
+        MetricValue::Decimal { units, decimals } => {
+            Some(SampleNumber::Real(scale((*units).into(), decimals + decimals_more)))
+        }
+        MetricValue::Absent | MetricValue::Text(_) | MetricValue::Parts(_) | MetricValue::Family(_) => None,
     }
 }
 
-fn text_of(value: &Value) -> Option<&str> {
-    if let Value::Text(text) = value { Some(text) } else { None }
+fn text_of(value: &MetricValue) -> Option<&str> {
+    if let MetricValue::Text(text) = value { Some(text) } else { None }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floating point numbers only")]
-fn scaled(units: i128, decimals: u32) -> f64 {
+fn scale(units: i128, decimals: u32) -> f64 {
     units as f64 / 10_i128.pow(decimals) as f64
 }
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (family, samples) in &self.families {
-            let (name, unit, kind) = described(family, self.format);
+            let (name, unit, kind) = describe(family, self.format);
             let mut encoder = encoder.encode_descriptor(name, &family.help, unit.as_ref(), kind)?;
             for sample in samples {
-                self.encode_sample(&mut encoder, family.shape, sample)?;
+                self.encode_sample(&mut encoder, family.family_type, sample)?;
             }
         }
         Ok(())
@@ -226,18 +234,18 @@ impl Collector for Exposition {
 }
 
 /// Returns the name, unit and type of a family in a format.
-fn described(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
+fn describe(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>, MetricType) {
     let name = family.name;
-    match (format, family.shape) {
-        (_, Shape::Histogram) | (TextFormat::OpenMetrics, _) => {}
-        (TextFormat::Prometheus, Shape::Counter) => return (name, None, MetricType::Counter),
-        (TextFormat::Prometheus, Shape::Gauge | Shape::Info) => return (name, None, MetricType::Gauge),
+    match (format, family.family_type) {
+        (_, FamilyType::Histogram) | (TextFormat::OpenMetrics, _) => {}
+        (TextFormat::Prometheus, FamilyType::Counter) => return (name, None, MetricType::Counter),
+        (TextFormat::Prometheus, FamilyType::Gauge | FamilyType::Info) => return (name, None, MetricType::Gauge),
     }
-    let kind = match family.shape {
-        Shape::Counter => MetricType::Counter,
-        Shape::Gauge => MetricType::Gauge,
-        Shape::Histogram => MetricType::Histogram,
-        Shape::Info => MetricType::Info,
+    let kind = match family.family_type {
+        FamilyType::Counter => MetricType::Counter,
+        FamilyType::Gauge => MetricType::Gauge,
+        FamilyType::Histogram => MetricType::Histogram,
+        FamilyType::Info => MetricType::Info,
     };
     let name = name.strip_suffix("_total").or_else(|| name.strip_suffix("_info")).unwrap_or(name);
     if format == TextFormat::Prometheus {
@@ -252,25 +260,37 @@ fn described(family: &Family, format: TextFormat) -> (&'static str, Option<Unit>
 }
 
 impl Exposition {
-    fn encode_sample(&self, encoder: &mut MetricEncoder<'_>, shape: Shape, sample: &Sample) -> fmt::Result {
-        let Sample { labels, said } = sample;
-        if shape == Shape::Info && self.format == TextFormat::OpenMetrics {
+    fn encode_sample(
+        &self,
+        encoder: &mut MetricEncoder<'_>,
+        family_type: FamilyType,
+        sample: &FamilySample,
+    ) -> fmt::Result {
+        let FamilySample { labels, value } = sample;
+        if family_type == FamilyType::Info && self.format == TextFormat::OpenMetrics {
             return encoder.encode_info(labels);
         }
         if labels.is_empty() {
-            return self.encode_said(encoder, shape, said);
+            return self.encode_value(encoder, family_type, value);
         }
-        self.encode_said(&mut encoder.encode_family(labels)?, shape, said)
+        self.encode_value(&mut encoder.encode_family(labels)?, family_type, value)
     }
 
-    fn encode_said(&self, encoder: &mut MetricEncoder<'_>, shape: Shape, said: &Said) -> fmt::Result {
-        match said {
-            Said::Durations(durations) => encode_histogram(encoder, durations),
+    fn encode_value(
+        &self,
+        encoder: &mut MetricEncoder<'_>,
+        family_type: FamilyType,
+        value: &SampleValue,
+    ) -> fmt::Result {
+        match value {
+            SampleValue::Durations(durations) => encode_histogram(encoder, durations),
             // In Prometheus's own text the family has the name of its samples: no suffix is added.
-            Said::Number(number) if shape == Shape::Counter && self.format == TextFormat::OpenMetrics => {
+            SampleValue::Number(number)
+                if family_type == FamilyType::Counter && self.format == TextFormat::OpenMetrics =>
+            {
                 encoder.encode_counter::<NoLabelSet, _, u64>(number, None)
             }
-            Said::Number(number) => encoder.encode_gauge(number),
+            SampleValue::Number(number) => encoder.encode_gauge(number),
         }
     }
 }
@@ -281,7 +301,7 @@ fn encode_histogram(encoder: &mut MetricEncoder<'_>, durations: &Durations) -> f
     let (bounds, above) = histogram.between_powers(FIRST_BOUND_OCTAVE..=LAST_BOUND_OCTAVE);
     let mut buckets: Vec<(f64, u64)> = bounds.iter().map(|&(ns, count)| (ns as f64 / 1e9, count)).collect();
     buckets.push((f64::INFINITY, above));
-    encoder.encode_histogram::<NoLabelSet>(scaled((*sum_ns).into(), 9), histogram.total(), &buckets, None)
+    encoder.encode_histogram::<NoLabelSet>(scale((*sum_ns).into(), 9), histogram.total(), &buckets, None)
 }
 
 impl Labels {
@@ -302,33 +322,33 @@ impl EncodeLabelSet for Labels {
     }
 }
 
-impl Number {
+impl SampleNumber {
     /// Converts an integer; one beyond 64 bits becomes a floating point number.
-    fn integer(integer: i128) -> Number {
+    fn integer(integer: i128) -> SampleNumber {
         match (u64::try_from(integer), i64::try_from(integer)) {
-            (Ok(unsigned), _) => Number::Unsigned(unsigned),
-            (_, Ok(signed)) => Number::Signed(signed),
-            _ => Number::Real(scaled(integer, 0)),
+            (Ok(unsigned), _) => SampleNumber::Unsigned(unsigned),
+            (_, Ok(signed)) => SampleNumber::Signed(signed),
+            _ => SampleNumber::Real(scale(integer, 0)),
         }
     }
 }
 
-impl EncodeGaugeValue for Number {
+impl EncodeGaugeValue for SampleNumber {
     fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
         match self {
-            Number::Unsigned(unsigned) => EncodeGaugeValue::encode(unsigned, encoder),
-            Number::Signed(signed) => signed.encode(encoder),
-            Number::Real(real) => EncodeGaugeValue::encode(real, encoder),
+            SampleNumber::Unsigned(unsigned) => EncodeGaugeValue::encode(unsigned, encoder),
+            SampleNumber::Signed(signed) => signed.encode(encoder),
+            SampleNumber::Real(real) => EncodeGaugeValue::encode(real, encoder),
         }
     }
 }
 
-impl EncodeCounterValue for Number {
+impl EncodeCounterValue for SampleNumber {
     fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
         match self {
-            Number::Unsigned(unsigned) => EncodeCounterValue::encode(unsigned, encoder),
-            Number::Signed(signed) => EncodeCounterValue::encode(&scaled((*signed).into(), 0), encoder),
-            Number::Real(real) => EncodeCounterValue::encode(real, encoder),
+            SampleNumber::Unsigned(unsigned) => EncodeCounterValue::encode(unsigned, encoder),
+            SampleNumber::Signed(signed) => EncodeCounterValue::encode(&scale((*signed).into(), 0), encoder),
+            SampleNumber::Real(real) => EncodeCounterValue::encode(real, encoder),
         }
     }
 }
@@ -365,12 +385,12 @@ mod tests {
         assert_eq!(
             sorted(lines(&facts, TextFormat::Prometheus, "getid_ids_issued")),
             format!(
-                "{samples}\n# TYPE getid_ids_issued_total counter\n# HELP getid_ids_issued_total IDs given in this life."
+                "{samples}\n# TYPE getid_ids_issued_total counter\n# HELP getid_ids_issued_total IDs issued since the start."
             )
         );
         assert_eq!(
             sorted(lines(&facts, TextFormat::OpenMetrics, "getid_ids_issued")),
-            format!("{samples}\n# TYPE getid_ids_issued counter\n# HELP getid_ids_issued IDs given in this life.")
+            format!("{samples}\n# TYPE getid_ids_issued counter\n# HELP getid_ids_issued IDs issued since the start.")
         );
     }
 
@@ -402,10 +422,10 @@ mod tests {
         let counters = metrics.own_commands().unwrap();
         let turn = [Calls { verb: Verb::GetId, calls: 3, failed: 0, rejected: 0, ns: 0, bucket: 0 }];
         counters.add(&turn);
-        counters.charge(&turn, MeasuredDraw { ns: 300, waited: false });
+        counters.attribute_time(&turn, MeasuredDraw { ns: 300, waited: false });
         counters.refuse(Verb::GetId, 1, ErrorCode::of(b"BUSY x"));
         let facts = Facts::of_tests(&metrics);
-        let told = lines(&facts, TextFormat::Prometheus, "getid_command_duration_seconds");
+        let exported = lines(&facts, TextFormat::Prometheus, "getid_command_duration_seconds");
         for line in [
             "# TYPE getid_command_duration_seconds histogram",
             "getid_command_duration_seconds_sum{command=\"getid\"} 3e-7",
@@ -414,7 +434,7 @@ mod tests {
             "getid_command_duration_seconds_bucket{le=\"1.28e-7\",command=\"getid\"} 3",
             "getid_command_duration_seconds_bucket{le=\"+Inf\",command=\"getid\"} 3",
         ] {
-            assert!(told.lines().any(|told| told == line), "{line} is missing in\n{told}");
+            assert!(exported.lines().any(|exported| exported == line), "{line} is missing in\n{exported}");
         }
         let errors = lines(&facts, TextFormat::Prometheus, "getid_errors_total{");
         assert_eq!(errors, "getid_errors_total{code=\"BUSY\"} 1");
@@ -422,18 +442,21 @@ mod tests {
 
     #[test]
     fn numbers_are_in_base_units() {
-        let of = |value: Value, convert| number(&value, convert);
-        assert_eq!(of(1234_u64.into(), Convert::Ms), Some(Number::Real(1.234)));
-        assert_eq!(of((-5_i64).into(), Convert::Ms), Some(Number::Real(-0.005)));
-        assert_eq!(of(i64::MAX.into(), Convert::Plain), Some(Number::Unsigned(i64::MAX.unsigned_abs())));
-        assert_eq!(of(i64::MIN.into(), Convert::Plain), Some(Number::Signed(i64::MIN)));
-        assert_eq!(of(Value::Integer(i128::MIN), Convert::Plain), Some(Number::Real(-(2_f64.powi(127)))));
-        assert_eq!(of(Value::s(1_500_000), Convert::Plain), Some(Number::Real(1.5)));
-        assert_eq!(of(2_500_000_u64.into(), Convert::Us), Some(Number::Real(2.5)));
-        assert_eq!(of("up".into(), Convert::OneIf("up")), Some(Number::Unsigned(1)));
-        assert_eq!(of("down".into(), Convert::OneIf("up")), Some(Number::Unsigned(0)));
-        assert_eq!(of("no".into(), Convert::OneUnless("no")), Some(Number::Unsigned(0)));
-        assert_eq!(of(Value::Absent, Convert::OneUnless("no")), None);
-        assert_eq!(of("a word".into(), Convert::Plain), None);
+        let of = |value: MetricValue, conversion| number(&value, conversion);
+        assert_eq!(of(1234_u64.into(), Conversion::Ms), Some(SampleNumber::Real(1.234)));
+        assert_eq!(of((-5_i64).into(), Conversion::Ms), Some(SampleNumber::Real(-0.005)));
+        assert_eq!(of(i64::MAX.into(), Conversion::Plain), Some(SampleNumber::Unsigned(i64::MAX.unsigned_abs())));
+        assert_eq!(of(i64::MIN.into(), Conversion::Plain), Some(SampleNumber::Signed(i64::MIN)));
+        assert_eq!(
+            of(MetricValue::Integer(i128::MIN), Conversion::Plain),
+            Some(SampleNumber::Real(-(2_f64.powi(127))))
+        );
+        assert_eq!(of(MetricValue::s(1_500_000), Conversion::Plain), Some(SampleNumber::Real(1.5)));
+        assert_eq!(of(2_500_000_u64.into(), Conversion::Us), Some(SampleNumber::Real(2.5)));
+        assert_eq!(of("up".into(), Conversion::OneIf("up")), Some(SampleNumber::Unsigned(1)));
+        assert_eq!(of("down".into(), Conversion::OneIf("up")), Some(SampleNumber::Unsigned(0)));
+        assert_eq!(of("no".into(), Conversion::OneUnless("no")), Some(SampleNumber::Unsigned(0)));
+        assert_eq!(of(MetricValue::Absent, Conversion::OneUnless("no")), None);
+        assert_eq!(of("a word".into(), Conversion::Plain), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use getid_core::SequenceStatus;
 
-use super::{Facts, Value};
+use super::{Facts, MetricValue};
 use crate::generators::sequence::StoreStatus;
 use crate::text::printable::is_unprintable;
 
@@ -13,12 +13,12 @@ use crate::text::printable::is_unprintable;
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Returns a line for each store, by its number.
-pub(super) fn of_stores(facts: &Facts<'_>) -> Value {
+pub(super) fn store_lines(facts: &Facts<'_>) -> MetricValue {
     let stores = facts.sequences.iter().flat_map(|own| &own.stores).enumerate();
-    Value::Family(stores.map(|(number, store)| (number.to_string(), of_store(store))).collect())
+    MetricValue::Family(stores.map(|(number, store)| (number.to_string(), store_line(store))).collect())
 }
 
-fn of_store(store: &StoreStatus) -> Value {
+fn store_line(store: &StoreStatus) -> MetricValue {
     let parts = vec![
         ("address", plain(&store.shown).into()),
         ("state", store.state().into()),
@@ -33,17 +33,17 @@ fn of_store(store: &StoreStatus) -> Value {
         ("reserved", store.reserved.into()),
         ("said", store.said.as_deref().map(plain).into()),
     ];
-    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+    MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
 
 /// Returns a line for each of the busiest sequences, by name.
-pub(super) fn of_busiest(facts: &Facts<'_>) -> Value {
-    let Some(own) = facts.sequences.as_ref() else { return Value::Absent };
-    let lines = own.busiest.iter().map(|(name, status)| (name.clone(), of_one(status, own.clock_ms)));
-    Value::Family(lines.collect())
+pub(super) fn busiest_lines(facts: &Facts<'_>) -> MetricValue {
+    let Some(own) = facts.sequences.as_ref() else { return MetricValue::Absent };
+    let lines = own.busiest.iter().map(|(name, status)| (name.clone(), sequence_line(status, own.clock_ms)));
+    MetricValue::Family(lines.collect())
 }
 
-fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
+fn sequence_line(status: &SequenceStatus, clock_ms: u64) -> MetricValue {
     let [per_10_s, per_5_min, per_30_min] = status.per_s.map(rate);
     let parts = vec![
         ("given", status.used.into()),
@@ -61,12 +61,12 @@ fn of_one(status: &SequenceStatus, clock_ms: u64) -> Value {
         ("waiting", status.waiting.into()),
         ("errors", status.errors.into()),
     ];
-    Value::Parts(parts.into_iter().filter(|(_, value)| *value != Value::Absent).collect())
+    MetricValue::Parts(parts.into_iter().filter(|(_, value)| *value != MetricValue::Absent).collect())
 }
 
 /// Converts a share in ten-thousandths to a number from 0 to 1.
-fn share(ten_thousandths: u16) -> Value {
-    Value::Decimal { units: ten_thousandths.into(), decimals: 4 }
+fn share(ten_thousandths: u16) -> MetricValue {
+    MetricValue::Decimal { units: ten_thousandths.into(), decimals: 4 }
 }
 
 #[expect(
@@ -74,8 +74,8 @@ fn share(ten_thousandths: u16) -> Value {
     clippy::cast_sign_loss,
     reason = "a rate is not negative, and casts saturate"
 )]
-fn rate(per_s: f64) -> Value {
-    Value::hundredths((per_s * 100.0).round() as u64)
+fn rate(per_s: f64) -> MetricValue {
+    MetricValue::hundredths((per_s * 100.0).round() as u64)
 }
 
 /// Returns the start of a text, with blanks for control characters, so that no escape lengthens it.
@@ -111,15 +111,15 @@ mod tests {
     fn the_line_of_a_store_has_its_state_and_error() {
         let rest = "database=MariaDB 10.11,statements=12,errors=1,servers=2,waits_for=0,unanswered=0,slowest_ms=5,reserved=1200";
         let up = format!("address=mysql://shop:***@db/ids,state=up,for_s=61,{rest}");
-        assert_eq!(of_store(&StoreStatus::of_tests()).to_string(), up);
-        let said = Some("db: Access denied, twice\r\n# Server".to_owned());
-        let down = StoreStatus { is_up: Some(false), said, ..StoreStatus::of_tests() };
+        assert_eq!(store_line(&StoreStatus::of_tests()).to_string(), up);
+        let error = Some("db: Access denied, twice\r\n# Server".to_owned());
+        let down = StoreStatus { is_up: Some(false), said: error, ..StoreStatus::of_tests() };
         let expected = format!("{},said=db: Access denied; twice  # Server", up.replace("=up", "=down"));
-        assert_eq!(of_store(&down).to_string(), expected);
+        assert_eq!(store_line(&down).to_string(), expected);
         let held = StoreStatus { is_held: true, ..StoreStatus::of_tests() };
-        assert_eq!(of_store(&held).to_string(), up.replace("=up", "=held"));
+        assert_eq!(store_line(&held).to_string(), up.replace("=up", "=held"));
         let opening = StoreStatus { is_up: None, ..StoreStatus::of_tests() };
-        assert_eq!(of_store(&opening).to_string(), up.replace("=up", "=opening"));
+        assert_eq!(store_line(&opening).to_string(), up.replace("=up", "=opening"));
     }
 
     #[test]
@@ -127,14 +127,14 @@ mod tests {
         let rest = "rate_10s=12.35,rate_5min=0.50,rate_30min=0.00,segment=100";
         let ends = "fetch_ms=3,waited=2,waiting=1,errors=4";
         assert_eq!(
-            of_one(&status(), 1000).to_string(),
+            sequence_line(&status(), 1000).to_string(),
             format!("given=120,last=120,until=200,left=80,max_used=0.8125,{rest},fetched_ms_ago=100,{ends}")
         );
         let (last_given, reserved_until, fetched_ms, used_share) = (None, None, None, None);
         let new = SequenceStatus { last_given, reserved_until, fetched_ms, used_share, ..status() };
-        assert_eq!(of_one(&new, 1000).to_string(), format!("given=120,left=80,{rest},{ends}"));
+        assert_eq!(sequence_line(&new, 1000).to_string(), format!("given=120,left=80,{rest},{ends}"));
         let uncached = SequenceStatus { is_uncached: true, left: 0, ..new };
-        assert_eq!(of_one(&uncached, 1000).to_string(), format!("given=120,{rest},{ends}"));
+        assert_eq!(sequence_line(&uncached, 1000).to_string(), format!("given=120,{rest},{ends}"));
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let store =
             StoreStatus { is_up: Some(false), shown: "x".repeat(10_000), said: long, ..StoreStatus::of_tests() };
         let store = StoreStatus { statements: u64::MAX, errors: u64::MAX, reserved: u64::MAX, ..store };
-        let line = of_store(&store).to_string();
+        let line = store_line(&store).to_string();
         assert!(line.len() <= 800 && !line.contains('\n'), "{}: {line}", line.len());
         let most = SequenceStatus {
             last_given: Some(i64::MAX),
@@ -159,7 +159,7 @@ mod tests {
             errors: u32::MAX,
             ..status()
         };
-        let line = of_one(&most, u64::MAX).to_string();
+        let line = sequence_line(&most, u64::MAX).to_string();
         assert!(line.len() <= 400, "{}: {line}", line.len());
     }
 }

@@ -1,16 +1,16 @@
 //! INFO's lines about pools of worker ids, one line each, for at most 100 pools.
 
-use super::{Facts, Value};
+use super::{Facts, MetricValue};
 use crate::workers::PoolView;
 
 /// Returns a line for each pool, by its name.
-pub(super) fn of_pools(facts: &Facts<'_>) -> Value {
-    Value::Family(facts.workers.iter().map(|pool| (pool.name.clone(), of_one(pool))).collect())
+pub(super) fn pool_lines(facts: &Facts<'_>) -> MetricValue {
+    MetricValue::Family(facts.workers.iter().map(|pool| (pool.name.clone(), pool_line(pool))).collect())
 }
 
-fn of_one(pool: &PoolView) -> Value {
+fn pool_line(pool: &PoolView) -> MetricValue {
     let counts = pool.counts;
-    Value::Parts(vec![
+    MetricValue::Parts(vec![
         ("known", if pool.is_known { "yes" } else { "no" }.into()),
         ("size", pool.rules.size.into()),
         ("leased", pool.leased.into()),

@@ -67,7 +67,7 @@ impl Drop for ControlGroup {
 }
 
 /// A server in a group, and a client with its password that observes it.
-struct Attacked {
+struct AttackedServer {
     server: Server,
     http_port: u16,
     watch: Wire,
@@ -75,8 +75,8 @@ struct Attacked {
     _group: ControlGroup,
 }
 
-impl Attacked {
-    fn start(limit_mib: u64, words: &str) -> Attacked {
+impl AttackedServer {
+    fn start(limit_mib: u64, words: &str) -> AttackedServer {
         support::need_open_files(10_000);
         let group = ControlGroup::with_limit(limit_mib);
         let http_port = free_port();
@@ -89,7 +89,7 @@ impl Attacked {
         assert_eq!(watch.ask("CLIENT NO-EVICT ON"), "+OK");
         let bound = (limit_mib << 20) / 4;
         assert_eq!(watch.info("maxmemory_clients"), bound.min(256 << 20).to_string());
-        Attacked { server, http_port, watch, _dir: dir, _group: group }
+        AttackedServer { server, http_port, watch, _dir: dir, _group: group }
     }
 
     /// Makes `clients` connections send this at once, as much as the server reads, to the HTTP port or the other.
@@ -153,9 +153,9 @@ fn unfinished_echo() -> Vec<u8> {
 /// Attacks by which a client without a password once had the container of docs/install.md killed.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn strangers_do_not_have_the_documented_container_killed() {
+fn clients_without_a_login_do_not_kill_the_documented_container() {
     for (limit_mib, words) in [(128, "--maxclients 2000 --http-max-clients 200"), (256, "")] {
-        let mut attacked = Attacked::start(limit_mib, words);
+        let mut attacked = AttackedServer::start(limit_mib, words);
         let mut all = Vec::new();
         all.push(attacked.attack(1_100, &body(), true));
         attacked.check("1,100 bodies");
@@ -170,9 +170,9 @@ fn strangers_do_not_have_the_documented_container_killed() {
 /// Attacks by clients with full rights: at the limit of deploy/kubernetes, and at one eighth of it.
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
-fn clients_do_not_have_the_pod_killed() {
+fn clients_do_not_kill_the_pod() {
     for (limit_mib, words) in [(32, "--maxclients 1000 --http-max-clients 100"), (256, "")] {
-        let mut attacked = Attacked::start(limit_mib, words);
+        let mut attacked = AttackedServer::start(limit_mib, words);
         assert_eq!(attacked.watch.ask("CONFIG SET requirepass \"\" protected-mode no"), "+OK");
         let mut all = vec![attacked.attack(1_100, &body(), true)];
         attacked.check("1,100 bodies");
@@ -190,6 +190,6 @@ fn clients_do_not_have_the_pod_killed() {
 #[test]
 #[ignore = "needs a memory control group, and 10,000 open files"]
 fn a_limit_that_is_too_small_is_logged_at_the_start() {
-    let mut attacked = Attacked::start(32, "");
+    let mut attacked = AttackedServer::start(32, "");
     attacked.server.wait_log("clients can have this server killed: its bounds add up to");
 }

@@ -31,7 +31,7 @@ const RESERVED_BYTES_MAX: u64 = 256 << 20;
 /// Attacks a server while a good client sends requests. Asserts that this client gets every reply, and that the
 /// server's memory grows by less than `bytes_max`. All attackers must be removed after they left, and no connection may
 /// panic.
-fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
+fn attack_server<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack: impl FnOnce() -> T) {
     let mut watch = server.connect();
     let probe = Probe::start(server, password);
     if let Some(password) = password {
@@ -43,16 +43,19 @@ fn attacked<T>(server: &Server, password: Option<&str>, bytes_max: usize, attack
     let before_kb = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
     let attackers = attack();
     let grown_kb = server.memory_kb("VmHWM").saturating_sub(before_kb.0);
-    assert!(grown_kb < bytes_max as u64 / 1024, "{grown_kb} kB more");
+    assert!(grown_kb < bytes_max as u64 / 1024, "the resident memory grew by {grown_kb} kB");
     // Memory that is reserved and never touched is bounded too.
     let reserved_kb = server.memory_kb("VmPeak").saturating_sub(before_kb.1);
-    assert!(reserved_kb < (bytes_max as u64 + RESERVED_BYTES_MAX) / 1024, "{reserved_kb} kB more");
+    assert!(
+        reserved_kb < (bytes_max as u64 + RESERVED_BYTES_MAX) / 1024,
+        "the reserved memory grew by {reserved_kb} kB"
+    );
     println!("{grown_kb} kB resident and {reserved_kb} kB reserved more than before");
     assert_eq!(watch.info("connection_panics"), "0");
     drop(attackers);
     watch.wait_info("connected_clients", others);
-    let asked = probe.stop();
-    assert!(asked >= 2, "{asked}");
+    let requests = probe.stop();
+    assert!(requests >= 2, "{requests} requests of the good client");
     watch.id();
 }
 
@@ -73,16 +76,16 @@ impl Probe {
         assert_eq!(wire.ask("PING"), "+PONG");
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let (mut asked, mut last) = (0, 0);
+            let (mut requests_sent, mut last) = (0, 0);
             while !stopped.load(Ordering::Relaxed) {
                 assert_eq!(wire.ask("PING"), "+PONG");
                 let id = wire.id();
                 assert!(id > last, "{id} came after {last}");
                 last = id;
-                asked += 2;
+                requests_sent += 2;
                 std::thread::sleep(Duration::from_millis(2));
             }
-            asked
+            requests_sent
         });
         Probe { stop, thread }
     }
@@ -90,15 +93,15 @@ impl Probe {
     /// Returns the number of requests, all of them with correct replies.
     fn stop(self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("every answer was right")
+        self.thread.join().expect("each reply is correct")
     }
 }
 
 #[test]
-fn hundreds_that_drip_are_answered_and_cost_little() {
+fn hundreds_of_slow_senders_get_replies_at_a_low_cost() {
     const CLIENTS: usize = 300;
     let server = Server::start(&[]);
-    attacked(&server, None, CLIENTS * 4 * 1024, || {
+    attack_server(&server, None, CLIENTS * 4 * 1024, || {
         let mut clients: Vec<TcpStream> = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
         for byte in b"*1\r\n$5\r\nGETID\r\n" {
             for client in &mut clients {
@@ -129,13 +132,13 @@ const DECLARED: [(&[u8], bool); 10] = [
 ];
 
 #[test]
-fn lengths_that_are_only_declared_cost_nothing() {
+fn declared_lengths_reserve_no_memory() {
     const ROUNDS: usize = 40;
     let clients = ROUNDS * DECLARED.len();
     for password in [None, Some("secret")] {
         let words: &[&str] = if password.is_some() { &["--requirepass", "secret"] } else { &[] };
         let server = Server::start(words);
-        attacked(&server, password, clients * 8 * 1024, || {
+        attack_server(&server, password, clients * 8 * 1024, || {
             let mut open = Vec::new();
             for (declared, believed) in DECLARED.iter().cycle().take(clients) {
                 let mut wire = server.connect();
@@ -151,7 +154,7 @@ fn lengths_that_are_only_declared_cost_nothing() {
                 } else {
                     let line = wire.line();
                     assert!(line.starts_with("-ERR Protocol error: "), "{line}");
-                    closed(wire);
+                    assert_closed(wire);
                 }
             }
             open
@@ -160,7 +163,7 @@ fn lengths_that_are_only_declared_cost_nothing() {
 }
 
 #[test]
-fn requests_that_stop_short_cost_what_was_sent() {
+fn incomplete_requests_cost_only_the_sent_bytes() {
     const CLIENTS: usize = 60;
     const ARGUMENTS: usize = 5_000;
     let request = [b"*1048576\r\n", &b"$0\r\n\r\n".repeat(ARGUMENTS)[..]].concat();
@@ -168,31 +171,31 @@ fn requests_that_stop_short_cost_what_was_sent() {
     // An argument is six bytes of input and an entry of sixteen, both in memory that grew by doubling. The declared
     // million would be a thousand times as much.
     let bytes_max = CLIENTS * (ARGUMENTS * 2 * (6 + 16) + 64 * 1024);
-    attacked(&server, None, bytes_max, || {
+    attack_server(&server, None, bytes_max, || {
         let mut open: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
         for wire in &mut open {
             wire.send(&request);
         }
         // The server has read all of it.
         let mut watch = server.connect();
-        let wanted = (CLIENTS * request.len()) as u64;
-        eventually("the server has read all", || watch.info_number("total_net_input_bytes") >= wanted);
+        let request_bytes = (CLIENTS * request.len()) as u64;
+        eventually("the server has read all", || watch.info_number("total_net_input_bytes") >= request_bytes);
         open
     });
 }
 
 #[test]
-fn many_that_never_read_are_held_back() {
+fn clients_that_never_read_are_held_back() {
     const CLIENTS: usize = 10;
     const REQUESTS: usize = 4_000;
     let server = Server::start(&WIDE);
     // A turn's replies, and a read's requests: a few hundred KB each.
-    attacked(&server, None, CLIENTS * 512 * 1024, || {
+    attack_server(&server, None, CLIENTS * 512 * 1024, || {
         let requests = MGETID.repeat(REQUESTS);
         let mut open: Vec<TcpStream> = (0..CLIENTS).map(|_| narrow(&server)).collect();
         let mut sent = [0; CLIENTS];
         let mut watch = server.connect();
-        eventually("they are held back", || {
+        eventually("the clients are held back", || {
             for (client, sent) in open.iter_mut().zip(&mut sent) {
                 match client.write(&requests[*sent..]) {
                     Ok(n) => *sent += n,
@@ -225,10 +228,10 @@ fn many_that_never_read_are_held_back() {
 }
 
 #[test]
-fn a_thousand_come_and_go_and_leave_nothing_behind() {
+fn a_thousand_short_connections_leave_nothing_behind() {
     const CLIENTS: usize = 1_000;
     let server = Server::start(&[]);
-    attacked(&server, None, 4 << 20, || {
+    attack_server(&server, None, 4 << 20, || {
         for client in 0..CLIENTS {
             let mut wire = server.connect();
             match client % 5 {
@@ -245,16 +248,16 @@ fn a_thousand_come_and_go_and_leave_nothing_behind() {
             }
         }
         let mut watch = server.connect();
-        eventually("all were there", || watch.info_number("total_connections_received") >= CLIENTS as u64);
+        eventually("all connections are counted", || watch.info_number("total_connections_received") >= CLIENTS as u64);
     });
 }
 
 #[test]
-fn hundreds_that_send_almost_requests_at_once() {
+fn hundreds_of_clients_send_near_requests_at_once() {
     const CLIENTS: usize = 300;
     let server = Server::start(&["--loglevel", "debug"]);
     let mut random = Random(0x5eed);
-    attacked(&server, None, CLIENTS * 16 * 1024, || {
+    attack_server(&server, None, CLIENTS * 16 * 1024, || {
         let mut open: Vec<TcpStream> = (0..CLIENTS).map(|_| narrow(&server)).collect();
         for _ in 0..10 {
             for client in &mut open {
@@ -268,8 +271,8 @@ fn hundreds_that_send_almost_requests_at_once() {
         }
         // They leave with replies unread: requests that the server has not read by then are lost.
         let mut watch = server.connect();
-        eventually("some were requests", || watch.info_number("ids_issued") > CLIENTS as u64);
-        eventually("and some were none", || watch.info("protocol_error_connections") != "0");
+        eventually("some of the requests are valid", || watch.info_number("ids_issued") > CLIENTS as u64);
+        eventually("some of the requests break the protocol", || watch.info("protocol_error_connections") != "0");
         open
     });
 }
@@ -278,7 +281,7 @@ fn hundreds_that_send_almost_requests_at_once() {
 /// good client has its turn once a round, and the state is saved.
 #[test]
 #[ignore = "needs the release binary and 10 s"]
-fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
+fn hundreds_of_clients_request_a_thousand_settings_at_a_time() {
     const CLIENTS: usize = 450;
     const NAMES: usize = 1_024;
     const REQUESTS: usize = 8;
@@ -290,7 +293,7 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
     // So many patterns are refused, which is work, too.
     let requests = [request("timeout"), request("*z?")].concat().repeat(REQUESTS / 2);
     let server = Server::start(&[]);
-    attacked(&server, None, CLIENTS * 128 * 1024, || {
+    attack_server(&server, None, CLIENTS * 128 * 1024, || {
         let mut good = server.connect();
         let calls = |wire: &mut Wire| -> usize {
             let text = wire.ask_bulk("INFO commandstats");
@@ -304,20 +307,20 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
             open = (0..CLIENTS).map(|_| server.connect().into_stream()).collect();
             let is_over = AtomicBool::new(false);
             let first = calls(&mut good);
-            let (mut asked, mut most, mut before) = (0, 0, first);
+            let (mut requests_sent, mut most, mut before) = (0, 0, first);
             std::thread::scope(|scope| {
                 // They read their replies, so that only the server's work delays them.
-                scope.spawn(|| talk(&open, requests.as_bytes(), &is_over));
+                scope.spawn(|| flood_requests(&open, requests.as_bytes(), &is_over));
                 while before - first < CLIENTS * REQUESTS {
                     let now = calls(&mut good);
-                    (asked, most, before) = (asked + 1, most.max(now - before), now);
+                    (requests_sent, most, before) = (requests_sent + 1, most.max(now - before), now);
                 }
                 is_over.store(true, Ordering::Relaxed);
             });
-            println!("asked {asked} times in between, and at most {most} of {} went before", before - first);
+            println!("{requests_sent} requests in between; at most {most} of {} went before one", before - first);
             most < CLIENTS * REQUESTS / 2
         });
-        assert!(has_its_turns, "half of all requests went before a good client's");
+        assert!(has_its_turns, "the good client waited for more than half of all requests");
         println!("{} saves", good.info_number("rdb_saves") - saves);
         assert_eq!(good.info("watermark_save_failures"), "0");
         open
@@ -325,14 +328,14 @@ fn hundreds_that_ask_for_a_thousand_settings_at_a_time() {
 }
 
 /// Sends `requests` to each client's server as fast as they are read, and discards the replies, until `is_over`.
-fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
+fn flood_requests(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
     let mut piece = vec![0; 64 << 10];
     let mut sent = vec![0; clients.len()];
     while !is_over.load(Ordering::Relaxed) {
         for (mut client, sent) in clients.iter().zip(&mut sent) {
             client.set_nonblocking(true).expect("an option");
-            while let Ok(taken @ 1..) = client.write(&requests[*sent..]) {
-                *sent += taken;
+            while let Ok(written @ 1..) = client.write(&requests[*sent..]) {
+                *sent += written;
             }
             while matches!(client.read(&mut piece), Ok(1..)) {}
         }
@@ -345,7 +348,7 @@ fn talk(clients: &[TcpStream], requests: &[u8], is_over: &AtomicBool) {
 /// next thousands.
 #[test]
 #[ignore = "needs the release binary and 20 s"]
-fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
+fn twelve_thousand_waiting_clients_disconnect() {
     const CLIENTS: usize = 12_000;
     /// Number of requests whose IDs take one turn.
     const PIPELINE: usize = 82;
@@ -354,17 +357,17 @@ fn twelve_thousand_that_wait_for_ids_and_are_cut_off() {
     let at_once = support::raise_open_files().saturating_sub(300).min(CLIENTS);
     let words = ["--maxclients", "13000", "--id-max-wait-ms", "3600000", "--loglevel", "warning"];
     let server = Server::start(&words);
-    // Uses a connection that is closed afterwards, because `attacked` counts the open ones.
+    // Uses a connection that is closed afterwards, because `attack_server` counts the open ones.
     let number = |field: &str| server.connect().info(field).parse::<usize>().expect("a number");
     let mut most_kb = Vec::new();
     for wave in [at_once].repeat(CLIENTS.div_ceil(at_once).max(2)) {
-        attacked(&server, None, CLIENTS * 16 * 1024, || {
+        attack_server(&server, None, CLIENTS * 16 * 1024, || {
             let open: Vec<TcpStream> = (0..wave).map(|_| server.connect().into_stream()).collect();
             for mut client in &open {
                 client.write_all(&requests).expect("sent");
             }
             // IDs may be borrowed for three seconds, so the first clients have theirs.
-            eventually("they wait", || number("draws_waiting") >= wave * 9 / 10);
+            eventually("the clients wait", || number("draws_waiting") >= wave * 9 / 10);
             let waiting = number("ids_waiting");
             assert!(waiting > wave * PIPELINE * 100 / 2, "{waiting}");
             // Clients that wait for long are checked less and less often. A slow machine still reads requests at first.
@@ -474,7 +477,7 @@ fn narrow(server: &Server) -> TcpStream {
 }
 
 /// Asserts that the server has closed, if need be with a reset because there was more to read.
-fn closed(wire: &mut Wire) {
+fn assert_closed(wire: &mut Wire) {
     let mut rest = Vec::new();
     match wire.stream().read_to_end(&mut rest) {
         Ok(_) => assert_eq!(rest, b""),

@@ -262,7 +262,7 @@ fn haproxy_spreads_clients_and_leaves_a_dead_server() {
     // One server is killed: after a few checks all IDs come from the other one.
     let [dead, _alive] = servers;
     dead.kill();
-    eventually("HAProxy leaves a dead server", || (0..10).all(|_| proxy.gives_an_id()));
+    eventually("HAProxy leaves a dead server", || (0..10).all(|_| proxy.can_issue_id()));
     assert_eq!(proxy.server_id(), 1);
 }
 
@@ -280,7 +280,7 @@ fn haproxy_leaves_a_server_that_gives_no_ids() {
     eventually("the server gives no more IDs", || sick.ask("GETID").starts_with("-MISCONF"));
     assert_eq!(sick.ask("PING"), "+PONG", "the server is still alive");
     // Two failed checks, a second apart, exclude the server.
-    eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| proxy.gives_an_id()));
+    eventually("HAProxy leaves a server that gives no IDs", || (0..10).all(|_| proxy.can_issue_id()));
     let healthy = (0..200).filter(|_| proxy.server_id() == 1).count();
     assert_eq!(healthy, 200);
 

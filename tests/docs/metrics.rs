@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use getid::metrics::export::{Export, Family, Shape, Untold, families, unit_of};
+use getid::metrics::export::{Export, Family, FamilyType, OmitReason, families, unit_of};
 use getid::metrics::table::SECTIONS;
 
 use crate::support::program::run;
@@ -26,40 +26,40 @@ fn every_metric_is_explained() {
     let head = page.split("\n## Families").next().expect("a head");
     let mut text = format!("{head}\n## Families\n");
     let mut section = "";
-    for Family { name, shape, help, labels, section: own, fields } in families() {
+    for Family { name, family_type, help, labels, section: own, fields } in families() {
         if own != section {
-            write!(text, "\n### {own}\n\n| family | type | unit | labels | what it says | INFO |\n").unwrap();
+            write!(text, "\n### {own}\n\n| family | type | unit | labels | description | INFO |\n").unwrap();
             text += "|---|---|---|---|---|---|\n";
             section = own;
         }
-        let kind = match shape {
-            Shape::Counter => "counter",
-            Shape::Gauge => "gauge",
-            Shape::Histogram => "histogram",
-            Shape::Info => "info",
+        let kind = match family_type {
+            FamilyType::Counter => "counter",
+            FamilyType::Gauge => "gauge",
+            FamilyType::Histogram => "histogram",
+            FamilyType::Info => "info",
         };
         let code = |words: Vec<String>| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
         let labels = code(labels.into_iter().map(str::to_owned).collect());
         let unit = unit_of(name).unwrap_or("");
         writeln!(text, "| `{name}` | {kind} | {unit} | {labels} | {help} | {} |", code(fields)).unwrap();
     }
-    text += "\n## What Prometheus computes\n\n| INFO | expression |\n|---|---|\n";
+    text += "\n## Values computed by Prometheus\n\n| INFO | expression |\n|---|---|\n";
     let (mut computed, mut same, mut others) = (String::new(), BTreeMap::new(), String::new());
-    for (field, why) in untold() {
+    for (field, why) in omitted_fields() {
         match why {
-            Untold::Computed(expression) => writeln!(computed, "| `{field}` | `{expression}` |").unwrap(),
-            Untold::SameAs(other) => same.entry(other).or_insert_with(Vec::new).push(format!("`{field}`")),
-            Untold::Because(why) => writeln!(others, "| `{field}` | {why} |").unwrap(),
-            Untold::Constant | Untold::NotSaid => {}
+            OmitReason::Computed(expression) => writeln!(computed, "| `{field}` | `{expression}` |").unwrap(),
+            OmitReason::SameAs(other) => same.entry(other).or_insert_with(Vec::new).push(format!("`{field}`")),
+            OmitReason::Because(why) => writeln!(others, "| `{field}` | {why} |").unwrap(),
+            OmitReason::Constant | OmitReason::Unmapped => {}
         }
     }
     text += &computed;
-    text += "\n## What INFO says twice\n\n| INFO | as |\n|---|---|\n";
+    text += "\n## INFO fields that repeat another field\n\n| INFO | same value |\n|---|---|\n";
     for (other, fields) in same {
         writeln!(text, "| {} | `{other}` |", fields.join(", ")).unwrap();
     }
-    text += "\n## What is in INFO only\n\nFields that [never change](info.md#fields-that-never-change), and:\n\n";
-    write!(text, "| INFO | why |\n|---|---|\n{others}").unwrap();
+    text += "\n## Fields in INFO only\n\nFields that [never change](info.md#fields-that-never-change), and:\n\n";
+    write!(text, "| INFO | reason |\n|---|---|\n{others}").unwrap();
     if std::env::var_os("GETID_WRITE_PAGES").is_some() {
         std::fs::write(root().join("docs/metrics.md"), &text).expect("written");
     }
@@ -67,19 +67,19 @@ fn every_metric_is_explained() {
 }
 
 /// Returns each field, or part of a field, that is not exported, with the reason.
-fn untold() -> Vec<(String, Untold)> {
-    let mut untold = Vec::new();
+fn omitted_fields() -> Vec<(String, OmitReason)> {
+    let mut omitted = Vec::new();
     for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
         match metric.export {
-            Export::Untold(why) => untold.push((metric.name.to_owned(), why)),
-            Export::Parts { parts, .. } => untold.extend(parts.iter().filter_map(|part| match part.export {
-                Export::Untold(why) => Some((format!("{}*: {}", metric.name, part.name), why)),
+            Export::Omitted(why) => omitted.push((metric.name.to_owned(), why)),
+            Export::Parts { parts, .. } => omitted.extend(parts.iter().filter_map(|part| match part.export {
+                Export::Omitted(why) => Some((format!("{}*: {}", metric.name, part.name), why)),
                 _ => None,
             })),
             _ => {}
         }
     }
-    untold
+    omitted
 }
 
 /// Returns the words of a text that are names of metrics.
@@ -91,10 +91,11 @@ fn named(text: &str) -> BTreeSet<&str> {
 #[test]
 fn dashboard_alerts_and_page_name_metrics_that_there_are() {
     let families = families();
-    let is_told = |name: &str| {
+    let is_exported = |name: &str| {
         families.iter().any(|family| {
             let rest = name.strip_prefix(family.name);
-            rest == Some("") || family.shape == Shape::Histogram && matches!(rest, Some("_sum" | "_count" | "_bucket"))
+            rest == Some("")
+                || family.family_type == FamilyType::Histogram && matches!(rest, Some("_sum" | "_count" | "_bucket"))
         })
     };
     for file in ["dashboards/getid.json", "dashboards/alerts.yml", "dashboards/alerts_test.yml", "docs/metrics.md"] {
@@ -103,7 +104,7 @@ fn dashboard_alerts_and_page_name_metrics_that_there_are() {
             read(file).lines().filter(|line| !line.starts_with("| ")).flat_map(|line| [line, "\n"]).collect();
         let names = named(&text);
         assert!(names.len() > 10 || file == "docs/metrics.md", "{file}: {names:?}");
-        let unknown: Vec<_> = names.into_iter().filter(|name| !is_told(name)).collect();
+        let unknown: Vec<_> = names.into_iter().filter(|name| !is_exported(name)).collect();
         assert!(unknown.is_empty(), "{file} names metrics that are not exported: {unknown:?}");
     }
 }
@@ -133,10 +134,10 @@ fn promtool(words: &[&str], folder: &Path) -> String {
 #[ignore = "needs promtool"]
 fn promtool_accepts_the_rules_and_their_tests() {
     let folder = root().join("dashboards");
-    let said = promtool(&["check", "rules", "alerts.yml"], &folder);
-    assert!(said.contains("SUCCESS"), "{said}");
-    let said = promtool(&["test", "rules", "alerts_test.yml"], &folder);
-    assert!(said.contains("SUCCESS") && !said.contains("FAILED"), "{said}");
+    let output = promtool(&["check", "rules", "alerts.yml"], &folder);
+    assert!(output.contains("SUCCESS"), "{output}");
+    let output = promtool(&["test", "rules", "alerts_test.yml"], &folder);
+    assert!(output.contains("SUCCESS") && !output.contains("FAILED"), "{output}");
 }
 
 /// A wrong rule is found: without this, the test above proves nothing.
@@ -149,8 +150,8 @@ fn promtool_finds_a_rule_that_is_wrong() {
     assert_ne!(rules, wrong);
     std::fs::write(folder.path().join("alerts.yml"), wrong).expect("written");
     std::fs::copy(root().join("dashboards/alerts_test.yml"), folder.path().join("alerts_test.yml")).expect("copied");
-    let said = crate::support::program::fails(
+    let output = crate::support::program::fails(
         Command::new("promtool").args(["test", "rules", "alerts_test.yml"]).current_dir(folder.path()),
     );
-    assert!(said.contains("GetidRefusing"), "{said}");
+    assert!(output.contains("GetidRefusing"), "{output}");
 }

@@ -9,7 +9,7 @@ use crate::support::tls::Files;
 use getid::command::TABLE;
 use getid::config::directive::Directive;
 use getid::config::ignored;
-use getid::metrics::table::{Metric, SECTIONS, Section, Source};
+use getid::metrics::table::{Metric, SECTIONS, Section, ValueSource};
 
 /// Returns README, the pages next to it, and the files in `docs/`.
 fn pages() -> Vec<String> {
@@ -338,10 +338,10 @@ fn every_field_of_info_is_explained() {
     let (mut tables, mut constants) = (String::new(), Vec::new());
     for Section { title, metrics, .. } in SECTIONS {
         let (constant, told): (Vec<&Metric>, Vec<_>) =
-            metrics.iter().partition(|metric| matches!(metric.source, Source::Constant(_)));
+            metrics.iter().partition(|metric| matches!(metric.source, ValueSource::Constant(_)));
         constants.extend(constant.iter().map(|metric| format!("`{}`", metric.name)));
         if !told.is_empty() {
-            tables.extend(["\n## ", title, "\n\n| field | kind | what it says |\n|---|---|---|\n"]);
+            tables.extend(["\n## ", title, "\n\n| field | kind | description |\n|---|---|---|\n"]);
         }
         for Metric { name, kind, help, .. } in told {
             let kind = format!("{kind:?}").to_lowercase();

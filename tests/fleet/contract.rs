@@ -11,7 +11,7 @@ use getid::records::{
     Written,
 };
 
-use crate::support::scenarios::{asked_for, is_over_time, scenarios};
+use crate::support::scenarios::{is_over_time, scenarios, selected_scenarios};
 
 /// An empty record store in which scenarios may do anything.
 pub(crate) trait Place: Sync {
@@ -118,7 +118,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Runs all scenarios on a store.
 pub(crate) fn check_all(place: &dyn Place) {
-    for scenario in asked_for(place.store().shown(), SCENARIOS) {
+    for scenario in selected_scenarios(place.store().shown(), SCENARIOS) {
         place.clear();
         scenario(place);
     }

@@ -247,11 +247,11 @@ fn haproxy_follows_the_claim() {
     // HAProxy considers a server up until its first check, and has no server while the holder stalls.
     let name = || in_time("an answer", || told(&proxy, "INFO", "claim_instance_name:"));
     let id = || in_time("an answer", || told(&proxy, "GETID", ":")?.parse::<u64>().ok());
-    eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.gives_an_id()));
+    eventually("HAProxy leaves the standby", || (0..20).all(|_| proxy.can_issue_id()));
     assert!((0..20).all(|_| name() == "host-a"));
     let last = id();
     assert!(holder.server.stop().success());
-    eventually("HAProxy finds the new holder", || (0..20).all(|_| proxy.gives_an_id()));
+    eventually("HAProxy finds the new holder", || (0..20).all(|_| proxy.can_issue_id()));
     assert!((0..20).all(|_| name() == "host-b"));
     assert!(id() > last);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio_rustls::rustls::{ClientConnection, StreamOwned, pki_types::ServerName};
 
 use crate::support::http::{Http, HttpServer, request};
-use crate::support::tls::{Dial, Files, Pair};
+use crate::support::tls::{Files, Pair, TlsDialer};
 use crate::support::{PATIENCE, eventually, free_port};
 
 const USERS: &[&str] = &["--user", "app on >secret ~* +getid +mgetid +ping", "--user", "none on >pw ~* +ping"];
@@ -161,7 +161,7 @@ fn start_tls(files: &Files, auth_clients: &str, words: &[&str]) -> (crate::suppo
 
 /// Sends requests over TLS and returns all answers as text.
 fn ask_tls(files: &Files, shows: Option<&Pair>, port: u16, protocols: &[&[u8]], bytes: &str) -> io::Result<String> {
-    let mut dial = Dial::new(&files.authority);
+    let mut dial = TlsDialer::new(&files.authority);
     dial.shows = shows;
     let mut config = (*dial.config()).clone();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();

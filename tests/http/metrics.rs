@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use getid::metrics::export::{Convert, Export, Series, UNNAMED, families};
-use getid::metrics::table::{SECTIONS, Source};
+use getid::metrics::export::{Conversion, Export, Series, UNNAMED, families};
+use getid::metrics::table::{SECTIONS, ValueSource};
 
 use crate::support::http::{HttpServer, request};
 use crate::support::prometheus::Prometheus;
@@ -52,14 +52,14 @@ fn fields(wire: &mut Wire) -> BTreeMap<String, String> {
     fields
 }
 
-fn converted(value: &str, convert: Convert) -> f64 {
+fn converted(value: &str, conversion: Conversion) -> f64 {
     let number = || value.parse::<f64>().unwrap_or_else(|_| panic!("{value} is no number"));
-    match convert {
-        Convert::Plain => number(),
-        Convert::Ms => number() / 1e3,
-        Convert::Us => number() / 1e6,
-        Convert::OneIf(word) => f64::from(value == word),
-        Convert::OneUnless(word) => f64::from(value != word),
+    match conversion {
+        Conversion::Plain => number(),
+        Conversion::Ms => number() / 1e3,
+        Conversion::Us => number() / 1e6,
+        Conversion::OneIf(word) => f64::from(value == word),
+        Conversion::OneUnless(word) => f64::from(value != word),
     }
 }
 
@@ -70,14 +70,14 @@ fn named(series: &Series, owner: Option<(&str, &str)>) -> String {
 }
 
 /// Returns all values that are in INFO and in `/metrics`: the field, the sample, and the conversion.
-fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
+fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Conversion)> {
     let mut pairs = Vec::new();
     let mut add = |export: &Export, field: String, owner: Option<(&str, &str)>| {
         if let Export::Series(series) = export
             && series.source.is_none()
             && info.contains_key(&field)
         {
-            pairs.push((field, named(series, owner), series.convert));
+            pairs.push((field, named(series, owner), series.conversion));
         }
     };
     for metric in SECTIONS.iter().flat_map(|section| section.metrics) {
@@ -92,7 +92,7 @@ fn pairs(info: &BTreeMap<String, String>) -> Vec<(String, String, Convert)> {
                     add(&part.export, format!("{}{owner}: {}", metric.name, part.name), Some((label, owner)));
                 }
             }
-        } else if matches!(metric.source, Source::Generator(_)) {
+        } else if matches!(metric.source, ValueSource::Generator(_)) {
             let owners: Vec<_> = info
                 .keys()
                 .filter(|name| !name.contains(':'))
@@ -118,13 +118,13 @@ fn compare(
     let restless =
         ["used_memory", "client_buffers_bytes", "client_recent_max_output_buffer", "client_recent_max_input_buffer"];
     let mut compared = 0;
-    for (field, sample, convert) in pairs(before) {
+    for (field, sample, conversion) in pairs(before) {
         let own = *told.get(&sample).ok_or_else(|| format!("{field} is not exported as {sample}:\n{told:#?}"))?;
         // The scrape itself is a connection to the HTTP port.
         if restless.contains(&field.as_str()) || field.starts_with("http_") {
             continue;
         }
-        let ends = [before, after].map(|info| converted(&info[&field], convert));
+        let ends = [before, after].map(|info| converted(&info[&field], conversion));
         let (low, high) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
         // INFO truncates to its unit, and recent rates fall from sample to sample.
         let slack = if field.contains("ms") || field.contains("rate_") { 0.02 } else { 1e-9 };

@@ -71,7 +71,7 @@ fn a_change_of_users_reaches_every_thread() {
     let [mut own, mut stays] = ["b", "c"].map(&mut login);
     assert_eq!(admin.ask("ACL SETUSER a -time"), "+OK");
     assert!(gone.iter_mut().all(|wire| wire.ask("TIME").starts_with("-NOPERM")));
-    assert_eq!(admin.ask("ACL DELUSER a nobody"), ":1");
+    assert_eq!(admin.ask("ACL DELUSER a missing"), ":1");
     assert!(gone.iter_mut().all(|wire| wire.rest().is_empty()));
     // A user that deletes itself gets the reply first.
     own.send("ACL DELUSER b\r\n");
@@ -310,21 +310,21 @@ fn a_link_to_an_acl_file_stays_one() {
 }
 
 #[test]
-fn an_acl_file_that_is_wrong_or_missing_is_no_start() {
+fn a_wrong_or_missing_acl_file_prevents_the_start() {
     let dir = tempfile::tempdir().unwrap();
-    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
-    assert!(said.contains("aclfile: 'users.acl' cannot be read: No such file or directory"), "{said}");
+    let log = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    assert!(log.contains("aclfile: 'users.acl' cannot be read: No such file or directory"), "{log}");
     fs::write(dir.path().join("users.acl"), "user app on >hunter2 <hunter3\nuser\nuser bob +kestrel\n").unwrap();
-    let said = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
+    let log = refused(dir.path(), &["--aclfile", "users.acl"], |_| {});
     for line in [
         "users.acl:1: aclfile: The password you are trying to remove from the user does not exist",
         "users.acl:2: aclfile: must begin with 'user' and a name; an ACL file has no comments",
         "users.acl:3: aclfile: '+kestrel': Unknown command or category name in ACL",
         "3 errors",
     ] {
-        assert!(said.contains(line), "{said}");
+        assert!(log.contains(line), "{log}");
     }
-    assert!(!said.contains("hunter"), "{said}");
+    assert!(!log.contains("hunter"), "{log}");
     // No state is left behind, and `check-config` reports the same errors.
     let mut command = support::getid();
     command.args(["check-config", "--aclfile", "users.acl", "--dir"]).arg(dir.path());
@@ -356,10 +356,10 @@ fn a_user_that_is_replaced_at_once_keeps_no_old_login() {
         assert_eq!([admin.line(), admin.line()], [":1", "+OK"]);
         for (at, wire) in wires.iter_mut().enumerate() {
             let is_sent = wire.stream().write_all(b"ACL WHOAMI\r\nQUIT\r\n").is_ok();
-            let said = if is_sent { wire.try_lines() } else { Vec::new() };
-            let was_refused = said.first().is_some_and(|line| line.starts_with("-WRONGPASS"));
-            assert!(!said.iter().any(|line| line == "x"), "round {round}: {said:?}");
-            assert!(at % 2 == 1 || said.is_empty() || was_refused, "round {round}: {said:?}");
+            let lines = if is_sent { wire.try_lines() } else { Vec::new() };
+            let was_refused = lines.first().is_some_and(|line| line.starts_with("-WRONGPASS"));
+            assert!(!lines.iter().any(|line| line == "x"), "round {round}: {lines:?}");
+            assert!(at % 2 == 1 || lines.is_empty() || was_refused, "round {round}: {lines:?}");
         }
         assert_eq!(admin.ask("ACL SETUSER x >pw"), "+OK");
         let mut wire = server.connect();
@@ -403,8 +403,12 @@ fn a_password_that_is_replaced_at_once_keeps_no_old_login() {
         });
         for wire in &mut wires {
             let is_sent = wire.stream().write_all(b"ACL WHOAMI\r\nQUIT\r\n").is_ok();
-            let said = if is_sent { wire.try_lines() } else { Vec::new() };
-            assert!(!said.iter().any(|line| line == who), "round {round}: {:?}", &said[said.len().saturating_sub(4)..]);
+            let lines = if is_sent { wire.try_lines() } else { Vec::new() };
+            assert!(
+                !lines.iter().any(|line| line == who),
+                "round {round}: {:?}",
+                &lines[lines.len().saturating_sub(4)..]
+            );
         }
     }
 }
@@ -420,11 +424,11 @@ fn a_monitor_of_a_deleted_user_ends() {
         wire.send("AUTH x pw\r\nMONITOR\r\n");
         assert_eq!(admin.ask("ACL DELUSER x"), ":1");
         // A closed connection sends nothing more; a refused AUTH leaves the default user.
-        let said = wire.line();
-        if said.starts_with("-WRONGPASS") {
+        let reply = wire.line();
+        if reply.starts_with("-WRONGPASS") {
             continue;
         }
-        assert!(["+OK", ""].contains(&said.as_str()), "{said}");
+        assert!(["+OK", ""].contains(&reply.as_str()), "{reply}");
         assert!(wire.rest().lines().all(|line| line.starts_with('+')));
     }
 }
@@ -454,7 +458,7 @@ fn guessing_is_slow_for_the_guesser() {
                 while !over.load(Relaxed) {
                     // The client closes without reading a reply.
                     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                    _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH nobody x\r\n".repeat(50).as_bytes());
+                    _ = stream.write_all("AUTH guess\r\nHELLO 3 AUTH missing x\r\n".repeat(50).as_bytes());
                 }
             })
         })
@@ -467,10 +471,10 @@ fn guessing_is_slow_for_the_guesser() {
     let ask_from_elsewhere = || {
         let mut stream = connect_from(&server, [127, 0, 0, 2]);
         stream.write_all(b"AUTH secret\r\nINFO stats\r\nQUIT\r\n").unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("+OK\r\n$"), "{said}");
-        let tried = said.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("+OK\r\n$"), "{reply}");
+        let tried = reply.split_once("acl_access_denied_auth:").unwrap().1.lines().next().unwrap();
         tried.parse::<u64>().unwrap()
     };
     for _ in 0..20 {
@@ -493,7 +497,7 @@ fn guessing_is_slow_for_the_guesser() {
 
 /// On one connection each reply to a wrong login comes later than the last. Replies to earlier commands do not wait.
 #[test]
-fn the_answers_to_wrong_logins_come_late() {
+fn replies_to_wrong_logins_are_delayed() {
     let server = Server::start(&["--requirepass", "secret", "--shutdown-timeout", "60"]);
     let mut wire = server.connect();
     let began = Instant::now();
@@ -527,23 +531,23 @@ fn documented_users() -> Vec<(String, String, String)> {
 const SECRETS: [&str; 3] = ["first-secret", "second-secret", "third-secret"];
 
 /// Returns the texts that reveal a password: the passwords and their digests.
-fn telltales() -> Vec<String> {
+fn secret_texts() -> Vec<String> {
     let digests = SECRETS.map(|secret| getid::acl::Digest::of(secret.as_bytes()).to_string());
     SECRETS.map(str::to_owned).into_iter().chain(digests).collect()
 }
 
 /// Asserts that every command needs a login.
-fn a_stranger_may_do_nothing<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
+fn assert_commands_need_a_login<S: Read + Write>(wire: &mut Wire<S>, way: &str) {
     for command in rows().filter(|command| !command.flags.has(CommandFlags::NO_AUTH)) {
         let Some(request) = crate::support::request_of(command) else { continue };
-        let said = wire.ask(&request);
-        assert!(said.contains("NOAUTH "), "{way}: {request}: {said}");
+        let reply = wire.ask(&request);
+        assert!(reply.contains("NOAUTH "), "{way}: {request}: {reply}");
     }
 }
 
 /// Runs each command that the user has a right to, with arguments that ask for much: no reply contains a secret.
 /// Commands without a right are refused.
-fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
+fn assert_user_gains_no_rights<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name, password, line]: [&str; 3]) {
     let mut all = Users::default();
     let rules: Vec<&str> = line.split(' ').skip(1).collect();
     all.define(name.as_bytes(), &rules).unwrap();
@@ -571,20 +575,20 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
     );
     requests.extend(["MULTI", "CONFIG SET requirepass x", "ACL SETUSER default nopass", "EXEC"].map(str::to_owned));
     requests.extend(["AUTH default (redacted)", "AUTH hidden (redacted)"].map(str::to_owned));
-    let telltales = telltales();
+    let secret_texts = secret_texts();
     for (at, request) in requests.iter().chain(&refused).enumerate() {
         // Each end mark is unique, because SLOWLOG shows the earlier ones.
         let end = format!("end-{at}");
         wire.send(format!("{request}\r\nPING {end}\r\n"));
-        let mut said = Vec::new();
-        while said.last().is_none_or(|line| *line != end) {
-            said.push(wire.line());
-            assert!(said.len() < 100_000, "{request}");
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line| *line != end) {
+            lines.push(wire.line());
+            assert!(lines.len() < 100_000, "{request}");
         }
-        assert!(at < requests.len() || said[0].contains("NOPERM "), "{way}: {name}: {request}: {said:?}");
-        let said = said.join("\n");
-        for secret in &telltales {
-            assert!(!said.contains(secret), "{way}: {name}: {request}: {said}");
+        assert!(at < requests.len() || lines[0].contains("NOPERM "), "{way}: {name}: {request}: {lines:?}");
+        let text = lines.join("\n");
+        for secret in &secret_texts {
+            assert!(!text.contains(secret), "{way}: {name}: {request}: {text}");
         }
     }
     assert_eq!(wire.ask("RESET"), "+RESET");
@@ -594,7 +598,7 @@ fn tries_to_become_another<S: Read + Write>(wire: &mut Wire<S>, way: &str, [name
 /// Each user of the page, over TCP and over the Unix socket in a connection reserved for operators: no user gets more
 /// rights than the page grants, and nothing has changed.
 #[test]
-fn no_documented_user_becomes_another() {
+fn no_documented_user_gains_rights() {
     const PLACES: u64 = 8;
     let users = documented_users();
     assert!(users.len() >= 2, "{users:?}");
@@ -612,22 +616,22 @@ fn no_documented_user_becomes_another() {
     assert_eq!(admin.ask(&format!("ACL SETUSER hidden on >{} +@all", SECRETS[2])), "+OK");
     assert_eq!(admin.ask(&format!("CONFIG SET requirepass {}", SECRETS[1])), "+OK");
     let (list, settings) = (reply(&mut admin, "ACL LIST"), reply(&mut admin, "CONFIG GET *"));
-    assert!(list.concat().contains(&telltales()[4]) && settings.iter().any(|value| value == SECRETS[1]));
+    assert!(list.concat().contains(&secret_texts()[4]) && settings.iter().any(|value| value == SECRETS[1]));
     let is_kept_place = |admin: &mut Wire| admin.info_number("connected_clients") > PLACES;
     let (mut tcp, way) = (server.connect(), "TCP");
-    a_stranger_may_do_nothing(&mut tcp, way);
+    assert_commands_need_a_login(&mut tcp, way);
     assert!(!is_kept_place(&mut admin));
     for (name, password, line) in &users {
-        tries_to_become_another(&mut tcp, way, [name, password, line]);
+        assert_user_gains_no_rights(&mut tcp, way, [name, password, line]);
     }
     // From here on only the operators' connections are free.
     let mut others: Vec<Wire> = (0..PLACES - 2).map(|_| server.connect()).collect();
     assert!(others.iter_mut().all(|wire| wire.ask("PING").starts_with("-NOAUTH")));
     let (mut unix, way) = (Wire::connect_unix(&socket), "Unix socket, an operator's place");
-    a_stranger_may_do_nothing(&mut unix, way);
+    assert_commands_need_a_login(&mut unix, way);
     assert!(is_kept_place(&mut admin));
     for (name, password, line) in &users {
-        tries_to_become_another(&mut unix, way, [name, password, line]);
+        assert_user_gains_no_rights(&mut unix, way, [name, password, line]);
     }
     drop(others);
     assert_eq!(reply(&mut admin, "ACL LIST"), list);

@@ -132,7 +132,7 @@ fn with_more_threads_ids_stay_unique_and_ordered() {
 }
 
 #[test]
-fn an_id_asked_for_after_anothers_reply_is_larger_on_any_connection() {
+fn an_id_requested_after_another_reply_is_larger_on_any_connection() {
     let server = Server::start(&[]);
     let mut wires: Vec<Wire> = (0..5).map(|_| server.connect()).collect();
     let mut last = 0;
@@ -224,8 +224,8 @@ fn several_addresses_and_a_unix_socket() {
 #[test]
 fn a_start_that_fails_reports_the_reason_and_exits_1() {
     let dir = tempfile::tempdir().expect("a folder");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = taken.local_addr().expect("its address").port().to_string();
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = busy.local_addr().expect("its address").port().to_string();
     for (words, expected) in [
         (vec!["--port", &port, "--bind", "127.0.0.1"], "could not listen on 127.0.0.1"),
         (vec!["--dir", "/nonexistent/folder/too"], "/nonexistent/folder"),
@@ -240,14 +240,14 @@ fn a_start_that_fails_reports_the_reason_and_exits_1() {
             command.args(["--port", &free]);
         }
         let output = command.output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-        assert!(said.contains(expected), "{words:?}: {said}");
+        let text = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {text}");
+        assert!(text.contains(expected), "{words:?}: {text}");
     }
 }
 
 #[test]
-fn a_password_keeps_strangers_out() {
+fn a_password_is_required() {
     let server = Server::start(&["--requirepass", "open sesame"]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("GETID"), "-NOAUTH Authentication required.");

@@ -55,8 +55,8 @@ fn kill_by_kind_by_user_and_by_our_end() {
     let (stranger, mut known) = (server.connect(), server.connect());
     assert_eq!(known.ask("AUTH secret"), "+OK");
     wire.wait_info("connected_clients", "3");
-    for nobody in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
-        assert_eq!(wire.ask(&format!("CLIENT KILL {nobody} SKIPME yes")), ":0", "{nobody}");
+    for filter in ["TYPE master", "TYPE pubsub", "TYPE replica", "LADDR 127.0.0.1:1"] {
+        assert_eq!(wire.ask(&format!("CLIENT KILL {filter} SKIPME yes")), ":0", "{filter}");
     }
     // Without SKIPME, the connection that sends the command is left alone.
     assert_eq!(wire.ask("CLIENT KILL TYPE normal USER default"), ":2");
@@ -70,7 +70,7 @@ fn kill_by_kind_by_user_and_by_our_end() {
 }
 
 #[test]
-fn a_client_that_kills_itself_gets_the_reply_and_nothing_behind_it() {
+fn a_client_that_kills_itself_gets_the_reply_and_nothing_after_it() {
     let server = Server::start(&[]);
     for (kill, reply) in [("CLIENT KILL ID {id} SKIPME no", ":1\r\n"), ("CLIENT KILL {addr}", "+OK\r\n")] {
         let mut wire = server.connect();
@@ -134,7 +134,7 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
     let server = Server::start(&words(NARROW));
     let mut wire = server.connect();
     let id = id_of(&mut wire);
-    assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "it does not wait");
+    assert_eq!(wire.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "the client does not wait");
     let ways = [
         ("", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
         (" TIMEOUT", "-BUSY the wait for ids was ended by CLIENT UNBLOCK"),
@@ -153,9 +153,9 @@ fn unblock_ends_a_wait_for_ids_with_an_error() {
         (0..200).for_each(|_| assert_eq!(waiting.line(), "+QUEUED"));
         assert_eq!(waiting.line(), "*200");
         let replies: Vec<Vec<u8>> = (0..200).map(|_| waiting.reply()).collect();
-        let given = replies.iter().take_while(|reply| reply.starts_with(b"*100\r\n")).count();
+        let replied = replies.iter().take_while(|reply| reply.starts_with(b"*100\r\n")).count();
         let refusal = format!("{text}\r\n").into_bytes();
-        assert!(given < 200 && replies[given..].iter().all(|reply| *reply == refusal), "{given}");
+        assert!(replied < 200 && replies[replied..].iter().all(|reply| *reply == refusal), "{replied}");
         assert_eq!(waiting.line(), "+PONG");
         wire.wait_info("blocked_clients", "0");
     }
@@ -202,7 +202,7 @@ fn a_transaction_with_ids_is_held_at_exec_too() {
 }
 
 #[test]
-fn pause_all_holds_all_but_what_ends_it() {
+fn pause_all_holds_all_but_the_commands_that_end_it() {
     let server = Server::start(&["--requirepass", "secret"]);
     let mut held = server.connect();
     assert_eq!(held.ask("AUTH secret"), "+OK");
@@ -213,7 +213,7 @@ fn pause_all_holds_all_but_what_ends_it() {
     let mut operator = server.connect();
     assert_eq!(operator.ask("PING"), "-NOAUTH Authentication required.");
     assert_eq!(operator.ask("AUTH secret"), "+OK");
-    eventually("it is held", || operator.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
+    eventually("the client is held", || operator.ask_bulk(&format!("CLIENT LIST ID {id}")).contains(" flags=b "));
     assert_eq!(operator.ask(&format!("CLIENT UNBLOCK {id}")), ":0", "a pause is no wait for ids");
     assert_eq!(operator.ask("CLIENT UNPAUSE"), "+OK");
     assert_eq!(held.line(), "+PONG");
@@ -221,7 +221,7 @@ fn pause_all_holds_all_but_what_ends_it() {
 }
 
 #[test]
-fn a_pause_ends_by_itself_and_lets_all_go() {
+fn a_pause_ends_by_itself_and_releases_all_clients() {
     let server = Server::start(&["--io-threads", "2"]);
     let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
     for wire in &mut wires {
@@ -245,7 +245,7 @@ fn a_paused_server_can_be_stopped_and_gives_no_id_then() {
     held.id();
     assert_eq!(wire.ask("CLIENT PAUSE 600000 ALL"), "+OK");
     held.send("GETID\r\n");
-    eventually("it is held", || wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
+    eventually("the client is held", || wire.ask_bulk("CLIENT LIST").contains(" flags=b "));
     wire.send("SHUTDOWN\r\n");
     assert_eq!(wire.rest(), "");
     assert_eq!(held.rest(), "");
@@ -304,17 +304,17 @@ fn client_list_shows_the_state_of_a_client() {
     // The beginning of a request whose rest has not arrived.
     wire.send("DISCARD\r\n*2\r\n$4\r\nECHO\r\n$100\r\nabc");
     assert_eq!(wire.line(), "+OK");
-    eventually("it has arrived", || {
+    eventually("the request has arrived", || {
         let line = other.ask_bulk(&format!("CLIENT LIST ID {id}"));
         line.contains(" qbuf=23 ") && line.contains(" tot-mem=23 ") && line.contains(" events=r ")
     });
     let mut unix = std::os::unix::net::UnixStream::connect(&path).expect("the server accepts");
     std::io::Write::write_all(&mut unix, b"PING\r\n").expect("sent");
-    eventually("it is listed", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
+    eventually("CLIENT LIST shows the client", || other.ask_bulk("CLIENT LIST").contains(" flags=U "));
 }
 
 #[test]
-fn a_held_client_is_known_by_what_it_became_in_the_same_packet() {
+fn a_held_client_has_the_name_set_in_the_same_packet() {
     let server = Server::start(&[]);
     let mut operator = server.connect();
     for user in ["bob", "eve"] {

@@ -163,7 +163,7 @@ impl Servers {
     }
 
     /// Passes the servers' addresses to a script in environment variables.
-    fn tell(&self, command: &mut Command) {
+    fn set_env(&self, command: &mut Command) {
         command
             .env("MATRIX_PORT", self.plain.port.to_string())
             .env("MATRIX_TLS_PORT", self.tls_port.to_string())
@@ -199,13 +199,16 @@ fn judge(row: &Row, printed: &str) {
     println!("{client} {version} {mode}");
     let shown = documented_table().into_iter().find(|cells| cells[..2] == [client.clone(), mode.clone()]);
     let [_, _, shown, _] = shown.expect("a line in the table");
-    assert!(!row.pinned || shown == version, "docs/clients.md says {client} {shown}; this is {version}");
+    assert!(
+        !row.pinned || shown == version,
+        "docs/clients.md names {client} {shown}; the installed version is {version}"
+    );
 }
 
 /// Runs a row's script to the end.
 fn script(row: &Row, mut command: Command) {
     let servers = Servers::start();
-    servers.tell(&mut command);
+    servers.set_env(&mut command);
     let output = finish(&mut command, "", support::program::PATIENCE, false);
     let printed = String::from_utf8_lossy(&output.stdout);
     let complaints = String::from_utf8_lossy(&output.stderr);
@@ -365,11 +368,11 @@ fn hiredis() {
 }
 
 /// Output of a row that this process runs itself, in the format of a script.
-struct Report(String);
+struct ClientReport(String);
 
-impl Report {
-    fn new(client: &str, version: &str) -> Report {
-        Report(format!("version {client} {version}\n"))
+impl ClientReport {
+    fn new(client: &str, version: &str) -> ClientReport {
+        ClientReport(format!("version {client} {version}\n"))
     }
 
     fn ok(&mut self, check: &str) {
@@ -379,8 +382,8 @@ impl Report {
 
 /// Returns the version from the first line of `--version`: `redis-cli 7.0.15`.
 fn version_of(program: &str) -> String {
-    let said = run(Command::new(program).arg("--version"), "");
-    said.split_whitespace().nth(1).unwrap_or_else(|| panic!("{program}: {said}")).to_owned()
+    let output = run(Command::new(program).arg("--version"), "");
+    output.split_whitespace().nth(1).unwrap_or_else(|| panic!("{program}: {output}")).to_owned()
 }
 
 fn tool(program: &str, port: u16, words: &str) -> Command {
@@ -408,7 +411,7 @@ fn redis_cli() {
     let row = find_row("redis-cli", "");
     let servers = Servers::start();
     let port = servers.plain.port;
-    let mut report = Report::new("redis-cli", &version_of("redis-cli"));
+    let mut report = ClientReport::new("redis-cli", &version_of("redis-cli"));
 
     assert_eq!(cli(port, "-n 3 PING"), "PONG\n");
     assert!(cli(port, "CLIENT INFO").contains(" resp=2") && cli(port, "-3 CLIENT INFO").contains(" resp=3"));
@@ -421,25 +424,25 @@ fn redis_cli() {
     ascending(&cli(port, "MGETID 100"), 100);
     report.ok("mgetid");
 
-    let said = run(&mut redis_cli_at(port), "CLIENT ID\nMGETID 101\nNOSUCH\nGETID\nCLIENT ID\n");
-    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
-    assert_eq!(lines.len(), 5, "{said}");
+    let output = run(&mut redis_cli_at(port), "CLIENT ID\nMGETID 101\nNOSUCH\nGETID\nCLIENT ID\n");
+    let lines: Vec<&str> = output.lines().filter(|line| !line.is_empty()).collect();
+    assert_eq!(lines.len(), 5, "{output}");
     assert_eq!(lines[1], "ERR parameters error! argv[1] = 101");
-    assert!(lines[2].starts_with("ERR unknown command 'NOSUCH'"), "{said}");
-    assert!(lines[3].parse::<u64>().is_ok() && lines[0] == lines[4], "the connection was not kept: {said}");
+    assert!(lines[2].starts_with("ERR unknown command 'NOSUCH'"), "{output}");
+    assert!(lines[3].parse::<u64>().is_ok() && lines[0] == lines[4], "the connection was not kept: {output}");
     report.ok("error");
 
     let before = issued(&servers.plain);
-    let said = run(&mut tool("redis-cli", port, "--pipe"), &"GETID\r\n".repeat(1000));
-    assert!(said.contains("errors: 0, replies: 1000"), "{said}");
+    let output = run(&mut tool("redis-cli", port, "--pipe"), &"GETID\r\n".repeat(1000));
+    assert!(output.contains("errors: 0, replies: 1000"), "{output}");
     assert_eq!(issued(&servers.plain) - before, 1000);
     report.ok("pipeline");
 
-    let said = run(&mut redis_cli_at(port), &format!("MULTI\n{}EXEC\n", "GETID\n".repeat(1000)));
-    assert!(said.starts_with("OK\nQUEUED\n"), "{said}");
-    ascending(&said.replace("OK\n", "").replace("QUEUED\n", ""), 1000);
-    let said = run(&mut redis_cli_at(port), "MULTI\nGETID\nMGETID\nEXEC\nGETID\n");
-    assert!(said.contains("EXECABORT"), "{said}");
+    let output = run(&mut redis_cli_at(port), &format!("MULTI\n{}EXEC\n", "GETID\n".repeat(1000)));
+    assert!(output.starts_with("OK\nQUEUED\n"), "{output}");
+    ascending(&output.replace("OK\n", "").replace("QUEUED\n", ""), 1000);
+    let output = run(&mut redis_cli_at(port), "MULTI\nGETID\nMGETID\nEXEC\nGETID\n");
+    assert!(output.contains("EXECABORT"), "{output}");
     report.ok("multi");
 
     // Its pool is fifty processes, each with all of its requests in one pipeline.
@@ -465,7 +468,7 @@ fn redis_cli() {
     assert_eq!(servers.plain.connect().ask(&format!("CLIENT KILL ID {before}")), ":1");
     // A lost request reveals the closed connection: `redis-cli` prints an error and reconnects for the next one.
     session.send("PING\n");
-    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "it does not reconnect");
+    assert!(session.ask("GETID").parse::<u64>().is_ok_and(|id| id > last), "redis-cli does not reconnect");
     assert_ne!(session.ask("CLIENT ID"), before);
     report.ok("reconnect");
 
@@ -481,8 +484,8 @@ fn redis_cli() {
     let ca = servers.ca();
     let ca = ca.to_str().expect("a path");
     ascending(&cli(servers.tls_port, &format!("--tls --cacert {ca} -r 1000 GETID")), 1000);
-    let said = fails(&mut tool("redis-cli", servers.tls_port, "--tls GETID"));
-    assert!(said.contains("certificate verify failed"), "{said}");
+    let output = fails(&mut tool("redis-cli", servers.tls_port, "--tls GETID"));
+    assert!(output.contains("certificate verify failed"), "{output}");
     report.ok("tls");
 
     judge(row, &report.0);
@@ -546,12 +549,12 @@ impl Drop for Session {
 fn redis_benchmark() {
     let row = find_row("redis-benchmark", "");
     let servers = Servers::start();
-    let mut report = Report::new("redis-benchmark", &version_of("redis-benchmark"));
+    let mut report = ClientReport::new("redis-benchmark", &version_of("redis-benchmark"));
     // The benchmark counts replies and prints their rate; the server's counter shows that they were IDs.
     let load = |port: u16, words: &str, least: u64, server: &Server| {
         let before = issued(server);
-        let said = run(&mut tool("redis-benchmark", port, words), "");
-        assert!(said.contains("requests per second") && !said.contains("rror"), "{words}: {said}");
+        let output = run(&mut tool("redis-benchmark", port, words), "");
+        assert!(output.contains("requests per second") && !output.contains("rror"), "{words}: {output}");
         assert!(issued(server) - before >= least, "{words}: too few IDs");
     };
     let (plain, port) = (&servers.plain, servers.plain.port);
@@ -568,13 +571,13 @@ fn redis_benchmark() {
     let locked = servers.locked.port;
     for (words, refusal) in [("-q GETID", "NOAUTH"), ("-a wrong -q GETID", "WRONGPASS")] {
         let output = finish(&mut tool("redis-benchmark", locked, words), "", support::program::PATIENCE, false);
-        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(refusal), "{words}: {said}");
+        let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(refusal), "{words}: {text}");
     }
     let with_password = tool("redis-benchmark", locked, &format!("-a {PASSWORD} -n 1000 -q GETID"));
     let mut with_password = with_password;
-    let said = run(&mut with_password, "");
-    assert!(said.contains("requests per second"), "{said}");
+    let output = run(&mut with_password, "");
+    assert!(output.contains("requests per second"), "{output}");
     report.ok("password");
     let ca = servers.ca();
     let ca = ca.to_str().expect("a path");
@@ -589,9 +592,9 @@ fn redis_benchmark() {
 fn prometheus_redis_exporter() {
     let row = find_row("prometheus-redis-exporter", "");
     let servers = Servers::start();
-    let said = run(Command::new(EXPORTER).arg("-version"), "");
-    let version = said.split("Redis Metrics Exporter ").nth(1).and_then(|rest| rest.split(['-', '+', ' ']).next());
-    let mut report = Report::new(EXPORTER, version.expect("its version"));
+    let output = run(Command::new(EXPORTER).arg("-version"), "");
+    let version = output.split("Redis Metrics Exporter ").nth(1).and_then(|rest| rest.split(['-', '+', ' ']).next());
+    let mut report = ClientReport::new(EXPORTER, version.expect("its version"));
     let mut wire = servers.plain.connect();
     assert_eq!(wire.ask("CONFIG SET slowlog-log-slower-than 0"), "+OK");
     // Enough draws to take a microsecond together, the resolution of INFO.
@@ -721,8 +724,8 @@ impl Exporter {
                 }
             }
         });
-        eventually("it serves", || {
-            assert!(child.try_wait().expect("its status").is_none(), "it has ended");
+        eventually("the exporter serves", || {
+            assert!(child.try_wait().expect("its status").is_none(), "the exporter has ended");
             TcpStream::connect(("127.0.0.1", port)).is_ok()
         });
         Exporter { child, port, lines, log: Vec::new(), scrapes: 0 }
@@ -754,11 +757,11 @@ impl Exporter {
     fn has_no_error(&mut self) {
         let log = self.log();
         // The text of INFO is logged too.
-        let told = log.iter().filter(|line| !line.contains("msg=\"info: ") && !line.contains("result: ["));
+        let lines = log.iter().filter(|line| !line.contains("msg=\"info: ") && !line.contains("result: ["));
         let is_error = |line: &&String| {
             ["level=error", "level=warn", "level=fatal", " err: ", "err="].iter().any(|word| line.contains(word))
         };
-        let errors: Vec<&String> = told.filter(is_error).collect();
+        let errors: Vec<&String> = lines.filter(is_error).collect();
         assert!(errors.is_empty(), "{errors:#?}");
     }
 }

@@ -74,7 +74,7 @@ fn the_clock_is_set_while_running() {
     clock.set(-unix_ms() / 1000 + DAY_S);
     wire.wait_info("clock_set_back", "2");
     draw(&mut wire, &mut all);
-    eventually("it is logged", || server.count_log("ms behind the ids") >= 2);
+    eventually("the clock fault is logged", || server.count_log("ms behind the ids") >= 2);
     assert_eq!(server.count_log("ms behind the ids"), 2, "{}", server.log_so_far());
 
     // The clock is right again, and the IDs are close to it.
@@ -117,23 +117,23 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
     let mut all = Vec::new();
 
     // Without a record: past the end of the 42 bits, and before the epoch.
-    for (wrong, says) in [(2200, "past the last instant an id can carry"), (2010, "before the epoch")] {
+    for (wrong, reason) in [(2200, "past the last instant an id can carry"), (2010, "before the epoch")] {
         clock.set(year(wrong));
         let mut server = clock.start(dir.path(), &["--server-id", "1"]);
         let mut wire = server.connect();
         for _ in 0..100 {
             let refusal = wire.ask("GETID");
             assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
-            assert!(refusal.contains(says), "{refusal}");
+            assert!(refusal.contains(reason), "{refusal}");
             assert_eq!(wire.ask("PING"), "+PONG");
         }
-        assert!(wire.info("refusing").contains(says));
-        assert!(!dir.path().join("getid-1.state").exists(), "nothing is written");
+        assert!(wire.info("refusing").contains(reason));
+        assert!(!dir.path().join("getid-1.state").exists(), "no state is written");
         clock.set(0);
         server.wait_log("clock is right again");
         let mut here = Vec::new();
         draw_patiently(&mut wire, &mut here);
-        assert!(ahead_of_us_ms(&here) < 10_000, "it left no trace");
+        assert!(ahead_of_us_ms(&here) < 10_000, "the absurd clock left no trace");
         assert!(dir.path().join("getid-1.state").exists());
         assert_eq!(server.count_log("no ids: clock"), usize::from(server.count_log("no ids for now") == 0));
         assert_eq!(server.stop().code(), Some(0));
@@ -150,15 +150,15 @@ fn an_absurd_clock_at_the_start_gives_no_ids_and_writes_nothing() {
         let mut wire = server.connect();
         let refusal = wire.ask("GETID");
         assert!(refusal.starts_with(&format!("-MISCONF clock says {wrong}-")), "{refusal}");
-        assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
+        assert_eq!(fs::read_to_string(&state).expect("a record"), before, "the state is unchanged");
         if wrong == 2100 {
             // After a stop and after a kill, nothing is written either.
             assert_eq!(server.stop().code(), Some(0));
-            assert_eq!(fs::read_to_string(&state).expect("a record"), before, "nothing is written");
+            assert_eq!(fs::read_to_string(&state).expect("a record"), before, "the state is unchanged");
         } else {
             clock.set(0);
             draw_patiently(&mut wire, &mut all);
-            assert!(ahead_of_us_ms(&all) < 10_000, "it left no trace");
+            assert!(ahead_of_us_ms(&all) < 10_000, "the absurd clock left no trace");
         }
     }
     assert_all_ascend(&all);
@@ -196,9 +196,9 @@ fn serial_numbers_do_not_go_back_with_the_clock() {
     for (number, offset_s) in [(1, 370 * DAY_S), (2, 0), (3, -7 * 365 * DAY_S), (4, 0)] {
         clock.set(offset_s);
         let server = clock.start(dir.path(), &words);
-        let given = server.connect().ask_bulk("GETID yearly");
-        let (year, last) = given.split_once('-').expect("a year and a number");
-        assert_eq!(last, format!("{number:04}"), "{given}");
+        let reply = server.connect().ask_bulk("GETID yearly");
+        let (year, last) = reply.split_once('-').expect("a year and a number");
+        assert_eq!(last, format!("{number:04}"), "{reply}");
         years.push(year.to_owned());
         // No other ID was issued.
         assert_eq!(server.connect().info("ids_issued"), "0");
@@ -251,8 +251,8 @@ fn an_absurd_clock_while_running() {
     eventually("IDs are refused", || wire.ask("GETID").starts_with("-MISCONF clock says 22"));
     let before = state();
     let uptime = number(&mut wire, "uptime_in_seconds");
-    eventually("time passes", || number(&mut wire, "uptime_in_seconds") > uptime);
-    assert_eq!(state(), before, "nothing is written");
+    eventually("the uptime grows", || number(&mut wire, "uptime_in_seconds") > uptime);
+    assert_eq!(state(), before, "the state is unchanged");
     clock.set(0);
     server.wait_log("clock is right again");
     draw_patiently(&mut wire, &mut all);
@@ -268,15 +268,15 @@ fn the_end_of_a_generator_is_logged_once_a_day() {
     let clock = FakeClock::new();
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = clock.start(dir.path(), &["--generator", "old", "baidu"]);
-    let told = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
+    let warning = "generators are near the end of their time: 'old' (ended, 2024-11-20T13:24:16.000Z). Past it";
     let mut wire = server.connect();
-    eventually("two looks", || number(&mut wire, "uptime_in_seconds") >= 2);
-    assert_eq!(server.count_log(told), 1, "{}", server.log_so_far());
+    eventually("two checks of the clock", || number(&mut wire, "uptime_in_seconds") >= 2);
+    assert_eq!(server.count_log(warning), 1, "{}", server.log_so_far());
     clock.set(DAY_S);
-    eventually("it is logged again", || server.count_log(told) == 2);
+    eventually("the end of the generator is logged again", || server.count_log(warning) == 2);
     let uptime = number(&mut wire, "uptime_in_seconds");
-    eventually("two more looks", || number(&mut wire, "uptime_in_seconds") >= uptime + 2);
-    assert_eq!(server.count_log(told), 2, "{}", server.log_so_far());
+    eventually("two more checks of the clock", || number(&mut wire, "uptime_in_seconds") >= uptime + 2);
+    assert_eq!(server.count_log(warning), 2, "{}", server.log_so_far());
 }
 
 /// Draws some IDs: one, a hundred, and fifty pipelined.
@@ -292,7 +292,7 @@ fn draw(wire: &mut Wire, all: &mut Vec<u64>) {
 
 /// Calls [`draw`] once the server serves again.
 fn draw_patiently(wire: &mut Wire, all: &mut Vec<u64>) {
-    eventually("it serves again", || !wire.ask("GETID").starts_with('-'));
+    eventually("the server issues IDs again", || !wire.ask("GETID").starts_with('-'));
     draw(wire, all);
 }
 

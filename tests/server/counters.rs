@@ -35,30 +35,30 @@ fn formats_and_serials_are_given_in_order() {
     let first = ask(&server, "GETID invoice");
     assert!(first.starts_with("INV20") && first.ends_with("-000001") && first.len() == 18, "{first}");
     assert_eq!(ask(&server, "MGETID 9 tiny"), "1 2 3 4 5 6 7 8 9");
-    let said = ask(&server, "GETID tiny");
+    let reply = ask(&server, "GETID tiny");
     assert!(
-        said.starts_with("-ERR generator 'tiny' has no more numbers now") && said.contains("overflow grow"),
-        "{said}"
+        reply.starts_with("-ERR generator 'tiny' has no more numbers now") && reply.contains("overflow grow"),
+        "{reply}"
     );
-    let said = ask(&server, "INCR short");
-    assert!(said.starts_with("-WRONGTYPE") && said.contains("GETID short"), "{said}");
-    let said = ask(&server, "GETID invoice shard 1");
-    assert!(said.starts_with("-ERR generator 'invoice' takes no fields"), "{said}");
+    let reply = ask(&server, "INCR short");
+    assert!(reply.starts_with("-WRONGTYPE") && reply.contains("GETID short"), "{reply}");
+    let reply = ask(&server, "GETID invoice shard 1");
+    assert!(reply.starts_with("-ERR generator 'invoice' takes no fields"), "{reply}");
 }
 
 #[test]
-fn the_generators_command_lists_them() {
+fn the_generators_command_lists_counters() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "short", "sequence", "format", "hex"]].concat());
-    let said = ask(&server, "GENERATORS");
+    let reply = ask(&server, "GENERATORS");
     assert!(
-        said.contains("invoice kind serial layout INV{yyyyMMdd}-{n:6} format reset day zone Asia/Shanghai"),
-        "{said}"
+        reply.contains("invoice kind serial layout INV{yyyyMMdd}-{n:6} format reset day zone Asia/Shanghai"),
+        "{reply}"
     );
-    assert!(said.contains("short kind sequence layout") && said.contains("hex pad 16"), "{said}");
+    assert!(reply.contains("short kind sequence layout") && reply.contains("hex pad 16"), "{reply}");
 }
 
 #[test]
-fn pipelines_and_transactions_mix_them() {
+fn pipelines_and_transactions_mix_counters() {
     let server = Server::start(&[&INVOICE[..], &["--generator", "num", "sequence"]].concat());
     let mut wire = server.connect();
     wire.send("GETID num\r\nGETID\r\nGETID invoice\r\nGETID num\r\nMGETID 2 invoice\r\nPING\r\nMULTI\r\nGETID num\r\nGETID invoice\r\nEXEC\r\n");
@@ -125,15 +125,15 @@ fn a_counter_that_begins_again_less_often_continues_above_earlier_values() {
 }
 
 #[test]
-fn they_are_added_and_taken_away_while_the_server_runs() {
+fn counters_are_added_and_removed_while_the_server_runs() {
     let dir = folder();
     let file = dir.path().join("getid.conf");
     let write = |lines: &str| fs::write(&file, format!("{lines}hz 10\n")).unwrap();
     write("");
     let config = file.to_str().unwrap().to_owned();
     let server = Server::start_in(dir.path(), &["--config", &config]);
-    let said = ask(&server, "GETID num");
-    assert!(said.contains("wrong number of arguments"), "{said}");
+    let reply = ask(&server, "GETID num");
+    assert!(reply.contains("wrong number of arguments"), "{reply}");
     write("generator num sequence format hex pad 4\n");
     server.signal(Signal::SIGHUP);
     eventually("the generator is there", || ask(&server, "GETID num") == "0001");
@@ -155,7 +155,7 @@ fn lose_store(dir: &Path) {
     let of_store =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sequences-"));
     let lost: Vec<PathBuf> = files.filter(of_store).collect();
-    assert!(!lost.is_empty(), "there was no store");
+    assert!(!lost.is_empty(), "no store file was found");
     for path in lost {
         fs::remove_file(path).unwrap();
     }
@@ -173,18 +173,18 @@ fn a_store_that_is_lost_gives_an_error_and_never_a_fresh_1() {
         assert!(num == ":1" && year.ends_with("-000001") && tiny == "000001", "{num} {year} {tiny}");
         server.kill();
         let server = Server::start_in(dir.path(), &words);
-        assert!(ask_all(&server).iter().all(|said| !said.starts_with('-')), "the store is there");
+        assert!(ask_all(&server).iter().all(|reply| !reply.starts_with('-')), "the store is there");
         server.kill();
         lose_store(dir.path());
 
         let mut server = Server::start_in(dir.path(), &words);
-        for said in ask_all(&server) {
-            assert!(said.starts_with("-MISCONF") && said.contains("has no row of it"), "{said}");
+        for log in ask_all(&server) {
+            assert!(log.starts_with("-MISCONF") && log.contains("has no row of it"), "{log}");
         }
         server.wait_log("has no row of it");
         for name in ["num", "year", "tiny"] {
-            let said = ask(&server, &format!("SEQUENCE INFO {name}"));
-            assert!(said.starts_with(&format!("-ERR generator '{name}' has no row")), "{said}");
+            let reply = ask(&server, &format!("SEQUENCE INFO {name}"));
+            assert!(reply.starts_with(&format!("-ERR generator '{name}' has no row")), "{reply}");
             assert_eq!(ask(&server, &format!("SEQUENCE RAISE {name} 500")), "+OK");
         }
         let [num, year, tiny] = ask_all(&server);
@@ -201,19 +201,23 @@ fn a_store_that_is_lost_gives_an_error_and_never_a_fresh_1() {
 #[test]
 fn the_name_of_a_serial_is_not_a_sequences() {
     let server = Server::start(&["--generator", "tiny", "serial", "{n:6}", "--generator", "num", "sequence"]);
-    let said = ask(&server, "SEQUENCE CONFIRM tiny");
-    assert!(said.starts_with("-ERR generator 'tiny' has no row"), "{said}");
-    assert_eq!(ask(&server, "SEQUENCE RAISE tiny 41"), "+OK", "it may begin above the values of another program");
+    let reply = ask(&server, "SEQUENCE CONFIRM tiny");
+    assert!(reply.starts_with("-ERR generator 'tiny' has no row"), "{reply}");
+    assert_eq!(
+        ask(&server, "SEQUENCE RAISE tiny 41"),
+        "+OK",
+        "the sequence may start above the values of another program"
+    );
     assert_eq!(ask(&server, "GETID tiny"), "000042");
-    let said = ask(&server, "GETID tinny");
-    assert!(said.starts_with("-ERR no generator 'tinny'; did you mean 'tiny'?"), "{said}");
+    let reply = ask(&server, "GETID tinny");
+    assert!(reply.starts_with("-ERR no generator 'tinny'; did you mean 'tiny'?"), "{reply}");
     assert!(ask(&server, "SEQUENCE INFO tiny").contains("name tiny last :42"));
     assert_eq!(ask(&server, "SEQUENCE RAISE tiny 7"), "-ERR a sequence never goes back: 'tiny' is at 42");
     let refused = "CREATE tiny|ALTER tiny cache 5|DROP tiny|NEXT tiny|ADOPT tiny".split('|');
     let refused = refused.map(|words| format!("SEQUENCE {words}")).chain(["SET tiny 9", "GET tiny"].map(Into::into));
     for request in refused {
-        let said = ask(&server, &request);
-        assert!(said.starts_with("-WRONGTYPE") && said.contains("GETID tiny"), "{request}: {said}");
+        let reply = ask(&server, &request);
+        assert!(reply.starts_with("-WRONGTYPE") && reply.contains("GETID tiny"), "{request}: {reply}");
     }
     // A generator of the kind `sequence` draws from the sequence of its name.
     assert_eq!(ask(&server, "SEQUENCE CREATE num START 7"), "+OK");

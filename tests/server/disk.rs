@@ -29,27 +29,27 @@ const SAVE_FAILED: &str = "saving the watermark failed";
 const SAVED_AGAIN: &str = "the watermark can be saved again";
 
 #[test]
-fn a_folder_that_is_none() {
+fn a_missing_folder_or_a_file_in_its_place() {
     let dir = tempfile::tempdir().expect("a folder");
     let missing = dir.path().join("missing/too");
-    let said = refused(&missing, &[], |_| {});
+    let log = refused(&missing, &[], |_| {});
     assert!(
-        said.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
-        "{said}"
+        log.contains(&format!("dir: '{}' cannot be used: No such file or directory", missing.display())),
+        "{log}"
     );
     assert!(
-        said.contains(&format!("its parent folder '{}' does not exist", dir.path().join("missing").display())),
-        "{said}"
+        log.contains(&format!("its parent folder '{}' does not exist", dir.path().join("missing").display())),
+        "{log}"
     );
-    assert!(said.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {said}");
+    assert!(log.starts_with("*** FATAL CONFIGURATION ERROR ***"), "no file has to do with it: {log}");
     let file = dir.path().join("file");
     fs::write(&file, "").expect("written");
-    let said = refused(&file, &[], |_| {});
-    assert!(said.contains(&format!("dir: '{}' is not a folder", file.display())), "{said}");
+    let log = refused(&file, &[], |_| {});
+    assert!(log.contains(&format!("dir: '{}' is not a folder", file.display())), "{log}");
 }
 
 #[test]
-fn a_record_that_must_not_be_used() {
+fn an_unusable_record_is_refused() {
     let advance = |dir: &Path, options: &str| {
         let dir = dir.display();
         format!("`getid state advance {dir} --server-id 0{options} --past-id ID`, ID being the largest in any table")
@@ -72,15 +72,15 @@ fn a_record_that_must_not_be_used() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("getid-0.state");
         fs::write(&path, text).expect("written");
-        let said = refused(dir.path(), words, |_| {});
+        let log = refused(dir.path(), words, |_| {});
         let options = match words {
             [] => " --max-borrow 3000".to_owned(),
             _ => format!(" --epoch {} --max-borrow 3000 --force", later.unix_ms()),
         };
         let remedy = format!("to go on, {remedy}run {}", advance(dir.path(), &options));
-        assert!(said.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {said}");
-        assert!(said.contains(cause), "{name}: {said}");
-        assert!(said.contains(&remedy), "{name}: {remedy}\n{said}");
+        assert!(log.contains(&format!("cannot use the record {}: ", path.display())), "{name}: {log}");
+        assert!(log.contains(cause), "{name}: {log}");
+        assert!(log.contains(&remedy), "{name}: {remedy}\n{log}");
         assert_eq!(fs::read_to_string(&path).expect("there"), text, "{name}: left as it was");
 
         // Run the remedy from the error.
@@ -97,7 +97,7 @@ fn a_record_that_must_not_be_used() {
 }
 
 #[test]
-fn an_earlier_epoch_and_another_layout_go_on() {
+fn an_earlier_epoch_and_another_layout_continue() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut server = Server::start_in(dir.path(), &[]);
     let last = server.connect().id();
@@ -161,7 +161,7 @@ fn a_folder_deleted_and_created_again_is_claimed_again() {
 }
 
 #[test]
-fn a_second_server_in_a_new_folder_keeps_the_first_off() {
+fn a_second_server_in_a_new_folder_excludes_the_first() {
     let parent = tempfile::tempdir().expect("a folder");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -194,8 +194,8 @@ fn a_second_server_in_a_new_folder_keeps_the_first_off() {
         refusal.contains(&format!("is locked by pid {}", second.pid()))
     });
     let failures = wire.info_number("watermark_save_failures");
-    eventually("it has tried to save twice more", || {
-        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it must not give IDs again");
+    eventually("the first server has tried two more saves", || {
+        assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "the first server must issue no IDs again");
         of_second.push(other.id());
         wire.info_number("watermark_save_failures") >= failures + 2
     });
@@ -250,7 +250,7 @@ fn a_deleted_lock_file_is_created_again() {
     let mut wire = server.connect();
     let mut last = wire.id();
     fs::remove_file(dir.path().join("getid-0.lock")).expect("deleted");
-    eventually("it is saved again", || {
+    eventually("a save succeeds again", || {
         let reply = draw_if_given(&mut wire, &mut last);
         assert!(reply.starts_with(':') || reply.starts_with("-MISCONF claim lost"), "{reply}");
         server.count_log(SAVED_AGAIN) != 0
@@ -271,7 +271,7 @@ fn every_descriptor_is_taken() {
         (0..150).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("into the backlog")).collect();
     let saves = wire.info_number("watermark_saves");
     let mut last = 0;
-    eventually("it has saved twice more", || {
+    eventually("the server has saved twice more", || {
         let id = wire.id();
         assert!(id > last);
         last = id;
@@ -300,7 +300,7 @@ fn no_thread_can_be_made() {
     let lowered = Command::new("prlimit").args(["--pid", &pid, "--nproc=1:1"]).uid(USER).gid(USER).status();
     assert!(lowered.expect("it runs").success());
     let saves = wire.info_number("watermark_saves");
-    eventually("it has saved twice more", || {
+    eventually("the server has saved twice more", || {
         wire.id();
         wire.info_number("watermark_saves") >= saves + 2
     });
@@ -312,20 +312,20 @@ fn no_thread_can_be_made() {
 /// record, because its clock may be wrong.
 #[test]
 #[ignore = "needs root"]
-fn a_start_that_gets_no_thread() {
+fn a_start_without_a_thread_is_refused() {
     const USER: u32 = 64_322;
     for limit in 1..=3 {
         let dir = tempfile::tempdir().expect("a folder");
         chown(dir.path(), Some(USER), Some(USER)).expect("as root");
-        let said = refused(dir.path(), &[], |command| {
+        let log = refused(dir.path(), &[], |command| {
             let mut prlimit = Command::new("prlimit");
             prlimit.arg(format!("--nproc={limit}:{limit}")).arg(command.get_program()).args(command.get_args());
             prlimit.env("GETID_ID_MACHINE_CLAIM", "no").uid(USER).gid(USER);
             prlimit.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             *command = prlimit;
         });
-        assert!(said.contains("thread") && !said.contains("bug"), "{limit}: {said}");
-        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {said}");
+        assert!(log.contains("thread") && !log.contains("bug"), "{limit}: {log}");
+        assert!(!dir.path().join("getid-0.state").exists(), "{limit}: {log}");
     }
 }
 
@@ -334,7 +334,7 @@ fn a_start_that_gets_no_thread() {
 #[test]
 #[cfg(feature = "http")]
 #[ignore = "needs root"]
-fn a_start_that_gets_too_few_threads() {
+fn a_start_with_too_few_threads_is_refused() {
     const USER: u32 = 64_323;
     for limit in 1..=12 {
         let dir = tempfile::tempdir().expect("a folder");
@@ -355,7 +355,7 @@ fn a_start_that_gets_too_few_threads() {
                 assert_eq!(wire.ask("PING"), "+PONG");
                 assert!(!server.log_so_far().contains("bug"), "{limit}");
             }
-            Err(said) => assert!(said.contains("ulimit -u") && !said.contains("bug"), "{limit}: {said}"),
+            Err(log) => assert!(log.contains("ulimit -u") && !log.contains("bug"), "{limit}: {log}"),
         }
     }
 }
@@ -378,7 +378,7 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     };
     write();
     let mut refusal = String::new();
-    eventually("it is refused", || {
+    eventually("IDs are refused", || {
         if fs::read_to_string(&path).expect("there") != theirs {
             write();
         }
@@ -388,9 +388,9 @@ fn a_second_holder_of_the_lock_stops_the_first() {
     assert!(refusal.starts_with("-MISCONF claim lost: another server (term 2; this one has term 1)"), "{refusal}");
     assert!(refusal.contains("stop one of the two, then restart this one"), "{refusal}");
     let failures = wire.info_number("watermark_save_failures");
-    eventually("it has tried to save twice more", || wire.info_number("watermark_save_failures") >= failures + 2);
+    eventually("the server has tried two more saves", || wire.info_number("watermark_save_failures") >= failures + 2);
     assert_eq!(fs::read_to_string(&path).expect("there"), theirs, "the other one's record is left alone");
-    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "it does not begin again by itself");
+    assert!(wire.ask("GETID").starts_with("-MISCONF claim lost"), "the server does not claim again by itself");
 
     // After a stop and a start, as the error advises, it continues past the other server's IDs.
     drop(wire);
@@ -445,8 +445,8 @@ fn two_folders_of_one_machine() {
         first_dir.path().display()
     );
     for more in [&[][..], &["--id-state", "none"]] {
-        let said = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
-        assert!(said.contains(&refusal), "{said}");
+        let log = refused(second_dir.path(), &[&words[..], more].concat(), |_| {});
+        assert!(log.contains(&refusal), "{log}");
     }
     assert_eq!(fs::read_dir(second_dir.path()).expect("listed").count(), 0, "refused before it touched the folder");
     // A record that is moved past an ID does not help against a server that continues to issue larger ones.
@@ -505,16 +505,16 @@ fn killed_and_started_at_once() {
 #[test]
 #[ignore = "needs root"]
 fn two_users_of_one_machine() {
-    const NOBODY: u32 = 65_534;
+    const NOBODY_UID: u32 = 65_534;
     let words = claiming(2);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let dirs = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
-    chown(dirs[1].path(), Some(NOBODY), Some(NOBODY)).expect("as root");
+    chown(dirs[1].path(), Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
     let first = Server::start_in(dirs[0].path(), &words);
-    let said = refused(dirs[1].path(), &words, |command| {
-        command.uid(NOBODY).gid(NOBODY);
+    let log = refused(dirs[1].path(), &words, |command| {
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     });
-    assert!(said.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{said}");
+    assert!(log.contains(&format!("pid {} has it, with {}", first.pid(), dirs[0].path().display())), "{log}");
 }
 
 /// A folder in place of the file that a save writes fails each save, as a full disk does.
@@ -623,10 +623,10 @@ fn a_disk_that_is_full_at_the_stop() {
 fn a_disk_that_is_full_at_the_start() {
     let disk = Disk::mount("size=64k");
     disk.fill();
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("the first save of the state failed: cannot write "), "{said}");
-    assert!(said.contains("No space left on device"), "{said}");
-    assert!(said.contains(&*disk.path.to_string_lossy()), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("the first save of the state failed: cannot write "), "{log}");
+    assert!(log.contains("No space left on device"), "{log}");
+    assert!(log.contains(&*disk.path.to_string_lossy()), "{log}");
 }
 
 #[test]
@@ -634,15 +634,15 @@ fn a_disk_that_is_full_at_the_start() {
 fn a_disk_that_is_read_only_at_the_start() {
     let disk = Disk::mount("size=64k");
     disk.remount("ro");
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("Read-only file system"), "{said}");
-    assert!(said.contains(&format!("dir: '{}' cannot be written", disk.path.display())), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("Read-only file system"), "{log}");
+    assert!(log.contains(&format!("dir: '{}' cannot be written", disk.path.display())), "{log}");
     // A record exists, and the disk has become read-only since.
     disk.remount("rw");
     Server::start_in(&disk.path, &[]).stop();
     disk.remount("ro");
-    let said = refused(&disk.path, &[], |_| {});
-    assert!(said.contains("Read-only file system"), "{said}");
+    let log = refused(&disk.path, &[], |_| {});
+    assert!(log.contains("Read-only file system"), "{log}");
 }
 
 /// A mount cannot be made read-only while the lock file is open. A folder that forbids writing has the effect of
@@ -650,14 +650,14 @@ fn a_disk_that_is_read_only_at_the_start() {
 #[test]
 #[ignore = "needs root"]
 fn a_folder_that_forbids_writing_while_running() {
-    const NOBODY: u32 = 65_534;
+    const NOBODY_UID: u32 = 65_534;
     let parent = tempfile::tempdir().expect("a folder");
     fs::set_permissions(parent.path(), fs::Permissions::from_mode(0o755)).expect("permissions");
     let dir = parent.path().join("state");
     fs::create_dir(&dir).expect("made");
-    chown(&dir, Some(NOBODY), Some(NOBODY)).expect("as root");
+    chown(&dir, Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
     let as_nobody = |command: &mut Command| {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
     let mut server = Server::try_start_in(&dir, &SHORT, as_nobody).expect("started");
     let mut wire = server.connect();
@@ -697,7 +697,7 @@ fn draw_if_given(wire: &mut Wire, last: &mut u64) -> String {
 /// Returns the first ID after the server serves again.
 fn id_again(wire: &mut Wire) -> u64 {
     let mut reply = String::new();
-    eventually("it serves again", || {
+    eventually("the server issues IDs again", || {
         reply = wire.ask("GETID");
         reply.starts_with(':')
     });
@@ -740,7 +740,7 @@ impl Disk {
         let mut file = fs::File::create(self.path.join("filler")).expect("made");
         for _ in 0..2 {
             // More than fits: the write fails, and the disk is full.
-            assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "it is larger than was asked for");
+            assert!(file.write_all(&vec![1; 1 << 20]).is_err(), "the disk is larger than requested");
             // A save in progress frees a block.
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -769,5 +769,5 @@ fn delete(dir: &Path) {
     let gone = dir.with_extension("gone");
     fs::rename(dir, &gone).expect("moved away");
     // The server may create a file in it at this moment.
-    eventually("it is deleted", || fs::remove_dir_all(&gone).is_ok());
+    eventually("the moved folder is deleted", || fs::remove_dir_all(&gone).is_ok());
 }

@@ -69,7 +69,7 @@ fn a_start_with_a_pipe_is_refused() {
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     let config = dir.path().join("getid.conf");
     fs::write(&config, format!("include {}\n", pipe.display())).expect("written");
-    for said in [
+    for log in [
         refused(dir.path(), &[], |command| with_file(command, &pipe)),
         refused(dir.path(), &[], |command| with_file(command, &config)),
         refused(dir.path(), &["--aclfile", shown(&pipe)], |_| {}),
@@ -89,18 +89,18 @@ fn a_start_with_a_pipe_is_refused() {
             |_| {},
         ),
     ] {
-        assert!(said.contains("it is a named pipe; a regular file is expected"), "{said}");
+        assert!(log.contains("it is a named pipe; a regular file is expected"), "{log}");
     }
-    let said = refused(dir.path(), &["--logfile", shown(&pipe)], |_| {});
-    assert!(said.contains("a named pipe without a reader"), "{said}");
+    let log = refused(dir.path(), &["--logfile", shown(&pipe)], |_| {});
+    assert!(log.contains("a named pipe without a reader"), "{log}");
     symlink("elsewhere", dir.path().join("link")).expect("a link");
-    let said = refused(dir.path(), &["--logfile", "link"], |_| {});
-    assert!(said.contains("symbolic link, which is not followed"), "{said}");
+    let log = refused(dir.path(), &["--logfile", "link"], |_| {});
+    assert!(log.contains("symbolic link, which is not followed"), "{log}");
     assert!(!dir.path().join("elsewhere").exists());
 }
 
 #[test]
-fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
+fn a_pid_file_and_a_socket_of_a_running_server_are_kept() {
     let (one, two) = (support::folder(), support::folder());
     let (pid, socket) = (one.path().join("pid"), one.path().join("socket"));
     let words =
@@ -109,8 +109,8 @@ fn a_pid_file_and_a_socket_are_taken_from_no_server_that_runs() {
     eventually("the pid file", || fs::read_to_string(&pid).is_ok_and(|text| text == format!("{}\n", first.pid())));
     assert_eq!(mode(&socket) & 0o777, 0o600);
     // Another server does not take the socket, even if it has no right to connect to it.
-    let said = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
-    assert!(said.contains("another server is listening on it"), "{said}");
+    let log = refused(two.path(), &["--server-id", "1", "--unixsocket", shown(&socket)], |_| {});
+    assert!(log.contains("another server is listening on it"), "{log}");
     // Nor the pid file, at its start or at its end.
     let mut second = Server::start_in(two.path(), &["--server-id", "1", "--pidfile", shown(&pid)]);
     second.wait_log(&format!("it is that of the getid with pid {}, which runs", first.pid()));
@@ -240,11 +240,11 @@ fn a_password_file_comes_by_the_environment_or_by_systemd_too() {
     for (text, expected) in [("", "is empty"), ("a\nb\n", "has more than one line"), (&"x".repeat(513), "is longer")] {
         let password = dir.path().join("password");
         fs::write(&password, text).expect("written");
-        let said = refused(dir.path(), &["--requirepass-file", shown(&password)], |_| {});
-        assert!(said.contains(expected) && said.contains("a password of 1 to 512 bytes"), "{said}");
+        let log = refused(dir.path(), &["--requirepass-file", shown(&password)], |_| {});
+        assert!(log.contains(expected) && log.contains("a password of 1 to 512 bytes"), "{log}");
     }
-    let said = refused(dir.path(), &["--requirepass-file", "x", "--requirepass", "hunter2"], |_| {});
-    assert!(said.contains("both by requirepass and by requirepass-file") && !said.contains("hunter2"), "{said}");
+    let log = refused(dir.path(), &["--requirepass-file", "x", "--requirepass", "hunter2"], |_| {});
+    assert!(log.contains("both by requirepass and by requirepass-file") && !log.contains("hunter2"), "{log}");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_digest_takes_the_place_of_the_default_users_password() {
 }
 
 #[test]
-fn secrets_that_others_can_read_are_warned_of() {
+fn secrets_readable_by_others_are_logged() {
     let dir = support::folder();
     let at = |name: &str| dir.path().join(name);
     write(&at("getid.conf"), "timeout 5\nuser app on >hunter2 +ping\n", 0o644);
@@ -307,27 +307,27 @@ impl StopAndCount for Server {
 }
 
 /// A server's threads and memory before many clients connect, and the limits for afterwards.
-struct Before {
+struct ResourceBaseline {
     threads: usize,
     resident_kb: u64,
     reserved_kb: u64,
 }
 
-impl Before {
-    fn of(server: &Server) -> Before {
+impl ResourceBaseline {
+    fn of(server: &Server) -> ResourceBaseline {
         let (resident_kb, reserved_kb) = (server.memory_kb("VmRSS"), server.memory_kb("VmSize"));
-        Before { threads: threads(server), resident_kb, reserved_kb }
+        ResourceBaseline { threads: threads(server), resident_kb, reserved_kb }
     }
 
     /// Asserts that there is no new thread, and that each of `clients` costs a connection's buffers, not a thread's
     /// stack. An allocator reserves arenas of 64 MiB at a time.
-    fn holds(&self, server: &Server, clients: u64) {
+    fn assert_limits(&self, server: &Server, clients: u64) {
         let threads = threads(server);
         assert!(threads <= self.threads, "{threads} threads, {} before", self.threads);
         let resident_kb = server.memory_kb("VmHWM").saturating_sub(self.resident_kb);
         let reserved_kb = server.memory_kb("VmPeak").saturating_sub(self.reserved_kb);
-        assert!(resident_kb < 4 * 1024 + clients * 16, "{resident_kb} kB more are resident");
-        assert!(reserved_kb < 256 * 1024 + clients * 16, "{reserved_kb} kB more are reserved");
+        assert!(resident_kb < 4 * 1024 + clients * 16, "the resident memory grew by {resident_kb} kB");
+        assert!(reserved_kb < 256 * 1024 + clients * 16, "the reserved memory grew by {reserved_kb} kB");
     }
 }
 
@@ -344,7 +344,7 @@ fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     let mut wires: Vec<Wire> = (0..200).map(|_| server.connect()).collect();
     let mut good = server.connect();
     good.id();
-    let before = Before::of(&server);
+    let before = ResourceBaseline::of(&server);
     for wire in &mut wires {
         wire.send("CONFIG REWRITE\r\n".repeat(5));
     }
@@ -359,7 +359,7 @@ fn a_thousand_changes_by_two_hundred_clients_delay_no_other() {
     }
     // The first change runs, and 64 wait.
     assert!(made >= 64, "{made} changes were made");
-    before.holds(&server, 200);
+    before.assert_limits(&server, 200);
 }
 
 /// More clients than the runtime has blocking threads send a change whose file hangs. They cost one change in progress
@@ -384,10 +384,10 @@ fn hundreds_of_changes_while_their_file_hangs() {
     })
     .unwrap_or_else(|log| panic!("{log}"));
     let mut good = server.connect();
-    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "it does not hang yet");
+    assert_eq!(good.ask("CONFIG REWRITE"), "+OK", "no save hangs yet");
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|_| server.connect()).collect();
     good.wait_info("connected_clients", &(CLIENTS + 1).to_string());
-    let before = Before::of(&server);
+    let before = ResourceBaseline::of(&server);
     let mut last = 0;
     for (call, timeout) in [("open", 77), ("sync", 78)] {
         fs::write(&hang, call).expect("written");
@@ -414,7 +414,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
             good.info_number("rdb_saves") >= saves + 2
                 && answered.iter().filter(|stream| is_there(stream)).count() >= REFUSED
         });
-        before.holds(&server, CLIENTS as u64);
+        before.assert_limits(&server, CLIENTS as u64);
 
         fs::remove_file(&hang).expect("removed");
         let replies: Vec<String> = wires.iter_mut().map(Wire::line).collect();
@@ -424,7 +424,7 @@ fn hundreds_of_changes_while_their_file_hangs() {
         assert!((CLIENTS / 2..=REFUSED).contains(&too_many), "{replies:?}");
         let too_late = count("-BUSY CONFIG REWRITE has waited ");
         assert_eq!(count("+OK") + too_late, CLIENTS - too_many, "{replies:?}");
-        eventually("it hangs no more", || fs::remove_file(&begun).is_ok());
+        eventually("no save hangs any more", || fs::remove_file(&begun).is_ok());
         assert_eq!(good.ask("CONFIG REWRITE"), "+OK");
         assert!(fs::read_to_string(&config).expect("text").contains(&format!("timeout {timeout}\n")));
     }

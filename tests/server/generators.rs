@@ -20,14 +20,14 @@ const FIRST: &str = "generator tweets twitter\n\
 const NAMES: [&str; 6] = ["tweets", "wide", "short", "u1", "trace", "chance"];
 
 /// A folder with a configuration file, and the IDs issued so far.
-struct Place {
+struct ConfigFixture {
     dir: tempfile::TempDir,
-    given: HashSet<String>,
+    issued: HashSet<String>,
 }
 
-impl Place {
-    fn new() -> Place {
-        Place { dir: tempfile::tempdir().expect("a folder"), given: HashSet::new() }
+impl ConfigFixture {
+    fn new() -> ConfigFixture {
+        ConfigFixture { dir: tempfile::tempdir().expect("a folder"), issued: HashSet::new() }
     }
 
     fn path(&self) -> &Path {
@@ -58,7 +58,10 @@ impl Place {
                 id => id,
             });
             for id in ids {
-                assert!(!id.starts_with('-') && self.given.insert(format!("{name} {id}")), "{name} has given {id}");
+                assert!(
+                    !id.starts_with('-') && self.issued.insert(format!("{name} {id}")),
+                    "ID {id} of {name} was issued before"
+                );
             }
         }
     }
@@ -83,13 +86,13 @@ fn wide(words: &str) -> String {
 /// Cases: how one line changes from its last form, and what the refusal reports; empty means that the server starts.
 #[test]
 fn changes_between_lives() {
-    let mut place = Place::new();
-    let server = place.start(FIRST);
-    place.draw(&server, &NAMES);
+    let mut fixture = ConfigFixture::new();
+    let server = fixture.start(FIRST);
+    fixture.draw(&server, &NAMES);
     server.kill();
     let fields = "time:36@10ms server-id:5 place:3 counter:12";
     let mut now = FIRST.to_owned();
-    for (from, to, said) in [
+    for (from, to, reason) in [
         // Harmless changes: the new declaration replaces the old one.
         (
             wide(&format!("{fields} place 3 epoch 1400000000000")),
@@ -112,29 +115,33 @@ fn changes_between_lives() {
     ] {
         let generators = now.replace(&from, &to);
         assert_ne!(generators, now, "{from}");
-        if said.is_empty() {
-            let server = place.start(&generators);
-            place.draw(&server, &NAMES);
+        if reason.is_empty() {
+            let server = fixture.start(&generators);
+            fixture.draw(&server, &NAMES);
             server.kill();
             now = generators;
             continue;
         }
-        let before = fs::read(place.path().join("getid-0.state")).expect("a record");
-        let text = place.refused(&generators);
-        assert!(text.contains("cannot use the record") && text.contains(said), "{to}: {text}");
-        let dir = place.path().display();
+        let before = fs::read(fixture.path().join("getid-0.state")).expect("a record");
+        let text = fixture.refused(&generators);
+        assert!(text.contains("cannot use the record") && text.contains(reason), "{to}: {text}");
+        let dir = fixture.path().display();
         let remedy = |name: &str| format!("`getid state forget {name} {dir} --server-id 0 --past-id ID`");
         let name = NAMES.iter().find(|name| text.contains(&format!("generator '{name}' can't be declared so")));
         let name = name.unwrap_or_else(|| panic!("{to}: {text}"));
         assert!(text.contains("declare it as before (generator ") && text.contains(&remedy(name)), "{to}: {text}");
-        assert_eq!(fs::read(place.path().join("getid-0.state")).expect("a record"), before, "left as it was");
+        assert_eq!(
+            fs::read(fixture.path().join("getid-0.state")).expect("a record"),
+            before,
+            "the record is unchanged"
+        );
     }
 }
 
 /// A generator that is removed and declared again continues. Until then no other declaration gets its name.
 #[test]
 fn a_generator_that_is_declared_again() {
-    let mut place = Place::new();
+    let mut fixture = ConfigFixture::new();
     let all = FIRST;
     let without = FIRST.replace("generator tweets twitter\n", "").replace("generator doc objectid\n", "");
     let names = |server: &Server, all: bool| {
@@ -142,62 +149,62 @@ fn a_generator_that_is_declared_again() {
         let reply = wire.ask("GETID tweets");
         assert_eq!(!reply.starts_with('-'), all, "{reply}");
     };
-    let server = place.start(all);
-    place.draw(&server, &NAMES);
+    let server = fixture.start(all);
+    fixture.draw(&server, &NAMES);
     server.kill();
-    let server = place.start(&without);
+    let server = fixture.start(&without);
     names(&server, false);
     server.kill();
     let text =
-        place.refused(&without.replace("generator trace uuid7\n", "generator trace uuid7\ngenerator tweets uuid7\n"));
+        fixture.refused(&without.replace("generator trace uuid7\n", "generator trace uuid7\ngenerator tweets uuid7\n"));
     assert!(text.contains("generator 'tweets' can't be declared so: its kind was twitter"), "{text}");
-    let server = place.start(all);
+    let server = fixture.start(all);
     names(&server, true);
-    place.draw(&server, &NAMES);
+    fixture.draw(&server, &NAMES);
     server.kill();
-    let shown = place.run("state show DIR");
+    let shown = fixture.run("state show DIR");
     assert_eq!(shown.matches("  generator  ").count(), NAMES.len() + 1, "{shown}");
 }
 
 #[test]
 fn a_name_that_was_forgotten() {
-    let mut place = Place::new();
-    let server = place.start(FIRST);
-    place.draw(&server, &NAMES);
+    let mut fixture = ConfigFixture::new();
+    let server = fixture.start(FIRST);
+    fixture.draw(&server, &NAMES);
     server.kill();
     let other = FIRST.replace("tweets twitter", "tweets layout time:41@1ms server-id:5 counter:17 epoch 0");
-    let remedy = place.refused(&FIRST.replace("tweets twitter", "tweets js53"));
+    let remedy = fixture.refused(&FIRST.replace("tweets twitter", "tweets js53"));
     let remedy = remedy.split('`').nth(1).unwrap_or_else(|| panic!("no remedy: {remedy}")).to_owned();
-    let largest = place.given.iter().filter_map(|id| id.strip_prefix("tweets :")).max().expect("an ID").to_owned();
+    let largest = fixture.issued.iter().filter_map(|id| id.strip_prefix("tweets :")).max().expect("an ID").to_owned();
     let command =
         remedy.strip_prefix("getid ").expect("getid").replace("--past-id ID", &format!("--past-id {largest}"));
-    place.run(&command);
+    fixture.run(&command);
     // The new declaration's numbers would be smaller.
-    let text = place.refused(&FIRST.replace("tweets twitter", "tweets js53"));
+    let text = fixture.refused(&FIRST.replace("tweets twitter", "tweets js53"));
     assert!(text.contains("would not begin past") && text.contains("give it another name"), "{text}");
-    let server = place.start(&other);
-    place.draw(&server, &NAMES);
+    let server = fixture.start(&other);
+    fixture.draw(&server, &NAMES);
     let id = server.connect().ask("GETID tweets");
     let number = |text: &str| text.trim_start_matches(':').parse::<u64>().expect("a number");
     assert!(number(&id) > number(&largest));
     server.kill();
-    let record = fs::read_to_string(place.path().join("getid-0.state")).expect("a record");
+    let record = fs::read_to_string(fixture.path().join("getid-0.state")).expect("a record");
     assert!(!record.contains("forgotten") && record.contains("generator tweets layout time:41@1ms"), "{record}");
 }
 
 /// Node, process and machine are drawn once and kept in the record.
 #[test]
 fn drawn_values_stay() {
-    let place = Place::new();
+    let fixture = ConfigFixture::new();
     let process = |server: &Server| {
         let mut wire = server.connect();
         let id = wire.ask_bulk("GETID doc");
         let node = wire.ask_bulk("GETID u1");
         (id[8..18].to_owned(), node[24..].to_owned())
     };
-    let server = place.start(FIRST);
+    let server = fixture.start(FIRST);
     let first = process(&server);
     server.kill();
-    let server = place.start(FIRST);
+    let server = fixture.start(FIRST);
     assert_eq!(process(&server), first);
 }

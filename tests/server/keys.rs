@@ -66,13 +66,13 @@ fn an_operator_makes_changes_raises_and_drops_sequences(server: &Server) {
          SEQUENCE ALTER orders INCREMENT 10 OFFSET 7 POLICY wait => +OK
          SEQUENCE CONFIRM orders => -ERR sequence 'orders': it is not marked...
          SEQUENCE ADOPT other => -ERR sequence 'other': a table of maximums is adopted from a store in MySQL...
-         SEQUENCE DROP nobody => -ERR no such sequence 'nobody'...",
+         SEQUENCE DROP missing => -ERR no such sequence 'missing'...",
     );
     let ends_in_seven = reply(&mut wire, &["INCR", "orders"]);
     assert!(ends_in_seven.ends_with('7'), "{ends_in_seven}");
-    let told = reply(&mut wire, &["SEQUENCE", "INFO", "orders"]);
+    let info = reply(&mut wire, &["SEQUENCE", "INFO", "orders"]);
     for part in ["increment :10", "offset :7", "cache :10", "$4 wait", "reserved_until", "$4 live", "$5 store"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(info.contains(part), "{part}: {info}");
     }
     let last: i64 = ends_in_seven[1..].parse().expect("a number");
     talk(
@@ -254,7 +254,7 @@ fn names_are_listed_in_pages_and_each_once() {
             if cursor == "0" {
                 break;
             }
-            assert!(calls < NAMES, "it does not end");
+            assert!(calls < NAMES, "SCAN does not end");
         }
         let expected: Vec<_> = all.iter().filter(|name| pattern == "*" || name.ends_with('9')).cloned().collect();
         assert_eq!(found, expected, "COUNT {count} MATCH {pattern}");
@@ -272,8 +272,11 @@ fn misuse_is_bounded() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     let many: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 4095)).collect();
-    let said = reply(&mut wire, &many);
-    assert!(said.starts_with("-ERR MGET needs 4095 look-ups in the store"), "{said}");
+    let refusal = reply(&mut wire, &many);
+    assert!(
+        refusal.starts_with("-ERR MGET needs 4095 look-ups in the store"),
+        "{refusal}"
+    );
     assert_eq!(reply(&mut wire, &many[..257]).matches("$-1").count(), 256);
     // A sequence in memory costs no store access.
     assert_eq!(reply(&mut wire, &["SET", "y", "5"]), "+OK");
@@ -283,10 +286,10 @@ fn misuse_is_bounded() {
     let more: Vec<&str> = std::iter::once("MGET").chain(std::iter::repeat_n("x", 5000)).collect();
     assert!(reply(&mut wire, &more).starts_with("-ERR too many arguments for 'mget' command"));
     for long in [10_000, 60_000] {
-        let said = reply(&mut wire, &["SET", "a", &"9".repeat(long)]);
-        assert!(said.starts_with("-ERR '9999") && said.len() < 300, "{said}");
-        let said = reply(&mut wire, &["SET", &"a".repeat(long), "1"]);
-        assert!(said.contains("cannot be the name of a sequence") && said.len() < 300, "{said}");
+        let refusal = reply(&mut wire, &["SET", "a", &"9".repeat(long)]);
+        assert!(refusal.starts_with("-ERR '9999") && refusal.len() < 300, "{refusal}");
+        let refusal = reply(&mut wire, &["SET", &"a".repeat(long), "1"]);
+        assert!(refusal.contains("cannot be the name of a sequence") && refusal.len() < 300, "{refusal}");
         assert_eq!(reply(&mut wire, &["HGET", "a", &"f".repeat(long)]), "$-1");
     }
     assert!(reply(&mut wire, &["SET", "a", &"9".repeat(100_000)]).starts_with("-ERR arguments of 'set' command"));
@@ -307,7 +310,9 @@ fn misuse_is_bounded() {
         assert_eq!(listener.reply().first(), Some(&b'*'));
     }
     assert!(listener.line().starts_with("-ERR a client may subscribe to at most 1000 channels"));
-    eventually("it listens", || wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 "));
+    eventually("the client has all subscriptions", || {
+        wire.ask_bulk("CLIENT LIST TYPE pubsub").contains(" sub=1000 psub=0 ")
+    });
     // A subscription ends with its connection.
     drop(listener);
     eventually("the listener is gone", || wire.ask_bulk("CLIENT LIST TYPE pubsub").is_empty());

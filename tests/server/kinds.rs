@@ -220,8 +220,8 @@ fn script(name: &str) -> PathBuf {
 #[ignore = "needs python3 with redis, pymongo and snowflake-id (GETID_TEST_PYTHON)"]
 fn python_libraries_read_the_ids() {
     let python = std::env::var_os("GETID_TEST_PYTHON").expect("GETID_TEST_PYTHON");
-    let said = read_by(Command::new(python).arg(script("kinds.py")));
-    assert_eq!(said, "ok snowflake-id\nok uuid\nok bson\n");
+    let output = read_by(Command::new(python).arg(script("kinds.py")));
+    assert_eq!(output, "ok snowflake-id\nok uuid\nok bson\n");
 }
 
 #[test]
@@ -230,6 +230,6 @@ fn node_libraries_read_the_ids() {
     let dir = std::env::var_os("GETID_TEST_NODE_DIR").expect("GETID_TEST_NODE_DIR");
     let copy = Path::new(&dir).join("kinds.mjs");
     std::fs::copy(script("kinds.mjs"), &copy).expect("copied");
-    let said = read_by(Command::new("node").arg(copy));
-    assert_eq!(said, "ok @sapphire/snowflake\nok uuid\nok bson\n");
+    let output = read_by(Command::new("node").arg(copy));
+    assert_eq!(output, "ok @sapphire/snowflake\nok uuid\nok bson\n");
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::support::tls::{Dial, Files};
+use crate::support::tls::{Files, TlsDialer};
 use crate::support::{self, SHORT_LEAD, Server, Wire, config_get, eventually};
-use crate::turns::{self, Flood, Takes};
+use crate::turns::{self, Flood, ReadMode};
 use getid::config::{Config, OutputBufferLimit};
 use getid::server::housekeeping::{close_idle, close_unauthenticated};
 use getid::server::registry::{Admission, MemoryHolder};
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 /// Each connection of a burst beyond `maxclients` reads the refusal, even one that sends before it is accepted.
 #[test]
-fn a_burst_beyond_maxclients_reads_why() {
+fn a_burst_beyond_maxclients_reads_the_error() {
     let server = Server::start(&["--maxclients", "1", "--unixsocket", "getid.sock"]);
     let wire = server.connect();
     let operators = server.take_operators_places();
@@ -37,8 +37,8 @@ fn a_burst_beyond_maxclients_reads_why() {
         wire.send("PING\r\n");
     }
     server.signal(Signal::SIGCONT);
-    for said in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
-        assert_eq!(said, "-ERR max number of clients reached\r\n");
+    for reply in tcp.iter_mut().map(Wire::rest).chain(unix.iter_mut().map(Wire::rest)) {
+        assert_eq!(reply, "-ERR max number of clients reached\r\n");
     }
     drop((wire, operators));
 }
@@ -47,11 +47,11 @@ fn a_burst_beyond_maxclients_reads_why() {
 const OUTPUT_BYTES_MAX: usize = 400_000;
 
 #[test]
-fn who_takes_no_reply_is_bounded_and_cut_off_by_every_transport() {
+fn clients_that_read_no_replies_are_bounded_and_closed_on_every_transport() {
     let files = Files::new();
     let (mut server, tls_port) = files.start("no", &["--client-output-timeout", "0", "--unixsocket", "getid.sock"]);
     let (mut wire, mut tcp) = (server.connect(), server.connect());
-    let mut tls = Dial::new(&files.authority).connect(tls_port).expect("connected");
+    let mut tls = TlsDialer::new(&files.authority).connect(tls_port).expect("connected");
     let mut unix = Wire::connect_unix(&files.dir.path().join("getid.sock"));
     tcp.send_and_never_read();
     tls.send_and_never_read();
@@ -117,12 +117,12 @@ fn output_limits_disconnect_in_time_and_spare_a_slow_reader() {
         {
             set(hard_bytes, soft_bytes, soft_s, timeout_s);
             let began = Instant::now();
-            turns::serve(&server, client(Takes::None)).await.expect("it is cut off");
+            turns::serve(&server, client(ReadMode::None)).await.expect("it is cut off");
             assert_eq!(began.elapsed().as_secs(), after_s, "{hard_bytes} {soft_bytes} {soft_s} {timeout_s}");
         }
         // A limit that is set while a client waits takes effect within a second.
         set(0, 0, 0, 0);
-        let waiting = turns::serve(&server, client(Takes::None));
+        let waiting = turns::serve(&server, client(ReadMode::None));
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert!(!waiting.is_finished());
         set(0, 0, 0, 1);
@@ -131,12 +131,12 @@ fn output_limits_disconnect_in_time_and_spare_a_slow_reader() {
         assert!(began.elapsed() <= Duration::from_millis(1_001), "{:?}", began.elapsed());
 
         // Each flush of its replies takes longer than the timeout of 1 s.
-        let slow = client(Takes::Some(tokio::time::interval(Duration::from_millis(200))));
-        let (began, taken) = (Instant::now(), slow.taken());
+        let slow = client(ReadMode::Slowly(tokio::time::interval(Duration::from_millis(200))));
+        let (began, bytes_read) = (Instant::now(), slow.bytes_read());
         turns::serve(&server, slow).await.expect("it ends");
         let all = REQUESTS * (b"*100\r\n".len() + 100 * b"$18\r\n144182182078840832\r\n".len());
-        assert_eq!(taken.load(Relaxed), all, "it was cut off after {:?}", began.elapsed());
-        assert!(began.elapsed() > Duration::from_secs(8), "that was not slow");
+        assert_eq!(bytes_read.load(Relaxed), all, "the client was closed after {:?}", began.elapsed());
+        assert!(began.elapsed() > Duration::from_secs(8), "the client was not slow");
     });
 }
 
@@ -193,7 +193,7 @@ fn maxclients_is_lowered_to_fit_the_open_files() {
     assert_eq!(wires[0].info("maxclients"), room);
     wires[0].wait_info("connected_clients", room);
     let _operators = server.take_operators_places();
-    eventually("all are connected", || wires[0].info("connected_clients") == (places + 16).to_string());
+    eventually("all clients are connected", || wires[0].info("connected_clients") == (places + 16).to_string());
     assert_eq!(server.connect().rest(), "-ERR max number of clients reached\r\n");
     assert_eq!(wires[0].info("rejected_connections"), "1");
     assert_eq!(wires[0].info("accept_errors"), "0");
@@ -207,8 +207,8 @@ fn the_http_port_has_its_share_of_the_open_files() {
     let http = support::free_port().to_string();
     let words = ["--http-port", &http, "--maxclients", "100"];
     let lowered = |server: &mut Server| {
-        let said = ["maxclients 100 needs", "http-max-clients 1024 needs"].map(|what| server.wait_log(what));
-        said.map(|line| {
+        let log = ["maxclients 100 needs", "http-max-clients 1024 needs"].map(|what| server.wait_log(what));
+        log.map(|line| {
             line.split(" is ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number")
         })
     };
@@ -235,10 +235,10 @@ fn the_http_port_has_its_share_of_the_open_files() {
 #[test]
 fn a_start_without_room_for_a_client_names_the_limit_and_the_number() {
     let dir = support::folder();
-    let said =
+    let log =
         support::refused(dir.path(), &["--io-threads", "8"], |command| support::by_shell(command, "ulimit -n 50"));
-    assert!(said.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{said}");
-    assert!(said.contains("Raise it with ulimit -n or LimitNOFILE="), "{said}");
+    assert!(log.contains("the limit of open files (RLIMIT_NOFILE) is 50, and getid needs "), "{log}");
+    assert!(log.contains("Raise it with ulimit -n or LimitNOFILE="), "{log}");
 }
 
 /// Clients without a login open as many idle sockets as the limit of open files permits. IDs continue, and the state is
@@ -305,7 +305,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     for small in &mut small {
         small.send(unfinished(50_000));
     }
-    eventually("all of it was read", || {
+    eventually("all requests are read", || {
         wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes > 1_200_000)
     });
     let mut large: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
@@ -313,8 +313,10 @@ fn over_maxmemory_clients_the_largest_are_closed() {
         // The server may close it meanwhile.
         let _ = large.stream().write_all(unfinished(900_000).as_bytes());
     }
-    eventually("some are closed", || wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5));
-    eventually("the rest fit", || {
+    eventually("some clients are closed", || {
+        wire.info("evicted_clients").parse::<usize>().is_ok_and(|count| count >= 5)
+    });
+    eventually("the remaining clients fit", || {
         wire.info("client_buffers_bytes").parse::<usize>().is_ok_and(|bytes| bytes <= 4 << 20)
     });
     // Clients with small buffers stay connected, and so does the client with `no-evict`.
@@ -327,7 +329,7 @@ fn over_maxmemory_clients_the_largest_are_closed() {
     drop(large);
     let mut late = server.connect();
     late.send(unfinished(700_000));
-    eventually("it is read", || {
+    eventually("the request is read", || {
         let list = wire.ask_bulk("CLIENT LIST");
         let mut held = list.split([' ', '\n']).filter_map(|pair| pair.strip_prefix("qbuf=")?.parse::<usize>().ok());
         held.any(|bytes| bytes >= 700_000)
@@ -530,10 +532,10 @@ fn a_client_without_a_login_costs_little() {
             strangers.extend([sends, asks]);
         }
         let pairs = strangers.len() / 2;
-        eventually("they are read", || wire.info_number("client_buffers_bytes") > pairs as u64 * 7_900);
+        eventually("the requests are read", || wire.info_number("client_buffers_bytes") > pairs as u64 * 7_900);
         // The reply to HELLO is twenty times as long.
         let requests = [b"PING\r\n".repeat(1000), b"HELLO 3\r\n".repeat(1000)];
-        eventually("the others wait to be written to", || {
+        eventually("the other clients wait for output", || {
             for (asks, requests) in strangers.iter().skip(1).step_by(2).zip(requests.iter().cycle()) {
                 // Writes until the buffers are full. A slow server has not read all of them, and takes more later.
                 while asks.stream().write(requests).is_ok() {}
@@ -559,7 +561,7 @@ fn a_long_list_is_held_in_pieces() {
         // Each name takes 1 KB in the list.
         (client.stream()).write_all(format!("CLIENT SETNAME {}\r\n", "n".repeat(1000)).as_bytes()).expect("sent");
     }
-    eventually("all have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
+    eventually("all clients have a name", || wire.ask_bulk("CLIENT LIST").matches("nnn ").count() == CLIENTS);
     let (long, users) = ("u".repeat(60), 200);
     let rules = (0..12).map(|key| format!(" ~{long}{key}")).collect::<Vec<_>>().concat();
     let made: Vec<String> = (0..users).map(|user| format!("ACL SETUSER {long}{user}{rules}\r\n")).collect();
@@ -575,7 +577,7 @@ fn a_long_list_is_held_in_pieces() {
         socket.connect(&SocketAddr::from(([127, 0, 0, 1], server.port)).into()).expect("the server accepts");
         let mut slow = TcpStream::from(socket);
         slow.write_all(format!("{what}\r\n").repeat(20).as_bytes()).expect("sent");
-        eventually("it waits", || wire.info("client_recent_max_output_buffer") != "0");
+        eventually("output waits", || wire.info("client_recent_max_output_buffer") != "0");
         let most: usize = wire.info("client_recent_max_output_buffer").parse().expect("a number");
         assert!(most < 150_000, "{most} bytes of {what} wait");
         // The unwritten part is kept for this client alone, even if its source is cleared, and counts as its memory.

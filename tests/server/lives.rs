@@ -49,7 +49,7 @@ fn killed_at_the_borrow_limit() {
             |server| {
                 // INFO replies although every other client waits for IDs.
                 let mut borrowed_ms = 0;
-                eventually("the limit", || {
+                eventually("the borrow limit is reached", || {
                     borrowed_ms = wire.info_number("borrow_ms");
                     borrowed_ms >= 2900
                 });
@@ -72,7 +72,7 @@ fn killed_while_draws_wait_for_the_watermark() {
     for round in 0..3 {
         let server = Server::start_in(dir.path(), &words);
         let mut wire = server.connect();
-        eventually("room", || wire.info_number("borrow_ms") < 20);
+        eventually("the borrow limit has room", || wire.info_number("borrow_ms") < 20);
         life.load_until(server, |ids, _| ids >= 300 * (1 + 2 * round), Server::kill);
     }
     life.check();
@@ -174,14 +174,14 @@ fn a_second_process_is_refused_with_the_holders_pid() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &QUIET);
     let first = server.connect().id();
-    let said = refused(dir.path(), &[], |_| {});
+    let log = refused(dir.path(), &[], |_| {});
     let lock = dir.path().join("getid-0.lock");
     let expected = format!(
         "server-id 0 is in use: {} is locked by pid {}; stop that process, or set another server-id or dir",
         lock.display(),
         server.pid()
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(log.contains(&expected), "{log}");
     let other = Server::start_in(dir.path(), &["--server-id", "1"]);
     assert_eq!(other.connect().id() >> 19 & 3, 1);
     assert!(server.connect().id() > first, "the first server continues");
@@ -194,9 +194,9 @@ fn the_oracle_finds_planted_violations() {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| life.check())).is_err()
     };
     assert!(!caught(vec![1 << 21, 2 << 21]));
-    assert!(caught(vec![1 << 21, 2 << 21, 1 << 21]), "an ID twice");
+    assert!(caught(vec![1 << 21, 2 << 21, 1 << 21]), "an ID is issued twice");
     assert!(caught(vec![1 << 21, (2 << 21) + (1 << 19)]), "another server's ID");
-    let (largest, received) = (AtomicU64::new(100), Received::default());
+    let (largest, received) = (AtomicU64::new(100), ReceivedCounts::default());
     let mut client = Client::new(&largest, &received, 0);
     assert!(client.note(101, 100).is_ok());
     assert!(client.note(101, 100).is_err(), "not ascending on one connection");
@@ -215,14 +215,16 @@ impl Life {
     /// Draws from `server` with four clients until `is_enough` holds for the numbers of received IDs and refusals. Then
     /// ends the server and collects the IDs.
     fn load_until(&mut self, server: Server, is_enough: impl Fn(usize, usize) -> bool, end: impl FnOnce(Server)) {
-        let (ended, received) = (AtomicBool::new(false), Received::default());
+        let (ended, received) = (AtomicBool::new(false), ReceivedCounts::default());
         std::thread::scope(|scope| {
             let clients = [0, 1, 2, 3].map(|kind| {
                 let client = Client::new(&self.largest, &received, kind);
                 let (port, ended) = (server.port, &ended);
                 scope.spawn(move || client.run(port, ended))
             });
-            eventually("enough of a load", || is_enough(received.ids.load(SeqCst), received.refusals.load(SeqCst)));
+            eventually("the load is large enough", || {
+                is_enough(received.ids.load(SeqCst), received.refusals.load(SeqCst))
+            });
             end(server);
             ended.store(true, SeqCst);
             for client in clients {
@@ -240,7 +242,7 @@ impl Life {
 
 /// Number of IDs and refusals that the clients of a life have received.
 #[derive(Default)]
-struct Received {
+struct ReceivedCounts {
     ids: AtomicUsize,
     refusals: AtomicUsize,
 }
@@ -255,7 +257,7 @@ fn assert_unique(ids: &mut [u64]) {
 /// One connection: sends requests in pipelines and checks every reply.
 struct Client<'a> {
     largest: &'a AtomicU64,
-    received: &'a Received,
+    received: &'a ReceivedCounts,
     ids: Vec<u64>,
     last: u64,
     /// Requests that it sends. 0: pipelines of GETID; 1: of MGETID; 2: both mixed; 3: one GETID at a time.
@@ -263,7 +265,7 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(largest: &'a AtomicU64, received: &'a Received, kind: usize) -> Client<'a> {
+    fn new(largest: &'a AtomicU64, received: &'a ReceivedCounts, kind: usize) -> Client<'a> {
         Client { largest, received, ids: Vec::new(), last: 0, kind }
     }
 
@@ -280,7 +282,7 @@ impl<'a> Client<'a> {
             let mut stream = TcpStream::connect(("127.0.0.1", port))?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            let mut replies_of = Replies { buffer: vec![0; 1 << 16], start: 0, end: 0 };
+            let mut replies_of = ReplyReader { buffer: vec![0; 1 << 16], start: 0, end: 0 };
             while !ended.load(SeqCst) {
                 let floor = self.largest.load(SeqCst);
                 stream.write_all(&request)?;
@@ -295,7 +297,7 @@ impl<'a> Client<'a> {
         self.ids
     }
 
-    fn take_reply(&mut self, replies: &mut Replies, stream: &mut TcpStream, floor: u64) -> io::Result<()> {
+    fn take_reply(&mut self, replies: &mut ReplyReader, stream: &mut TcpStream, floor: u64) -> io::Result<()> {
         match replies.line(stream)? {
             (b'-', _) => {
                 self.received.refusals.fetch_add(1, SeqCst);
@@ -317,7 +319,7 @@ impl<'a> Client<'a> {
             return Err(format!("{id} came after {} on one connection", self.last));
         }
         if id <= floor {
-            return Err(format!("{id} was asked for after {floor} had been received"));
+            return Err(format!("{id} was requested after {floor} had been received"));
         }
         self.last = id;
         self.ids.push(id);
@@ -327,13 +329,13 @@ impl<'a> Client<'a> {
 }
 
 /// Reads lines off a socket, as their first byte and their number.
-struct Replies {
+struct ReplyReader {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Replies {
+impl ReplyReader {
     fn line(&mut self, stream: &mut TcpStream) -> io::Result<(u8, u64)> {
         loop {
             let filled = &self.buffer[self.start..self.end];
@@ -405,12 +407,12 @@ fn after_a_panic_inside_a_draw_the_process_ends_with_an_error() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("started");
-    eventually("it starts", || UnixStream::connect(&socket).is_ok());
+    eventually("the planted server starts", || UnixStream::connect(&socket).is_ok());
     let mut wire = Wire::connect_unix(&socket);
     let given = wire.id();
     assert!(given > last);
     wire.send("MGETID 7\r\n");
-    eventually("it ends", || planted.try_wait().expect("a child").is_some());
+    eventually("the planted server ends", || planted.try_wait().expect("a child").is_some());
     let output = planted.wait_with_output().expect("a child");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -61,22 +61,22 @@ fn a_reader_that_stalls_stops_no_client_and_gets_a_count_of_dropped_lines() {
     // IDs pass the watermark that was on disk at the start, so it was saved since.
     let saves = || std::fs::read(dir.path().join("getid-0.state")).expect("a state");
     let before = saves();
-    eventually("it is saved", || {
+    eventually("the watermark is saved", || {
         assert!(wire.id() > first);
         saves() != before
     });
     assert_eq!(wire.ask("CONFIG SET timeout 7"), "+OK");
 
     let lines = lines_of(reader);
-    let told = loop {
+    let line = loop {
         let line = lines.recv_timeout(PATIENCE).expect("the count");
         if line.contains("log lines were dropped") {
             break line;
         }
     };
-    assert!(told.contains(" warning "), "{told}");
-    let count = told.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
-    assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{told}");
+    assert!(line.contains(" warning "), "{line}");
+    let count = line.split(" log lines").next().and_then(|before| before.rsplit(' ').next());
+    assert!(count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0), "{line}");
     // The reader continues.
     assert_eq!(wire.ask("CONFIG SET timeout 8"), "+OK");
     assert_eq!(server.stop().code(), Some(0));
@@ -96,21 +96,21 @@ fn a_server_with_an_unread_log_can_be_stopped() {
 
 #[test]
 fn a_flood_of_lines_is_a_few_and_a_count() {
-    const ASKED: u64 = 20_000;
+    const COMMANDS: u64 = 20_000;
     let mut server = Server::start(&[]);
     let mut wire = server.connect();
-    for _ in 0..ASKED / 1000 {
+    for _ in 0..COMMANDS / 1000 {
         wire.send("CLIENT PAUSE 0 WRITE\r\n".repeat(1000));
         (0..1000).for_each(|_| assert_eq!(wire.line(), "+OK"));
     }
     // Each command has a line or is part of a count, which needs no further command.
-    eventually("all are logged", || {
+    eventually("all commands are logged", || {
         let lines = server.count_log("audit: CLIENT PAUSE user=default");
         let log = server.log_so_far();
         let counts = log.lines().filter_map(|line| line.split_once("audit: ")?.1.split_once(" more within a second"));
         let counted: u64 = counts.filter_map(|(count, _)| count.parse::<u64>().ok()).sum();
         assert!(lines < 500, "{lines} lines");
-        lines as u64 + counted == ASKED
+        lines as u64 + counted == COMMANDS
     });
 }
 
@@ -127,9 +127,9 @@ fn audit_lines_contain_no_secrets() {
     let port = wire.stream().local_addr().expect("its address").port();
     for (command, reply, line) in [
         (
-            "AUTH nobody hunter3",
+            "AUTH missing hunter3",
             "-WRONGPASS",
-            "audit: login failed user=default client=ID addr=ADDR tried=nobody count=1",
+            "audit: login failed user=default client=ID addr=ADDR tried=missing count=1",
         ),
         ("AUTH admin hunter2", "+OK", "audit: logged in user=admin client=ID addr=ADDR"),
         (
@@ -140,7 +140,7 @@ fn audit_lines_contain_no_secrets() {
         ("CONFIG RESETSTAT", "+OK", "audit: CONFIG RESETSTAT user=admin client=ID addr=ADDR"),
         ("CONFIG REWRITE", "+OK", "audit: CONFIG REWRITE user=admin client=ID addr=ADDR"),
         ("ACL SETUSER bob on >hunter5", "+OK", "audit: ACL SETUSER user=admin client=ID addr=ADDR name=bob"),
-        ("ACL DELUSER bob nobody", ":1", "audit: ACL DELUSER user=admin client=ID addr=ADDR names=bob"),
+        ("ACL DELUSER bob missing", ":1", "audit: ACL DELUSER user=admin client=ID addr=ADDR names=bob"),
         ("ACL SAVE", "+OK", "audit: ACL SAVE user=admin client=ID addr=ADDR"),
         ("ACL LOAD", "+OK", "audit: ACL LOAD user=admin client=ID addr=ADDR"),
         ("ACL LOG RESET", "+OK", "audit: ACL LOG RESET user=admin client=ID addr=ADDR"),
@@ -160,14 +160,14 @@ fn audit_lines_contain_no_secrets() {
             wire.ask(command)
         };
         assert!(answer.starts_with(reply), "{command}: {answer}");
-        let wanted = line.replace("ADDR", &format!("127.0.0.1:{port}"));
-        let (before, after) = wanted.split_once("ID").expect("one");
+        let expected = line.replace("ADDR", &format!("127.0.0.1:{port}"));
+        let (before, after) = expected.split_once("ID").expect("one");
         let found = server.wait_log(before);
         assert!(found.contains(after), "{command}: {found}");
     }
     server.wait();
-    let said = server.log_so_far();
-    assert!(!said.contains("hunter"), "{said}");
+    let log = server.log_so_far();
+    assert!(!log.contains("hunter"), "{log}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn the_first_login_of_a_user_has_its_line_however_it_is_sent_and_others_are_coun
     wire.send("AUTH ann hunter2\r\nAUTH bob hunter3\r\nHELLO 2 AUTH ann hunter2 SETNAME x\r\nACL WHOAMI\r\n");
     assert_eq!((wire.line(), wire.line()), ("+OK".to_owned(), "+OK".to_owned()));
     let logins = |server: &mut Server, user: &str| server.count_log(&format!("audit: logged in user={user} "));
-    eventually("each has a line", || (logins(&mut server, "ann"), logins(&mut server, "bob")) == (1, 1));
+    eventually("each user has a line", || (logins(&mut server, "ann"), logins(&mut server, "bob")) == (1, 1));
     for _ in 0..100 {
         assert_eq!(server.connect().ask("AUTH ann hunter2"), "+OK");
     }

@@ -114,7 +114,7 @@ fn unblock_ends_the_wait_for_a_named_generator_and_leaves_other_replies() {
     eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
     assert!(waiting.line().starts_with(':'), "the unnamed generator's reply stays");
     assert_eq!(waiting.line(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
-    eventually("all are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    eventually("all draws are refused", || waiting.line() == "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn a_number_that_its_format_has_no_room_for_is_an_error_that_counts() {
         assert!(wire.ask(request).starts_with("-ERR generator 'narrow' is at "), "{request}");
     }
     assert_eq!(wire.info("errorstat_ERR"), "count=3");
-    let told = wire.ask_bulk("INFO commandstats");
+    let stats = wire.ask_bulk("INFO commandstats");
     for (command, failed) in [("cmdstat_getid:", "2"), ("cmdstat_mgetid:", "1")] {
-        let line = told.lines().find(|line| line.starts_with(command)).unwrap();
+        let line = stats.lines().find(|line| line.starts_with(command)).unwrap();
         assert!(line.ends_with(&format!("failed_calls={failed}")), "{line}");
     }
 }
@@ -156,7 +156,7 @@ fn a_user_may_draw_from_some_generators_and_denials_are_logged() {
     assert!(user.ask("GETID orders:eu").starts_with(':'));
     assert!(user.ask("GETID").starts_with(':'));
     let refused = "-NOPERM this user has no permissions to access one of the keys used as arguments";
-    for request in ["GETID tweets", "GETID tweets", "MGETID 5 tweets", "GETID nobody"] {
+    for request in ["GETID tweets", "GETID tweets", "MGETID 5 tweets", "GETID missing"] {
         assert_eq!(user.ask(request), refused, "{request}");
     }
     let pipeline = array_of("GETID tweets").repeat(3) + &array_of("GETID orders:eu");
@@ -166,12 +166,12 @@ fn a_user_may_draw_from_some_generators_and_denials_are_logged() {
     admin.send("ACL LOG\r\n");
     let log = String::from_utf8(admin.reply()).unwrap();
     let log: Vec<&str> = log.split("\r\n").collect();
-    let told = |from: usize| {
+    let entry = |from: usize| {
         let behind = |name: &str| log[from..].iter().position(|line| *line == name).map(|at| log[from + at + 2]);
         (behind("reason"), behind("object"), behind("username"))
     };
-    assert_eq!(told(0), (Some("key"), Some("tweets"), Some("shop")));
-    assert!(log.contains(&"nobody"), "{log:?}");
+    assert_eq!(entry(0), (Some("key"), Some("tweets"), Some("shop")));
+    assert!(log.contains(&"missing"), "{log:?}");
     assert_eq!(admin.info("acl_access_denied_key"), "7");
     assert_eq!(admin.info("acl_access_denied_cmd"), "0");
     // The user's rules change while it is connected.
@@ -192,7 +192,7 @@ fn names_come_and_go_with_a_reload() {
     assert_eq!(wire.ask("GETID tweets"), wrong);
     write("generator tweets twitter\n");
     server.signal(Signal::SIGHUP);
-    eventually("it is there", || wire.ask("GETID tweets").starts_with(':'));
+    eventually("the generator exists", || wire.ask("GETID tweets").starts_with(':'));
     // Other changes leave it as it is.
     assert_eq!(wire.ask("CONFIG SET id-mgetid-max 50"), "+OK");
     assert_eq!(wire.ask("COMMAND GETKEYS GETID tweets"), "*1");
@@ -200,10 +200,10 @@ fn names_come_and_go_with_a_reload() {
     wire.line();
     write("generator other leaf\n");
     server.signal(Signal::SIGHUP);
-    eventually("the other is there", || wire.ask("GETID other").starts_with(':'));
+    eventually("the other generator exists", || wire.ask("GETID other").starts_with(':'));
     assert!(wire.ask("GETID tweets").starts_with("-ERR no generator 'tweets'"));
     write("");
     server.signal(Signal::SIGHUP);
-    eventually("none is left", || wire.ask("GETID other") == wrong);
+    eventually("the other generator is removed", || wire.ask("GETID other") == wrong);
     assert!(wire.ask("GETID").starts_with(':'));
 }

@@ -317,7 +317,7 @@ fn a_generator_that_refuses_is_reported() {
 }
 
 #[test]
-fn the_slow_log_has_what_was_sent() {
+fn the_slow_log_has_the_request_as_sent() {
     let server = Server::start(&["--slowlog-log-slower-than", "0", "--slowlog-max-len", "5"]);
     let mut wire = server.connect();
     assert_eq!(wire.ask("CLIENT SETNAME me"), "+OK");
@@ -403,7 +403,7 @@ fn the_slow_log_and_monitors_have_the_names_of_generators() {
 }
 
 #[test]
-fn waiting_for_a_named_generator_is_seen() {
+fn waiting_for_a_named_generator_is_reported() {
     let server = Server::start(&words(&format!("{NAMED} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
     // 200 IDs are free. Each later draw waits until time has advanced by 50 ms.
@@ -470,7 +470,7 @@ fn thresholds_change_and_statistics_are_reset_while_it_runs() {
 }
 
 #[test]
-fn waiting_for_ids_is_seen() {
+fn waiting_for_ids_is_reported() {
     let server = Server::start(&words(&format!("{NARROW} {SHORT_LEAD} {NOTED}")));
     let mut wire = server.connect();
     // From the second on, each draw waits until time has advanced by 50 ms.
@@ -533,7 +533,7 @@ fn shown(wire: &mut Wire) -> String {
 
 /// Each command is written to every monitor at the cost of other clients, so the number of monitors is bounded.
 #[test]
-fn only_so_many_may_monitor() {
+fn the_number_of_monitors_is_limited() {
     let server = Server::start(&[]);
     let mut monitors: Vec<Wire> = (0..64).map(|_| server.connect()).collect();
     for monitor in &mut monitors {
@@ -627,7 +627,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
     });
     let mut wire = server.connect();
     let mut pings = 0;
-    eventually("it is dropped", || {
+    eventually("the monitor is dropped", || {
         let word = "x".repeat(1000);
         wire.send(format!("PING {word}\r\n").repeat(1000));
         for _ in 0..1000 {
@@ -635,7 +635,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
         }
         pings += 1000;
         // The sender waits, so that the reading monitor never falls behind by a full queue, however slow its thread.
-        eventually("it saw every command", || seen.load(Relaxed) >= pings);
+        eventually("the monitor saw every command", || seen.load(Relaxed) >= pings);
         wire.info("monitors_dropped") != "0"
     });
     server.wait_log("does not keep up with MONITOR and is closed");
@@ -652,7 +652,7 @@ fn a_monitor_that_does_not_read_is_dropped() {
 }
 
 #[test]
-fn a_large_command_throws_no_monitor_out() {
+fn a_large_command_closes_no_monitor() {
     let server = Server::start(&[]);
     let mut monitor = server.connect();
     assert_eq!(monitor.ask("MONITOR"), "+OK");

@@ -15,7 +15,7 @@ use crate::support::{self, Server, config_get};
 const FATAL: &str = "*** FATAL CONFIGURATION ERROR ***";
 
 /// User id without rights.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 /// Turns the command into process 1 of a pod of this name, which runs `first` before.
 fn in_pod(server: &mut Command, name: &str, first: &str) {
@@ -73,8 +73,8 @@ fn a_pod_has_the_server_id_of_its_name() {
     for (name, what) in
         [("getid", "is 'getid'; must end in a dash and a number"), ("getid-4", "must be 0 to 3: id-range is 2")]
     {
-        let said = support::refused(dir.path(), &["--server-id", "auto-ordinal"], |command| in_pod(command, name, ":"));
-        assert!(!said.contains(" starts, pid") && said.contains(what), "before anything else: {said}");
+        let log = support::refused(dir.path(), &["--server-id", "auto-ordinal"], |command| in_pod(command, name, ":"));
+        assert!(!log.contains(" starts, pid") && log.contains(what), "before anything else: {log}");
     }
 }
 
@@ -93,7 +93,7 @@ fn orphans_are_reaped_by_process_1() {
     let (server, _, _) = serve("getid-0", dir.path(), &orphan, &["--server-id", "0"]);
     let namespace = children(&server.pid().to_string());
     let [process_1] = &namespace[..] else { panic!("one: {namespace:?}") };
-    assert_eq!(children(process_1).len(), 1, "it lost its parent, and waits for a writer");
+    assert_eq!(children(process_1).len(), 1, "the orphan lost its parent and waits for a writer");
     fs::write(&ends, "").expect("it ends");
     support::eventually("nothing is left of it", || children(process_1).is_empty());
 }
@@ -103,11 +103,11 @@ fn orphans_are_reaped_by_process_1() {
 fn a_pod_without_a_server_id_does_not_start_beside_another_one() {
     let dir = volume();
     let mount = mounted(dir.path());
-    let said = support::refused(dir.path(), &[], |command| in_pod(command, "getid-1", &mount));
-    let line = said.lines().next().expect("a sentence");
-    assert!(line.starts_with(&format!("{FATAL} server-id: nobody set it in the pod getid-1, ")), "{said}");
-    assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{said}");
-    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "no trace");
+    let log = support::refused(dir.path(), &[], |command| in_pod(command, "getid-1", &mount));
+    let line = log.lines().next().expect("a sentence");
+    assert!(line.starts_with(&format!("{FATAL} server-id: nobody set it in the pod getid-1, ")), "{log}");
+    assert!(line.ends_with("set GETID_SERVER_ID=auto-ordinal, for the number at the end of the pod's name"), "{log}");
+    assert_eq!(fs::read_dir(dir.path()).expect("there").count(), 0, "the folder is empty");
     let (_first, _, server_id) = serve("getid-0", dir.path(), &mount, &[]);
     assert_eq!(server_id, "0", "the first one may be alone");
 }
@@ -123,11 +123,11 @@ fn two_pods_with_one_server_id_are_warned() {
     let (_other, first, _) = serve("getid-1", other.path(), &mounted(other.path()), &words);
     assert!(first.contains(" starts, pid 1; server-id is 0 in the pod getid-1: "), "{first}");
     assert!(first.contains("give the same IDs; set GETID_SERVER_ID=auto-ordinal"), "{first}");
-    let said = support::refused(one.path(), &words, |command| in_pod(command, "getid-2", ":"));
-    let first = said.lines().next().expect("a line");
-    assert!(first.contains(" starts, pid 1; ") && first.contains("; server-id 0 is in use: "), "{said}");
-    assert!(first.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{said}");
-    assert!(said.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it continues: {said}");
+    let log = support::refused(one.path(), &words, |command| in_pod(command, "getid-2", ":"));
+    let first = log.lines().next().expect("a line");
+    assert!(first.contains(" starts, pid 1; ") && first.contains("; server-id 0 is in use: "), "{log}");
+    assert!(first.contains("getid-0.lock is locked by pid 1 on getid-0; stop that process, or set another"), "{log}");
+    assert!(log.lines().last().expect("a line").starts_with("server-id 0 is in use: "), "it continues: {log}");
 }
 
 #[test]
@@ -164,39 +164,39 @@ fn a_volume_that_cannot_be_written_is_reported_with_its_owner() {
     let shown = dir.path().display();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("done");
     let as_nobody = |command: &mut Command| {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
-    let said = support::refused(dir.path(), &[], as_nobody);
+    let log = support::refused(dir.path(), &[], as_nobody);
     assert_eq!(
-        said.lines().next(),
+        log.lines().next(),
         Some(
             format!(
                 "{FATAL} dir: '{shown}' cannot be written: Permission denied (os error 13); {shown} belongs to uid 0, gid 0 (mode \
-                 755), and getid runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {shown}, or in Kubernetes \
-                 set fsGroup: {NOBODY} in the pod's securityContext; or set another folder with dir"
+                 755), and getid runs as uid {NOBODY_UID}, gid {NOBODY_UID}: chown -R {NOBODY_UID}:{NOBODY_UID} {shown}, or in Kubernetes \
+                 set fsGroup: {NOBODY_UID} in the pod's securityContext; or set another folder with dir"
             )
             .as_str()
         ),
-        "{said}"
+        "{log}"
     );
 
     // A volume that another user's server used: the folder has the right owner, its files do not.
-    chown(dir.path(), Some(NOBODY), Some(NOBODY)).expect("done");
+    chown(dir.path(), Some(NOBODY_UID), Some(NOBODY_UID)).expect("done");
     let lock = dir.path().join("getid-0.lock");
     fs::write(&lock, "").expect("done");
     fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).expect("done");
-    let said = support::refused(dir.path(), &[], as_nobody);
+    let log = support::refused(dir.path(), &[], as_nobody);
     let expected = format!(
         "cannot open the lock file {0}: Permission denied (os error 13); {0} belongs to uid 0, gid 0 (mode 600), and getid \
-         runs as uid {NOBODY}, gid {NOBODY}: chown -R {NOBODY}:{NOBODY} {0}, or in Kubernetes set fsGroup: {NOBODY}",
+         runs as uid {NOBODY_UID}, gid {NOBODY_UID}: chown -R {NOBODY_UID}:{NOBODY_UID} {0}, or in Kubernetes set fsGroup: {NOBODY_UID}",
         lock.display()
     );
-    assert!(said.contains(&expected), "{said}");
+    assert!(log.contains(&expected), "{log}");
 
     // No volume, and a read-only root.
     let read_only = format!("mount -t tmpfs -o ro tmpfs '{shown}'");
-    let said = support::refused(dir.path(), &["--server-id", "0"], |command| in_pod(command, "getid-0", &read_only));
+    let log = support::refused(dir.path(), &["--server-id", "0"], |command| in_pod(command, "getid-0", &read_only));
     let expected =
         format!("{FATAL} dir: '{shown}' cannot be written: Read-only file system (os error 30); mount a volume there");
-    assert!(said.lines().next().is_some_and(|line| line.starts_with(&expected)), "{said}");
+    assert!(log.lines().next().is_some_and(|line| line.starts_with(&expected)), "{log}");
 }

@@ -20,7 +20,7 @@ const STATE: &str = "getid-0.state";
 
 /// One operation in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Done {
+enum DiskStep {
     Create(String),
     Write(String, Vec<u8>),
     Sync(String),
@@ -31,7 +31,7 @@ enum Done {
 
 #[test]
 fn a_power_cut_leaves_the_last_record_or_the_one_under_way() {
-    let log = sound();
+    let log = sound_steps();
     let saves = saves(log);
     assert!(saves >= 7, "two lives, their steady state and a clean stop: {saves} saves");
     let images = cut_everywhere(log).unwrap_or_else(|fault| panic!("{fault}"));
@@ -43,9 +43,9 @@ fn a_power_cut_leaves_the_last_record_or_the_one_under_way() {
 fn every_sync_is_needed() {
     let check = |(skip, fault): (&str, &str)| {
         let log = record(Some(skip));
-        let skipped = |done: &Done| match skip {
-            "file" => matches!(done, Done::Sync(_)),
-            _ => *done == Done::SyncFolder,
+        let skipped = |step: &DiskStep| match skip {
+            "file" => matches!(step, DiskStep::Sync(_)),
+            _ => *step == DiskStep::SyncFolder,
         };
         assert!(!log.iter().any(skipped), "planted");
         let found = cut_everywhere(&log).expect_err("a planted fault is seen");
@@ -60,8 +60,8 @@ fn every_sync_is_needed() {
 /// Every other order of the steps fails too, so the judge does not accept everything.
 #[test]
 fn every_order_but_the_right_one_is_caught() {
-    let log = sound();
-    let renames: Vec<_> = log.iter().enumerate().filter(|(_, done)| matches!(done, Done::Rename(..))).collect();
+    let log = sound_steps();
+    let renames: Vec<_> = log.iter().enumerate().filter(|(_, step)| matches!(step, DiskStep::Rename(..))).collect();
     let (at, _) = renames[renames.len() / 2];
     // The rename before the sync of the file, and after the sync of the folder.
     for with in [at - 1, at + 1] {
@@ -70,7 +70,7 @@ fn every_order_but_the_right_one_is_caught() {
         assert_ne!(wrong, *log);
         cut_everywhere(&wrong).expect_err("an order that loses records");
     }
-    let without: Vec<_> = log.iter().filter(|done| !matches!(done, Done::Write(..))).cloned().collect();
+    let without: Vec<_> = log.iter().filter(|step| !matches!(step, DiskStep::Write(..))).cloned().collect();
     cut_everywhere(&without).expect_err("nothing was written");
 }
 
@@ -113,13 +113,13 @@ fn a_start_that_is_stopped_takes_its_record_back() {
 }
 
 /// Returns the steps of a sound store over two lives.
-fn sound() -> &'static [Done] {
-    static LOG: OnceLock<Vec<Done>> = OnceLock::new();
+fn sound_steps() -> &'static [DiskStep] {
+    static LOG: OnceLock<Vec<DiskStep>> = OnceLock::new();
     LOG.get_or_init(|| record(None))
 }
 
 /// Runs the binary twice, killed and stopped, each after at least three saves. Returns all its steps in the folder.
-fn record(skip: Option<&str>) -> Vec<Done> {
+fn record(skip: Option<&str>) -> Vec<DiskStep> {
     let work = folder();
     let dir = work.path().join("state");
     fs::create_dir(&dir).expect("made");
@@ -134,38 +134,41 @@ fn record(skip: Option<&str>) -> Vec<Done> {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         let mut server = Server::try_start_in(&dir, &words, prepare).expect("started");
         let mut wire = server.connect();
-        let enough = saves(&done(&log)) + 3;
-        eventually("saves", || {
+        let enough = saves(&read_steps(&log)) + 3;
+        eventually("the server has saved", || {
             wire.id();
-            saves(&done(&log)) >= enough
+            saves(&read_steps(&log)) >= enough
         });
         drop(wire);
         if signal == Signal::SIGKILL {
-            stand_still_between_saves(&server, || done(&log), skip);
+            pause_between_saves(&server, || read_steps(&log), skip);
         }
         server.signal(signal);
         server.wait();
     }
-    done(&log)
+    read_steps(&log)
 }
 
-fn saves(log: &[Done]) -> usize {
-    log.iter().filter(|done| matches!(done, Done::Rename(..))).count()
+fn saves(log: &[DiskStep]) -> usize {
+    log.iter().filter(|step| matches!(step, DiskStep::Rename(..))).count()
 }
 
-fn done(log: &Path) -> Vec<Done> {
-    fs::read_to_string(log).expect("a log").lines().filter_map(Done::of).collect()
+fn read_steps(log: &Path) -> Vec<DiskStep> {
+    fs::read_to_string(log).expect("a log").lines().filter_map(DiskStep::of).collect()
 }
 
 /// Stops the process between saves: the judge assumes that a save which has begun also ends.
-fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip: Option<&str>) {
-    let last =
-        if skip == Some("folder") { Done::Rename(format!("{STATE}.tmp"), STATE.to_owned()) } else { Done::SyncFolder };
+fn pause_between_saves(server: &Server, steps: impl Fn() -> Vec<DiskStep>, skip: Option<&str>) {
+    let last = if skip == Some("folder") {
+        DiskStep::Rename(format!("{STATE}.tmp"), STATE.to_owned())
+    } else {
+        DiskStep::SyncFolder
+    };
     eventually("a save has ended", || {
         server.signal(Signal::SIGSTOP);
         let state = waitpid(server.pid(), Some(WaitPidFlag::WUNTRACED)).expect("its state");
         assert!(matches!(state, WaitStatus::Stopped(..)), "{state:?}");
-        let is_between = done().last() == Some(&last);
+        let is_between = steps().last() == Some(&last);
         if !is_between {
             server.signal(Signal::SIGCONT);
         }
@@ -173,24 +176,24 @@ fn stand_still_between_saves(server: &Server, done: impl Fn() -> Vec<Done>, skip
     });
 }
 
-impl Done {
+impl DiskStep {
     /// Parses a line of the log. Returns `None` for other files: the content of the lock file only makes a start wait.
-    fn of(line: &str) -> Option<Done> {
+    fn of(line: &str) -> Option<DiskStep> {
         let words: Vec<&str> = line.split(' ').collect();
         let name = |at: usize| words[at].to_owned();
         if words.get(1).is_some_and(|name| !name.starts_with(STATE)) {
             return None;
         }
         Some(match words[0] {
-            "create" => Done::Create(name(1)),
+            "create" => DiskStep::Create(name(1)),
             "write" => {
                 let digits = words[2].as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ascii"));
-                Done::Write(name(1), digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect())
+                DiskStep::Write(name(1), digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect())
             }
-            "sync" => Done::Sync(name(1)),
-            "sync-folder" => Done::SyncFolder,
-            "rename" => Done::Rename(name(1), name(2)),
-            "unlink" => Done::Unlink(name(1)),
+            "sync" => DiskStep::Sync(name(1)),
+            "sync-folder" => DiskStep::SyncFolder,
+            "rename" => DiskStep::Rename(name(1), name(2)),
+            "unlink" => DiskStep::Unlink(name(1)),
             other => panic!("{other}"),
         })
     }
@@ -213,29 +216,29 @@ struct File {
 }
 
 impl Disk {
-    fn perform(&mut self, done: &Done) {
-        match done {
-            Done::Create(name) => {
+    fn apply(&mut self, step: &DiskStep) {
+        match step {
+            DiskStep::Create(name) => {
                 self.files.push(File::default());
                 self.lead(name, Some(self.files.len() - 1));
             }
-            Done::Write(name, bytes) => {
+            DiskStep::Write(name, bytes) => {
                 let file = self.names[name];
                 self.files[file].text.extend(bytes);
             }
-            Done::Sync(name) => {
+            DiskStep::Sync(name) => {
                 let file = self.names[name];
                 self.files[file].synced = self.files[file].text.len();
             }
-            Done::SyncFolder => {
+            DiskStep::SyncFolder => {
                 let last = self.state.len() - 1;
                 self.state.drain(..last);
             }
-            Done::Rename(from, to) => {
+            DiskStep::Rename(from, to) => {
                 let file = self.names.remove(from);
                 self.lead(to, file);
             }
-            Done::Unlink(name) => {
+            DiskStep::Unlink(name) => {
                 self.names.remove(name);
                 if name == STATE {
                     self.state.push(None);
@@ -278,32 +281,32 @@ impl Disk {
 
 /// Cuts the power before the first step and after each, and starts from every possible state. Returns the number of
 /// different states. Fails at the first state that a server would refuse, or from which it would start wrongly.
-fn cut_everywhere(log: &[Done]) -> Result<usize, String> {
+fn cut_everywhere(log: &[DiskStep]) -> Result<usize, String> {
     let mut disk = Disk { state: vec![None], ..Disk::default() };
     let mut started: HashMap<Option<Vec<u8>>, Option<SavePoint>> = HashMap::new();
     // The record before the save in progress, from which IDs were issued, and the one in progress.
     let (mut promised, mut under_way): (Option<SavePoint>, Option<SavePoint>) = (None, None);
-    for (at, done) in log.iter().enumerate() {
-        match done {
+    for (at, step) in log.iter().enumerate() {
+        match step {
             // A save begins after the last one ended.
-            Done::Create(_) => promised = under_way,
-            Done::Write(_, bytes) => {
+            DiskStep::Create(_) => promised = under_way,
+            DiskStep::Write(_, bytes) => {
                 under_way =
                     Some(Record::parse(bytes).map_err(|error| format!("{at}: it writes no record: {error}"))?.point);
             }
             _ => {}
         }
-        disk.perform(done);
+        disk.apply(step);
         for image in disk.after_crash() {
             let found = if let Some(found) = started.get(&image) {
                 *found
             } else {
-                let found = start(image.as_deref()).map_err(|error| format!("{at} {done:?}: no record: {error}"))?;
+                let found = start(image.as_deref()).map_err(|error| format!("{at} {step:?}: no record: {error}"))?;
                 started.insert(image.clone(), found);
                 found
             };
             if found != promised && found != under_way {
-                return Err(format!("{at} {done:?}: {promised:?} is lost, a start finds {found:?}"));
+                return Err(format!("{at} {step:?}: {promised:?} is lost, a start finds {found:?}"));
             }
         }
     }

@@ -85,7 +85,7 @@ fn random_bytes_harm_no_other_client() {
 }
 
 #[test]
-fn protocol_errors_are_counted_and_quit_is_none() {
+fn protocol_errors_are_counted_without_quit() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     for (bytes, count) in [("*1\r\n:1\r\n", "1"), ("QUIT\r\n", "1"), ("GETID\r\n*x\r\n", "2")] {
@@ -97,7 +97,7 @@ fn protocol_errors_are_counted_and_quit_is_none() {
 }
 
 #[test]
-fn who_waits_for_ids_and_goes_gives_the_place_to_the_next() {
+fn a_client_that_leaves_while_it_waits_frees_its_slot() {
     let server = Server::start(&words(&format!("{NARROW} --id-max-wait-ms 600000")));
     let mut gone: Vec<Wire> = (0..10).map(|_| server.connect()).collect();
     for wire in &mut gone {
@@ -123,7 +123,7 @@ fn a_client_gone_without_a_reset_costs_one_reply() {
         wire.send("MGETID 100\r\n".repeat(20));
     }
     let mut wire = server.connect();
-    eventually("they wait", || wire.info_number("blocked_clients") >= GONE as u64 - 1);
+    eventually("the clients wait", || wire.info_number("blocked_clients") >= GONE as u64 - 1);
     // Both directions are closed. The server sees a client that has finished sending and still reads.
     drop(gone);
     wire.wait_info("connected_clients", "1");
@@ -157,7 +157,7 @@ fn a_client_that_has_finished_sending_gets_every_reply() {
 }
 
 #[test]
-fn who_waits_for_ids_holds_its_request_and_no_more() {
+fn a_client_that_waits_for_ids_holds_only_its_request() {
     const CLIENTS: usize = 200;
     // So few IDs per millisecond that all clients wait, however slow the machine.
     let server = Server::start(&words("--id-range 2 --shard-range 6 --random-range 13 --id-max-wait-ms 3600000"));

@@ -52,7 +52,7 @@ fn values_of_fifty_connections_are_unique_and_ascend_on_each() {
 
 /// On any connection, a value requested after another's reply is larger.
 #[test]
-fn a_value_asked_for_after_anothers_reply_is_larger() {
+fn a_value_requested_after_another_reply_is_larger() {
     let server = Server::start(&[&COUNTS[..], &["--io-threads", "4"]].concat());
     let mut wires: Vec<Wire> = (0..8).map(|_| server.connect()).collect();
     let mut last = 0;
@@ -124,9 +124,9 @@ fn a_sequence_that_was_not_created_is_an_error_that_counts() {
     assert!(wire.line().starts_with(':'));
     assert_eq!([wire.line(), wire.line(), wire.line()], [text, "+PONG", text]);
     assert!(wire.line().starts_with("-ERR no such sequence 'users'") && wire.line().starts_with(':'));
-    let told = wire.ask_bulk("INFO commandstats");
+    let stats = wire.ask_bulk("INFO commandstats");
     for (command, calls) in [("incr", 5), ("incrby", 1), ("hincrby", 1)] {
-        let line = told.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:"))).unwrap();
+        let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:"))).unwrap();
         assert!(
             line.contains(&format!("calls={calls},")) && line.ends_with(&format!("failed_calls={calls}")),
             "{line}"
@@ -243,8 +243,8 @@ fn unblock_ends_the_wait_for_values_and_leaves_other_replies() {
     waiting.send("GETID\r\nINCR orders\r\nPING\r\nINCR users\r\n");
     eventually("UNBLOCK succeeds", || wire.ask(&format!("CLIENT UNBLOCK {id} ERROR")) == ":1");
     assert!(waiting.line().starts_with(':'), "the unnamed generator's reply stays");
-    let told = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
-    assert_eq!([waiting.line(), waiting.line(), waiting.line()], [told, "+PONG", told]);
+    let unblocked = "-UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    assert_eq!([waiting.line(), waiting.line(), waiting.line()], [unblocked, "+PONG", unblocked]);
     assert!(waiting.ask("GETID").starts_with(':'));
 }
 
@@ -289,14 +289,14 @@ fn ten_thousand_unknown_names_stall_no_client() {
     let requests = (0..NAMES).map(|name| format!("INCR unknown:{name}\r\n")).collect::<Vec<_>>().concat();
     let sender = wire.stream().try_clone().unwrap();
     let sending = std::thread::spawn(move || std::io::Write::write_all(&mut &sender, requests.as_bytes()));
-    let mut beside = server.connect();
+    let mut other = server.connect();
     for _ in 0..20 {
-        assert!(beside.ask("GETID").starts_with(':'));
+        assert!(other.ask("GETID").starts_with(':'));
     }
     for _ in 0..NAMES {
-        let said = wire.line();
-        assert!(said.starts_with("-ERR no such sequence") || said.starts_with("-ERR sequence 'unknown:"), "{said}");
+        let reply = wire.line();
+        assert!(reply.starts_with("-ERR no such sequence") || reply.starts_with("-ERR sequence 'unknown:"), "{reply}");
     }
     sending.join().unwrap().unwrap();
-    assert!(beside.ask("GETID").starts_with(':'));
+    assert!(other.ask("GETID").starts_with(':'));
 }

@@ -37,7 +37,7 @@ fn killed_under_load_no_value_comes_twice() {
         let before = seen.last().copied().unwrap_or(0);
         let all: Vec<Vec<i64>> = std::thread::scope(|scope| {
             let clients: Vec<_> = wires.iter_mut().map(|wire| scope.spawn(move || lives_of(wire))).collect();
-            eventually("a load", || received.load(Relaxed) >= 300 * (1 + round % 7));
+            eventually("the load has received values", || received.load(Relaxed) >= 300 * (1 + round % 7));
             server.kill();
             clients.into_iter().map(|client| client.join().unwrap()).collect()
         });
@@ -81,7 +81,7 @@ fn a_store_that_cannot_be_opened_delays_no_id_and_is_reconnected() {
     });
     assert!(refused.contains("blocked"), "{refused}");
     fs::remove_dir(&blocked).unwrap();
-    eventually("values", || wire.ask("INCR orders") == ":1");
+    eventually("values are issued", || wire.ask("INCR orders") == ":1");
     server.wait_log("answers again, after");
 }
 
@@ -94,7 +94,7 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
     let mut wire = server.connect();
     eventually("the first value", || wire.ask("INCR orders") == ":1");
     // The server may create a file in it at this moment.
-    eventually("it is removed", || fs::remove_dir_all(&own).is_ok());
+    eventually("the folder is removed", || fs::remove_dir_all(&own).is_ok());
     // However many values are issued from here on, none is issued twice in this life.
     let mut wire = server.connect();
     let given: Vec<i64> = (0..5_000)
@@ -107,7 +107,7 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
     fs::create_dir(&own).unwrap();
     let server = Server::start_in(&own, &[]);
     let mut wire = server.connect();
-    eventually("its refusal", || {
+    eventually("the sequence is refused", || {
         let refused = wire.ask("INCR orders");
         assert!(refused.starts_with('-'), "{refused}");
         refused.starts_with("-ERR no such sequence 'orders'")
@@ -116,7 +116,7 @@ fn a_folder_that_is_removed_gives_an_error_in_the_next_life_and_never_a_fresh_1(
 
 /// A backup that is taken under load and restored: values issued since are not issued again.
 #[test]
-fn a_backup_is_taken_while_values_are_given_and_put_back() {
+fn a_backup_is_taken_while_values_are_issued_and_restored() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &COUNTS);
     let mut wire = server.connect();
@@ -127,9 +127,9 @@ fn a_backup_is_taken_while_values_are_given_and_put_back() {
         assert!(refused.starts_with(&format!("-ERR '{name}' cannot be the name of a backup")), "{refused}");
     }
     fs::write(dir.path().join(".first.backup.part"), "what a crash has left").unwrap();
-    let said = wire.ask("SEQUENCE BACKUP first.backup");
+    let reply = wire.ask("SEQUENCE BACKUP first.backup");
     assert!(!dir.path().join(".first.backup.part").exists());
-    assert!(said.starts_with("+OK ") && said.ends_with(" bytes in first.backup"), "{said}");
+    assert!(reply.starts_with("+OK ") && reply.ends_with(" bytes in first.backup"), "{reply}");
     let again = wire.ask("SEQUENCE BACKUP first.backup");
     assert!(again.contains("there is a file") && again.contains("first.backup' already"), "{again}");
     let last = (0..500).map(|_| value(&wire.ask("INCR orders"))).last().unwrap();

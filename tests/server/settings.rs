@@ -25,7 +25,7 @@ fn get(wire: &mut Wire, name: &str) -> String {
 }
 
 /// Directives whose effect another test file shows. A new directive is in neither list and fails the test below.
-const ELSEWHERE: [&str; 31] = [
+const TESTED_ELSEWHERE: [&str; 31] = [
     "acllog-max-len",
     "client-output-timeout",
     "slowlog-log-slower-than",
@@ -59,7 +59,7 @@ const ELSEWHERE: [&str; 31] = [
     "http-host",
 ];
 
-const HERE: [&str; 17] = [
+const TESTED_HERE: [&str; 17] = [
     "maxmemory-clients",
     "auth-timeout",
     "tcp-keepalive",
@@ -81,7 +81,7 @@ const HERE: [&str; 17] = [
 
 #[test]
 fn every_setting_that_can_change_has_its_test() {
-    let tested: BTreeSet<_> = HERE.iter().chain(&ELSEWHERE).copied().collect();
+    let tested: BTreeSet<_> = TESTED_HERE.iter().chain(&TESTED_ELSEWHERE).copied().collect();
     let rows = Directive::ALL.iter().filter(|row| ![ChangeMode::AtStart, ChangeMode::Reload].contains(&row.change));
     assert_eq!(rows.map(|row| row.name).collect::<BTreeSet<_>>(), tested);
 }
@@ -216,7 +216,7 @@ fn protected_mode_closes_and_opens_for_other_machines() {
 }
 
 #[test]
-fn maxclients_moves_both_ways_and_asks_the_system() {
+fn maxclients_is_raised_and_lowered_within_the_systems_limit() {
     let server = Server::start(&["--maxclients", "2"]);
     let (mut wire, mut second) = (server.connect(), server.connect());
     second.id();
@@ -250,13 +250,13 @@ fn a_timeout_closes_existing_clients() {
     let (mut wire, mut idle) = (server.connect(), server.connect());
     idle.id();
     set(&mut wire, "timeout 1");
-    assert_eq!(idle.rest(), "", "closed without a word");
+    assert_eq!(idle.rest(), "", "the server closes without a reply");
     // A client that sends too slowly is closed as well.
-    eventually("it is counted", || {
+    eventually("the closed connection is counted", || {
         let mut other = server.connect();
         let _ = other.try_send("INFO stats\r\nQUIT\r\n");
-        let told = other.try_lines();
-        let count = told.iter().find_map(|line| line.strip_prefix("idle_closed_connections:"));
+        let lines = other.try_lines();
+        let count = lines.iter().find_map(|line| line.strip_prefix("idle_closed_connections:"));
         count.is_some_and(|count| count != "0")
     });
 }
@@ -272,7 +272,7 @@ fn timer(server: &Server, client: &TcpStream) -> Option<(String, u64)> {
 }
 
 #[test]
-fn tcp_keepalive_is_that_of_connections_to_come() {
+fn tcp_keepalive_applies_to_new_connections() {
     let server = Server::start(&["--tcp-keepalive", "0"]);
     let mut before = server.connect();
     before.id();
@@ -284,11 +284,13 @@ fn tcp_keepalive_is_that_of_connections_to_come() {
         timer(&server, after.stream())
             .is_some_and(|(kind, left)| kind == "02" && (900 * ticks_per_s..=1000 * ticks_per_s).contains(&left))
     });
-    eventually("none for the other", || timer(&server, before.stream()).is_some_and(|(kind, _)| kind == "00"));
+    eventually("the older connection has no timer", || {
+        timer(&server, before.stream()).is_some_and(|(kind, _)| kind == "00")
+    });
 }
 
 #[test]
-fn hz_is_how_soon_rates_follow() {
+fn hz_sets_the_interval_of_rates() {
     let server = Server::start(&["--hz", "1"]);
     let mut wire = server.connect();
     set(&mut wire, "hz 500");
@@ -317,7 +319,7 @@ fn hz_is_how_soon_rates_follow() {
 }
 
 #[test]
-fn a_stop_goes_by_the_shutdown_timeout_in_force() {
+fn a_stop_uses_the_shutdown_timeout_in_force() {
     let mut server = Server::start(&["--shutdown-timeout", "1000"]);
     let mut stuck = server.connect();
     set(&mut stuck, "shutdown-timeout 1");
@@ -346,7 +348,7 @@ fn loglevel_applies_to_later_lines() {
 }
 
 #[test]
-fn borrowing_goes_by_the_limits_in_force() {
+fn borrowing_uses_the_limits_in_force() {
     let narrow = ["--shard-range", "0", "--random-range", "19"];
     let server =
         Server::start(&[&narrow[..], &["--id-max-borrow-ms", "300", "--id-watermark-lead-ms", "300"]].concat());
@@ -355,7 +357,7 @@ fn borrowing_goes_by_the_limits_in_force() {
     // A start begins 300 ms ahead of the clock. That is the limit until the time of the configured one has passed.
     set(&mut wire, "id-borrow-policy error id-max-borrow-ms 100 id-watermark-lead-ms 100");
     assert!(wire.id() > first);
-    eventually("the limit as it is set now", || wire.info_number("borrow_ms") == 0);
+    eventually("the new limit is in force", || wire.info_number("borrow_ms") == 0);
     // From here on at most 100 IDs are free at once, at 1000 a second.
     let busy = (0..100).find_map(|_| {
         let reply = wire.ask("MGETID 50");
@@ -404,7 +406,7 @@ fn a_borrow_limit_taken_back_before_the_first_id_leaves_no_trace() {
     set(&mut wire, "id-watermark-lead-ms 60000");
     eventually("a save by the new lead", || wire.info_number("watermark_saves") > saves);
     set(&mut wire, "id-max-borrow-ms 3000 id-watermark-lead-ms 3000 id-borrow-policy error");
-    eventually("an id", || wire.ask("GETID").starts_with(':'));
+    eventually("an ID is issued", || wire.ask("GETID").starts_with(':'));
     let ahead_ms = wire.info_number("borrow_ms");
     assert!(ahead_ms <= 3000, "{ahead_ms}");
 }
@@ -555,7 +557,7 @@ fn resetstat_resets_the_counters() {
     assert_eq!((field("total_connections_received"), field("rejected_connections")), (0, 0));
     assert_eq!((wire.info("ids_issued"), wire.info("clients_peak")), (issued, peak));
     wires[1].id();
-    eventually("both are counted", || wires[0].info_number("total_commands_processed") >= 4);
+    eventually("both commands are counted", || wires[0].info_number("total_commands_processed") >= 4);
 }
 
 #[test]

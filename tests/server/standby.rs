@@ -38,14 +38,14 @@ fn holder() -> ClaimStatus {
 }
 
 /// A server with this claim status, and a client of it.
-struct Told {
+struct ClaimTestServer {
     runtime: tokio::runtime::Runtime,
     claim: Arc<ClaimView>,
     client: LocalClient,
 }
 
-impl Told {
-    fn new(status: ClaimStatus) -> Told {
+impl ClaimTestServer {
+    fn new(status: ClaimStatus) -> ClaimTestServer {
         let runtime = runtime().expect("a runtime");
         let layout = Layout::new(Epoch::default(), 2, 9, 10).expect("a layout");
         let config = Config { layout, ..Config::default() };
@@ -67,7 +67,7 @@ impl Told {
         let end = || ConnectionAddr::Unix(Arc::default());
         let ends = SocketInfo { peer: end(), local: end(), fd: 0 };
         let client = LocalClient::new(&server, Origin::ThisMachine, ends).expect("a client");
-        Told { runtime, claim, client }
+        ClaimTestServer { runtime, claim, client }
     }
 
     fn ask(&mut self, line: &str) -> String {
@@ -78,9 +78,9 @@ impl Told {
 
 #[test]
 fn a_standby_refuses_ids_and_values() {
-    let mut told = Told::new(standby());
+    let mut server = ClaimTestServer::new(standby());
     for line in ["INCR orders", "INCRBY orders 7", "SEQUENCE NEXT orders", "IDREADY"] {
-        assert_eq!(told.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
+        assert_eq!(server.ask(line), format!("-LOADING {WHY}\r\n"), "{line}");
     }
     for (line, begins) in [
         ("PING", "+PONG"),
@@ -89,37 +89,37 @@ fn a_standby_refuses_ids_and_values() {
         ("CLIENT ID", ":"),
         ("SEQUENCE INFO orders", "-ERR sequences are off"),
     ] {
-        let reply = told.ask(line);
+        let reply = server.ask(line);
         assert!(reply.starts_with(begins), "{line}: {reply}");
     }
     // After the takeover the next request is served.
-    told.claim.tell(holder());
-    assert_eq!(told.ask("IDREADY"), "+READY\r\n");
-    assert!(told.ask("INCR orders").starts_with("-ERR sequences are off"));
+    server.claim.tell(holder());
+    assert_eq!(server.ask("IDREADY"), "+READY\r\n");
+    assert!(server.ask("INCR orders").starts_with("-ERR sequences are off"));
 }
 
 #[test]
 fn role_is_reported_at_once_everywhere() {
-    let mut told = Told::new(standby());
+    let mut server = ClaimTestServer::new(standby());
     for (status, word) in [(standby(), "standby"), (holder(), "master"), (standby(), "standby")] {
-        told.claim.tell(status);
+        server.claim.tell(status);
         let bulk = format!("${}\r\n{word}\r\n", word.len());
-        assert_eq!(told.ask("ROLE"), format!("*3\r\n{bulk}:0\r\n*0\r\n"));
-        assert!(told.ask("HELLO 3").contains(&format!("$4\r\nrole\r\n{bulk}")));
-        assert!(told.ask("INFO replication").contains(&format!("\r\nrole:{word}\r\n")));
+        assert_eq!(server.ask("ROLE"), format!("*3\r\n{bulk}:0\r\n*0\r\n"));
+        assert!(server.ask("HELLO 3").contains(&format!("$4\r\nrole\r\n{bulk}")));
+        assert!(server.ask("INFO replication").contains(&format!("\r\nrole:{word}\r\n")));
     }
     // A change of settings keeps it.
-    assert_eq!(told.ask("CONFIG SET timeout 7"), "+OK\r\n");
-    assert!(told.ask("ROLE").contains("standby"));
+    assert_eq!(server.ask("CONFIG SET timeout 7"), "+OK\r\n");
+    assert!(server.ask("ROLE").contains("standby"));
 }
 
 #[test]
 fn info_reports_the_whole_claim() {
-    let mut told = Told::new(standby());
-    let lines = |told: &mut Told| -> Vec<String> {
-        told.ask("INFO claim").lines().filter(|line| line.starts_with("claim_")).map(str::to_owned).collect()
+    let mut server = ClaimTestServer::new(standby());
+    let lines = |server: &mut ClaimTestServer| -> Vec<String> {
+        server.ask("INFO claim").lines().filter(|line| line.starts_with("claim_")).map(str::to_owned).collect()
     };
-    let of_standby = lines(&mut told);
+    let of_standby = lines(&mut server);
     for line in [
         "claim_role:standby",
         "claim_server_id:3",
@@ -137,8 +137,8 @@ fn info_reports_the_whole_claim() {
         assert!(of_standby.iter().any(|own| own == line), "{line} is not in {of_standby:#?}");
     }
     assert!(!of_standby.iter().any(|line| line.starts_with("claim_last_takeover")), "{of_standby:#?}");
-    told.claim.tell(holder());
-    let of_holder = lines(&mut told);
+    server.claim.tell(holder());
+    let of_holder = lines(&mut server);
     for line in [
         "claim_role:holder",
         "claim_why:no",
@@ -151,24 +151,24 @@ fn info_reports_the_whole_claim() {
     ] {
         assert!(of_holder.iter().any(|own| own == line), "{line} is not in {of_holder:#?}");
     }
-    assert!(told.ask("INFO").contains("# Claim\r\n") && told.ask("INFO generator").contains("\r\nclaim:held\r\n"));
+    assert!(server.ask("INFO").contains("# Claim\r\n") && server.ask("INFO generator").contains("\r\nclaim:held\r\n"));
 }
 
 #[test]
-fn without_a_server_id_nothing_pretends_to_be_one() {
+fn without_a_server_id_no_field_has_one() {
     let none = ClaimStatus {
         server_id: None,
         holder: None,
         why: "standby: server-id is auto, and none is free".to_owned(),
         ..standby()
     };
-    let mut told = Told::new(none);
-    assert!(told.ask("INFO server").contains("\r\nserver_id:none\r\n"));
-    let claim = told.ask("INFO claim");
+    let mut server = ClaimTestServer::new(none);
+    assert!(server.ask("INFO server").contains("\r\nserver_id:none\r\n"));
+    let claim = server.ask("INFO claim");
     assert!(claim.contains("\r\nclaim_server_id:none\r\n") && claim.contains("\r\nclaim_holder:none\r\n"), "{claim}");
-    assert_eq!(told.ask("INCR orders"), "-LOADING standby: server-id is auto, and none is free\r\n");
-    assert!(told.ask("DECODEID 1").starts_with('%') && !told.ask("IDSPAN 2026-01-01 2026-01-02").starts_with('-'));
+    assert_eq!(server.ask("INCR orders"), "-LOADING standby: server-id is auto, and none is free\r\n");
+    assert!(server.ask("DECODEID 1").starts_with('%') && !server.ask("IDSPAN 2026-01-01 2026-01-02").starts_with('-'));
     // Before the first status there is a reason too.
-    let mut silent = Told::new(ClaimStatus::default());
+    let mut silent = ClaimTestServer::new(ClaimStatus::default());
     assert_eq!(silent.ask("INCR orders"), "-LOADING standby: the claim store has not answered yet\r\n");
 }

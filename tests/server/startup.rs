@@ -11,7 +11,7 @@ use crate::support::{self, Server, config_get, free_port, getid};
 use nix::sys::signal::Signal;
 
 /// User id without rights.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 /// Removes the `--dir` that tests pass to each server.
 fn without_dir(command: &mut Command) {
@@ -24,7 +24,7 @@ fn without_dir(command: &mut Command) {
 }
 
 #[test]
-fn a_start_ends_with_the_line_that_people_wait_for() {
+fn a_start_ends_with_the_ready_line() {
     let parent = tempfile::tempdir().expect("a folder");
     let parent = parent.path().canonicalize().expect("its name");
     let dir = parent.join("state");
@@ -64,13 +64,13 @@ fn a_start_ends_with_the_line_that_people_wait_for() {
     assert_eq!(server.wait().code(), Some(0));
     server.wait_log("the position is stored; bye");
     let log = server.log_so_far();
-    let (_, stop) = log.split_once("SIGTERM received").expect("said");
+    let (_, stop) = log.split_once("SIGTERM received").expect("the log has the stop");
     assert!(stop.lines().skip(1).all(|line| line.contains(" notice ")), "{log}");
     assert!(log.lines().any(|line| line.contains(" notice ") && line.contains("SIGTERM received")), "{log}");
 }
 
 #[test]
-fn signals_that_mean_nothing_here_end_nothing() {
+fn signals_without_a_meaning_are_ignored() {
     let server = Server::start(&[]);
     let mut wire = server.connect();
     for signal in [
@@ -93,20 +93,20 @@ fn home() -> (tempfile::TempDir, std::path::PathBuf) {
     let home = tempfile::tempdir().expect("a folder");
     let path = home.path().canonicalize().expect("its name");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
-    chown(&path, Some(NOBODY), Some(NOBODY)).expect("as root");
+    chown(&path, Some(NOBODY_UID), Some(NOBODY_UID)).expect("as root");
     (home, path)
 }
 
 #[test]
 #[ignore = "needs root"]
-fn users_state_is_in_their_home() {
+fn the_state_of_a_user_is_in_the_home_folder() {
     let (_home, home) = home();
     let state = home.join(".local/state/getid");
     fs::write(home.join("getid-2.state"), "").expect("written");
     let start = |xdg: Option<&Path>| {
         Server::try_start_in(Path::new("/nonexistent"), &["--server-id", "2"], |command| {
             without_dir(command);
-            command.uid(NOBODY).gid(NOBODY).env("HOME", &home).env_remove("XDG_STATE_HOME").current_dir(&home);
+            command.uid(NOBODY_UID).gid(NOBODY_UID).env("HOME", &home).env_remove("XDG_STATE_HOME").current_dir(&home);
             command.envs(xdg.map(|path| ("XDG_STATE_HOME", path)));
         })
         .expect("started")
@@ -119,9 +119,9 @@ fn users_state_is_in_their_home() {
     }
     assert!(state.join("getid-2.state").exists());
     // A state in the earlier default folder is reported.
-    let said = server.wait_log("there is a state of server-id 2 in the folder of this start");
+    let log = server.wait_log("there is a state of server-id 2 in the folder of this start");
     for part in ["getid-2.state, and it is not used", &format!("--dir {}", home.display())] {
-        assert!(said.contains(part), "{said}");
+        assert!(log.contains(part), "{log}");
     }
     assert_eq!(server.stop().code(), Some(0));
 
@@ -133,7 +133,7 @@ fn users_state_is_in_their_home() {
 /// Runs in a mount namespace, so that the machine's folder stays untouched.
 #[test]
 #[ignore = "needs root"]
-fn roots_state_is_the_machines() {
+fn the_state_of_root_is_in_the_system_folder() {
     let port = free_port();
     let words = format!(
         "\"$0\" serve --port {port} --server-id 1 & pid=$!; for try in $(seq 300); do \
@@ -145,9 +145,9 @@ fn roots_state_is_the_machines() {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "sh", "-c", &script]).arg(support::binary()).env_remove("GETID_DIR");
     let output = unshare.output().expect("unshare runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     for part in ["folder /var/lib/getid, no configuration file", "READY, gives IDs", "drwx------", "getid-1.state"] {
-        assert!(said.contains(part), "{part}: {said}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains(part), "{part}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
@@ -164,7 +164,7 @@ fn a_server_at_its_borrow_limit_is_ready() {
         assert_eq!(probe.ask("IDREADY"), "+READY");
         busy += (0..50).filter(|_| greedy.line().starts_with("-BUSY")).count();
     }
-    assert!(busy > 0, "it was at the limit");
+    assert!(busy > 0, "the server was at its borrow limit");
 }
 
 /// Asserts that `check-config` and a start refuse these words with the same sentence.
@@ -211,15 +211,15 @@ fn check_config_refuses_files_that_a_start_could_not_open() {
     #[cfg(feature = "http")]
     {
         let output = support::getid().args(["check-config", "--http-port=7880", "--http-bind=192.0.2.1"]).output();
-        let said = String::from_utf8_lossy(&output.expect("done").stderr).into_owned();
-        assert!(said.contains("correct http-bind"), "{said}");
+        let text = String::from_utf8_lossy(&output.expect("done").stderr).into_owned();
+        assert!(text.contains("correct http-bind"), "{text}");
     }
     // A warning, which does not prevent a start.
     let words = ["check-config", "--dir", dir.path().to_str().expect("done"), "--pidfile", &at("none/pid")];
     let output = support::getid().args(words).output().expect("done");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains(&format!("warning: pidfile: pid file {}: No such file", at("none/pid"))), "{said}");
+    assert!(text.contains(&format!("warning: pidfile: pid file {}: No such file", at("none/pid"))), "{text}");
 }
 
 #[test]
@@ -230,12 +230,12 @@ fn check_config_refuses_files_that_a_start_may_not_write() {
     let at = |name: &str| dir.path().join(name).to_str().expect("done").to_owned();
     fs::write(at("log"), "").expect("done");
     let as_nobody = |command: &mut Command| {
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     };
     refused_by_both(dir.path(), &[], as_nobody);
     refused_by_both(&dir.path().join("new"), &[], as_nobody);
     let state = tempfile::tempdir().expect("done");
-    chown(state.path(), Some(NOBODY), Some(NOBODY)).expect("done");
+    chown(state.path(), Some(NOBODY_UID), Some(NOBODY_UID)).expect("done");
     for words in [["--logfile", &at("log")], ["--logfile", &at("new.log")], ["--unixsocket", &at("socket")]] {
         refused_by_both(state.path(), &words, as_nobody);
     }
@@ -256,14 +256,14 @@ fn the_http_port_is_named_before_and_at_the_start() {
     let mut check = getid();
     check.arg("check-config").args(["--dir", dir.path().to_str().expect("text")]).args(words);
     let output = check.output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
-    assert!(said.contains(&format!("127.0.0.1:{http} (HTTP), [::1]:{http} (HTTP) if there is that address")), "{said}");
+    assert!(text.contains(&format!("127.0.0.1:{http} (HTTP), [::1]:{http} (HTTP) if there is that address")), "{text}");
     let (other, own) = (tempfile::tempdir().expect("a folder"), ["--http-port", &http]);
-    let said = support::refused(other.path(), &own, |_| {});
-    assert!(said.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{said}");
-    assert!(said.contains("set another port with http-port"), "{said}");
-    assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "no trace");
+    let log = support::refused(other.path(), &own, |_| {});
+    assert!(log.contains(&format!("could not listen on 127.0.0.1:{http}: ")), "{log}");
+    assert!(log.contains("set another port with http-port"), "{log}");
+    assert_eq!(fs::read_dir(other.path()).expect("there").count(), 0, "the folder is empty");
 }
 
 #[test]

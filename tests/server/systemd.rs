@@ -65,7 +65,7 @@ fn its_times_and_limits_fit_the_defaults() {
     // Pending replies, then the last save, each with shutdown-timeout.
     assert!(number("TimeoutStopSec") > 2 * default("shutdown-timeout"));
     assert!(number("LimitNOFILE") >= default("maxclients") + 32);
-    assert!(number("WatchdogSec") >= 10, "a machine under load must not look dead");
+    assert!(number("WatchdogSec") >= 10, "a busy machine must not cause a watchdog restart");
     assert_eq!(the_one("Restart"), "always");
 }
 
@@ -106,9 +106,9 @@ fn the_page_sets_the_server_id_and_the_http_port_before_the_start() {
     assert!(Command::new("sh").args(["-e", "-c", &lines]).status().expect("sh runs").success());
     let mut check = support::getid();
     let output = check.env_clear().arg("check-config").arg(&copy).args(["--dir", "/"]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(said.starts_with("OK\n") && said.contains("\nserver-id 0,"), "without a warning: {said}");
-    assert!(said.contains("127.0.0.1:7880 (HTTP)"), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(text.starts_with("OK\n") && text.contains("\nserver-id 0,"), "without a warning: {text}");
+    assert!(text.contains("127.0.0.1:7880 (HTTP)"), "{text}");
     // The file decides on the port: 0 means no port, and a variable cannot override it unseen.
     std::fs::write(&copy, read("config/getid.conf") + "server-id 0\nhttp-port 0\n").expect("written");
     let mut check = support::getid();
@@ -117,8 +117,8 @@ fn the_page_sets_the_server_id_and_the_http_port_before_the_start() {
     let by_variable = check.env("GETID_HTTP_PORT", "7880").output().expect("it runs").stdout;
     assert!(!String::from_utf8_lossy(&plain).contains("(HTTP)"));
     let note = "http-port: not in force: environment (GETID_HTTP_PORT=7880) wins\n";
-    let said = String::from_utf8_lossy(&by_variable);
-    assert!(said.starts_with("note: ") && said.contains(note) && said.contains(":7880 (HTTP)"), "{said}");
+    let text = String::from_utf8_lossy(&by_variable);
+    assert!(text.starts_with("note: ") && text.contains(note) && text.contains(":7880 (HTTP)"), "{text}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn the_page_installs_what_the_unit_names() {
     let command = the_one("ExecStart");
     let user = the_one("User");
     for path in command.split(' ').filter(|word| word.starts_with("/usr") || word.starts_with("/etc")) {
-        assert!(page.contains(path), "docs/operating.md does not say where {path} comes from");
+        assert!(page.contains(path), "docs/operating.md does not name the source of {path}");
     }
     for line in
         [format!("useradd --system --shell /usr/sbin/nologin {user}"), "systemctl enable --now getid".to_owned()]
@@ -142,7 +142,7 @@ struct Manager {
 }
 
 impl Manager {
-    fn heard(&self) -> String {
+    fn receive(&self) -> String {
         let mut bytes = [0; 512];
         let len = loop {
             match self.socket.recv(&mut bytes) {
@@ -159,7 +159,7 @@ impl Manager {
     #[track_caller]
     fn wait_for(&self, begin: &str) {
         loop {
-            let message = self.heard();
+            let message = self.receive();
             if message.starts_with(begin) {
                 return;
             }
@@ -200,7 +200,7 @@ fn it_is_ready_alive_reloaded_and_stopped_as_the_unit_expects() {
         *command = unit;
     });
     let server = started.unwrap_or_else(|log| panic!("{log}"));
-    assert_eq!(manager.heard(), "READY=1\nSTATUS=Serving IDs\n");
+    assert_eq!(manager.receive(), "READY=1\nSTATUS=Serving IDs\n");
     server.connect().id();
     // `systemctl status` shows whether IDs are issued. Here a folder is in the place of the file that a save writes.
     while std::fs::create_dir_all(dir.path().join("getid-0.state.tmp/x")).is_err() {}
@@ -227,12 +227,12 @@ fn systemd_finds_nothing_wrong_and_little_exposed() {
     std::fs::write(&unit, read("config/getid.service").replace("/usr/local/bin/getid", &program)).expect("written");
     let analyze = |words: &[&str]| {
         let out = Command::new("systemd-analyze").args(words).arg(&unit).output().expect("systemd is installed");
-        let said = [out.stdout, out.stderr].concat();
-        (out.status.success(), String::from_utf8_lossy(&said).into_owned())
+        let text = [out.stdout, out.stderr].concat();
+        (out.status.success(), String::from_utf8_lossy(&text).into_owned())
     };
-    let (fine, said) = analyze(&["verify", "--man=no"]);
-    assert!(fine && said.is_empty(), "{said}");
+    let (fine, output) = analyze(&["verify", "--man=no"]);
+    assert!(fine && output.is_empty(), "{output}");
     // In tenths. 9.6 is a unit without any hardening; most of the rest here is network access.
-    let (fine, said) = analyze(&["security", "--no-pager", "--offline=true", "--threshold=15"]);
-    assert!(fine, "{said}");
+    let (fine, output) = analyze(&["security", "--no-pager", "--offline=true", "--threshold=15"]);
+    assert!(fine, "{output}");
 }

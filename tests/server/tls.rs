@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::tls::{Authority, Dial, Files, ONLY_12, ONLY_13, Secure};
+use crate::support::tls::{Authority, Files, ONLY_12, ONLY_13, TlsDialer, TlsWire};
 use crate::support::{self, PATIENCE, Server, Wire, eventually, free_port, getid, refused};
 use crate::turns;
 use getid::config::{BindAddr, Config, TlsAuthClients};
@@ -33,7 +33,7 @@ fn ids_come_over_both_versions_and_any_thread() {
         let both: [(&'static SupportedProtocolVersion, _); 2] =
             [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)];
         for (version, expected) in both.into_iter().cycle().take(6) {
-            let dial = Dial { versions: &[version], ..Dial::new(&files.authority) };
+            let dial = TlsDialer { versions: &[version], ..TlsDialer::new(&files.authority) };
             let mut client = dial.connect(port).expect("connected");
             assert_eq!(client.version(), Some(expected));
             let id = client.id();
@@ -43,7 +43,7 @@ fn ids_come_over_both_versions_and_any_thread() {
             assert!(many[0] > id && many.is_sorted_by(|a, b| a < b));
             last = many[99];
             assert_eq!(client.ask("MGETID 101"), "-ERR parameters error! argv[1] = 101");
-            // The server sends `close_notify`, which tells its end of the connection from an attacker's.
+            // The server sends `close_notify`, which distinguishes an orderly close from an attacker's.
             assert_eq!(client.ask("QUIT"), "+OK");
             assert_eq!(client.rest(), "");
         }
@@ -62,12 +62,12 @@ fn a_first_request_is_not_held_up() {
     let files = Files::new();
     let (_server, port) = files.start("no", &[]);
     // The first connection is not measured: some code is loaded on demand.
-    drop(Dial::new(&files.authority).connect(port).expect("connected"));
+    drop(TlsDialer::new(&files.authority).connect(port).expect("connected"));
     // A delayed request would take 40 ms. On a slow machine some do.
     let mut fastest = Duration::MAX;
-    eventually("one that nothing holds up", || {
+    eventually("a request without delay", || {
         let started = Instant::now();
-        Dial::new(&files.authority).connect(port).expect("connected");
+        TlsDialer::new(&files.authority).connect(port).expect("connected");
         fastest = fastest.min(started.elapsed());
         fastest < Duration::from_millis(35)
     });
@@ -88,10 +88,10 @@ fn tls_may_be_the_only_port() {
     let mut line = String::new();
     while !line.contains("Ready to accept connections") {
         line.clear();
-        assert_ne!(log.read_line(&mut line).expect("a log"), 0, "it ended");
+        assert_ne!(log.read_line(&mut line).expect("a log"), 0, "the log ended");
     }
     assert!(line.contains(&format!("connections on tls://127.0.0.1:{port} (pid {}, ", child.id())), "{line}");
-    let mut client = Dial::new(&files.authority).connect(port.parse().expect("a port")).expect("connected");
+    let mut client = TlsDialer::new(&files.authority).connect(port.parse().expect("a port")).expect("connected");
     client.send("INFO server\r\n");
     while client.line() != format!("tcp_port:{port}") {}
     child.kill().expect("killed");
@@ -103,20 +103,20 @@ fn clients_need_certificates_according_to_tls_auth_clients() {
     let files = Files::new();
     let stranger = Authority::new("other");
     let (good, bad) = (files.authority.client(), stranger.client());
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     for (auth_clients, without, with_good, with_bad) in
         [("yes", false, true, false), ("optional", true, true, false), ("no", true, true, true)]
     {
         let (mut server, port) = files.start(auth_clients, &[]);
         let cases = [
             ("without", dial, without),
-            ("good", dial.showing(&good), with_good),
-            ("bad", dial.showing(&bad), with_bad),
+            ("good", dial.with_certificate(&good), with_good),
+            ("bad", dial.with_certificate(&bad), with_bad),
         ];
         let mut failed = 0;
         for (name, dial, welcome) in cases {
             for version in [&TLS12, &TLS13] {
-                let result = Dial { versions: &[version], ..dial }.connect(port);
+                let result = TlsDialer { versions: &[version], ..dial }.connect(port);
                 assert_eq!(result.is_ok(), welcome, "{auth_clients}, {name}, {version:?}: {:?}", result.err());
                 failed += usize::from(!welcome);
             }
@@ -136,7 +136,7 @@ fn clients_need_certificates_according_to_tls_auth_clients() {
 fn a_client_that_trusts_another_authority_does_not_connect() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
-    let error = Dial::new(&Authority::new("other")).connect(port).err().expect("refused");
+    let error = TlsDialer::new(&Authority::new("other")).connect(port).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
     server.wait_log("TLS handshake failed: received fatal alert");
     server.connect().wait_info("tls_handshakes_failed", "1");
@@ -146,7 +146,7 @@ fn a_client_that_trusts_another_authority_does_not_connect() {
 fn plain_text_on_the_tls_port_is_closed_and_logged() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
-    let mut good = Dial::new(&files.authority).connect(port).expect("connected");
+    let mut good = TlsDialer::new(&files.authority).connect(port).expect("connected");
     for (text, failed) in [("*1\r\n$5\r\nGETID\r\n", "1"), ("GETID\r\n", "2"), ("GET / HTTP/1.1\r\n\r\n", "3")] {
         let mut wire = Wire::connect(port);
         wire.send(text);
@@ -185,8 +185,8 @@ fn a_slow_handshake_delays_no_client_and_takes_no_place() {
         let (mut server, port) = files.start("no", &words);
         // More handshakes than places, including those of operators.
         let mut stalled = stall(port, 40);
-        let mut good: Vec<Secure> =
-            (0..3).map(|_| Dial::new(&files.authority).connect(port).expect("connected")).collect();
+        let mut good: Vec<TlsWire> =
+            (0..3).map(|_| TlsDialer::new(&files.authority).connect(port).expect("connected")).collect();
         for client in &mut good {
             client.id();
         }
@@ -208,7 +208,7 @@ fn a_slow_handshake_delays_no_client_and_takes_no_place() {
             .collect();
         // A client that writes after the close gets a broken pipe and may miss the error.
         eventually("one more client is refused with the reason", || {
-            let error = Dial::new(&files.authority).connect(port).err().expect("refused").to_string();
+            let error = TlsDialer::new(&files.authority).connect(port).err().expect("refused").to_string();
             let is_cut = error.contains("Broken pipe") || error.contains("Connection reset");
             assert!(is_cut || error.contains("max number of clients reached"), "{error}");
             !is_cut
@@ -248,7 +248,7 @@ fn load(config: &Config) -> Result<Arc<Acceptor>, String> {
 
 /// The server runs in this process, with grace periods of a fraction of a second.
 #[test]
-fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
+fn a_flood_of_stalled_handshakes_is_bounded_and_others_connect_meanwhile() {
     // Bound of handshakes with `maxclients 3`.
     const BOUND: usize = 64;
     const FLOOD: usize = 200;
@@ -273,16 +273,16 @@ fn a_flood_of_stalled_handshakes_is_bounded_and_others_get_in_meanwhile() {
                 });
             }
         });
-        eventually("it listens", || TcpStream::connect(("127.0.0.1", config.tls_port)).is_ok());
+        eventually("the port listens", || TcpStream::connect(("127.0.0.1", config.tls_port)).is_ok());
         let mut stalled = stall(config.tls_port, FLOOD);
         let evicted = || server.metrics.counted(Counter::HandshakesEvicted);
         let mut most = 0;
-        eventually("all that came have begun", || {
+        eventually("all handshakes have begun", || {
             most = most.max(server.handshakes.count());
             evicted() == (FLOOD - BOUND) as u64
         });
         assert!((1..=BOUND).contains(&most), "{most}");
-        let mut good = Dial::new(&files.authority).connect(config.tls_port).expect("connected");
+        let mut good = TlsDialer::new(&files.authority).connect(config.tls_port).expect("connected");
         good.id();
         // The oldest handshakes were closed, and established clients stay.
         assert_eq!(support::read(&mut stalled[0], &mut [0]).expect("the end"), 0);
@@ -300,10 +300,10 @@ fn handshakes_take_no_descriptors_that_clients_need() {
     let port = free_port().to_string();
     let mut words = vec!["--tls-port", &port, "--tls-cert-file", "server.crt", "--tls-key-file", "server.key"];
     words.extend(["--tls-auth-clients", "no"]);
-    let said = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
+    let log = refused(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 100"));
     assert!(
-        said.contains("in reserve, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"),
-        "{said}"
+        log.contains("in reserve, 64 for TLS handshakes, and one for a client. Raise it with ulimit -n"),
+        "{log}"
     );
 
     let started = Server::try_start_in(files.dir.path(), &words, |command| support::by_shell(command, "ulimit -n 160"));
@@ -333,7 +333,7 @@ fn a_pipeline_that_is_read_late_is_answered_whole_and_in_order() {
     let files = Files::new();
     let (server, port) = files.start("no", &[]);
     for version in [&TLS12, &TLS13] {
-        let dial = Dial { versions: &[version], ..Dial::new(&files.authority) };
+        let dial = TlsDialer { versions: &[version], ..TlsDialer::new(&files.authority) };
         let mut client = dial.connect(port).expect("connected");
         client.send(b"*2\r\n$6\r\nMGETID\r\n$3\r\n100\r\n".repeat(REQUESTS));
         // 2.6 MB of replies do not fit into the socket buffers: the server waits, and serves other clients.
@@ -354,7 +354,7 @@ fn a_pipeline_that_is_read_late_is_answered_whole_and_in_order() {
 fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     let files = Files::new();
     let (mut server, port) = files.start("optional", &[]);
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     let mut old = dial.connect(port).expect("connected");
     let first = old.certificate();
 
@@ -369,11 +369,11 @@ fn sighup_loads_certificates_for_new_connections_and_keeps_good_ones() {
     // The authority for clients is loaded too.
     let other = Authority::new("other");
     let shown = other.client();
-    assert!(dial.showing(&shown).connect(port).is_err());
+    assert!(dial.with_certificate(&shown).connect(port).is_err());
     files.write("ca.crt", &other.pem);
     server.signal(Signal::SIGHUP);
     eventually("the second SIGHUP is handled", || server.count_log("the certificates are reloaded") >= 2);
-    dial.showing(&shown).connect(port).expect("connected");
+    dial.with_certificate(&shown).connect(port).expect("connected");
 
     // Half of a renewal: the certificate is new, its key is old.
     let key = std::fs::read_to_string(files.path("server.key")).expect("a key");
@@ -392,7 +392,7 @@ fn a_pipe_in_the_place_of_a_certificate_holds_up_no_reload_and_no_change() {
     let files = Files::new();
     let (mut server, port) = files.start("no", &[]);
     let mut wire = server.connect();
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     let first = dial.connect(port).expect("connected").certificate();
     let pair = files.authority.server();
     files.write("new.crt", &pair.cert);
@@ -421,7 +421,7 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     let files = Files::new();
     let (server, port) = files.start("no", &[]);
     let mut wire = server.connect();
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     let mut old = dial.connect(port).expect("connected");
     let first = old.certificate();
     old.id();
@@ -458,13 +458,13 @@ fn config_set_changes_certificates_for_new_connections_or_leaves_them() {
     assert_eq!(wire.ask("CONFIG SET tls-auth-clients yes"), "+OK");
     assert!(dial.connect(port).is_err());
     let shown = files.authority.client();
-    dial.showing(&shown).connect(port).expect("connected");
+    dial.with_certificate(&shown).connect(port).expect("connected");
     let other = Authority::new("other");
     files.write("other.crt", &other.pem);
     assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file other.crt"), "+OK");
-    assert!(dial.showing(&shown).connect(port).is_err());
+    assert!(dial.with_certificate(&shown).connect(port).is_err());
     let others = other.client();
-    dial.showing(&others).connect(port).expect("connected");
+    dial.with_certificate(&others).connect(port).expect("connected");
     let reply = wire.ask("CONFIG SET tls-ca-cert-file \"\"");
     assert!(reply.starts_with(&format!("{refused} 'tls-ca-cert-file') - tls-auth-clients is yes")), "{reply}");
     assert_eq!(wire.ask("CONFIG SET tls-ca-cert-file \"\" tls-auth-clients no"), "+OK");
@@ -511,9 +511,9 @@ fn each_fault_of_a_certificate_file_has_its_error() {
     ] {
         let [cert, key, ca] = [cert, key, ca].map(|name| Some(PathBuf::from(files.path(name))));
         let config = Config { tls_cert_file: cert, tls_key_file: key, tls_ca_cert_file: ca, ..config_of(&files) };
-        let said = load(&config).expect_err(expected);
+        let error = load(&config).expect_err(expected);
         let expected = expected.replace("{}", &files.path(""));
-        assert!(said.contains(&expected), "expected {expected:?}:\n{said}");
+        assert!(error.contains(&expected), "expected {expected:?}:\n{error}");
     }
 }
 
@@ -534,17 +534,17 @@ fn a_start_without_good_certificates_is_refused() {
         ("", &ca, "but there is no tls-cert-file"),
     ] {
         let words = words_of(&port, cert, ca);
-        let said = start(&words);
-        assert!(said.contains(expected), "expected {expected:?}:\n{said}");
+        let error = start(&words);
+        assert!(error.contains(expected), "expected {expected:?}:\n{error}");
         let output = getid().args(["check-config", "--dir", &files.path("")]).args(words).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "check-config: expected {expected:?}:\n{said}");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(expected), "check-config: expected {expected:?}:\n{text}");
     }
     assert!(!Path::new(&files.path("getid-0.state")).exists(), "a start that fails leaves no trace");
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let said = start(&words_of(&taken.local_addr().expect("its address").port().to_string(), &cert, &ca));
-    assert!(said.contains("stop it, or set another port with tls-port"), "{said}");
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let error = start(&words_of(&busy.local_addr().expect("its address").port().to_string(), &cert, &ca));
+    assert!(error.contains("stop it, or set another port with tls-port"), "{error}");
 }
 
 /// Returns a command for `redis-cli`, if it supports TLS.
@@ -580,11 +580,11 @@ fn redis_cli_and_redis_benchmark_work() {
     assert!(id(second.trim_start_matches("(integer) ")) > id(&first));
     let (_, many) = run(redis_cli(), &own, &["MGETID", "100"]);
     assert_eq!(many.lines().count(), 100, "{many}");
-    let (ok, said) = run(redis_cli(), &[], &["GETID"]);
-    assert!(!ok || said.contains("rror"), "without a certificate: {said}");
+    let (ok, output) = run(redis_cli(), &[], &["GETID"]);
+    assert!(!ok || output.contains("rror"), "without a certificate: {output}");
     let words = ["-n", "20000", "-c", "20", "-P", "16", "-q", "MGETID", "100"];
-    let (ok, said) = run(Command::new("redis-benchmark"), &own, &words);
-    assert!(ok && said.contains("requests per second"), "{said}");
+    let (ok, output) = run(Command::new("redis-benchmark"), &own, &words);
+    assert!(ok && output.contains("requests per second"), "{output}");
     assert_eq!(server.stop().code(), Some(0));
     assert!(PathBuf::from(files.path("getid-0.state")).exists());
 }
@@ -595,8 +595,8 @@ fn versions_and_cipher_suites_are_those_configured() {
     let files = Files::new();
     let (server, port) =
         files.start("no", &["--tls-protocols", "TLSv1.3", "--tls-ciphersuites", "TLS_AES_128_GCM_SHA256"]);
-    let dial = Dial::new(&files.authority);
-    let only = |versions: &'static [&'static SupportedProtocolVersion]| Dial { versions, ..dial };
+    let dial = TlsDialer::new(&files.authority);
+    let only = |versions: &'static [&'static SupportedProtocolVersion]| TlsDialer { versions, ..dial };
     assert!(only(ONLY_12).connect(port).is_err());
     assert_eq!(only(ONLY_13).connect(port).expect("1.3").suite(), "TLS13_AES_128_GCM_SHA256");
     let mut wire = server.connect();
@@ -612,8 +612,8 @@ fn versions_and_cipher_suites_are_those_configured() {
         ("tls-ciphers AES128-SHA", "argument(s) must be one of the following: ECDHE-ECDSA-AES256-GCM-SHA384"),
         ("tls-ciphersuites TLS_AES_128_CCM_SHA256", "argument(s) must be one of the following: TLS_AES_256_GCM_SHA384"),
     ] {
-        let said = wire.ask(&format!("CONFIG SET {pair}"));
-        assert!(said.contains(reason), "{pair}: {said}");
+        let reply = wire.ask(&format!("CONFIG SET {pair}"));
+        assert!(reply.contains(reason), "{pair}: {reply}");
     }
     // The client's order of suites counts, unless the server's is preferred.
     assert_eq!(wire.ask("CONFIG SET tls-ciphersuites TLS_CHACHA20_POLY1305_SHA256:TLS_AES_256_GCM_SHA384"), "+OK");
@@ -632,30 +632,30 @@ fn authorities_may_lie_in_a_folder() {
     let port = free_port();
     let files_of = format!("--tls-port {port} --tls-cert-file server.crt --tls-key-file server.key --tls-ca-cert-dir");
     let (good_words, bad_words) = (format!("{files_of} authorities"), format!("{files_of} none"));
-    let said = refused(files.dir.path(), &support::words(&good_words), |_| {});
-    assert!(said.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{said}");
-    let said = refused(files.dir.path(), &support::words(&bad_words), |_| {});
-    assert!(said.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{said}");
-    assert!(said.contains("Give a folder of PEM files"), "{said}");
+    let log = refused(files.dir.path(), &support::words(&good_words), |_| {});
+    assert!(log.contains("tls-ca-cert-dir authorities: no certificate in any of its files. Give a folder"), "{log}");
+    let log = refused(files.dir.path(), &support::words(&bad_words), |_| {});
+    assert!(log.contains("tls-ca-cert-dir none: cannot be read: No such file or directory"), "{log}");
+    assert!(log.contains("Give a folder of PEM files"), "{log}");
     write("own.pem", &files.authority.pem);
     write("README", "these are ours");
     std::fs::create_dir(folder.join("old")).expect("made");
     // A second name as c_rehash creates it.
     std::os::unix::fs::symlink("own.pem", folder.join("12ab34cd.0")).expect("a link");
     let server = Server::start_in(files.dir.path(), &support::words(&good_words));
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     let [good, later, bad] = [&files.authority, &second, &stranger].map(Authority::client);
-    assert!(dial.showing(&good).connect(port).is_ok());
-    assert!(dial.showing(&later).connect(port).is_err() && dial.showing(&bad).connect(port).is_err());
+    assert!(dial.with_certificate(&good).connect(port).is_ok());
+    assert!(dial.with_certificate(&later).connect(port).is_err() && dial.with_certificate(&bad).connect(port).is_err());
     write("second.crt", &second.pem);
     assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir authorities"), "+OK");
-    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_ok());
-    assert!(dial.showing(&bad).connect(port).is_err());
+    assert!(dial.with_certificate(&good).connect(port).is_ok() && dial.with_certificate(&later).connect(port).is_ok());
+    assert!(dial.with_certificate(&bad).connect(port).is_err());
     // The file together with the folder, and neither.
     assert_eq!(server.connect().ask("CONFIG SET tls-ca-cert-dir \"\" tls-ca-cert-file ca.crt"), "+OK");
-    assert!(dial.showing(&good).connect(port).is_ok() && dial.showing(&later).connect(port).is_err());
-    let said = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
-    assert!(said.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{said}");
+    assert!(dial.with_certificate(&good).connect(port).is_ok() && dial.with_certificate(&later).connect(port).is_err());
+    let reply = server.connect().ask("CONFIG SET tls-ca-cert-file \"\"");
+    assert!(reply.contains("there is no tls-ca-cert-file and no tls-ca-cert-dir"), "{reply}");
 }
 
 /// As in Redis 8, the common name of a certificate is the user, whatever its passwords.
@@ -666,18 +666,18 @@ fn a_certificate_can_name_the_user() {
     let users = ["--requirepass", "secret", "--user", orders, "--user", "off off >pw +@all"];
     let by_name = ["--tls-auth-clients-user", "CN", "--io-threads", "2"];
     let (mut server, port) = files.start("optional", &[&users[..], &by_name].concat());
-    let dial = Dial::new(&files.authority);
+    let dial = TlsDialer::new(&files.authority);
     let named = |name: &str| files.authority.client_named(name);
     let orders = named("orders");
-    let config = dial.showing(&orders).config();
-    let mut wire = Secure::connect_tls(&config, port).expect("it connects");
+    let config = dial.with_certificate(&orders).config();
+    let mut wire = TlsWire::connect_tls(&config, port).expect("it connects");
     assert_eq!(wire.user(), "orders");
     wire.id();
     assert!(wire.ask("SHUTDOWN").starts_with("-NOPERM"));
     let line = server.wait_log("logged in");
     assert!(line.contains("orders"), "{line}");
     // A resumed session keeps its client's certificate.
-    assert_eq!(Secure::connect_tls(&config, port).expect("again").user(), "orders");
+    assert_eq!(TlsWire::connect_tls(&config, port).expect("again").user(), "orders");
     assert_eq!(server.connect().ask("PING"), "-NOAUTH Authentication required.");
     // RESET removes the user, and a password still works.
     assert_eq!(wire.ask("RESET"), "+RESET");
@@ -694,34 +694,34 @@ fn a_certificate_can_name_the_user() {
         params.distinguished_name = DistinguishedName::new();
     });
     let cases = [
-        ("nobody", Some(named("nobody"))),
+        ("unknown", Some(named("unknown"))),
         ("off", Some(named("off"))),
         ("two", Some(two)),
         ("none", Some(none)),
         ("", None),
     ];
     for (case, pair) in cases {
-        let dial = pair.as_ref().map_or(dial, |pair| dial.showing(pair));
+        let dial = pair.as_ref().map_or(dial, |pair| dial.with_certificate(pair));
         let mut wire = dial.connect(port).expect("it connects");
         assert!(wire.user().starts_with("-NOAUTH"), "{case:?}: {}", wire.user());
     }
     // A certificate of another authority is refused, whatever its name.
-    assert!(dial.showing(&Authority::new("other").client_named("default")).connect(port).is_err());
+    assert!(dial.with_certificate(&Authority::new("other").client_named("default")).connect(port).is_err());
     // The connection of a deleted user is closed, and its certificate no longer logs in. It is valid for the next user
     // of that name.
     let mut admin = server.connect();
     assert_eq!(admin.ask("AUTH secret"), "+OK");
-    let mut wire = Secure::connect_tls(&config, port).expect("it connects");
+    let mut wire = TlsWire::connect_tls(&config, port).expect("it connects");
     assert_eq!(admin.ask("ACL DELUSER orders"), ":1");
     assert!(wire.try_send("PING\r\n").is_err() || wire.try_line().map_or(true, |line| line.is_empty()));
-    assert!(Secure::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    assert!(TlsWire::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
     // Without the directive the certificate is required but sets no user.
     assert_eq!(admin.ask("ACL SETUSER orders on >pw +@all"), "+OK");
-    assert_eq!(Secure::connect_tls(&config, port).expect("it connects").user(), "orders");
+    assert_eq!(TlsWire::connect_tls(&config, port).expect("it connects").user(), "orders");
     assert_eq!(admin.ask("CONFIG SET tls-auth-clients-user off"), "+OK");
-    assert!(Secure::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
-    let said = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
-    assert!(said.contains("clients present no certificate"), "{said}");
+    assert!(TlsWire::connect_tls(&config, port).expect("it connects").user().starts_with("-NOAUTH"));
+    let reply = admin.ask("CONFIG SET tls-auth-clients-user CN tls-auth-clients no");
+    assert!(reply.contains("clients present no certificate"), "{reply}");
 }
 
 #[test]
@@ -732,8 +732,9 @@ fn a_session_resumes_until_the_certificates_change() {
     let mut admin = server.connect();
     for (reloads, version) in [(1, &TLS13), (2, &TLS12)] {
         assert_eq!(admin.ask("CONFIG RESETSTAT"), "+OK");
-        let config = Dial { versions: &[version], ..Dial::new(&files.authority).showing(&good) }.config();
-        let connect = || drop(Secure::connect_tls(&config, port).expect("it connects"));
+        let config =
+            TlsDialer { versions: &[version], ..TlsDialer::new(&files.authority).with_certificate(&good) }.config();
+        let connect = || drop(TlsWire::connect_tls(&config, port).expect("it connects"));
         connect();
         connect();
         assert_eq!([admin.info("tls_handshakes"), admin.info("tls_handshakes_resumed")], ["2", "1"], "{version:?}");
@@ -754,11 +755,11 @@ fn a_session_resumes_until_the_certificates_change() {
         assert_eq!(admin.ask("CONFIG SET tls-session-caching yes"), "+OK");
     }
     // After an authority is removed, an old session cannot resume.
-    let config = Dial::new(&files.authority).showing(&good).config();
-    drop(Secure::connect_tls(&config, port).expect("it connects"));
+    let config = TlsDialer::new(&files.authority).with_certificate(&good).config();
+    drop(TlsWire::connect_tls(&config, port).expect("it connects"));
     files.write("ca.crt", &Authority::new("other").pem);
     assert_eq!(admin.ask("CONFIG SET tls-ca-cert-file ca.crt"), "+OK");
-    assert!(Secure::connect_tls(&config, port).is_err());
+    assert!(TlsWire::connect_tls(&config, port).is_err());
 }
 
 #[test]

@@ -43,29 +43,29 @@ pub(crate) struct Flood {
     reads_left: usize,
     /// Number of reads since other clients had a turn.
     in_a_row: Arc<AtomicUsize>,
-    takes: Takes,
+    read_mode: ReadMode,
     /// Bytes of replies read.
-    taken: Arc<AtomicUsize>,
+    bytes_read: Arc<AtomicUsize>,
 }
 
 /// Replies that a client reads.
-pub(crate) enum Takes {
+pub(crate) enum ReadMode {
     All,
     None,
     /// Reads 16 KiB per tick.
-    Some(Interval),
+    Slowly(Interval),
 }
 
 impl Flood {
     /// Creates a client that sends these requests once, in one read.
-    pub(crate) fn once(requests: Vec<u8>, takes: Takes) -> Flood {
+    pub(crate) fn once(requests: Vec<u8>, read_mode: ReadMode) -> Flood {
         let piece = requests.len();
-        Flood { requests, at: 0, piece, reads_left: 1, in_a_row: Arc::default(), takes, taken: Arc::default() }
+        Flood { requests, at: 0, piece, reads_left: 1, in_a_row: Arc::default(), read_mode, bytes_read: Arc::default() }
     }
 
     /// Returns the counter of reply bytes that the client has read.
-    pub(crate) fn taken(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.taken)
+    pub(crate) fn bytes_read(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.bytes_read)
     }
 }
 
@@ -88,15 +88,15 @@ impl AsyncRead for Flood {
 
 impl AsyncWrite for Flood {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let len = match &mut self.takes {
-            Takes::All => bytes.len(),
-            Takes::None => return Poll::Pending,
-            Takes::Some(ticks) => {
+        let len = match &mut self.read_mode {
+            ReadMode::All => bytes.len(),
+            ReadMode::None => return Poll::Pending,
+            ReadMode::Slowly(ticks) => {
                 ready!(ticks.poll_tick(cx));
                 bytes.len().min(16 * 1024)
             }
         };
-        self.taken.fetch_add(len, Relaxed);
+        self.bytes_read.fetch_add(len, Relaxed);
         Poll::Ready(Ok(len))
     }
 
@@ -179,7 +179,7 @@ fn a_client_with_endless_requests_yields_to_others() {
         ("small pieces", b"*1\r\n$5\r\nGETID\r\n".to_vec(), 10_000),
     ];
     for (what, requests, piece) in floods {
-        let flood = Flood { piece, reads_left: 20, ..Flood::once(requests, Takes::All) };
+        let flood = Flood { piece, reads_left: 20, ..Flood::once(requests, ReadMode::All) };
         let in_a_row = Arc::clone(&flood.in_a_row);
         let mut most = 0;
         runtime.block_on(async {

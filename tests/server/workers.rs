@@ -28,11 +28,11 @@ fn folder_with_open_pools() -> TempDir {
         for pool in pools {
             let mut granted = String::new();
             eventually("the pool is open", || {
-                granted = said(&mut wire, &format!("WORKERID LEASE {pool}"));
+                granted = send_request(&mut wire, &format!("WORKERID LEASE {pool}"));
                 granted.starts_with("*4")
             });
             let Granted { id, token, .. } = Granted::read(&granted);
-            assert_eq!(said(&mut wire, &format!("WORKERID RELEASE {pool} {id} {token}")), "+OK\r\n");
+            assert_eq!(send_request(&mut wire, &format!("WORKERID RELEASE {pool} {id} {token}")), "+OK\r\n");
         }
         assert!(server.stop().success());
         let names = ["records.sqlite", "records.sqlite-wal"];
@@ -54,7 +54,7 @@ struct Granted {
     not_after: u64,
 }
 
-fn said(wire: &mut Wire, request: &str) -> String {
+fn send_request(wire: &mut Wire, request: &str) -> String {
     wire.send(format!("{request}\r\n"));
     String::from_utf8(wire.reply()).unwrap()
 }
@@ -69,7 +69,7 @@ impl Granted {
 }
 
 fn lease(wire: &mut Wire, request: &str) -> Granted {
-    Granted::read(&said(wire, &format!("WORKERID LEASE {request}")))
+    Granted::read(&send_request(wire, &format!("WORKERID LEASE {request}")))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test compares leases with the real clock")]
@@ -86,16 +86,16 @@ fn a_worker_id_is_leased_renewed_and_released() {
     assert!(granted.not_before <= now_ms() && granted.not_after <= now_ms() + 300_000, "{granted:?}");
     let Granted { id, token, not_after, .. } = &granted;
     eventually("a later end", || {
-        let reply = said(&mut wire, &format!("WORKERID RENEW quick {id} {token} LAST {}", now_ms()));
+        let reply = send_request(&mut wire, &format!("WORKERID RENEW quick {id} {token} LAST {}", now_ms()));
         reply.strip_prefix("*1\r\n:").unwrap().trim_end().parse::<u64>().unwrap() > *not_after
     });
     let last = now_ms();
     let release = format!("WORKERID RELEASE quick {id} {token} LAST {last}");
-    assert_eq!(said(&mut wire, &release), "+OK\r\n");
-    assert_eq!(said(&mut wire, &release), "+OK\r\n", "sent again, as after a lost reply");
+    assert_eq!(send_request(&mut wire, &release), "+OK\r\n");
+    assert_eq!(send_request(&mut wire, &release), "+OK\r\n", "sent again, as after a lost reply");
     let again = lease(&mut wire, "quick NAME api-1");
     assert_eq!((again.id, again.not_before), (*id, last + 1));
-    let over = said(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
+    let over = send_request(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
     assert!(over.starts_with(&format!("-EXPIRED worker id {id} of pool 'quick': this lease ended by ")), "{over}");
 }
 
@@ -104,7 +104,7 @@ fn a_worker_id_is_leased_renewed_and_released() {
 fn a_new_pool_leases_nothing_before_its_longest_lease_is_over() {
     let server = Server::start(&["--worker-pool", "orders size 3 lease 1h"]);
     let mut wire = server.connect();
-    let refused = said(&mut wire, "WORKERID LEASE orders");
+    let refused = send_request(&mut wire, "WORKERID LEASE orders");
     assert!(refused.starts_with("-TRYAGAIN worker pool 'orders' leases nothing before "), "{refused}");
     assert!(refused.contains("it is new here, or its records were lost"), "{refused}");
     assert!(refused.ends_with("'getid worker init orders --new' opens it at once\r\n"), "{refused}");
@@ -126,7 +126,7 @@ fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
     let (code, text) = init(&["--new", "--user", "app", "--password", "x"]);
     assert!(code == Some(1) && text.contains("NOPERM"), "{text}");
     let mut wire = server.connect();
-    assert!(said(&mut wire, "WORKERID LEASE orders").starts_with("-TRYAGAIN"));
+    assert!(send_request(&mut wire, "WORKERID LEASE orders").starts_with("-TRYAGAIN"));
     for _ in 0..2 {
         let (code, text) = init(&["--new"]);
         assert!(code == Some(0) && text.ends_with(": worker pool 'orders' is open\n"), "{text}");
@@ -136,11 +136,11 @@ fn the_tool_opens_a_new_pool_at_once_and_leaves_an_open_one_as_it_is() {
     let (code, text) = init(&["--new"]);
     assert!(code == Some(0) && text.ends_with(": worker pool 'orders' is open\n"), "{text}");
     assert_ne!(lease(&mut wire, "orders").id, leased.id, "a lease stays");
-    assert_eq!(said(&mut wire, "WORKERID INIT orders OLD"), "-ERR syntax error\r\n");
+    assert_eq!(send_request(&mut wire, "WORKERID INIT orders OLD"), "-ERR syntax error\r\n");
 }
 
 #[test]
-fn a_restart_knows_all_leases() {
+fn a_restart_restores_all_leases() {
     let dir = folder_with_open_pools();
     let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
@@ -149,38 +149,38 @@ fn a_restart_knows_all_leases() {
     let server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     for Granted { id, token, .. } in &granted {
-        let renewed = said(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
+        let renewed = send_request(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
         assert!(renewed.starts_with("*1\r\n:"), "{renewed}");
     }
-    let full = said(&mut wire, "WORKERID LEASE orders NAME a");
+    let full = send_request(&mut wire, "WORKERID LEASE orders NAME a");
     assert!(full.starts_with("-EXHAUSTED worker pool 'orders' is used up: all 3 ids are leased, 3 by 'a'; "), "{full}");
     // After the pool shrank, leases above its size are revoked.
     server.stop();
     let server = Server::start_in(dir.path(), &["--worker-pool", "orders size 1 lease 10m"]);
     let mut wire = server.connect();
     for Granted { id, token, .. } in granted.iter().filter(|granted| granted.id > 0) {
-        let refused = said(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
+        let refused = send_request(&mut wire, &format!("WORKERID RENEW orders {id} {token}"));
         assert!(
             refused.starts_with(&format!("-REVOKED worker id {id} of pool 'orders': the pool has 1 ids now")),
             "{refused}"
         );
-        assert_eq!(said(&mut wire, &format!("WORKERID RELEASE orders {id} {token}")), "+OK\r\n");
+        assert_eq!(send_request(&mut wire, &format!("WORKERID RELEASE orders {id} {token}")), "+OK\r\n");
     }
 }
 
 #[test]
-fn an_operator_looks_at_leases_and_ends_them() {
+fn an_operator_lists_and_revokes_leases() {
     let dir = folder_with_open_pools();
     let mut server = Server::start_in(dir.path(), &POOLS);
     let mut wire = server.connect();
     let granted: Vec<_> = ["a", "b", "c"].map(|name| lease(&mut wire, &format!("quick NAME {name}"))).into();
-    let page = said(&mut wire, "WORKERID LIST quick COUNT 2");
+    let page = send_request(&mut wire, "WORKERID LIST quick COUNT 2");
     assert!(page.starts_with("*2\r\n$1\r\n2\r\n*2\r\n*12\r\n") && page.contains("held"), "{page}");
-    let page = said(&mut wire, "WORKERID LIST quick CURSOR 2 COUNT 2");
+    let page = send_request(&mut wire, "WORKERID LIST quick CURSOR 2 COUNT 2");
     assert!(page.starts_with("*2\r\n$0\r\n\r\n*1\r\n"), "{page}");
     let Granted { id, token, not_after, .. } = &granted[1];
-    assert_eq!(said(&mut wire, &format!("WORKERID REVOKE quick {id}")), format!(":{not_after}\r\n"));
-    let refused = said(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
+    assert_eq!(send_request(&mut wire, &format!("WORKERID REVOKE quick {id}")), format!(":{not_after}\r\n"));
+    let refused = send_request(&mut wire, &format!("WORKERID RENEW quick {id} {token}"));
     let expected = format!("-REVOKED worker id {id} of pool 'quick': this lease was revoked by an operator");
     assert!(refused.starts_with(&expected), "{refused}");
     server.wait_log(&format!("pool=quick worker_id={id}"));
@@ -235,12 +235,15 @@ fn mistakes_get_error_replies() {
         ("REVOKE quick 60000".to_owned(), "-ERR worker id 60000 of pool 'quick' was never leased".to_owned()),
     ];
     for (request, expected) in wrong {
-        let reply = said(&mut wire, &format!("WORKERID {request}"));
+        let reply = send_request(&mut wire, &format!("WORKERID {request}"));
         assert!(reply.starts_with(&expected), "{request}: {reply}");
     }
-    assert_eq!(said(&mut wire, "WORKERID LEASE"), "-ERR wrong number of arguments for 'workerid|lease' command\r\n");
+    assert_eq!(
+        send_request(&mut wire, "WORKERID LEASE"),
+        "-ERR wrong number of arguments for 'workerid|lease' command\r\n"
+    );
     let plain = Server::start(&[]);
-    let off = said(&mut plain.connect(), "WORKERID LEASE orders");
+    let off = send_request(&mut plain.connect(), "WORKERID LEASE orders");
     assert!(off.starts_with("-ERR there are no worker pools: 'worker-pool orders size 1024 lease 30s'"), "{off}");
 }
 
@@ -253,19 +256,19 @@ fn acl_rules_decide_on_leases() {
     let mut admin = server.connect();
     let granted = lease(&mut admin, "quick");
     let mut app = server.connect();
-    assert_eq!(said(&mut app, "AUTH app x"), "+OK\r\n");
-    assert!(said(&mut app, "WORKERID LEASE orders").starts_with("-NOPERM"));
-    assert!(said(&mut app, "WORKERID REVOKE quick 0").starts_with("-NOPERM"));
-    assert!(!said(&mut app, "WORKERID LEASE quick").starts_with("-NOPERM"));
+    assert_eq!(send_request(&mut app, "AUTH app x"), "+OK\r\n");
+    assert!(send_request(&mut app, "WORKERID LEASE orders").starts_with("-NOPERM"));
+    assert!(send_request(&mut app, "WORKERID REVOKE quick 0").starts_with("-NOPERM"));
+    assert!(!send_request(&mut app, "WORKERID LEASE quick").starts_with("-NOPERM"));
     let mut reader = server.connect();
-    assert_eq!(said(&mut reader, "AUTH reader x"), "+OK\r\n");
-    assert!(said(&mut reader, "WORKERID LIST quick").starts_with('*'));
-    assert!(said(&mut reader, "WORKERID LEASE quick").starts_with("-NOPERM"));
+    assert_eq!(send_request(&mut reader, "AUTH reader x"), "+OK\r\n");
+    assert!(send_request(&mut reader, "WORKERID LIST quick").starts_with('*'));
+    assert!(send_request(&mut reader, "WORKERID LEASE quick").starts_with("-NOPERM"));
     // MONITOR and the slow log show no token.
     let mut monitor = server.connect();
-    assert_eq!(said(&mut monitor, "MONITOR"), "+OK\r\n");
+    assert_eq!(send_request(&mut monitor, "MONITOR"), "+OK\r\n");
     let Granted { id, token, .. } = &granted;
-    said(&mut app, &format!("WORKERID RENEW quick {id} {token}"));
+    send_request(&mut app, &format!("WORKERID RENEW quick {id} {token}"));
     let shown = monitor.line();
     assert!(shown.contains("\"RENEW\" \"quick\"") && !shown.contains(token.as_str()), "{shown}");
 }
@@ -296,9 +299,9 @@ fn a_flood_of_leases_is_bounded_and_leaves_others_alone() {
             wire.id();
         }
     });
-    let told = wire.info("worker_pool_small");
-    assert!(told.contains("size=8,leased="), "{told}");
-    eventually("all are free again", || wire.info("worker_pool_small").contains("leased=0,free=8"));
+    let pool = wire.info("worker_pool_small");
+    assert!(pool.contains("size=8,leased="), "{pool}");
+    eventually("all ids are free again", || wire.info("worker_pool_small").contains("leased=0,free=8"));
 }
 
 #[test]
@@ -318,7 +321,7 @@ fn two_servers_lease_from_one_pool() {
     let servers = ["0", "1"].map(|id| Server::start(&[&["--server-id", id][..], &pool].concat()));
     let mut wires = servers.each_ref().map(Server::connect);
     let Granted { id, token, .. } = lease(&mut wires[0], "orders NAME a");
-    let renewed = said(&mut wires[1], &format!("WORKERID RENEW orders {id} {token}"));
+    let renewed = send_request(&mut wires[1], &format!("WORKERID RENEW orders {id} {token}"));
     assert!(renewed.starts_with("*1\r\n:"), "{renewed}");
     let mut ids = vec![id];
     for number in 0..7 {

@@ -11,7 +11,7 @@ use crate::judge::{Judge, Layout, Run, Witness};
 use crate::random::Random;
 
 /// Pause before the next check of the life's end or of the server's socket.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 1 << 18;
 
 /// The requests that a client repeats.
 #[derive(Clone, Copy)]
-pub(crate) struct Habit {
+pub(crate) struct RequestPattern {
     /// Number of IDs per MGETID; `None` sends GETID.
     pub(crate) ids: Option<u32>,
     /// Number of requests in flight.
@@ -27,55 +27,61 @@ pub(crate) struct Habit {
 }
 
 /// Draws until the life is over, and returns the runs of slots received.
-pub(crate) fn draw(judge: &Judge, layout: Layout, socket: &Path, habit: Habit, mut random: Random) -> Vec<Run> {
+pub(crate) fn draw(
+    judge: &Judge,
+    layout: Layout,
+    socket: &Path,
+    pattern: RequestPattern,
+    mut random: Random,
+) -> Vec<Run> {
     let mut witness = Witness::new(judge, layout);
     while !judge.is_over() {
         // A connection error means that the server ends or starts.
-        let _ = converse(judge, &mut witness, socket, habit, &mut random);
-        witness.has_all();
-        sleep(LOOK_AGAIN);
+        let _ = run_connection(judge, &mut witness, socket, pattern, &mut random);
+        witness.end_requests();
+        sleep(RETRY_PAUSE);
     }
     witness.into_runs()
 }
 
-fn converse(
+fn run_connection(
     judge: &Judge,
     witness: &mut Witness<'_>,
     socket: &Path,
-    habit: Habit,
+    pattern: RequestPattern,
     random: &mut Random,
 ) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(READ_TIMEOUT))?;
-    let request = habit.ids.map_or_else(|| "GETID\r\n".to_owned(), |ids| format!("MGETID {ids}\r\n"));
-    let requests = request.repeat(habit.depth as usize).into_bytes();
-    let mut replies = Replies { stream: stream.try_clone()?, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 };
+    let request = pattern.ids.map_or_else(|| "GETID\r\n".to_owned(), |ids| format!("MGETID {ids}\r\n"));
+    let requests = request.repeat(pattern.depth as usize).into_bytes();
+    let mut replies = ReplyReader { stream: stream.try_clone()?, buffer: vec![0; BUFFER_BYTES], begin: 0, end: 0 };
     while !judge.is_over() {
-        witness.asks();
+        witness.begin_requests();
         stream.write_all(&requests)?;
         if random.one_in(500) {
             // Hangs up with replies unread: their IDs reach no client.
             return Ok(());
         }
         let mut served = false;
-        for _ in 0..habit.depth {
+        for _ in 0..pattern.depth {
             served |= take_reply(judge, witness, &mut replies)?;
         }
-        witness.has_all();
+        witness.end_requests();
         if !served {
-            sleep(LOOK_AGAIN);
+            sleep(RETRY_PAUSE);
         }
     }
     Ok(())
 }
 
 /// Reads one reply, and returns true if it contains IDs.
-fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -> io::Result<bool> {
+fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut ReplyReader) -> io::Result<bool> {
     let line = replies.line(judge)?;
     match line.split_first() {
         Some((b':', id)) => {
             let id = number(id)?;
-            witness.takes(id);
+            witness.receive_id(id);
             Ok(true)
         }
         Some((b'*', count)) => {
@@ -83,7 +89,7 @@ fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -
                 // The ID's length, which its line implies too.
                 replies.line(judge)?;
                 let id = number(replies.line(judge)?)?;
-                witness.takes(id);
+                witness.receive_id(id);
             }
             Ok(true)
         }
@@ -93,7 +99,7 @@ fn take_reply(judge: &Judge, witness: &mut Witness<'_>, replies: &mut Replies) -
         }
         _ => {
             let line = String::from_utf8_lossy(line).into_owned();
-            judge.found(|| format!("'{line}' is no reply to GETID or MGETID"));
+            judge.report(|| format!("'{line}' is no reply to GETID or MGETID"));
             Err(ErrorKind::InvalidData.into())
         }
     }
@@ -107,27 +113,27 @@ fn number(digits: &[u8]) -> io::Result<u64> {
     value.ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-struct Replies {
+struct ReplyReader {
     stream: UnixStream,
     buffer: Vec<u8>,
     begin: usize,
     end: usize,
 }
 
-impl Replies {
+impl ReplyReader {
     /// Reads the next line, without its end.
     fn line(&mut self, judge: &Judge) -> io::Result<&[u8]> {
-        let mut looked_at = self.begin;
+        let mut scanned = self.begin;
         loop {
-            if let Some(length) = self.buffer[looked_at..self.end].iter().position(|&byte| byte == b'\n') {
-                let (begin, end) = (self.begin, looked_at + length);
+            if let Some(length) = self.buffer[scanned..self.end].iter().position(|&byte| byte == b'\n') {
+                let (begin, end) = (self.begin, scanned + length);
                 self.begin = end + 1;
                 return Ok(self.buffer[begin..end].trim_ascii_end());
             }
-            looked_at = self.end;
+            scanned = self.end;
             if self.end == self.buffer.len() {
                 self.buffer.copy_within(self.begin.., 0);
-                (looked_at, self.end, self.begin) = (self.end - self.begin, self.end - self.begin, 0);
+                (scanned, self.end, self.begin) = (self.end - self.begin, self.end - self.begin, 0);
             }
             match self.stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

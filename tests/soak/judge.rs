@@ -75,7 +75,7 @@ impl Judge {
     }
 
     /// Reports a violation. Only the first is kept, because later ones may follow from it.
-    pub(crate) fn found(&self, violation: impl FnOnce() -> String) {
+    pub(crate) fn report(&self, violation: impl FnOnce() -> String) {
         self.violation.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(violation);
     }
 
@@ -102,25 +102,25 @@ pub(crate) struct Witness<'a> {
     floor: u64,
     ids: u64,
     runs: Vec<Run>,
-    runs_told: usize,
+    runs_reported: usize,
 }
 
 impl<'a> Witness<'a> {
     pub(crate) fn new(judge: &'a Judge, layout: Layout) -> Witness<'a> {
-        Witness { judge, layout, floor: 0, ids: 0, runs: Vec::new(), runs_told: 0 }
+        Witness { judge, layout, floor: 0, ids: 0, runs: Vec::new(), runs_reported: 0 }
     }
 
     /// Called before requests are sent: their IDs must be larger than any whose reply has come, on any connection.
-    pub(crate) fn asks(&mut self) {
+    pub(crate) fn begin_requests(&mut self) {
         self.floor = self.floor.max(self.judge.highest.load(Ordering::SeqCst));
     }
 
-    pub(crate) fn takes(&mut self, id: u64) {
+    pub(crate) fn receive_id(&mut self, id: u64) {
         if id <= self.floor {
-            self.judge.found(|| format!("{id} came after {}, which is not smaller", self.floor));
+            self.judge.report(|| format!("ID {id} is not larger than the earlier ID {}", self.floor));
         }
         let Some(slot) = self.layout.slot(id) else {
-            self.judge.found(|| format!("{id} is of another server-id than {SERVER_ID}"));
+            self.judge.report(|| format!("ID {id} has another server-id than {SERVER_ID}"));
             return;
         };
         self.floor = id;
@@ -132,11 +132,11 @@ impl<'a> Witness<'a> {
     }
 
     /// Called when the replies to all requests have come.
-    pub(crate) fn has_all(&mut self) {
+    pub(crate) fn end_requests(&mut self) {
         self.judge.highest.fetch_max(self.floor, Ordering::SeqCst);
         self.judge.ids.fetch_add(std::mem::take(&mut self.ids), Ordering::Relaxed);
-        self.judge.runs.fetch_add((self.runs.len() - self.runs_told) as u64, Ordering::Relaxed);
-        self.runs_told = self.runs.len();
+        self.judge.runs.fetch_add((self.runs.len() - self.runs_reported) as u64, Ordering::Relaxed);
+        self.runs_reported = self.runs.len();
     }
 
     pub(crate) fn refused(&self, reply: &str) {
@@ -144,7 +144,7 @@ impl<'a> Witness<'a> {
     }
 
     pub(crate) fn into_runs(mut self) -> Vec<Run> {
-        self.has_all();
+        self.end_requests();
         self.runs
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     fn runs(judge: &Judge, connections: &[&[u64]]) -> Vec<Run> {
         let witness = |ids: &&[u64]| {
             let mut witness = Witness::new(judge, LAYOUT);
-            ids.iter().for_each(|&id| witness.takes(id));
+            ids.iter().for_each(|&id| witness.receive_id(id));
             witness.into_runs()
         };
         connections.iter().flat_map(witness).collect()
@@ -201,11 +201,11 @@ mod tests {
         let judge = Judge::default();
         runs(&judge, &[&[id(5, 1, 3)]]);
         let mut before = Witness::new(&judge, LAYOUT);
-        before.takes(id(5, 0, 3));
+        before.receive_id(id(5, 0, 3));
         assert_eq!(judge.violation(), None, "its request came before");
         let mut after = Witness::new(&judge, LAYOUT);
-        after.asks();
-        after.takes(id(5, 0, 4));
+        after.begin_requests();
+        after.receive_id(id(5, 0, 4));
         assert!(judge.violation().is_some());
     }
 

@@ -17,23 +17,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use client::Habit;
+use client::RequestPattern;
 use judge::{Judge, Run};
-use plan::{DiskFault, End, Event, Life};
+use plan::{DiskFault, Event, Life, LifeEnd};
 use random::Random;
-use server::{Place, Server};
+use server::{Server, SoakFolder};
 
 const USAGE: &str = "\
 Usage: tests/soak/run [--ids N] [--lives N] [--seed N] [--binary FILE] [--dir FOLDER] [--plant lost-record]
 
-  --ids N      goes on until there were so many IDs [default: 1e7]
-  --lives N    and so many lives of the server [default: 20]
-  --seed N     what happens, and when [default: 1]
-  --binary     the server [default: target/release/getid, which is built]
-  --dir        where its state, its logs and its socket are [default: a new folder, removed if all is well]
-  --plant      lost-record: once, the state is deleted and the clock set back; the soak must notice
+  --ids N      runs until this many IDs were issued [default: 1e7]
+  --lives N    and until this many lives of the server have ended [default: 20]
+  --seed N     seed of the random events [default: 1]
+  --binary     program of the server [default: target/release/getid, which is built]
+  --dir        folder of its state, its logs and its socket [default: a new folder, removed unless a check fails]
+  --plant      lost-record: deletes the state and sets the clock back once; the soak must report a violation
 
-Exit code 0: no violation; 1: a violation; 2: it could not run.";
+Exit code 0: no violation; 1: a violation; 2: an error of the soak itself.";
 
 /// Longest time without IDs of a server that could issue them: long, for a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -42,17 +42,17 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const LIVES: &str = "lives";
 
 /// Number of lives between two progress lines.
-const LIVES_TOLD: u64 = 25;
+const LIVES_PER_REPORT: u64 = 25;
 
 /// Bound of runs per life, which bounds their memory.
 const RUNS_MAX: u64 = 4_000_000;
 
 /// Clients at the same time: with many IDs per request, and with one after the other.
-const HABITS: [Habit; 4] = [
-    Habit { ids: Some(100), depth: 16 },
-    Habit { ids: Some(100), depth: 16 },
-    Habit { ids: None, depth: 16 },
-    Habit { ids: None, depth: 1 },
+const PATTERNS: [RequestPattern; 4] = [
+    RequestPattern { ids: Some(100), depth: 16 },
+    RequestPattern { ids: Some(100), depth: 16 },
+    RequestPattern { ids: None, depth: 16 },
+    RequestPattern { ids: None, depth: 1 },
 ];
 
 struct Options {
@@ -79,7 +79,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--binary" => options.binary = value.into(),
             "--dir" => options.dir = Some(value.into()),
             "--plant" if value == "lost-record" => options.plant = true,
-            _ => return Err(format!("{word} {value}: there is no such option\n\n{USAGE}")),
+            _ => return Err(format!("'{word}' is no option\n\n{USAGE}")),
         }
     }
     Ok(options)
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match options(std::env::args().skip(1)).and_then(|options| soak(&options)) {
-        Ok(Verdict::Well) => ExitCode::SUCCESS,
+        Ok(Verdict::Passed) => ExitCode::SUCCESS,
         Ok(Verdict::Violation) => ExitCode::FAILURE,
         Err(message) => {
             eprintln!("soak: {message}");
@@ -108,7 +108,7 @@ fn main() -> ExitCode {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    Well,
+    Passed,
     Violation,
 }
 
@@ -123,7 +123,8 @@ fn soak(options: &Options) -> Result<Verdict, String> {
     let own_dir = parent.join(format!("getid-soak-{}-{number}", std::process::id()));
     let dir = options.dir.as_deref().unwrap_or(&own_dir);
     let began = Instant::now();
-    let mut soak = Soak { judge: Judge::default(), place: Place::new(dir, &options.binary)?, counts: BTreeMap::new() };
+    let mut soak =
+        Soak { judge: Judge::default(), folder: SoakFolder::new(dir, &options.binary)?, counts: BTreeMap::new() };
     let mut random = Random(options.seed);
     let mut planted = !options.plant;
     let mut violation = None;
@@ -133,28 +134,28 @@ fn soak(options: &Options) -> Result<Verdict, String> {
             planted = true;
             soak.lose_record(&mut life)?;
         }
-        violation = soak.live(&life, &mut random)?.map(|found| format!("{found}\nin {life:?}"));
-        if soak.lives().is_multiple_of(LIVES_TOLD) {
+        violation = soak.run_life(&life, &mut random)?.map(|found| format!("{found}\nin {life:?}"));
+        if soak.lives().is_multiple_of(LIVES_PER_REPORT) {
             eprintln!("soak: {} IDs in {} lives, {} s", soak.judge.ids(), soak.lives(), began.elapsed().as_secs());
         }
     }
     println!("{}", soak.report(options.seed, began.elapsed()));
     if let Some(violation) = violation {
-        println!("VIOLATION: {violation}\nthe end of the server's log:\n{}", soak.place.log_tail());
-        println!("state and logs are in {}", dir.display());
+        println!("VIOLATION: {violation}\nthe end of the server's log:\n{}", soak.folder.log_tail());
+        println!("the folder of state and logs is {}", dir.display());
         return Ok(Verdict::Violation);
     }
-    println!("no slot twice, no ID out of order, and each time IDs were given again");
+    println!("no violation: slots are unique, IDs are in order, and IDs were issued again after each event");
     if options.dir.is_none() {
         // Leftovers in a folder for temporary files are no failure.
         let _ = std::fs::remove_dir_all(&own_dir);
     }
-    Ok(Verdict::Well)
+    Ok(Verdict::Passed)
 }
 
 struct Soak {
     judge: Judge,
-    place: Place,
+    folder: SoakFolder,
     /// Number of events by name.
     counts: BTreeMap<&'static str, u64>,
 }
@@ -169,10 +170,10 @@ impl Soak {
     }
 
     /// Plays one life, and returns the violation found, if any.
-    fn live(&mut self, life: &Life, random: &mut Random) -> Result<Option<String>, String> {
+    fn run_life(&mut self, life: &Life, random: &mut Random) -> Result<Option<String>, String> {
         self.judge.over.store(false, Ordering::Relaxed);
         self.judge.runs.store(0, Ordering::Relaxed);
-        self.place.set_clock(life.clock_s)?;
+        self.folder.set_clock(life.clock_s)?;
         if life.clock_s != 0 {
             self.note("starts with a wrong clock");
         }
@@ -182,26 +183,26 @@ impl Soak {
             return Ok(Some(found));
         }
         self.note(LIVES);
-        let server = self.place.start(life)?;
-        let socket = self.place.socket();
-        let seeds: Vec<u64> = HABITS.iter().map(|_| random.next()).collect();
+        let server = self.folder.start(life)?;
+        let socket = self.folder.socket();
+        let seeds: Vec<u64> = PATTERNS.iter().map(|_| random.next()).collect();
         let (played, mut runs) = thread::scope(|scope| {
             // The judge is shared with the clients; only this thread counts events.
-            let Soak { judge, place, counts } = self;
-            let draw = |(&habit, &seed): (&Habit, &u64)| {
+            let Soak { judge, folder, counts } = self;
+            let draw = |(&pattern, &seed): (&RequestPattern, &u64)| {
                 let (judge, socket) = (&*judge, socket.as_path());
-                scope.spawn(move || client::draw(judge, life.layout, socket, habit, Random(seed)))
+                scope.spawn(move || client::draw(judge, life.layout, socket, pattern, Random(seed)))
             };
-            let threads: Vec<_> = HABITS.iter().zip(&seeds).map(draw).collect();
-            let mut stage = Stage { judge, place, counts };
-            let played = stage.play(life, server);
+            let threads: Vec<_> = PATTERNS.iter().zip(&seeds).map(draw).collect();
+            let mut stage = Stage { judge, folder, counts };
+            let played = stage.play_life(life, server);
             judge.over.store(true, Ordering::Relaxed);
-            place.mend_disk();
+            folder.mend_disk();
             let runs: Vec<Run> = threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
             (played, runs)
         });
         if let Some((one, other)) = judge::overlap(&mut runs) {
-            self.judge.found(|| format!("slots were issued twice: {one:?} and {other:?}"));
+            self.judge.report(|| format!("slots were issued twice: {one:?} and {other:?}"));
         }
         // A violation explains more than the error that follows from it.
         Ok(self.judge.violation().or(played.err()))
@@ -210,8 +211,8 @@ impl Soak {
     /// Starts on a full disk: a start whose first save fails must end.
     fn start_on_full_disk(&mut self, life: &Life) -> Result<Option<String>, String> {
         self.note("starts on a full disk");
-        self.place.set_fault(DiskFault::Full)?;
-        let mut server = self.place.start(life)?;
+        self.folder.set_fault(DiskFault::Full)?;
+        let mut server = self.folder.start(life)?;
         let found = if plan::is_absurd(life.clock_s) {
             // At an absurd clock the server issues no IDs, so it need not save.
             sleep(Duration::from_millis(200));
@@ -224,13 +225,13 @@ impl Soak {
             }
         };
         server.kill();
-        self.place.mend_disk();
+        self.folder.mend_disk();
         Ok(found)
     }
 
     /// Makes the next life repeat IDs: without a record the server cannot detect them.
     fn lose_record(&self, life: &mut Life) -> Result<(), String> {
-        let state = self.place.state();
+        let state = self.folder.state();
         std::fs::remove_dir_all(&state)
             .and_then(|()| std::fs::create_dir(&state))
             .map_err(|error| format!("{}: {error}", state.display()))?;
@@ -249,7 +250,7 @@ impl Soak {
         let refusals = self.judge.refusals();
         lines.extend(refusals.iter().map(|(word, count)| format!("{count:>13} refusals: {word}")));
         if let Some(kb) = memory_kb() {
-            lines.push(format!("{kb:>13} kB of memory at most, of the soak itself"));
+            lines.push(format!("{kb:>13} kB of peak memory of the soak itself"));
         }
         lines.join("\n")
     }
@@ -264,7 +265,7 @@ fn memory_kb() -> Option<u64> {
 /// A life in progress.
 struct Stage<'a> {
     judge: &'a Judge,
-    place: &'a Place,
+    folder: &'a SoakFolder,
     counts: &'a mut BTreeMap<&'static str, u64>,
 }
 
@@ -278,78 +279,78 @@ impl Stage<'_> {
     }
 
     /// Waits for `time`, or until this life is long enough.
-    fn pass(&self, time: Duration) {
+    fn wait(&self, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end && !self.is_enough() {
             sleep(Duration::from_millis(10).min(end.saturating_duration_since(Instant::now())));
         }
     }
 
-    fn play(&mut self, life: &Life, mut server: Server) -> Result<(), String> {
+    fn play_life(&mut self, life: &Life, mut server: Server) -> Result<(), String> {
         if let Some(after) = life.killed_early {
             sleep(after);
-            self.note("kills while it starts, or soon after");
+            self.note("kills during or soon after a start");
             server.kill();
             return Ok(());
         }
         if plan::is_absurd(life.clock_s) {
-            self.pass(Duration::from_millis(500));
-            self.place.set_clock(0)?;
+            self.wait(Duration::from_millis(500));
+            self.folder.set_clock(0)?;
         }
-        self.serves_again(&mut server, "the start")?;
+        self.wait_for_id(&mut server, "the start")?;
         for (after, event) in &life.events {
-            self.pass(*after);
+            self.wait(*after);
             if self.is_enough() {
                 break;
             }
-            self.happen(*event, &mut server)?;
+            self.apply_event(*event, &mut server)?;
         }
-        self.pass(Duration::from_millis(100));
+        self.wait(Duration::from_millis(100));
         self.end(life.end, server)
     }
 
-    fn happen(&mut self, event: Event, server: &mut Server) -> Result<(), String> {
+    fn apply_event(&mut self, event: Event, server: &mut Server) -> Result<(), String> {
         match event {
             Event::Clock(offset_s) => {
                 self.note(if offset_s < 0 { "clock steps back" } else { "clock steps ahead" });
-                self.place.set_clock(offset_s)?;
+                self.folder.set_clock(offset_s)?;
                 if plan::is_absurd(offset_s) {
-                    self.pass(Duration::from_millis(500));
-                    self.place.set_clock(0)?;
+                    self.wait(Duration::from_millis(500));
+                    self.folder.set_clock(0)?;
                 }
-                self.serves_again(server, "a step of the clock")
+                self.wait_for_id(server, "a step of the clock")
             }
             Event::Disk(fault, time) => {
                 self.note(fault.text());
-                self.place.set_fault(fault)?;
-                self.pass(time);
-                self.place.mend_disk();
-                self.serves_again(server, fault.text())
+                self.folder.set_fault(fault)?;
+                self.wait(time);
+                self.folder.mend_disk();
+                self.wait_for_id(server, fault.text())
             }
             Event::Pause(time) => {
                 self.note("pauses (SIGSTOP, SIGCONT)");
                 server.signal("STOP")?;
                 sleep(time);
                 server.signal("CONT")?;
-                self.serves_again(server, "a pause")
+                self.wait_for_id(server, "a pause")
             }
         }
     }
 
-    fn end(&mut self, end: End, server: Server) -> Result<(), String> {
+    fn end(&mut self, end: LifeEnd, server: Server) -> Result<(), String> {
         match end {
-            End::Kill => self.note("kills"),
-            End::KillPaused(time) => {
+            LifeEnd::Kill => self.note("kills"),
+            LifeEnd::KillPaused(time) => {
                 self.note("kills during a pause");
                 server.signal("STOP")?;
                 sleep(time);
             }
-            End::KillInFault(fault, time) => {
-                self.note("kills while its disk fails");
-                self.place.set_fault(fault)?;
+            LifeEnd::KillInFault(fault, time) => {
+                self.note("kills during a fault of the disk");
+                self.folder.set_fault(fault)?;
                 sleep(time);
             }
-            End::Stop => {
+            LifeEnd::Stop => {
                 self.note("clean stops");
                 return server.stop();
             }
@@ -359,14 +360,14 @@ impl Stage<'_> {
     }
 
     /// Waits for an ID that is issued from now on.
-    fn serves_again(&self, server: &mut Server, what: &str) -> Result<(), String> {
+    fn wait_for_id(&self, server: &mut Server, what: &str) -> Result<(), String> {
         let (ids, end) = (self.judge.ids(), Instant::now() + PATIENCE);
         while self.judge.ids() == ids && self.judge.violation().is_none() {
             if let Some(status) = server.has_ended() {
-                return Err(format!("after {what} the server ended by itself, with {status}"));
+                return Err(format!("the server ended by itself after {what}, with {status}"));
             }
             if Instant::now() > end {
-                return Err(format!("after {what} there was no ID for {} s", PATIENCE.as_secs()));
+                return Err(format!("no ID was issued for {} s after {what}", PATIENCE.as_secs()));
             }
             sleep(Duration::from_millis(5));
         }
@@ -387,7 +388,7 @@ mod tests {
     #[test]
     #[ignore = "needs libfaketime"]
     fn a_short_soak_finds_nothing() {
-        assert_eq!(short(3_000_000, 15, false), Verdict::Well);
+        assert_eq!(short(3_000_000, 15, false), Verdict::Passed);
     }
 
     #[test]

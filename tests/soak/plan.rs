@@ -37,7 +37,7 @@ pub(crate) enum Event {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum End {
+pub(crate) enum LifeEnd {
     /// Ends by SIGKILL.
     Kill,
     /// Ends by SIGKILL during a pause.
@@ -61,7 +61,7 @@ pub(crate) struct Life {
     pub(crate) killed_early: Option<Duration>,
     /// Events, each with the time since the end of the one before.
     pub(crate) events: Vec<(Duration, Event)>,
-    pub(crate) end: End,
+    pub(crate) end: LifeEnd,
 }
 
 impl Life {
@@ -77,10 +77,10 @@ impl Life {
             killed_early,
             events,
             end: match random.below(8) {
-                0..=3 => End::Kill,
-                4 => End::KillPaused(millis(random, 1, 500)),
-                5 => End::KillInFault(fault(random), millis(random, 1, 1500)),
-                _ => End::Stop,
+                0..=3 => LifeEnd::Kill,
+                4 => LifeEnd::KillPaused(millis(random, 1, 500)),
+                5 => LifeEnd::KillInFault(fault(random), millis(random, 1, 1500)),
+                _ => LifeEnd::Stop,
             },
         }
     }
@@ -125,9 +125,9 @@ impl DiskFault {
     pub(crate) fn text(self) -> &'static str {
         match self {
             DiskFault::Full => "full disks",
-            DiskFault::Sync => "syncs that fail",
-            DiskFault::ReadOnly => "disks that are read-only",
-            DiskFault::Stall => "syncs that do not come back",
+            DiskFault::Sync => "failing syncs",
+            DiskFault::ReadOnly => "read-only disks",
+            DiskFault::Stall => "hanging syncs",
         }
     }
 }

@@ -19,28 +19,28 @@ const HANG_C: &str = include_str!("../support/preload/hang.c");
 const STOP_PATIENCE: Duration = Duration::from_mins(5);
 
 /// The folder of a soak, and the settings of its servers.
-pub(crate) struct Place {
+pub(crate) struct SoakFolder {
     dir: PathBuf,
     binary: PathBuf,
     preload: OsString,
     lives: u32,
 }
 
-impl Place {
-    pub(crate) fn new(dir: &Path, binary: &Path) -> Result<Place, String> {
-        needs_preload(binary)?;
+impl SoakFolder {
+    pub(crate) fn new(dir: &Path, binary: &Path) -> Result<SoakFolder, String> {
+        check_preload(binary)?;
         let state = dir.join("state");
         fs::create_dir_all(&state).map_err(|error| format!("{}: {error}", state.display()))?;
         let dir = dir.canonicalize().map_err(|error| format!("{}: {error}", dir.display()))?;
         // `hang` comes after `fail`: `fail` passes a sync on, but opens files by system calls.
         let mut preload = OsString::new();
-        for layer in [compiled(&dir, "fail", FAIL_C)?, compiled(&dir, "hang", HANG_C)?, libfaketime()?] {
+        for layer in [compile_layer(&dir, "fail", FAIL_C)?, compile_layer(&dir, "hang", HANG_C)?, libfaketime()?] {
             preload.push(layer);
             preload.push(" ");
         }
-        let place = Place { dir, binary: binary.to_owned(), preload, lives: 0 };
-        place.set_clock(0)?;
-        Ok(place)
+        let folder = SoakFolder { dir, binary: binary.to_owned(), preload, lives: 0 };
+        folder.set_clock(0)?;
+        Ok(folder)
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -182,21 +182,21 @@ impl Drop for Server {
 }
 
 /// Refuses a static program, which loads no layer, so that no fault would ever happen.
-fn needs_preload(binary: &Path) -> Result<(), String> {
+fn check_preload(binary: &Path) -> Result<(), String> {
     let mut head = Vec::new();
     let read = File::open(binary).and_then(|file| file.take(4096).read_to_end(&mut head));
-    read.map_err(|error| format!("{}: {error}; build it (cargo build --release)", binary.display()))?;
+    read.map_err(|error| format!("{}: {error}; build it with `cargo build --release`", binary.display()))?;
     // Path of the dynamic linker, near the beginning of the file.
     if head.windows(4).any(|bytes| bytes == b"/ld-") {
         return Ok(());
     }
     Err(format!(
-        "{} is linked statically, so its clock and disk cannot be made wrong; take one of `cargo build --release`",
+        "{} is linked statically, so its clock and disk cannot be made to fail; use `cargo build --release`",
         binary.display()
     ))
 }
 
-fn compiled(dir: &Path, name: &str, source: &str) -> Result<PathBuf, String> {
+fn compile_layer(dir: &Path, name: &str, source: &str) -> Result<PathBuf, String> {
     let (source_path, layer) = (dir.join(format!("{name}.c")), dir.join(format!("{name}.so")));
     fs::write(&source_path, source).map_err(|error| format!("{}: {error}", source_path.display()))?;
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
@@ -204,12 +204,12 @@ fn compiled(dir: &Path, name: &str, source: &str) -> Result<PathBuf, String> {
     match output {
         Ok(output) if output.status.success() => Ok(layer),
         Ok(output) => Err(format!("{}: {}", source_path.display(), String::from_utf8_lossy(&output.stderr))),
-        Err(error) => Err(format!("{}: {error}; needs a C compiler", compiler.display())),
+        Err(error) => Err(format!("{}: {error}; the soak needs a C compiler", compiler.display())),
     }
 }
 
 fn libfaketime() -> Result<PathBuf, String> {
     let folders = fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let mut places = folders.chain([PathBuf::from("/usr/lib")]).map(|dir| dir.join("faketime/libfaketime.so.1"));
-    places.find(|path| path.exists()).ok_or_else(|| "needs libfaketime (apt install libfaketime)".to_owned())
+    places.find(|path| path.exists()).ok_or_else(|| "the soak needs libfaketime (apt install libfaketime)".to_owned())
 }

@@ -14,7 +14,7 @@ use crate::beats::{
 };
 use crate::db::{Db, Place, ask, create, key, opening, range, spec};
 use crate::support::Random;
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 
 type Scenario = fn(&dyn Place);
 
@@ -73,7 +73,7 @@ const SHARED: &[(&str, Scenario)] = scenarios![
 pub(crate) fn check_all(place: &dyn Place) {
     let store = place.store();
     let shared = if store.is_shared() { SHARED } else { &[] };
-    for scenario in asked_for(store.shown(), SCENARIOS).chain(asked_for(store.shown(), shared)) {
+    for scenario in selected_scenarios(store.shown(), SCENARIOS).chain(selected_scenarios(store.shown(), shared)) {
         place.clear();
         scenario(place);
     }

@@ -12,7 +12,7 @@ use getid::sql::{StoreError, Table};
 
 use crate::db::{Creation, Db, ask, create, creation, db, is_over_time, range, store};
 use crate::support::backend::{SqlBackend, while_locked};
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::{PATIENCE, eventually};
 
 type Scenario = fn(&mut dyn SqlBackend);
@@ -31,7 +31,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Runs all scenarios on a database server.
 pub(crate) fn check_all(server: &mut dyn SqlBackend) {
-    for scenario in asked_for(&server.url(), SCENARIOS) {
+    for scenario in selected_scenarios(&server.url(), SCENARIOS) {
         server.clear();
         scenario(server);
     }

@@ -12,7 +12,7 @@ use crate::db::{ask, create, db, is_over_time, key, range, says, store};
 use crate::faults::{self, Given};
 use crate::support::backend::{Backend, while_locked};
 use crate::support::mariadb::{MariadbServer, PASSWORD};
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::tls::Authority;
 use crate::support::{self, eventually};
 
@@ -30,7 +30,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Runs these scenarios on a server, each in an empty database.
 fn check_all(server: &MariadbServer, scenarios: &[(&str, Scenario)]) {
-    for scenario in asked_for(&server.url(), scenarios) {
+    for scenario in selected_scenarios(&server.url(), scenarios) {
         server.clear();
         scenario(server);
     }

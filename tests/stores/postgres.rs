@@ -9,7 +9,7 @@ use crate::db::{Db, ask, create, db, opening, range, refusal, says, store};
 use crate::faults::{self, Given};
 use crate::support::backend::{Backend as _, SqlBackend as _};
 use crate::support::postgres::{OWNER_PASSWORD, Pooler, PostgresServer};
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::tls::Authority;
 use crate::support::{self, eventually};
 
@@ -34,7 +34,7 @@ const HASTY: &[(&str, Scenario)] = scenarios![
 
 /// Runs these scenarios on a server, each in an empty database.
 fn check_all(server: &PostgresServer, scenarios: &[(&str, Scenario)]) {
-    for scenario in asked_for(&server.url(), scenarios) {
+    for scenario in selected_scenarios(&server.url(), scenarios) {
         server.clear();
         scenario(server);
     }

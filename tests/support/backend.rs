@@ -56,7 +56,7 @@ pub trait SqlBackend: Backend {
 
     #[track_caller]
     fn sql(&self, sql: &str) -> String {
-        self.try_sql(sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
+        self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 }
 

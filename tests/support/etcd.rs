@@ -49,7 +49,7 @@ impl EtcdCluster {
             fs::create_dir(&folder).expect("a folder");
             let mut members = members(count, words, &folder);
             members.iter_mut().for_each(EtcdMember::spawn);
-            members.iter_mut().all(EtcdMember::becomes_healthy).then_some(members)
+            members.iter_mut().all(EtcdMember::wait_healthy).then_some(members)
         });
         let log = || fs::read_to_string(dir.path().join("9/m0/log")).unwrap_or_default();
         let members = started.unwrap_or_else(|| panic!("etcd does not start:\n{}", log()));
@@ -112,7 +112,7 @@ impl EtcdCluster {
         let end = Instant::now() + START_PATIENCE;
         for member in &mut self.members {
             // Another process may hold its port for a while.
-            while !member.becomes_healthy() {
+            while !member.wait_healthy() {
                 assert!(Instant::now() < end, "etcd does not start again:\n{}", member.log());
                 std::thread::sleep(Duration::from_millis(100));
                 member.spawn();
@@ -210,7 +210,7 @@ impl EtcdMember {
     }
 
     /// Waits until it serves. Returns false if it ends.
-    fn becomes_healthy(&mut self) -> bool {
+    fn wait_healthy(&mut self) -> bool {
         let end = Instant::now() + START_PATIENCE;
         loop {
             let Some(process) = &mut self.process else { return false };
@@ -221,7 +221,7 @@ impl EtcdMember {
             if self.is_healthy() {
                 return true;
             }
-            assert!(Instant::now() < end, "etcd does not serve:\n{}", self.log());
+            assert!(Instant::now() < end, "etcd is not healthy:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

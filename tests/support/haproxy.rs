@@ -55,7 +55,7 @@ impl HaProxy {
     }
 
     /// Returns true if a new connection gets an ID, and false if `haproxy` closes it.
-    pub fn gives_an_id(&self) -> bool {
+    pub fn can_issue_id(&self) -> bool {
         self.an_id().is_some()
     }
 

@@ -68,7 +68,7 @@ impl MariadbServer {
     /// Runs SQL as root in `ids` and returns the output, columns separated by tabs.
     #[track_caller]
     pub fn sql(&self, sql: &str) -> String {
-        self.try_sql(sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
+        self.try_sql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// Runs SQL as root in `ids`. Returns the error if the server refuses.
@@ -78,8 +78,8 @@ impl MariadbServer {
             client.arg("ids");
         }
         let output = program::finish(&mut client, sql, program::PATIENCE, false);
-        let said = program::both(&output).trim_end().to_owned();
-        if output.status.success() { Ok(said) } else { Err(said) }
+        let text = program::both(&output).trim_end().to_owned();
+        if output.status.success() { Ok(text) } else { Err(text) }
     }
 
     /// Returns the client program, as root.

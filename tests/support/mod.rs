@@ -58,8 +58,8 @@ pub fn request_of(command: &getid::command::Command) -> Option<String> {
     if !command.subcommands.is_empty() && !command.accepts(1) {
         return None;
     }
-    let wanted = command.arity.unsigned_abs() as usize;
-    Some(command.full_name.replace('|', " ") + &" 1".repeat(wanted.saturating_sub(words)))
+    let argument_count = command.arity.unsigned_abs() as usize;
+    Some(command.full_name.replace('|', " ") + &" 1".repeat(argument_count.saturating_sub(words)))
 }
 
 /// Waits until every thread of the process has stopped: kill(2) returns before SIGSTOP takes effect.

@@ -70,7 +70,7 @@ impl PostgresServer {
 
     #[track_caller]
     pub fn psql_in(&self, database: &str, sql: &str) -> String {
-        self.try_psql(database, sql).unwrap_or_else(|said| panic!("{sql}: {said}"))
+        self.try_psql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
     /// Runs SQL as the owner. Returns the error if the server refuses.
@@ -80,8 +80,8 @@ impl PostgresServer {
         psql.arg(self.dir()).args(["-p", &self.port.to_string(), "-d", database, "-f", "-"]);
         psql.env("PGPASSWORD", OWNER_PASSWORD);
         let output = program::finish(&mut psql, sql, program::PATIENCE, false);
-        let said = program::both(&output).trim_end().to_owned();
-        if output.status.success() { Ok(said) } else { Err(said) }
+        let text = program::both(&output).trim_end().to_owned();
+        if output.status.success() { Ok(text) } else { Err(text) }
     }
 
     /// Kills all of its processes at once (SIGKILL): like a power failure, except that the system's memory survives.

@@ -10,17 +10,17 @@ pub const PATIENCE: Duration = Duration::from_mins(2);
 /// Runs a program to its end, with `input` on its standard input. Returns its output on both streams.
 pub fn run(command: &mut Command, input: &str) -> String {
     let output = finish(command, input, PATIENCE, false);
-    let said = both(&output);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    said
+    let text = both(&output);
+    assert!(output.status.success(), "{command:?}: {}\n{text}", output.status);
+    text
 }
 
 /// Runs a program that must end with an exit code other than 0. Returns its output on both streams.
 pub fn fails(command: &mut Command) -> String {
     let output = finish(command, "", PATIENCE, false);
-    let said = both(&output);
-    assert!(output.status.code().is_some_and(|code| code != 0), "{command:?}: {}\n{said}", output.status);
-    said
+    let text = both(&output);
+    assert!(output.status.code().is_some_and(|code| code != 0), "{command:?}: {}\n{text}", output.status);
+    text
 }
 
 /// Runs a program for `time`, since it may not end. Returns its standard output.

@@ -69,7 +69,7 @@ pub fn free_port() -> u16 {
     const FIRST: u16 = 15_000;
     const BLOCKS: u16 = 30;
     const PORTS: u16 = 500;
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
     static BLOCK: LazyLock<(u16, File)> = LazyLock::new(|| {
         let blocks = (0..BLOCKS).filter_map(|block| {
             let name = format!("getid-test-ports-{block}.lock");
@@ -79,7 +79,7 @@ pub fn free_port() -> u16 {
         free.next().expect("a block of ports; 30 processes of tests have theirs")
     });
     loop {
-        let port = FIRST + BLOCK.0 * PORTS + TAKEN.fetch_add(1, Ordering::Relaxed) % PORTS;
+        let port = FIRST + BLOCK.0 * PORTS + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % PORTS;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
@@ -134,9 +134,9 @@ pub fn refused(dir: &Path, words: &[&str], prepare: impl Fn(&mut Command)) -> St
     let log = gather(&mut child);
     let mut server = Server { child, port: 0, dir: dir.to_owned(), log, log_seen: Vec::new(), own_dir: None };
     let status = server.wait();
-    let said = server.whole_log();
-    assert_eq!(status.code(), Some(1), "{said}");
-    said
+    let log = server.whole_log();
+    assert_eq!(status.code(), Some(1), "{log}");
+    log
 }
 
 impl Server {
@@ -299,15 +299,15 @@ impl Server {
     /// Takes the places beyond `maxclients` that are reserved for this machine. A client that has just left may still
     /// hold one.
     pub fn take_operators_places(&self) -> Vec<Wire> {
-        let mut taken = Vec::new();
+        let mut wires = Vec::new();
         eventually("this machine has all of them", || {
             let mut wire = self.connect();
             if wire.ask("PING") == "+PONG" {
-                taken.push(wire);
+                wires.push(wire);
             }
-            taken.len() == 16
+            wires.len() == 16
         });
-        taken
+        wires
     }
 }
 

@@ -122,24 +122,24 @@ pub const ONLY_13: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// A client's settings: the trusted authority, its certificate and its versions and suites.
 #[derive(Clone, Copy)]
-pub struct Dial<'a> {
+pub struct TlsDialer<'a> {
     pub trusts: &'a str,
     pub shows: Option<&'a Pair>,
     pub versions: &'a [&'static SupportedProtocolVersion],
 }
 
-impl<'a> Dial<'a> {
-    pub fn new(trusts: &'a Authority) -> Dial<'a> {
-        Dial { trusts: &trusts.pem, shows: None, versions: BOTH }
+impl<'a> TlsDialer<'a> {
+    pub fn new(trusts: &'a Authority) -> TlsDialer<'a> {
+        TlsDialer { trusts: &trusts.pem, shows: None, versions: BOTH }
     }
 
-    pub fn showing(self, pair: &'a Pair) -> Dial<'a> {
-        Dial { shows: Some(pair), ..self }
+    pub fn with_certificate(self, pair: &'a Pair) -> TlsDialer<'a> {
+        TlsDialer { shows: Some(pair), ..self }
     }
 
     /// Connects and sends a command: only its reply shows whether the server accepted the client's certificate.
-    pub fn connect(self, port: u16) -> io::Result<Secure> {
-        Secure::connect_tls(&self.config(), port)
+    pub fn connect(self, port: u16) -> io::Result<TlsWire> {
+        TlsWire::connect_tls(&self.config(), port)
     }
 
     /// Returns the settings of the client, which also keep its sessions.
@@ -163,7 +163,7 @@ impl<'a> Dial<'a> {
 }
 
 /// A client's end of a TLS connection.
-pub type Secure = Wire<StreamOwned<ClientConnection, TcpStream>>;
+pub type TlsWire = Wire<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Socket for StreamOwned<ClientConnection, TcpStream> {
     fn socket(&self) -> SockRef<'_> {
@@ -171,8 +171,8 @@ impl Socket for StreamOwned<ClientConnection, TcpStream> {
     }
 }
 
-impl Secure {
-    pub fn connect_tls(config: &Arc<ClientConfig>, port: u16) -> io::Result<Secure> {
+impl TlsWire {
+    pub fn connect_tls(config: &Arc<ClientConfig>, port: u16) -> io::Result<TlsWire> {
         let name = ServerName::try_from("localhost").expect("a name");
         let session = ClientConnection::new(Arc::clone(config), name).expect("a session");
         let socket = TcpStream::connect(("127.0.0.1", port))?;

@@ -48,7 +48,7 @@ impl<T: Transport> ClientConnection<T> {
     #[cold]
     fn count_draw(&self, turn: &Turn, draw: MeasuredDraw) {
         let Some(own) = self.server.metrics.own_commands() else { return };
-        let share_ns = own.charge(turn.tally.calls(), draw);
+        let share_ns = own.attribute_time(turn.tally.calls(), draw);
         if draw.waited {
             self.server.note_draw_wait(draw.ns);
         }

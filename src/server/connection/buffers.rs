@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use getid_core::Reservation;
 
-use crate::metrics::Work;
+use crate::metrics::WorkTotals;
 use crate::session::{NamedDrawResults, SequenceDrawResults, Turn, Unblock};
 
 /// Size of one read: 16 KiB, as Redis's. A thousand `GETID` as arrays are 14 KB.
@@ -68,7 +68,7 @@ pub(super) struct Buffers {
     /// Set by `CLIENT UNBLOCK`, which ends the wait of the whole input read so far, even in several turns.
     pub(super) unblocked: Option<Unblock>,
     /// Work done since the last count.
-    pub(super) work: Work,
+    pub(super) work: WorkTotals,
     /// Memory of an answer that is being written piece by piece, bytes.
     pub(super) answer_bytes: usize,
     /// Whether a generator or a sequence refused a draw of the turn.

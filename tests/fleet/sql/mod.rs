@@ -15,7 +15,7 @@ use getid::text::store_url::StoreUrl;
 
 use crate::contract::{Place, Records, row, stamp};
 use crate::support::backend::{SqlBackend, while_locked};
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::{eventually, free_port};
 
 type Scenario = fn(&mut dyn SqlBackend);
@@ -33,7 +33,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
 
 /// Runs all scenarios on a server, each in an empty database.
 fn check_faults(server: &mut dyn SqlBackend) {
-    for scenario in asked_for(&server.url(), SCENARIOS) {
+    for scenario in selected_scenarios(&server.url(), SCENARIOS) {
         server.clear();
         scenario(server);
     }

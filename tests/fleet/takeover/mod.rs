@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use crate::support::backend::{Backend, restore, save};
 use crate::support::mariadb::MariadbServer;
 use crate::support::postgres::PostgresServer;
-use crate::support::scenarios::{asked_for, scenarios};
+use crate::support::scenarios::{scenarios, selected_scenarios};
 use crate::support::{eventually, getid, program};
 use fleet::{Client, Fleet, SERVER_ID, init, median};
 
@@ -32,7 +32,7 @@ const STORIES: &[(&str, Story)] = scenarios![
 
 /// Runs all stories on a store, each with no claims at first.
 fn play_all(store: &mut dyn Backend) {
-    for story in asked_for(&store.url(), STORIES) {
+    for story in selected_scenarios(&store.url(), STORIES) {
         store.clear();
         story(store);
     }

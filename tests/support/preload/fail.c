@@ -36,7 +36,7 @@ static int place(int fd, char name[256]) {
 }
 
 /* Logs by system calls, because this file replaces `write`. */
-static void say(const char *what, const char *name) {
+static void write_line(const char *what, const char *name) {
     const char *path = getenv("GETID_TEST_FAIL_LOG");
     char line[512];
     if (!path) return;
@@ -92,7 +92,7 @@ static int may_write(int fd) {
         errno = ENOSPC;
         return 0;
     }
-    say("write", name);
+    write_line("write", name);
     return 1;
 }
 
@@ -116,7 +116,7 @@ static int sync_watched(int (*real)(int), int fd) {
         return -1;
     }
     int result = real(fd);
-    if (result == 0) say("sync", name);
+    if (result == 0) write_line("sync", name);
     return result;
 }
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 /* Writes a line by a system call, because this file replaces `write`. */
-static void say(const char *line, size_t len) {
+static void write_line(const char *line, size_t len) {
     static int log = -1;
     if (log < 0) {
         const char *path = getenv("GETID_TEST_RECORD");
@@ -29,11 +29,11 @@ static void say(const char *line, size_t len) {
     syscall(SYS_write, log, line, len);
 }
 
-static void say_words(const char *first, const char *second, const char *third) {
+static void write_words(const char *first, const char *second, const char *third) {
     char line[1024];
     int len = snprintf(line, sizeof line, "%s%s%s%s%s\n", first, second ? " " : "", second ? second : "",
                        third ? " " : "", third ? third : "");
-    if (len > 0 && (size_t)len < sizeof line) say(line, (size_t)len);
+    if (len > 0 && (size_t)len < sizeof line) write_line(line, (size_t)len);
 }
 
 /* Returns 1 for the folder itself, 2 for a file in it, whose name it writes to `name`, and 0 otherwise. */
@@ -58,7 +58,7 @@ static int place(int fd, char name[256]) {
 static int open_recorded(int (*real)(int, const char *, int, ...), int at, const char *path, int flags, mode_t mode) {
     int fd = real(at, path, flags, mode);
     char name[256];
-    if (fd >= 0 && (flags & O_CREAT) && (flags & O_EXCL) && place(fd, name) == 2) say_words("create", name, 0);
+    if (fd >= 0 && (flags & O_CREAT) && (flags & O_EXCL) && place(fd, name) == 2) write_words("create", name, 0);
     return fd;
 }
 
@@ -87,7 +87,7 @@ ssize_t write(int fd, const void *bytes, size_t len) {
         int at = snprintf(line, size, "write %s ", name);
         for (ssize_t i = 0; i < written; i++) at += sprintf(line + at, "%02x", ((const unsigned char *)bytes)[i]);
         line[at++] = '\n';
-        say(line, (size_t)at);
+        write_line(line, (size_t)at);
         free(line);
     }
     return written;
@@ -99,8 +99,8 @@ static int sync_recorded(int (*real)(int), int fd) {
     const char *skip = getenv("GETID_TEST_SKIP");
     if (skip && ((what == 1 && !strcmp(skip, "folder")) || (what == 2 && !strcmp(skip, "file")))) return 0;
     int result = real(fd);
-    if (result == 0 && what == 1) say_words("sync-folder", 0, 0);
-    if (result == 0 && what == 2) say_words("sync", name, 0);
+    if (result == 0 && what == 1) write_words("sync-folder", 0, 0);
+    if (result == 0 && what == 2) write_words("sync", name, 0);
     return result;
 }
 
@@ -114,7 +114,7 @@ int renameat(int from_at, const char *from, int to_at, const char *to) {
     if (result == 0 && place(to_at, name) == 1) {
         const char *stop = getenv("GETID_TEST_STOP");
         static int stopped;
-        say_words("rename", from, to);
+        write_words("rename", from, to);
         if (stop && !strcmp(stop, "rename") && !stopped++) kill(getpid(), SIGSTOP);
     }
     return result;
@@ -123,6 +123,6 @@ int renameat(int from_at, const char *from, int to_at, const char *to) {
 int unlinkat(int at, const char *path, int flags) {
     char name[256];
     int result = REAL(unlinkat)(at, path, flags);
-    if (result == 0 && place(at, name) == 1) say_words("unlink", path, 0);
+    if (result == 0 && place(at, name) == 1) write_words("unlink", path, 0);
     return result;
 }

@@ -6,13 +6,13 @@ use crate::support::postgres::PostgresServer;
 use crate::support::{Server, Wire, eventually, folder, getid, refused};
 
 /// Returns the value of a field of `INFO sequences`.
-fn told(wire: &mut Wire, field: &str) -> Option<String> {
+fn info_field(wire: &mut Wire, field: &str) -> Option<String> {
     let text = wire.ask_bulk("INFO sequences");
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(str::to_owned))
 }
 
 fn number(wire: &mut Wire, field: &str) -> u64 {
-    let text = told(wire, field).unwrap_or_else(|| panic!("no {field}"));
+    let text = info_field(wire, field).unwrap_or_else(|| panic!("no {field}"));
     text.parse().unwrap_or_else(|_| panic!("{field}: {text}"))
 }
 
@@ -28,11 +28,11 @@ fn info_reports_sequences_and_their_store() {
     assert_eq!([number(&mut wire, "sequences_in_memory"), number(&mut wire, "sequences_given")], [0, 0]);
     assert_eq!(wire.ask("SEQUENCE CREATE shop:orders"), "+OK");
     assert!((1..=3).all(|value| wire.ask("INCR shop:orders") == format!(":{value}")));
-    assert!(wire.ask("INCR nobody").starts_with("-ERR no such"));
+    assert!(wire.ask("INCR missing").starts_with("-ERR no such"));
     // A segment that is fetched ahead may arrive between two readings.
     let (mut line, mut last, mut until, mut left) = (String::new(), 0, 0, 0);
     eventually("nothing is fetched any more", || {
-        line = told(&mut wire, "sequence_shop/orders").expect("a line");
+        line = info_field(&mut wire, "sequence_shop/orders").expect("a line");
         [last, until, left] =
             ["last", "until", "left"].map(|name| part(&line, name).unwrap_or_else(|| panic!("{line}")));
         wire.send("SEQUENCE INFO shop:orders\r\n");
@@ -46,7 +46,7 @@ fn info_reports_sequences_and_their_store() {
     for field in ["rate_10s=", "rate_5min=", "rate_30min="] {
         assert!(line.contains(field), "{field}: {line}");
     }
-    assert_eq!(told(&mut wire, "sequence_nobody"), None, "it is none");
+    assert_eq!(info_field(&mut wire, "sequence_missing"), None, "the sequence does not exist");
     for (field, expected) in [
         ("sequences_given", 3),
         ("sequences_held", u64::try_from(left).unwrap()),
@@ -58,7 +58,7 @@ fn info_reports_sequences_and_their_store() {
         assert_eq!(number(&mut wire, field), expected, "{field}");
     }
     assert!(number(&mut wire, "sequences_waited") >= 1 && number(&mut wire, "sequences_fetches") >= 2);
-    let store = told(&mut wire, "sequences_store_0").expect("a line");
+    let store = info_field(&mut wire, "sequences_store_0").expect("a line");
     for expected in ["address=sqlite:", ",state=up,for_s=", ",database=SQLite ", ",errors=0,", ",reserved="] {
         assert!(store.contains(expected), "{expected}: {store}");
     }
@@ -84,7 +84,7 @@ fn info_reports_sequences_and_their_store() {
 }
 
 #[test]
-fn the_busiest_have_a_line_and_no_more_than_sixteen() {
+fn at_most_sixteen_busiest_sequences_have_a_line() {
     let server = Server::start(&["--sequence-create", "on-first-use"]);
     let mut wire = server.connect();
     let longest = "x".repeat(128);
@@ -95,7 +95,8 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
     eventually("the busiest have a line", || {
         wire.ask("INCRBY zone 1000");
         wire.ask(&format!("INCRBY {longest} 1000"));
-        told(&mut wire, "sequence_zone").is_some() && told(&mut wire, &format!("sequence_{longest}")).is_some()
+        info_field(&mut wire, "sequence_zone").is_some()
+            && info_field(&mut wire, &format!("sequence_{longest}")).is_some()
     });
     let text = wire.ask_bulk("INFO sequences");
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("sequence_")).collect();
@@ -106,7 +107,7 @@ fn the_busiest_have_a_line_and_no_more_than_sixteen() {
 
 /// Each warning is logged once. The second waits, because the log has at most one of these lines per second.
 #[test]
-fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
+fn a_sequence_near_its_max_is_logged_at_80_and_at_95_percent() {
     let dir = folder();
     let mut server = Server::start_in(dir.path(), &[]);
     let mut wire = server.connect();
@@ -124,9 +125,9 @@ fn a_sequence_that_nears_its_max_is_warned_of_at_80_and_at_95_percent() {
     assert_eq!(wire.ask("SEQUENCE RAISE tickets 950000"), "+OK");
     assert_eq!(wire.ask("INCR tickets"), ":950001");
     server.wait_log("'tickets' has used 95 % of its values up to its max 1000000: 49,998 are left");
-    eventually("its end", || {
-        let said = wire.ask("INCRBY tickets 5000");
-        said.starts_with("-ERR sequence 'tickets' has no more values up to its max 1000000")
+    eventually("the sequence reaches its max", || {
+        let reply = wire.ask("INCRBY tickets 5000");
+        reply.starts_with("-ERR sequence 'tickets' has no more values up to its max 1000000")
     });
     assert_eq!(server.count_log("has used "), 1);
 }
@@ -142,25 +143,25 @@ fn a_store_that_cannot_be_used_is_logged_once_and_reconnected() {
     assert!(line.contains(&url) && line.contains("No such file or directory"), "{line}");
     eventually("clients get an error", || wire.ask("INCR orders").starts_with("-MISCONF sequence store sqlite:"));
     assert!(wire.ask("GETID").starts_with(':'), "IDs continue");
-    let store = told(&mut wire, "sequences_store_0").unwrap();
+    let store = info_field(&mut wire, "sequences_store_0").unwrap();
     assert!(store.contains(",state=down,") && store.contains("said=") && store.contains("No such file"), "{store}");
     // The server retries several times before.
-    eventually("tries", || {
-        let store = told(&mut wire, "sequences_store_0").unwrap();
+    eventually("the store is retried", || {
+        let store = info_field(&mut wire, "sequences_store_0").unwrap();
         part(&store, "errors").is_some_and(|errors| errors >= 3)
     });
     std::fs::create_dir(&missing).unwrap();
     server.wait_log("ids.sqlite answers again, after ");
     assert_eq!(wire.ask("SEQUENCE CREATE orders"), "+OK");
     assert_eq!(wire.ask("INCR orders"), ":1");
-    let store = told(&mut wire, "sequences_store_0").unwrap();
+    let store = info_field(&mut wire, "sequences_store_0").unwrap();
     assert!(store.contains(",state=up,") && !store.contains("said="), "{store}");
     assert_eq!(["It is tried again", "answers again"].map(|text| server.count_log(text)), [1, 1]);
 }
 
 /// A backup is put back with no other sign of it.
 #[test]
-fn a_file_that_was_put_back_is_warned_of_and_where_each_sequence_is() {
+fn a_restored_file_is_logged_with_the_position_of_each_sequence() {
     let dir = folder();
     let server = Server::start_in(dir.path(), &[]);
     let mut wire = server.connect();
@@ -187,14 +188,11 @@ fn mistakes_in_a_stores_address_are_named_at_the_start_and_no_password_is_shown(
         ("postgres://app:hunter2@db/ids?tls=maybe", "verify"),
         ("mysql://app:hunter2@db", "database"),
     ] {
-        let said = refused(dir.path(), &["--sequence-store", url], |_| {});
-        assert!(
-            said.contains("sequence-store") && said.contains(expected) && !said.contains("hunter"),
-            "{url}: {said}"
-        );
+        let log = refused(dir.path(), &["--sequence-store", url], |_| {});
+        assert!(log.contains("sequence-store") && log.contains(expected) && !log.contains("hunter"), "{url}: {log}");
         let output = checks(&["--sequence-store", url]);
-        let said = both(&output);
-        assert!(!output.status.success() && said.contains(expected) && !said.contains("hunter"), "{url}: {said}");
+        let text = both(&output);
+        assert!(!output.status.success() && text.contains(expected) && !text.contains("hunter"), "{url}: {text}");
     }
 }
 
@@ -220,14 +218,14 @@ fn refusals_of_a_database_are_named_in_the_log_and_by_check_config() {
     ] {
         let url = database.url_of(login, "postgres", "");
         let output = checks(&["--sequence-store", &url]);
-        let said = both(&output);
-        assert!(!output.status.success() && said.contains(expected) && !said.contains("-secret"), "{login}: {said}");
+        let text = both(&output);
+        assert!(!output.status.success() && text.contains(expected) && !text.contains("-secret"), "{login}: {text}");
         let mut server = Server::start(&["--sequence-store", &url]);
         let line = server.wait_log("It is tried again until it answers");
         assert!(line.contains(expected), "{login}: {line}");
         let mut wire = server.connect();
         eventually("clients get an error", || wire.ask("INCR orders").contains(expected));
-        assert!(told(&mut wire, "sequences_store_0").unwrap().contains("state=down"));
+        assert!(info_field(&mut wire, "sequences_store_0").unwrap().contains("state=down"));
         let all = wire.ask_bulk("INFO everything") + &server.log_so_far();
         assert!(!all.contains("-secret"), "{login}: {all}");
     }
@@ -235,7 +233,7 @@ fn refusals_of_a_database_are_named_in_the_log_and_by_check_config() {
 
 #[test]
 #[ignore = "needs postgresql"]
-fn a_database_that_goes_comes_and_goes_back_is_logged_once_each() {
+fn a_database_that_fails_recovers_and_loses_writes_is_logged_once_each() {
     let mut database = PostgresServer::start(&[]);
     let mut server = Server::start(&["--sequence-store", &database.url(), "--sequence-wait-ms", "5000"]);
     let mut wire = server.connect();
@@ -254,7 +252,7 @@ fn a_database_that_goes_comes_and_goes_back_is_logged_once_each() {
     eventually("values continue", || wire.ask("INCR orders").starts_with(':'));
     assert_eq!(["It is tried again", " answers again"].map(|text| server.count_log(text)), [1, 1]);
     database.psql("UPDATE getid_sequence SET next = 1");
-    eventually("it is refused", || {
+    eventually("the sequence is refused", || {
         wire.ask("INCR orders").starts_with("-MISCONF sequence 'orders': its store went back")
     });
     server.wait_log("the sequence 'orders' went back: its next value in postgres://");
