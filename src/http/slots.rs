@@ -1,8 +1,8 @@
-//! The places of the HTTP port (`http-max-clients`): their owners, time limits and evictions.
+//! The connection slots of the HTTP port (`http-max-clients`): their owners, time limits and evictions.
 //!
-//! If all places are taken, the longest idle connection makes room. If none is idle, it is one that is stuck in a
+//! If all slots are in use, the longest idle connection makes room. If none is idle, it is one that is stuck in a
 //! request or reads no response, of the address with the most connections. A new connection is refused only if all
-//! others work. The last places are for addresses with few connections, so that one address with many requests does not
+//! others work. The last slots are for addresses with few connections, so that one address with many requests does not
 //! block another's probes.
 //!
 //! All times are checked together once a second, so that a request sets no timer.
@@ -17,24 +17,24 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::PortBounds;
-use super::head::Fault;
+use super::head::RequestFault;
 use crate::acl::Source;
 
 /// How long a client may still send what is not read, µs, so that it receives the response.
 const LINGER_US_MAX: u64 = 2_000_000;
 
-/// How long a connection that is neither idle nor working may keep its place while others wait, µs. An honest client
+/// How long a connection that is neither idle nor working may keep its slot while others wait, µs. An honest client
 /// sends a head or a body at once, or within a round trip.
 const GRACE_US: u64 = 100_000;
 
-/// Places that are kept for addresses with fewer than [`FEW`] connections: a quarter, up to this bound.
+/// Slots that are kept for addresses with fewer than [`FEW_CONNECTIONS`] connections: a quarter, up to this bound.
 const RESERVED_MAX: usize = 16;
-const FEW: usize = 8;
+const FEW_CONNECTIONS: usize = 8;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// No bytes have arrived since it connected or since its last request.
     Idle = 0,
     /// A head is incomplete.
@@ -49,15 +49,15 @@ pub(super) enum Phase {
     Lingering = 5,
 }
 
-impl Phase {
-    fn of(number: u8) -> Phase {
+impl ConnectionPhase {
+    fn of(number: u8) -> ConnectionPhase {
         match number {
-            0 => Phase::Idle,
-            1 => Phase::Head,
-            2 => Phase::Body,
-            3 => Phase::Answering,
-            4 => Phase::Responding,
-            _ => Phase::Lingering,
+            0 => ConnectionPhase::Idle,
+            1 => ConnectionPhase::Head,
+            2 => ConnectionPhase::Body,
+            3 => ConnectionPhase::Answering,
+            4 => ConnectionPhase::Responding,
+            _ => ConnectionPhase::Lingering,
         }
     }
 }
@@ -65,65 +65,66 @@ impl Phase {
 /// A signal to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Told {
-    Nothing = 0,
-    /// Answer the request as late, in whatever phase.
-    Late = 1,
+pub(super) enum CloseSignal {
+    None = 0,
+    /// The request has timed out: answer it with an error, in any phase.
+    TimedOut = 1,
     /// End after the current response, if any.
-    End = 2,
+    Drain = 2,
     /// End at once.
-    CutOff = 3,
+    Abort = 3,
 }
 
-/// Why a connection is signalled.
+/// The deadline that a connection has missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    HeadLate,
-    BodyLate,
-    AnswerLate,
+pub(super) enum ConnectionTimeout {
+    Head,
+    Body,
+    Answer,
     Idle,
-    OutputLate,
-    Lingers,
+    Output,
+    Linger,
 }
 
-/// The place of one connection.
+/// The slot of one connection.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     source: Source,
-    begun: Instant,
+    /// The instant at which the port's time is 0.
+    epoch: Instant,
     phase: AtomicU8,
     since_us: AtomicU64,
     /// Since when the client has read nothing of the bytes that wait for it; 0: none wait.
     stalled_us: AtomicU64,
-    told: AtomicU8,
+    signal: AtomicU8,
     /// Whether it was evicted, and counts as closed.
     is_evicted: AtomicBool,
     /// Whether a head was refused; `refusal` is the reason.
     is_refused: AtomicBool,
-    refusal: Mutex<Option<Fault>>,
+    refusal: Mutex<Option<RequestFault>>,
     /// Whether bytes of the next request are in this process.
     pub(super) has_more: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Returns the port's time in microseconds, never 0.
     fn now_us(&self) -> u64 {
-        us_since(self.begun)
+        us_since(self.epoch)
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        Phase::of(self.phase.load(Relaxed))
+    pub(super) fn phase(&self) -> ConnectionPhase {
+        ConnectionPhase::of(self.phase.load(Relaxed))
     }
 
-    pub(super) fn enter(&self, phase: Phase) {
+    pub(super) fn enter(&self, phase: ConnectionPhase) {
         self.phase.store(phase as u8, Relaxed);
         self.since_us.store(self.now_us(), Relaxed);
     }
 
     /// Enters the response, whose time is limited not by the phase but by the client's reads.
     pub(super) fn begin_response(&self) {
-        self.phase.store(Phase::Responding as u8, Relaxed);
+        self.phase.store(ConnectionPhase::Responding as u8, Relaxed);
     }
 
     /// Records that the client did not read the bytes that wait for it.
@@ -134,32 +135,32 @@ impl Place {
     }
 
     /// Records that the client read something.
-    pub(super) fn note_taken(&self) {
+    pub(super) fn note_read(&self) {
         if self.stalled_us.load(Relaxed) != 0 {
             self.stalled_us.store(0, Relaxed);
         }
     }
 
-    pub(super) fn told(&self) -> Told {
-        match self.told.load(Relaxed) {
-            0 => Told::Nothing,
-            1 => Told::Late,
-            2 => Told::End,
-            _ => Told::CutOff,
+    pub(super) fn signal(&self) -> CloseSignal {
+        match self.signal.load(Relaxed) {
+            0 => CloseSignal::None,
+            1 => CloseSignal::TimedOut,
+            2 => CloseSignal::Drain,
+            _ => CloseSignal::Abort,
         }
     }
 
-    pub(super) fn tell(&self, told: Told) {
-        self.told.fetch_max(told as u8, Relaxed);
+    pub(super) fn send_signal(&self, signal: CloseSignal) {
+        self.signal.fetch_max(signal as u8, Relaxed);
         self.wake();
     }
 
-    pub(super) fn refuse(&self, fault: Fault) {
+    pub(super) fn refuse(&self, fault: RequestFault) {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
         self.is_refused.store(true, Relaxed);
     }
 
-    pub(super) fn refusal(&self) -> Option<Fault> {
+    pub(super) fn refusal(&self) -> Option<RequestFault> {
         if !self.is_refused.load(Relaxed) {
             return None;
         }
@@ -177,54 +178,56 @@ impl Place {
         }
     }
 
-    /// Returns the signal for the deadline that it has missed at `now_us`, if any.
-    fn due(&self, now_us: u64, limits: Limits) -> Option<(Told, Reason)> {
-        let is_over = |since_us: u64, us_max: u64| now_us.saturating_sub(since_us) > us_max;
-        let bounds = limits.bounds;
+    /// Returns the deadline that the connection has missed at `now_us`, if any, and the signal for it.
+    fn missed_deadline(&self, now_us: u64, timeouts: ConnectionTimeouts) -> Option<(CloseSignal, ConnectionTimeout)> {
+        let is_exceeded = |since_us: u64, us_max: u64| now_us.saturating_sub(since_us) > us_max;
+        let bounds = timeouts.bounds;
         let since_us = self.since_us.load(Relaxed);
         let stalled_us = self.stalled_us.load(Relaxed);
-        if stalled_us != 0 && limits.output_us > 0 && is_over(stalled_us, limits.output_us) {
-            return Some((Told::CutOff, Reason::OutputLate));
+        if stalled_us != 0 && timeouts.output_us > 0 && is_exceeded(stalled_us, timeouts.output_us) {
+            return Some((CloseSignal::Abort, ConnectionTimeout::Output));
         }
-        let (us_max, told, reason) = match self.phase() {
-            Phase::Idle => (limits.idle_us, Told::End, Reason::Idle),
-            Phase::Head => (us_of(bounds.head), Told::Late, Reason::HeadLate),
-            Phase::Body => (us_of(bounds.body), Told::Late, Reason::BodyLate),
-            Phase::Answering => (us_of(bounds.answer), Told::Late, Reason::AnswerLate),
-            Phase::Lingering => (LINGER_US_MAX, Told::CutOff, Reason::Lingers),
-            Phase::Responding => return None,
+        let (us_max, signal, timeout) = match self.phase() {
+            ConnectionPhase::Idle => (timeouts.idle_us, CloseSignal::Drain, ConnectionTimeout::Idle),
+            ConnectionPhase::Head => (us_of(bounds.head), CloseSignal::TimedOut, ConnectionTimeout::Head),
+            ConnectionPhase::Body => (us_of(bounds.body), CloseSignal::TimedOut, ConnectionTimeout::Body),
+            ConnectionPhase::Answering => (us_of(bounds.answer), CloseSignal::TimedOut, ConnectionTimeout::Answer),
+            ConnectionPhase::Lingering => (LINGER_US_MAX, CloseSignal::Abort, ConnectionTimeout::Linger),
+            ConnectionPhase::Responding => return None,
         };
-        is_over(since_us, us_max).then_some((told, reason))
+        is_exceeded(since_us, us_max).then_some((signal, timeout))
     }
 
     /// Whether it keeps memory for a response that is not read, or for a body that does not arrive.
     fn is_stuck(&self, now_us: u64, stuck: Duration) -> bool {
-        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= us_of(stuck);
+        let has_exceeded_grace = |since_us: u64| now_us.saturating_sub(since_us) >= us_of(stuck);
         match self.stalled_us.load(Relaxed) {
-            0 => self.phase() == Phase::Body && had_grace(self.since_us.load(Relaxed)),
-            since_us => had_grace(since_us),
+            0 => self.phase() == ConnectionPhase::Body && has_exceeded_grace(self.since_us.load(Relaxed)),
+            since_us => has_exceeded_grace(since_us),
         }
     }
 
     /// Returns its eviction order, the smallest first; `None` if it is not evictable.
-    fn ends_before(&self, now_us: u64, of_source: usize) -> Option<(u8, usize, u64)> {
+    fn eviction_priority(&self, now_us: u64, source_connections: usize) -> Option<(u8, usize, u64)> {
         let since_us = self.since_us.load(Relaxed);
         let stalled_us = self.stalled_us.load(Relaxed);
-        let had_grace = |since_us: u64| now_us.saturating_sub(since_us) >= GRACE_US;
+        let has_exceeded_grace = |since_us: u64| now_us.saturating_sub(since_us) >= GRACE_US;
         match self.phase() {
-            _ if stalled_us != 0 => had_grace(stalled_us).then_some((1, usize::MAX - of_source, stalled_us)),
-            Phase::Idle => Some((0, 0, since_us)),
-            Phase::Head | Phase::Body | Phase::Lingering => {
-                had_grace(since_us).then_some((1, usize::MAX - of_source, since_us))
+            _ if stalled_us != 0 => {
+                has_exceeded_grace(stalled_us).then_some((1, usize::MAX - source_connections, stalled_us))
             }
-            Phase::Answering | Phase::Responding => None,
+            ConnectionPhase::Idle => Some((0, 0, since_us)),
+            ConnectionPhase::Head | ConnectionPhase::Body | ConnectionPhase::Lingering => {
+                has_exceeded_grace(since_us).then_some((1, usize::MAX - source_connections, since_us))
+            }
+            ConnectionPhase::Answering | ConnectionPhase::Responding => None,
         }
     }
 }
 
 /// Time-outs of connections: those of directives, in µs (0: none), and the port's.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct ConnectionTimeouts {
     pub(super) idle_us: u64,
     pub(super) output_us: u64,
     pub(super) bounds: PortBounds,
@@ -234,78 +237,81 @@ fn us_of(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns the time since `begun`, µs; never 0, which means no time.
-fn us_since(begun: Instant) -> u64 {
-    us_of(begun.elapsed()).saturating_add(1)
+/// Returns the time since `epoch`, µs; never 0, which means no time.
+fn us_since(epoch: Instant) -> u64 {
+    us_of(epoch.elapsed()).saturating_add(1)
 }
 
 /// The result for a new connection.
 #[derive(Debug)]
-pub(super) enum Admitted {
-    Place(Taken),
-    /// A place whose owner was evicted for it.
-    Evicted(Taken),
+pub(super) enum SlotAdmission {
+    /// A free slot.
+    Admitted(SlotGuard),
+    /// The slot of a connection that was evicted for the new one.
+    AdmittedByEviction(SlotGuard),
     /// All connections work.
     Refused,
 }
 
 #[derive(Debug)]
-pub(super) struct Places {
-    begun: Instant,
-    all: Mutex<All>,
-    freed: Notify,
+pub(super) struct ConnectionSlots {
+    epoch: Instant,
+    table: Mutex<SlotTable>,
+    released: Notify,
     streams: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct All {
-    by_number: BTreeMap<u64, Arc<Place>>,
+struct SlotTable {
+    by_number: BTreeMap<u64, Arc<ConnectionSlot>>,
     by_source: HashMap<Source, usize>,
     last_number: u64,
     /// Evicted connections that have not closed yet.
-    ending: usize,
-    has_ended: bool,
+    evicting: usize,
+    is_closed: bool,
 }
 
-impl Places {
-    pub(super) fn new() -> Arc<Places> {
-        let (all, freed, streams) = Default::default();
-        Arc::new(Places { begun: Instant::now(), all, freed, streams })
+impl ConnectionSlots {
+    pub(super) fn new() -> Arc<ConnectionSlots> {
+        let (table, released, streams) = Default::default();
+        Arc::new(ConnectionSlots { epoch: Instant::now(), table, released, streams })
     }
 
-    /// Admits a connection from `source` if there is a free place among `count_max`, or another connection can be
+    /// Admits a connection from `source` if there is a free slot among `count_max`, or another connection can be
     /// evicted.
-    pub(super) fn admit(self: &Arc<Self>, source: Source, count_max: usize) -> Admitted {
-        let mut all = self.lock();
-        if all.has_ended {
-            return Admitted::Refused;
+    pub(super) fn admit(self: &Arc<Self>, source: Source, count_max: usize) -> SlotAdmission {
+        let mut table = self.lock();
+        if table.is_closed {
+            return SlotAdmission::Refused;
         }
-        let count = all.by_number.len().saturating_sub(all.ending);
-        let of_source = all.by_source.get(&source).copied().unwrap_or(0);
+        let count = table.by_number.len().saturating_sub(table.evicting);
+        let source_connections = table.by_source.get(&source).copied().unwrap_or(0);
         let reserved = (count_max / 4).min(RESERVED_MAX);
         let is_full = count >= count_max;
-        if !is_full && (count + reserved < count_max || of_source < FEW) {
-            return Admitted::Place(all.add(self, source));
+        if !is_full && (count + reserved < count_max || source_connections < FEW_CONNECTIONS) {
+            return SlotAdmission::Admitted(table.add(self, source));
         }
-        let Some(victim) = all.victim(self.begun, (!is_full).then_some(source)) else { return Admitted::Refused };
-        all.ending += 1;
+        let Some(victim) = table.victim(self.epoch, (!is_full).then_some(source)) else {
+            return SlotAdmission::Refused;
+        };
+        table.evicting += 1;
         victim.is_evicted.store(true, Relaxed);
-        victim.tell(Told::CutOff);
-        Admitted::Evicted(all.add(self, source))
+        victim.send_signal(CloseSignal::Abort);
+        SlotAdmission::AdmittedByEviction(table.add(self, source))
     }
 
     /// Signals connections that have missed a deadline. The first signal makes them answer; the next sweep closes them.
     /// Runs every [`PortBounds::sweep`].
-    pub(super) fn sweep(&self, limits: Limits, mut note: impl FnMut(Reason)) {
-        let now_us = us_since(self.begun);
-        for place in self.lock().by_number.values() {
-            let Some((told, reason)) = place.due(now_us, limits) else { continue };
-            if told > place.told() {
-                note(reason);
-                place.tell(told);
-            } else if told == Told::Late && place.told() == Told::Late {
+    pub(super) fn sweep(&self, timeouts: ConnectionTimeouts, mut note: impl FnMut(ConnectionTimeout)) {
+        let now_us = us_since(self.epoch);
+        for slot in self.lock().by_number.values() {
+            let Some((signal, timeout)) = slot.missed_deadline(now_us, timeouts) else { continue };
+            if signal > slot.signal() {
+                note(timeout);
+                slot.send_signal(signal);
+            } else if signal == CloseSignal::TimedOut && slot.signal() == CloseSignal::TimedOut {
                 // It was signalled at the sweep before and has not answered since.
-                place.tell(Told::CutOff);
+                slot.send_signal(CloseSignal::Abort);
             }
         }
     }
@@ -313,29 +319,29 @@ impl Places {
     /// Ends connections that for `stuck` have read nothing of their response, or sent nothing of their request. Other
     /// connections need their memory.
     pub(super) fn end_stuck(&self, stuck: Duration) {
-        let now_us = us_since(self.begun);
+        let now_us = us_since(self.epoch);
         self.lock()
             .by_number
             .values()
-            .filter(|place| place.is_stuck(now_us, stuck))
-            .for_each(|place| place.tell(Told::CutOff));
+            .filter(|slot| slot.is_stuck(now_us, stuck))
+            .for_each(|slot| slot.send_signal(CloseSignal::Abort));
     }
 
     /// Signals all connections to end, and admits no new ones.
-    pub(super) fn end_all(&self, told: Told) {
-        let mut all = self.lock();
-        all.has_ended = true;
-        all.by_number.values().for_each(|place| place.tell(told));
+    pub(super) fn end_all(&self, signal: CloseSignal) {
+        let mut table = self.lock();
+        table.is_closed = true;
+        table.by_number.values().for_each(|slot| slot.send_signal(signal));
     }
 
     /// Waits until there are no connections.
-    pub(super) async fn all_gone(&self) {
+    pub(super) async fn wait_until_empty(&self) {
         loop {
-            let freed = self.freed.notified();
+            let released = self.released.notified();
             if self.lock().by_number.is_empty() {
                 return;
             }
-            freed.await;
+            released.await;
         }
     }
 
@@ -344,88 +350,88 @@ impl Places {
         self.lock().by_number.len()
     }
 
-    /// Begins a stream if streams take fewer than half of the places, so that requests find a place too.
-    pub(super) fn begin_stream(self: &Arc<Self>, count_max: usize) -> Option<Stream> {
+    /// Begins a stream if streams take fewer than half of the slots, so that requests find a slot too.
+    pub(super) fn begin_stream(self: &Arc<Self>, count_max: usize) -> Option<StreamGuard> {
         let streams = (count_max / 2).max(1);
         let begun = self.streams.fetch_update(Relaxed, Relaxed, |count| (count < streams).then_some(count + 1));
-        begun.ok().map(|_| Stream(Arc::clone(self)))
+        begun.ok().map(|_| StreamGuard(Arc::clone(self)))
     }
 
     pub(super) fn streams(&self) -> usize {
         self.streams.load(Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SlotTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl All {
-    fn add(&mut self, places: &Arc<Places>, source: Source) -> Taken {
+impl SlotTable {
+    fn add(&mut self, slots: &Arc<ConnectionSlots>, source: Source) -> SlotGuard {
         self.last_number += 1;
         *self.by_source.entry(source).or_default() += 1;
-        let place = Arc::new(Place {
+        let slot = Arc::new(ConnectionSlot {
             source,
-            begun: places.begun,
-            phase: AtomicU8::new(Phase::Idle as u8),
+            epoch: slots.epoch,
+            phase: AtomicU8::new(ConnectionPhase::Idle as u8),
             since_us: AtomicU64::new(0),
             stalled_us: AtomicU64::new(0),
-            told: AtomicU8::new(0),
+            signal: AtomicU8::new(0),
             is_evicted: AtomicBool::new(false),
             is_refused: AtomicBool::new(false),
             refusal: Mutex::default(),
             has_more: AtomicBool::new(false),
             waker: OnceLock::new(),
         });
-        place.enter(Phase::Idle);
-        self.by_number.insert(self.last_number, Arc::clone(&place));
-        Taken { places: Arc::clone(places), number: self.last_number, place }
+        slot.enter(ConnectionPhase::Idle);
+        self.by_number.insert(self.last_number, Arc::clone(&slot));
+        SlotGuard { slots: Arc::clone(slots), number: self.last_number, slot }
     }
 
     /// Returns the connection to evict, of source `of` if that is given.
-    fn victim(&self, begun: Instant, of: Option<Source>) -> Option<Arc<Place>> {
-        let now_us = us_since(begun);
+    fn victim(&self, epoch: Instant, of: Option<Source>) -> Option<Arc<ConnectionSlot>> {
+        let now_us = us_since(epoch);
         self.by_number
             .values()
-            .filter(|place| place.told() < Told::CutOff && of.is_none_or(|source| source == place.source))
-            .filter_map(|place| {
-                let of_source = self.by_source.get(&place.source).copied().unwrap_or(0);
-                Some((place.ends_before(now_us, of_source)?, place))
+            .filter(|slot| slot.signal() < CloseSignal::Abort && of.is_none_or(|source| source == slot.source))
+            .filter_map(|slot| {
+                let source_connections = self.by_source.get(&slot.source).copied().unwrap_or(0);
+                Some((slot.eviction_priority(now_us, source_connections)?, slot))
             })
             .min_by_key(|(order, _)| *order)
-            .map(|(_, place)| Arc::clone(place))
+            .map(|(_, slot)| Arc::clone(slot))
     }
 }
 
-/// A place that is taken. Dropping it releases the place, also after a panic.
+/// A slot in use. Dropping the guard releases the slot, also after a panic.
 #[derive(Debug)]
-pub(super) struct Taken {
-    places: Arc<Places>,
+pub(super) struct SlotGuard {
+    slots: Arc<ConnectionSlots>,
     number: u64,
-    pub(super) place: Arc<Place>,
+    pub(super) slot: Arc<ConnectionSlot>,
 }
 
-impl Drop for Taken {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
-        let mut all = self.places.lock();
-        all.by_number.remove(&self.number);
-        if let Some(count) = all.by_source.get_mut(&self.place.source) {
+        let mut table = self.slots.lock();
+        table.by_number.remove(&self.number);
+        if let Some(count) = table.by_source.get_mut(&self.slot.source) {
             *count -= 1;
             if *count == 0 {
-                all.by_source.remove(&self.place.source);
+                table.by_source.remove(&self.slot.source);
             }
         }
-        all.ending -= usize::from(self.place.is_evicted.load(Relaxed));
-        drop(all);
-        self.places.freed.notify_waiters();
+        table.evicting -= usize::from(self.slot.is_evicted.load(Relaxed));
+        drop(table);
+        self.slots.released.notify_waiters();
     }
 }
 
 /// A stream in progress.
 #[derive(Debug)]
-pub(super) struct Stream(Arc<Places>);
+pub(super) struct StreamGuard(Arc<ConnectionSlots>);
 
-impl Drop for Stream {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Relaxed);
     }
@@ -441,17 +447,17 @@ mod tests {
         Source::of(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)))
     }
 
-    fn place(admitted: Admitted) -> Taken {
-        match admitted {
-            Admitted::Place(taken) => taken,
+    fn admitted(admission: SlotAdmission) -> SlotGuard {
+        match admission {
+            SlotAdmission::Admitted(guard) => guard,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Returns the place of a connection for which another was evicted.
-    fn evicted(admitted: Admitted) -> Taken {
-        match admitted {
-            Admitted::Evicted(taken) => taken,
+    /// Returns the slot of a connection for which another was evicted.
+    fn evicted(admission: SlotAdmission) -> SlotGuard {
+        match admission {
+            SlotAdmission::AdmittedByEviction(guard) => guard,
             other => panic!("{other:?}"),
         }
     }
@@ -460,114 +466,121 @@ mod tests {
         tokio::time::advance(Duration::from_millis(ms)).await;
     }
 
-    fn is_cut_off(taken: &Taken) -> bool {
-        taken.place.told() == Told::CutOff
+    fn is_aborted(guard: &SlotGuard) -> bool {
+        guard.slot.signal() == CloseSignal::Abort
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_connections_are_evicted_before_stuck_ones_and_working_ones_never() {
-        let places = Places::new();
+        let slots = ConnectionSlots::new();
         let mut all = Vec::new();
         for number in 0..4 {
-            all.push(place(places.admit(source(number), 4)));
+            all.push(admitted(slots.admit(source(number), 4)));
             pass(10).await;
         }
-        all[0].place.enter(Phase::Answering);
-        all[1].place.enter(Phase::Head);
-        all[3].place.enter(Phase::Idle);
+        all[0].slot.enter(ConnectionPhase::Answering);
+        all[1].slot.enter(ConnectionPhase::Head);
+        all[3].slot.enter(ConnectionPhase::Idle);
         // The second idle connection became idle later.
-        let one = evicted(places.admit(source(9), 4));
-        assert_eq!(all.iter().map(is_cut_off).collect::<Vec<_>>(), [false, false, true, false]);
-        one.place.begin_response();
-        let two = evicted(places.admit(source(9), 4));
-        assert!(is_cut_off(&all[3]));
-        two.place.enter(Phase::Answering);
+        let one = evicted(slots.admit(source(9), 4));
+        assert_eq!(all.iter().map(is_aborted).collect::<Vec<_>>(), [false, false, true, false]);
+        one.slot.begin_response();
+        let two = evicted(slots.admit(source(9), 4));
+        assert!(is_aborted(&all[3]));
+        two.slot.enter(ConnectionPhase::Answering);
         // A head that has just begun gets its time.
-        assert!(matches!(places.admit(source(9), 4), Admitted::Refused));
+        assert!(matches!(slots.admit(source(9), 4), SlotAdmission::Refused));
         pass(150).await;
-        drop(evicted(places.admit(source(9), 4)));
-        assert!(is_cut_off(&all[1]) && !is_cut_off(&all[0]) && !is_cut_off(&one) && !is_cut_off(&two));
+        drop(evicted(slots.admit(source(9), 4)));
+        assert!(is_aborted(&all[1]) && !is_aborted(&all[0]) && !is_aborted(&one) && !is_aborted(&two));
         // Evicted connections count as closed, and are counted only once.
         drop(all);
-        assert_eq!(places.count(), 2);
+        assert_eq!(slots.count(), 2);
         drop((one, two));
-        let again: Vec<_> = (0..4).map(|number| place(places.admit(source(number), 4))).collect();
-        assert_eq!(again.len(), places.count());
+        let again: Vec<_> = (0..4).map(|number| admitted(slots.admit(source(number), 4))).collect();
+        assert_eq!(again.len(), slots.count());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_address_with_much_work_blocks_no_other() {
-        let places = Places::new();
+    async fn one_busy_address_blocks_no_other() {
+        let slots = ConnectionSlots::new();
         let work = |number| {
-            let taken = place(places.admit(source(number), 100));
-            taken.place.enter(Phase::Answering);
-            taken
+            let guard = admitted(slots.admit(source(number), 100));
+            guard.slot.enter(ConnectionPhase::Answering);
+            guard
         };
-        let much: Vec<_> = (0..84).map(|_| work(1)).collect();
-        assert!(matches!(places.admit(source(1), 100), Admitted::Refused));
+        let busy: Vec<_> = (0..84).map(|_| work(1)).collect();
+        assert!(matches!(slots.admit(source(1), 100), SlotAdmission::Refused));
         let probes: Vec<_> = (2..18).map(work).collect();
-        assert_eq!(places.count(), 100);
-        assert!(matches!(places.admit(source(2), 100), Admitted::Refused));
+        assert_eq!(slots.count(), 100);
+        assert!(matches!(slots.admit(source(2), 100), SlotAdmission::Refused));
         // Of stuck connections, one of the address with the most is evicted.
-        probes[0].place.enter(Phase::Body);
+        probes[0].slot.enter(ConnectionPhase::Body);
         pass(150).await;
-        much[7].place.enter(Phase::Body);
+        busy[7].slot.enter(ConnectionPhase::Body);
         pass(150).await;
-        drop(evicted(places.admit(source(3), 100)));
-        assert!(is_cut_off(&much[7]) && !is_cut_off(&probes[0]));
+        drop(evicted(slots.admit(source(3), 100)));
+        assert!(is_aborted(&busy[7]) && !is_aborted(&probes[0]));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_phase_has_its_time() {
-        let places = Places::new();
-        let limits = Limits { idle_us: 5_000_000, output_us: 3_000_000, bounds: PortBounds::default() };
-        let phases = [Phase::Idle, Phase::Head, Phase::Body, Phase::Answering, Phase::Responding, Phase::Lingering];
+    async fn each_phase_has_its_timeout() {
+        let slots = ConnectionSlots::new();
+        let timeouts = ConnectionTimeouts { idle_us: 5_000_000, output_us: 3_000_000, bounds: PortBounds::default() };
+        let phases = [
+            ConnectionPhase::Idle,
+            ConnectionPhase::Head,
+            ConnectionPhase::Body,
+            ConnectionPhase::Answering,
+            ConnectionPhase::Responding,
+            ConnectionPhase::Lingering,
+        ];
         let all = phases.map(|phase| {
-            let taken = place(places.admit(source(1), 100));
-            taken.place.enter(phase);
-            (phase, taken)
+            let guard = admitted(slots.admit(source(1), 100));
+            guard.slot.enter(phase);
+            (phase, guard)
         });
-        let stalled = place(places.admit(source(1), 100));
-        stalled.place.begin_response();
-        stalled.place.note_stalled();
-        let mut told = Vec::new();
+        let stalled = admitted(slots.admit(source(1), 100));
+        stalled.slot.begin_response();
+        stalled.slot.note_stalled();
+        let mut missed = Vec::new();
         for second in 1..=100 {
             pass(1000).await;
-            places.sweep(limits, |reason| told.push((second, reason)));
+            slots.sweep(timeouts, |timeout| missed.push((second, timeout)));
         }
         let expected = [
-            (3, Reason::Lingers),
-            (4, Reason::OutputLate),
-            (6, Reason::Idle),
-            (11, Reason::HeadLate),
-            (31, Reason::BodyLate),
-            (61, Reason::AnswerLate),
+            (3, ConnectionTimeout::Linger),
+            (4, ConnectionTimeout::Output),
+            (6, ConnectionTimeout::Idle),
+            (11, ConnectionTimeout::Head),
+            (31, ConnectionTimeout::Body),
+            (61, ConnectionTimeout::Answer),
         ];
-        assert_eq!(told, expected);
-        for (phase, taken) in &all {
+        assert_eq!(missed, expected);
+        for (phase, guard) in &all {
             let expected = match phase {
-                Phase::Idle => Told::End,
-                Phase::Responding => Told::Nothing,
+                ConnectionPhase::Idle => CloseSignal::Drain,
+                ConnectionPhase::Responding => CloseSignal::None,
                 // It was signalled that it is late, and did not answer.
-                _ => Told::CutOff,
+                _ => CloseSignal::Abort,
             };
-            assert_eq!(taken.place.told(), expected, "{phase:?}");
+            assert_eq!(guard.slot.signal(), expected, "{phase:?}");
         }
-        assert_eq!(stalled.place.told(), Told::CutOff);
+        assert_eq!(stalled.slot.signal(), CloseSignal::Abort);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn streams_leave_places_for_requests_and_no_client_is_admitted_after_the_end() {
-        let places = Places::new();
-        let streams: Vec<_> = (0..3).map_while(|_| places.begin_stream(4)).collect();
-        assert_eq!((streams.len(), places.streams()), (2, 2));
+    async fn streams_leave_slots_for_requests_and_no_client_is_admitted_after_the_end() {
+        let slots = ConnectionSlots::new();
+        let streams: Vec<_> = (0..3).map_while(|_| slots.begin_stream(4)).collect();
+        assert_eq!((streams.len(), slots.streams()), (2, 2));
         drop(streams);
-        assert_eq!(places.streams(), 0);
-        let taken = place(places.admit(source(1), 4));
-        places.end_all(Told::End);
-        assert_eq!(taken.place.told(), Told::End);
-        assert!(matches!(places.admit(source(1), 4), Admitted::Refused));
-        drop(taken);
-        places.all_gone().await;
+        assert_eq!(slots.streams(), 0);
+        let guard = admitted(slots.admit(source(1), 4));
+        slots.end_all(CloseSignal::Drain);
+        assert_eq!(guard.slot.signal(), CloseSignal::Drain);
+        assert!(matches!(slots.admit(source(1), 4), SlotAdmission::Refused));
+        drop(guard);
+        slots.wait_until_empty().await;
     }
 }
