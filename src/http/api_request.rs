@@ -121,8 +121,7 @@ impl FromRequestParts<HandlerState> for PathName {
         let name = params.as_ref().ok().and_then(|params| params.iter().next()).map(|(_, name)| name.to_owned());
         let name = name.ok_or_else(|| {
             Problem::bad(
-                "the path is invalid: % must be followed by two hex digits, and the decoded path must be UTF-8"
-                    .to_owned(),
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
             )
         })?;
         state.row.check_name(&name)?;
@@ -145,8 +144,7 @@ impl FromRequestParts<HandlerState> for WorkerIdPath {
             params.iter().flat_map(|params| params.iter()).map(|(_, value)| value.to_owned()).collect();
         let [pool, id] = <[String; 2]>::try_from(values).map_err(|_| {
             Problem::bad(
-                "the path is invalid: % must be followed by two hex digits, and the decoded path must be UTF-8"
-                    .to_owned(),
+                "the path is invalid: % needs two hex digits after it, and the decoded path must be UTF-8".to_owned(),
             )
         })?;
         state.row.check_name(&pool)?;

@@ -2,7 +2,7 @@
 //! for Leaf's and Tinyid's, which those servers define.
 //!
 //! An endpoint's row is beside its handler. The handler gets the row with each request ([`HandlerState`]) and parses
-//! parameters and body by it ([`ApiRequest`](super::api_request::ApiRequest)). So the document describes what is checked.
+//! parameters and body by it ([`ApiRequest`](super::api_request::ApiRequest)). So the document describes the checks.
 
 use std::sync::Arc;
 

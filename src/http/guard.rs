@@ -170,9 +170,8 @@ fn check_coding(headers: &HeaderMap, is_empty: bool) -> Result<(), Problem> {
         None => Ok(()),
         Some(coding) => {
             let coding = printable_up_to(&String::from_utf8_lossy(coding.as_bytes()), CODING_CHARS_MAX);
-            let detail = format!(
-                "the body has the Content-Encoding '{coding}', which is not supported; send it uncompressed, without this field"
-            );
+            let detail =
+                format!("the body has the Content-Encoding '{coding}', which is not supported; send it uncompressed");
             Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
         }
     }

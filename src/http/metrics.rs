@@ -25,8 +25,8 @@ const METRICS: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getMetrics",
     summary: "Get the metrics for Prometheus",
-    description: "The format is OpenMetrics if the header Accept prefers it, else Prometheus's text format. The response \
-                  is compressed if the client accepts gzip.",
+    description: "The format is OpenMetrics if the header Accept prefers it, else Prometheus's text format. The \
+                  response is compressed if the client accepts gzip.",
     access: EndpointAccess::Commands(&[("INFO", "unless http-open has metrics")]),
     parameters: &[],
     body: None,

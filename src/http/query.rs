@@ -133,7 +133,7 @@ pub(super) fn decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
     let wrong = || {
         let shown = printable_up_to(text, 40);
         Problem::bad(format!(
-            "'{shown}' of the query is invalid: % must be followed by two hex digits, and the decoded text must be UTF-8"
+            "'{shown}' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8"
         ))
     };
     let mut bytes = Vec::with_capacity(text.len());
@@ -217,15 +217,15 @@ mod tests {
             ("from=a&all=1", "'all' of the query is '1', expected no value"),
             (
                 "from=%2",
-                "'%2' of the query is invalid: % must be followed by two hex digits, and the decoded text must be UTF-8",
+                "'%2' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
             ),
             (
                 "from=%+1",
-                "'%+1' of the query is invalid: % must be followed by two hex digits, and the decoded text must be UTF-8",
+                "'%+1' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
             ),
             (
                 "from=%ff",
-                "'%ff' of the query is invalid: % must be followed by two hex digits, and the decoded text must be UTF-8",
+                "'%ff' of the query is invalid: % needs two hex digits after it, and the decoded text must be UTF-8",
             ),
         ] {
             assert_eq!(read(query).expect_err(query), text);

@@ -309,7 +309,7 @@ const COUNT: Endpoint = Endpoint {
     tag: TAG_SEQUENCES,
     id: "nextValues",
     summary: "Get the next values of a sequence",
-    description: "Each value is given once, and values ascend. Values of one request are consecutive, 'increment' apart.",
+    description: "Each value is given once. Values ascend; those of one request are consecutive, 'increment' apart.",
     access: EndpointAccess::Commands(&[
         ("INCR", "without count, or with 1"),
         ("SEQUENCE NEXT", "with a count above 1"),

@@ -74,9 +74,9 @@ const STATUS_DETAILS: Endpoint = Endpoint {
     tag: TAG_SERVER,
     id: "getStatusDetails",
     summary: "Get details of the status",
-    description: "The details have the user's rights, the last day, commands, errors and worker ids, at most a second old. \
-                  For a user with the right to CONFIG GET, they also have the newest lines of the log and the claims of \
-                  a fleet. The claims are at most five seconds old while the claim store answers.",
+    description: "The details have the user's rights, the last day, commands, errors and worker ids, at most a second \
+                  old. For a user with the right to CONFIG GET, they also have the newest lines of the log and the \
+                  claims of a fleet. The claims are at most five seconds old while the claim store answers.",
     access: ACCESS,
     parameters: &[],
     body: None,
@@ -253,7 +253,7 @@ const LAYOUT: &[Field] = &[
 const CLAIM: &[Field] = &[
     field("state", &TEXT, "The directive id-state."),
     field("folder", &TEXT, "The state folder."),
-    field("cluster", &Schema::OrNull(&Schema::Object(CLUSTER_CLAIM)), "The claim in a store of a fleet; null if the claim is in the folder."),
+    field("cluster", &Schema::OrNull(&Schema::Object(CLUSTER_CLAIM)), "The claim in a store; null if it is in the folder."),
 ];
 
 #[rustfmt::skip]
@@ -262,7 +262,7 @@ const CLUSTER_CLAIM: &[Field] = &[
     field("store", &TEXT, "The directive claim-store, without a password."),
     field("product", &TEXT, "The product and version of the store; empty before its first answer."),
     field("instance_name", &TEXT, "This server's name in the claim."),
-    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "The holder; null if no server holds the claim, or none is known."),
+    field("holder", &Schema::OrNull(&Schema::Object(HOLDER)), "The holder; null if there is none, or none is known."),
     field("not_eligible", &TEXT_OR_NULL, "The reason why this standby cannot take over."),
     field("timeout_ms", &AMOUNT, "The directive claim-timeout-ms."),
     field("ride_through_ms", &AMOUNT, "How long IDs are given if the store stops answering now, ms."),
@@ -283,7 +283,7 @@ const HOLDER: &[Field] = &[
     field("address", &TEXT, "Its address for clients; empty if unknown."),
     field("is_this", &Schema::Bool, "Whether the holder is this process."),
     field("since", &Schema::OrNull(&Schema::Time), "The start of the claim, by the holder's clock."),
-    field("until", &Schema::OrNull(&Schema::Time), "The latest time at which the holder gives IDs if it stops writing."),
+    field("until", &Schema::OrNull(&Schema::Time), "The end of its IDs if it stops writing now."),
 ];
 
 #[rustfmt::skip]
@@ -324,7 +324,7 @@ const GENERATOR: &[Field] = &[
     field("layout", &TEXT_OR_NULL, "The template of a serial number."),
     field("last", &TEXT_OR_NULL, "For a generator over a sequence: the last value that this server gave."),
     field("format", &TEXT_OR_NULL, "The text format of its IDs."),
-    field("per_s", &Schema::OrNull(&Schema::Number), "IDs given or refused in the last second; for a generator over a sequence, per second over 10 s."),
+    field("per_s", &Schema::OrNull(&Schema::Number), "IDs given or refused in the last second; over 10 s for a counter."),
     field("issued", &AMOUNT_OR_NULL, "IDs given since the start, or since its sequence was loaded."),
     field("ahead_ms", &AMOUNT_OR_NULL, "How far the next ID is ahead of the clock, ms."),
     field("position", &Schema::OrNull(&FAR_TIME), "The time of the next ID."),

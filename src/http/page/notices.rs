@@ -121,8 +121,8 @@ fn shown(text: &str) -> String {
 fn remedy(refusal: &Refusal) -> &'static str {
     match refusal {
         Refusal::Clock(_) => {
-            "Set the clock. If it is right, and the server was off for that time: stop it, run 'getid state advance --to \
-             TIME', and start it."
+            "Set the clock. If it is right, and the server was off for that time: stop it, run 'getid state advance \
+             --to TIME', and start it."
         }
         Refusal::Busy { .. } => {
             "Retry in a moment. If this persists, use a larger shard-range (the log names it) or more servers."
@@ -142,7 +142,7 @@ fn remedy(refusal: &Refusal) -> &'static str {
             "Repair the claim store, or the network to it. IDs are given again as soon as it answers."
         }
         Refusal::Standby(_) => {
-            "Send requests to the server that has the claim. This server takes the claim over when the holder is silent."
+            "Send requests to the server that has the claim. This server takes it over when that one is silent."
         }
         Refusal::ClaimLost(_) => {
             "Put the state folder back as it was, and stop any other server with this server-id; then IDs are given again."
@@ -189,7 +189,7 @@ fn of_saves_and_clock(facts: &Facts<'_>, texts: &mut Vec<String>) {
     if mint.clock_offset_ms < 0 {
         let behind_ms = mint.clock_offset_ms.unsigned_abs();
         texts.push(format!(
-            "the clock is {behind_ms} ms behind the IDs: their time runs at 90 % of real speed until the clock has caught up"
+            "the clock is {behind_ms} ms behind the IDs: their time runs at 90 % of real speed until it has caught up"
         ));
     }
     let limit_ms = facts.config.id_max_borrow_ms;
