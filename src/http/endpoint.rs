@@ -75,8 +75,8 @@ pub(super) struct HandlerState {
 }
 
 impl FromRef<HandlerState> for Arc<Http> {
-    fn from_ref(served: &HandlerState) -> Arc<Http> {
-        Arc::clone(&served.http)
+    fn from_ref(state: &HandlerState) -> Arc<Http> {
+        Arc::clone(&state.http)
     }
 }
 
